@@ -9,7 +9,7 @@ LOCKED := $(INSTALL) --require-hashes --requirement
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	--no-annotate --custom-compile-command "make locks"
 
-.PHONY: demo quick test lint fmt clean locks image
+.PHONY: demo quick test nightly-world lint fmt clean locks image
 .DELETE_ON_ERROR:
 
 $(VENV)/run.stamp: requirements-build.lock requirements.lock pyproject.toml
@@ -50,6 +50,16 @@ quick: $(VENV)/test.stamp
 
 test: lint
 	$(BIN)/python -m pytest --numprocesses $(WORKERS) $(SHARED_OUT) $(if $(filter yes,$(FURTHER)),,-m "not further")
+
+# The checks against the world that knows the truth (tests/world). SEED: the first one, by default a new one every day.
+SEED ?=
+HISTORIES ?= 10000
+JOBS ?= 1
+WORLDS ?=
+
+nightly-world: $(VENV)/test.stamp
+	@$(BIN)/python -m tests.world.nightly $(if $(SEED),--seed $(SEED)) --histories $(HISTORIES) --jobs $(JOBS) \
+		$(if $(WORLDS),--worlds $(WORLDS))
 
 fmt: $(VENV)/test.stamp
 	$(BIN)/ruff check --fix .

@@ -14,7 +14,6 @@ import resource
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -28,6 +27,7 @@ from harness import memory
 from harness.history.facts.extent import MANY_ROWS
 from harness.history.jepsen.edn import export
 from harness.history.run_folder import RunFolder
+from harness.scratch import scratch_folder
 
 DEFAULT_READS = 1_250_000
 GROWTH = (625_000, 1_250_000, 2_500_000, 5_000_000)
@@ -158,7 +158,7 @@ def main() -> None:
     options = parser.parse_args()
     if not (options.no_duckdb or options.growth or options.edn or options.runs or options.hot):
         need("duckdb")
-    with tempfile.TemporaryDirectory(prefix="kafka-chaos-benchmark-") as temporary:
+    with scratch_folder("kafka-chaos-benchmark-") as temporary:
         place = options.place or Path(temporary)
         result: dict[str, Any]
         if options.growth:

@@ -21,7 +21,7 @@ from harness.history.run_folder import RunFolder
 from harness.scenario.file import parse
 
 TOPIC, PARTITIONS, PRODUCERS, CONSUMERS, POLL = "t", 4, 4, 8, 25
-STEP_NS, ANSWER_NS = 200_000, 2_000_000
+STEP_NS, RETURN_NS, ANSWER_NS = 200_000, 20_000, 2_000_000
 SCENARIO = f"""# A synthetic history: every record acknowledged, read again and again, and read back in the end.
 [[topics]]
 name = "{TOPIC}"
@@ -99,7 +99,8 @@ def _write_sends(
         )
         for operation, (partition_id, offset, value, invoked_ns, completed_ns) in enumerate(columns, start=1):
             yield Invoke(operation, "send", invoked_ns, [partition_id], [value], [])
-            yield Sent(operation, completed_ns, [0], [offset], [None], [invoked_ns], [completed_ns])
+            returned = [invoked_ns + RETURN_NS]
+            yield Sent(operation, completed_ns, [0], [offset], [None], [invoked_ns], [completed_ns], [], returned)
 
     _write_lines(_journal(run, f"producer-{number}", number), lines())
 

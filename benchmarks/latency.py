@@ -10,7 +10,6 @@ import argparse
 import asyncio
 import statistics
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,6 +23,7 @@ from harness.cluster.local.cluster import LocalCluster
 from harness.cluster.local.ownership import RunOwnership
 from harness.ports.cluster import ClientId, TopicDefinition
 from harness.scenario.model import ClusterSpec
+from harness.scratch import scratch_folder
 
 PARTITIONS = (3, 300)
 RECORDS_A_SECOND = 200
@@ -67,7 +67,7 @@ def latencies_ms(bootstrap: str, partitions: int, seconds: float) -> list[float]
 async def measure(system: str, partitions: Sequence[int], seconds: float) -> Run:
     results: dict[str, float] = {}
     for number in partitions:
-        with tempfile.TemporaryDirectory(prefix="kafka-chaos-benchmark-") as folder, RunOwnership(Path(folder)):
+        with scratch_folder("kafka-chaos-benchmark-") as folder, RunOwnership(Path(folder)):
             spec = ClusterSpec(system=system)
             cluster = LocalCluster(run_path=Path(folder), spec=spec, client_links=1, clock=SystemClock())
             try:

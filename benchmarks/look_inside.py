@@ -12,7 +12,6 @@ import asyncio
 import socket
 import struct
 import sys
-import tempfile
 import threading
 import time
 import zlib
@@ -44,6 +43,7 @@ from harness.cluster.local.cluster import LocalCluster
 from harness.cluster.local.ownership import RunOwnership
 from harness.ports.cluster import ClientId
 from harness.scenario.model import ClusterSpec
+from harness.scratch import scratch_folder
 from reference_impl.wire.messages import encode_request, request_class
 
 VARIANTS: Mapping[str, Mapping[str, str]] = {
@@ -64,7 +64,7 @@ def loads() -> list[Load]:
 
 async def measure(settings: Mapping[str, str]) -> Run:
     seen: dict[str, float] = {}
-    with tempfile.TemporaryDirectory() as folder, RunOwnership(Path(folder)):
+    with scratch_folder("kafka-chaos-benchmark-") as folder, RunOwnership(Path(folder)):
         cluster = LocalCluster(
             run_path=Path(folder), spec=ClusterSpec(settings=settings), client_links=1, clock=SystemClock()
         )
@@ -170,7 +170,7 @@ def looked_up(address: tuple[str, int], run: Path) -> Run:
 
 
 async def measure_bomb() -> Run:
-    with tempfile.TemporaryDirectory() as folder, RunOwnership(Path(folder)):
+    with scratch_folder("kafka-chaos-benchmark-") as folder, RunOwnership(Path(folder)):
         spec = ClusterSpec(brokers=(1,), settings={"min.insync.replicas": "1", "default.replication.factor": "1"})
         cluster = LocalCluster(run_path=Path(folder), spec=spec, client_links=1, clock=SystemClock())
         try:

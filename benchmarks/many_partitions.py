@@ -11,7 +11,6 @@ import json
 import os
 import pstats
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,6 +25,7 @@ from harness.checks.judge import Judgement, RunInput, judge_tables
 from harness.checks.spark.session import spark_session
 from harness.checks.spark.tables import tables_of
 from harness.history.schema.schemas import KIND_FINAL_POLL, KIND_SEND, STATUS_OK, TABLES
+from harness.scratch import scratch_folder
 
 SECOND = 10**9
 NODES = (1, 2, 3)
@@ -130,7 +130,7 @@ def main() -> None:
     arrow = arrow_of(rows_of(options.partitions, options.faults, options.elections))
     profile = cProfile.Profile()
     with (
-        tempfile.TemporaryDirectory(prefix="kafka-chaos-benchmark-") as folder,
+        scratch_folder("kafka-chaos-benchmark-") as folder,
         spark_session(master="local[2]") as spark,
     ):
         tables = tables_of(spark, Path(folder), arrow, 1)

@@ -11,7 +11,6 @@ import asyncio
 import json
 import os
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -27,6 +26,7 @@ from harness.cluster.local.cluster import LocalCluster
 from harness.cluster.local.ownership import RunOwnership
 from harness.ports.cluster import COORDINATION, NodeId, TopicDefinition
 from harness.scenario.model import ClusterSpec
+from harness.scratch import scratch_folder
 
 PARTITIONS = (100, 1000)
 BROKERS = (1, 2, 3)
@@ -37,7 +37,7 @@ Results = dict[str, float | int | bool]
 
 
 async def measure(partitions: int, *, replication_factor: int, kill: bool, idle_s: float) -> Results:
-    with tempfile.TemporaryDirectory(prefix="kafka-chaos-benchmark-") as folder, RunOwnership(Path(folder)):
+    with scratch_folder("kafka-chaos-benchmark-") as folder, RunOwnership(Path(folder)):
         cluster = LocalCluster(run_path=Path(folder), spec=ClusterSpec(brokers=BROKERS), client_links=1,
                                clock=SystemClock())  # fmt: skip
         results: Results = {"partitions": partitions, "replication factor": replication_factor}

@@ -7,7 +7,6 @@ import argparse
 import json
 import statistics
 import sys
-import tempfile
 import time
 from pathlib import Path
 
@@ -15,6 +14,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.browser import chromium, timings  # a benchmark is a script beside its parts
 from benchmarks.large_run import write_large_run
+from harness.scratch import scratch_folder
 from reports.render import write_report
 
 AIM_BYTES, AIM_S = 10_000_000, 2.0
@@ -31,7 +31,7 @@ def main() -> None:
     parser.add_argument("--keep", type=Path, help="Where to leave the run folder.")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as place:
+    with scratch_folder("kafka-chaos-benchmark-") as place:
         sizes: dict[str, float | int | None] = {}
         page = options.page
         if page is None:

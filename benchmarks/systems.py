@@ -10,7 +10,6 @@ import asyncio
 import json
 import statistics
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,6 +25,7 @@ from harness.cluster.local.cluster import LocalCluster
 from harness.cluster.local.ownership import RunOwnership, processes_of
 from harness.ports.cluster import ClientId, TopicDefinition
 from harness.scenario.model import ClusterSpec
+from harness.scratch import scratch_folder
 
 SYSTEMS = ("reference", "kafka:4.3.1")
 VALUE = b"x" * 100
@@ -108,7 +108,7 @@ LOADS = (
 async def measure(system: str, loads: Sequence[Load] = LOADS) -> Run:
     """One cluster's life."""
     seen: dict[str, float] = {}
-    with tempfile.TemporaryDirectory() as folder, RunOwnership(Path(folder)):
+    with scratch_folder("kafka-chaos-benchmark-") as folder, RunOwnership(Path(folder)):
         spec = ClusterSpec(system=system)
         cluster = LocalCluster(run_path=Path(folder), spec=spec, client_links=1, clock=SystemClock())
         began = time.perf_counter()

@@ -140,7 +140,7 @@ ANOMALIES: tuple[Anomaly, ...] = (
     _anomaly("availability", "Availability gap and time to recover", "cluster",
              "A partition took no writes, or gave a reader nothing, although they tried.", "availability", "recovery"),
     _anomaly("client-stuck", "Client stuck", "cluster",
-             "A producer or a reader got nothing although nothing was wrong with the cluster."),
+             "A producer or a reader got nothing although no fault was in force, and leaders and ISRs were there."),
     # ---- the run
     _anomaly("evidence", "Evidence against evidence", "run",
              "Two parts of what was recorded contradict each other, or a part of it is missing."),

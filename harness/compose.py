@@ -18,14 +18,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from faults.book import BOOK
-from harness import memory
+from harness import memory, scratch, systems
 from harness.clients import catalogue as clients
 from harness.clients.resolving import resolving
 from harness.clock import SystemClock
 from harness.cluster.base_cluster import BrokerCluster
 from harness.cluster.local import ownership
-from harness.cluster.local.cluster import LocalCluster
-from harness.cluster.local.lent import LentCluster
 from harness.cluster.local.ownership import RunOwnership
 from harness.cluster.stored import stored_books
 from harness.controller.collection import seal_unfinished
@@ -60,8 +58,7 @@ from harness.systems import (
 )
 
 if TYPE_CHECKING:
-    from harness.cluster.attached.cluster import ForeignCluster
-    from harness.cluster.docker.cluster import DockerCluster
+    pass
 
 CLIENTS = clients.CLIENTS
 _AFTER_HEALING = ("recover", "drain", "read back", "collect", "stop", "seal")
@@ -130,26 +127,6 @@ def _begun(
     return scenario, folder
 
 
-async def run_on(
-    scenario: Scenario,
-    lend: Callable[[RunFolder], LentCluster],
-    *,
-    runs: Path,
-    seed: int,
-    command: Sequence[str],
-    interrupt: asyncio.Event,
-    shared: Mapping[str, Any],
-) -> tuple[RunFolder, RunOutcome]:
-    """A run as `run_scenario` does it, on a cluster that runs already and goes on. shared: what run.json says of that.
-
-    Raises HarnessError.
-    """
-    scenario, folder = _begun(scenario, runs=runs, seed=seed, command=command, tell=lambda _: None)
-    folder.update(shared_cluster=dict(shared))
-    with RunOwnership(folder.path), _logging_to(folder):
-        return folder, await _run_on(lend(folder), scenario, folder, lambda _: None, interrupt)
-
-
 def _given(scenario: Scenario) -> dict[str, Any]:
     """How the scenario was named, and of which commits it and the project were."""
     given = scenario.given
@@ -197,16 +174,7 @@ def _noticing_healing(
 async def _run(scenario: Scenario, folder: RunFolder, progress: Callable[[Progress], None]) -> RunOutcome:
     interrupt = asyncio.Event()
     catch_signals(asyncio.get_running_loop(), interrupt)
-    return await _run_on(cluster_of(scenario, folder), scenario, folder, progress, interrupt)
-
-
-async def _run_on(
-    cluster: "LocalCluster | DockerCluster | ForeignCluster",
-    scenario: Scenario,
-    folder: RunFolder,
-    progress: Callable[[Progress], None],
-    interrupt: asyncio.Event,
-) -> RunOutcome:
+    cluster = cluster_of(scenario, folder)
     workload, seed = scenario.workload, scenario.seed
     assert seed is not None, "a run has one"
     brokers_version = silent_version(traits_of(scenario.cluster))
@@ -384,3 +352,8 @@ def sweep() -> list[str]:
     # Containers first: the other sweep strikes the run off the list.
     with left_behind() as remove:
         return [*sweep_containers(), *ownership.sweep(undo_left_behind), *remove()]
+
+
+def is_anything_left() -> bool:
+    """Whether there is something that the last sweep could not end, undo or remove."""
+    return systems.is_anything_left() or scratch.is_anything_left()

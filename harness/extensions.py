@@ -9,7 +9,7 @@ silence, a check would be one that nobody asked.
 import traceback
 from collections.abc import Iterable, Mapping
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint, distributions, entry_points
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -86,7 +86,20 @@ def package_of(group: str, name: str) -> str:
 @cache
 def _found(group: str) -> tuple[EntryPoint, ...]:
     """What is installed does not change while a command runs."""
-    return tuple(sorted(entry_points(group=group), key=lambda entry: (entry.name, _package(entry))))
+    try:
+        found = entry_points(group=group)
+    except ValueError as error:  # no UTF-8, for example
+        raise HarnessError(f"{_unreadable()}: its entry points cannot be read ({error}): install it anew") from None
+    return tuple(sorted(found, key=lambda entry: (entry.name, _package(entry))))
+
+
+def _unreadable() -> str:
+    for distribution in distributions():
+        try:
+            _ = distribution.entry_points
+        except ValueError:
+            return f"package {distribution.name} {distribution.version}"
+    return "a package"
 
 
 def forget() -> None:

@@ -100,6 +100,15 @@ def left_behind() -> Iterator[Callable[[], list[str]]]:
             os.close(descriptor)
 
 
+def is_anything_left() -> bool:
+    """Whether there is a folder whose maker is gone."""
+    for path in _entries().glob("*.json"):
+        if (descriptor := _lock(path)) is not None:
+            os.close(descriptor)
+            return True
+    return False
+
+
 def _entries() -> Path:
     folder = state_directory() / "scratch"
     try:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from harness.clock import SystemClock
 from harness.cluster.attached.journal import AttachedJournal
 from harness.cluster.brokers.catalogue import traits_of as traits_of_brokers
+from harness.cluster.docker.labels import still_there
 from harness.cluster.local import ownership
 from harness.cluster.local.cluster import LocalCluster
 from harness.cluster.local.ownership import LeftRun
@@ -29,6 +30,7 @@ __all__ = [
     "cluster_kind",
     "cluster_of",
     "docker_health",
+    "is_anything_left",
     "made",
     "owes",
     "remedy",
@@ -123,11 +125,17 @@ def docker_health() -> tuple[str, bool, str]:
 
 def sweep_containers() -> list[str]:
     """What killed runs left in the Docker engine; asks it only where a run of this user's can have left anything."""
-    if not (ownership.is_anything_entered() and (state_directory() / "owner").exists()):
+    is_due = ownership.is_anything_entered() or still_there().exists()
+    if not (is_due and (state_directory() / "owner").exists()):
         return []
     from harness.cluster.docker.sweep import sweep
 
     return sweep()
+
+
+def is_anything_left() -> bool:
+    """Whether runs that are over have left something that no sweep could end, undo or remove."""
+    return still_there().exists() or ownership.is_anything_over()
 
 
 def owes(run: Path) -> bool:

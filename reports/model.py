@@ -149,6 +149,7 @@ class Accounting:
     refused: int
     sent: int
     problem: str  # empty when the sums agree
+    answers: Sequence[str] = ()  # the errors that brokers answered, each with what it means
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -357,6 +358,7 @@ class Page:
     badges: Sequence[Badge]
     aside: str
     headline: str
+    permitted: bool
     broken: bool  # something was, as the findings tell
     concluded: bool  # pass or violation: the absence of a finding means something
     lead: str

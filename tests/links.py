@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from harness.history.schema.version_1_words import links_of
+from harness.ports.cluster import Link
 
 
 def struck(links: str) -> list[dict[str, Any]]:
-    found = links_of(links)
-    assert found is not None, links
-    return found
+    return [
+        {"source": link.source, "client": link.client, "target": link.target} for link in map(Link.parse, links.split())
+    ]

@@ -25,7 +25,6 @@ from harness.campaign.plan import Plan, PlannedRun
 from harness.campaign.results import write_results
 from harness.campaign.rows import RunJudged
 from harness.campaign.running import Interrupted, run_one
-from harness.campaign.shared.clusters import SharedClusters
 from harness.campaign.situations import Situation, Situations
 from harness.compose import Bench, catch_signals
 from harness.errors import HarnessError
@@ -63,7 +62,6 @@ class Conduct:
     show: Callable[[Progress], None]
     tell: Callable[[RunJudged, PlannedRun], None]
     _bench: Bench | None = None
-    _shared: SharedClusters | None = None
     _running: dict[int, PlannedRun] = field(default_factory=dict)
     _took_s: list[float] = field(default_factory=list)
     _stop: Stop = ""
@@ -79,18 +77,6 @@ class Conduct:
         """Does what is left. Returns what stopped it before all was done."""
         interrupt = asyncio.Event()
         catch_signals(asyncio.get_running_loop(), interrupt)
-        if not self.plan.share_clusters:
-            return await self._go_on(interrupt)
-        self._shared = SharedClusters(
-            self.files, most=2 * self.plan.jobs, runs_each=self.plan.runs_per_cluster,
-            keep_all=self.plan.keep == "all", limit_s=self.plan.run_limit_s,
-        )  # fmt: skip
-        try:
-            return await self._go_on(interrupt)
-        finally:
-            await self._shared.close()
-
-    async def _go_on(self, interrupt: asyncio.Event) -> Stop:
         todo = iter([run for run in self.plan.runs if self.journal.state.is_open(run.number)])
         tasks: set[asyncio.Task[None]] = set()
         judging: asyncio.Task[None] | None = None
@@ -112,7 +98,7 @@ class Conduct:
                 each.result()  # what goes wrong with the campaign itself ends it
 
     def _batch(self) -> int:
-        return 1 if self.plan.until_found or self._shared is not None else _BATCH
+        return 1 if self.plan.until_found else _BATCH
 
     def _stops(self, interrupt: asyncio.Event) -> bool:
         """Whether no further run is begun."""
@@ -139,11 +125,8 @@ class Conduct:
         ended: Ended | Interrupted
         try:
             scenario = await asyncio.to_thread(self._scenario_of, planned)
-            if self._shared is not None:
-                ended = await self._shared.run_one(planned, scenario, interrupt=interrupt)
-            else:
-                limit_s = self.plan.run_limit_s
-                ended = await run_one(self.files, planned, scenario, limit_s=limit_s, interrupt=interrupt)
+            limit_s = self.plan.run_limit_s
+            ended = await run_one(self.files, planned, scenario, limit_s=limit_s, interrupt=interrupt)
         except HarnessError as error:  # one bad run never stops the rest
             ended = Ended(number=planned.number, folder="", error=str(error), took_s=monotonic() - began)
         finally:
@@ -179,8 +162,6 @@ class Conduct:
         for row in rows:
             self.journal.write(JudgedLine(run=row))
             self._note(row)
-            if self._shared is not None:
-                self._shared.judged(row)
             self.tell(row, self._of_number[row.number])
 
     def _note(self, run: RunJudged) -> None:

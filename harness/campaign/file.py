@@ -11,7 +11,7 @@ from typing import Any
 
 from harness.campaign.drawing.draw import draw
 from harness.campaign.drawing.profiles import profile as profile_named
-from harness.campaign.plan import DEFAULT_JOBS, DEFAULT_RUN_LIMIT_S, DEFAULT_RUNS_PER_CLUSTER, Keep, Plan, PlannedRun
+from harness.campaign.plan import DEFAULT_JOBS, DEFAULT_RUN_LIMIT_S, Keep, Plan, PlannedRun
 from harness.campaign.toml_files import toml_of
 from harness.errors import Problem, Problems, UsageError
 from harness.preflight.looking import all_ready, preflight
@@ -71,7 +71,6 @@ def _each(value: Any) -> dict[str, list[Any]]:
 CAMPAIGN: Mapping[str, Reader] = {
     "seed": whole, "jobs": _jobs, "time": seconds, "runs": _at_least_one, "inconclusive_share": share, "keep": _keep,
     "accepted": text, "until_found": flag, "run_limit": seconds, "stated_is_pass": flag,
-    "share_clusters": flag, "runs_per_cluster": _at_least_one,
 }  # fmt: skip
 MATRIX: Mapping[str, Reader] = {
     "scenarios": _scenarios, "systems": _some(text), "worlds": _some(text), "clients": _some(text),
@@ -126,8 +125,6 @@ def read_campaign(file: Path, *, tell: Tell) -> Plan:
         until_found=settings.get("until_found", False),
         stated_is_pass=settings.get("stated_is_pass", False),
         run_limit_s=settings.get("run_limit", DEFAULT_RUN_LIMIT_S),
-        share_clusters=settings.get("share_clusters", False),
-        runs_per_cluster=settings.get("runs_per_cluster", DEFAULT_RUNS_PER_CLUSTER),
     )
 
 

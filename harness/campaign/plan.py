@@ -17,7 +17,6 @@ NAME_BYTES_MAX = 200  # shards and later starts add to it
 Keep = Literal["findings", "all"]
 DEFAULT_JOBS = 1
 DEFAULT_RUN_LIMIT_S = 900.0
-DEFAULT_RUNS_PER_CLUSTER = 10
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,8 +55,7 @@ class PlannedRun:
 class Plan:
     """time_s, run_budget: when no further run is begun; None: no such bound. inconclusive_share: how many of the judged
     runs may be inconclusive, from 0 to 1. run_limit_s: a run that takes longer is ended and counts as an error.
-    stated_is_pass: a verdict that the run's scenario states counts as a pass, whatever it is. share_clusters: runs may
-    follow others on one cluster (harness/campaign/shared), runs_per_cluster of them at most. accepted: what
+    stated_is_pass: a verdict that the run's scenario states counts as a pass, whatever it is. accepted: what
     accepted_file holds, once it was read (`accepting`)."""
 
     name: str
@@ -74,8 +72,6 @@ class Plan:
     stated_is_pass: bool = False
     run_limit_s: float = DEFAULT_RUN_LIMIT_S
     shard: tuple[int, int] = (1, 1)
-    share_clusters: bool = False
-    runs_per_cluster: int = DEFAULT_RUNS_PER_CLUSTER
 
     @property
     def digest(self) -> str:

@@ -19,7 +19,7 @@ from harness.checks.families.cluster import (
     unclean_election,
 )
 from harness.checks.families.evidence import contradictions
-from harness.checks.families.groups import group_delivery, group_offsets, group_owners, zombie_commit
+from harness.checks.families.groups import group_delivery, group_offsets, group_owners, group_presence, zombie_commit
 from harness.checks.families.reads import dirty_read, end_offset, head_skip, polls
 from harness.checks.families.records import (
     acknowledged_regression,
@@ -75,12 +75,13 @@ FAMILIES: tuple[Family, ...] = (
     Family(name="reordering", find=reordering.find),
     Family(name=polls.NAME, find=polls.find, query=polls.query, follows_detection=True),
     Family(name=torn_transaction.CHECK, find=torn_transaction.find, query=torn_transaction.query),
-    Family(name=zombie_transaction.CHECK, find=zombie_transaction.find),
+    Family(name=zombie_transaction.CHECK, find=zombie_transaction.find, query=zombie_transaction.query),
     Family(name=stable_offset.CHECK, find=stable_offset.find, query=stable_offset.query),
     Family(name=hanging_transaction.CHECK, find=hanging_transaction.find, query=open_transactions.query),
     Family(name=exactly_once.CHECK, find=exactly_once.find, query=exactly_once.query),
     Family(name=group_owners.CHECK, find=group_owners.find, query=group_owners.query),
     Family(name=zombie_commit.CHECK, find=zombie_commit.find, query=zombie_commit.query),
+    Family(name=group_presence.NAME, find=_nothing, query=group_presence.query),
     Family(name=group_offsets.CHECK, find=group_offsets.find, query=group_offsets.query),
     Family(name=group_delivery.CHECK, find=group_delivery.find, query=group_delivery.query),
     Family(name=timestamps.CHECK, find=timestamps.find, query=timestamps.query, follows_detection=True),

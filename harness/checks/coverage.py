@@ -13,8 +13,8 @@ from harness.checks.families.cluster import availability
 from harness.checks.findings import Finding, RunContext
 from harness.checks.model.elections import Election
 from harness.checks.model.partition_history import RunHistory
-from harness.checks.spark.detection import AccountLine, small_frame
-from harness.checks.spark.tables import Tables
+from harness.checks.spark.detection import AccountLine
+from harness.checks.spark.tables import Tables, small_frame
 from harness.history.facts.fault_facts import begin_of, begun, end_of
 from harness.history.facts.fault_times import overlapping
 from harness.history.schema.client_rows import GROUP_EVENTS, TRANSACTIONS, ActivityRow
@@ -45,6 +45,7 @@ class Facts:
 
     context: RunContext
     accounting: Sequence[AccountLine]
+    sent_again: int  # sends of values that had been sent before
     activity: ActivityRow
     findings: Sequence[Finding]
     controllers: Sequence[ControllerRow]

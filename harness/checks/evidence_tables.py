@@ -15,8 +15,8 @@ from pyspark.sql import functions as sf
 from harness.checks.coverage import Facts
 from harness.checks.families.cluster import availability
 from harness.checks.findings import EXAMPLES_MAX, Finding, RunContext
-from harness.checks.spark.detection import FLAGGED_MAX, AccountLine, small_frame
-from harness.checks.spark.tables import Tables
+from harness.checks.spark.detection import FLAGGED_MAX, AccountLine
+from harness.checks.spark.tables import Tables, small_frame
 from harness.history.schema.cluster_rows import PARTITIONS
 from harness.history.schema.evidence_rows import (
     AccountingRow,
@@ -74,9 +74,11 @@ def accounting_rows(context: RunContext, accounting: Sequence[AccountLine]) -> l
 
 
 class Sums(TypedDict):
-    """Part of verdict.json: records by their senders' outcomes; adds_up: the two counts of each agree."""
+    """Part of verdict.json: records by their senders' outcomes; sent_again: sends of a value that had been sent
+    before, by an application; adds_up: the two counts of each agree."""
 
     sent: int
+    sent_again: int
     send_records: int
     acknowledged: int
     acknowledged_missing: int
@@ -89,21 +91,22 @@ class Sums(TypedDict):
     adds_up: bool
 
 
-def accounting_summary(context: RunContext, accounting: Sequence[AccountLine], facts: Facts) -> Sums:
+def accounting_summary(accounting: Sequence[AccountLine], facts: Facts) -> Sums:
     """The sums of the matrix, compared with a separate count: sends counted as rows, not as values."""
     sent = sum(row["count"] for row in accounting if row["status"] is not None)
     acknowledged = [row for row in accounting if row["status"] == 0 and row["acks"] != 0]
     missing = sum(row["count"] for row in acknowledged if not row["in_final"])
     named = sum(f.count for f in facts.findings if f.check in MISSING_CHECKS)
     return {
-        "sent": sent, "send_records": facts.activity["sends"], "acknowledged": sum(r["count"] for r in acknowledged),
+        "sent": sent, "sent_again": facts.sent_again, "send_records": facts.activity["sends"],
+        "acknowledged": sum(row["count"] for row in acknowledged),
         "acknowledged_missing": missing, "missing_in_findings": named,
         "refused": sum(row["count"] for row in accounting if row["status"] == 1),
         "unknown": sum(row["count"] for row in accounting if row["status"] == 2),
         "never_sent": sum(row["count"] for row in accounting if row["status"] is None),
         "in_final_log": sum(row["count"] for row in accounting if row["in_final"]),
         "duplicates": sum(row["duplicates"] for row in accounting),
-        "adds_up": sent == facts.activity["sends"] and missing == named,
+        "adds_up": sent + facts.sent_again == facts.activity["sends"] and missing == named,
     }  # fmt: skip
 
 

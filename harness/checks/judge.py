@@ -38,6 +38,7 @@ from harness.checks.families.transactions import cycle, hanging_transaction
 from harness.checks.findings import Finding, RunContext
 from harness.checks.judged_runs import JudgedRuns, by_run
 from harness.checks.log_starts import with_bounds
+from harness.checks.model.decided_transactions import with_decisions
 from harness.checks.model.partition_history import RunHistory, read_run_history
 from harness.checks.outcome import ExpectationRow, outcome_of
 from harness.checks.spark.concurrent_queries import Progress, concurrent_queries
@@ -171,6 +172,7 @@ def judge_tables(
 ) -> list[tuple[Judgement, Evidences]]:  # fmt: skip
     """Judges runs 0..n-1 of `tables`; writes nothing."""
     tell = progress or _nobody
+    tables = with_decisions(spark, tables, [given.scenario for given in inputs])
     asked = _ask(spark, tables, inputs, tell)
     contexts, detection = asked.contexts, asked.detection
     tell("findings")
@@ -189,6 +191,7 @@ def judge_tables(
         until = activity["replica_reads_began_ns"]
         facts = Facts(
             context=context, accounting=accounting.get(run, ()), activity=activity,
+            sent_again=detection.sent_again.get(run, 0),
             findings=[finding for _, finding in named[run]],
             controllers=sorted(tables.rows(CONTROLLERS, run), key=lambda row: row["time_ns"]),
             broker_events=tables.rows(BROKER_EVENTS, run), configuration=tables.rows(CONFIGURATION, run),
@@ -292,7 +295,7 @@ def name_findings(findings: Sequence[Finding]) -> list[tuple[str, Finding]]:
 def _judgement(given: RunInput, facts: Facts, named: list[tuple[str, Finding]]) -> Judgement:
     scenario = given.scenario
     coverage = measure(scenario.coverage if scenario else {}, facts)
-    accounting = evidence.accounting_summary(facts.context, facts.accounting, facts)
+    accounting = evidence.accounting_summary(facts.accounting, facts)
     verdict, reasons = _verdict(given, facts, named, coverage, accounting)
     outcome = outcome_of(scenario.expect if scenario else None, verdict, [finding for _, finding in named])
     counts = {name: sum(finding.classification == name for _, finding in named) for name in _ORDER}
@@ -328,7 +331,8 @@ def _verdict(
         if not row["met"]
     ]
     # A scenario's own conditions say more precisely what was not seen.
-    nothing = [] if unmet else insufficient.reasons(facts)
+    unmet = unmet or insufficient.nothing_promised(facts)
+    nothing = [] if unmet else insufficient.nothing_compared(facts)
     for verdict, reasons in (
         (Verdict.ERROR, errors), (Verdict.VIOLATION, violations), (Verdict.INCONCLUSIVE, open_ends),
         (Verdict.VACUOUS, unmet), (Verdict.INCONCLUSIVE, nothing),

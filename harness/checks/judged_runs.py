@@ -12,8 +12,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from harness.checks.model.partition_history import RunHistory
-from harness.checks.spark.detection import Detection, small_frame
-from harness.checks.spark.tables import Tables
+from harness.checks.spark.detection import Detection
+from harness.checks.spark.tables import Tables, small_frame
 from harness.history.schema.client_rows import GROUP_EVENTS, PROCESSES, GroupEventRow, ProcessRow
 from harness.history.schema.cluster_rows import PARTITIONS
 from harness.history.schema.typed_rows import AnyRow, OfRun, R, RowsOf

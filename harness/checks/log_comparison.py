@@ -9,8 +9,7 @@ from pyspark.sql import functions as sf
 
 from harness.checks.evidence_tables import ROWS_MAX, Named, chosen
 from harness.checks.findings import Finding, RunContext
-from harness.checks.spark.detection import small_frame
-from harness.checks.spark.tables import Tables
+from harness.checks.spark.tables import Tables, small_frame
 from harness.history.schema.cluster_rows import REPLICA_SNAPSHOTS, SnapshotRow
 from harness.history.schema.evidence_rows import LogComparisonRow
 from harness.history.schema.typed_rows import typed

@@ -16,8 +16,7 @@ from pyspark.sql import functions as sf
 from harness.checks.contract.survival import Survival
 from harness.checks.model.elections import Election
 from harness.checks.model.partition_history import PartitionHistory, RunHistory
-from harness.checks.spark.detection import small_frame
-from harness.checks.spark.tables import Tables
+from harness.checks.spark.tables import Tables, small_frame
 from harness.history.schema.typed_rows import typed
 
 _END_OF_TIME = 2**62

@@ -28,7 +28,9 @@ class Terminal:
 
     def __init__(self, *, aside: bool = False) -> None:
         self._aside = aside
-        self._console = _Console(stderr=aside, highlight=False, soft_wrap=True, markup=False, emoji=False)
+        # Without a width it would believe COLUMNS=0, as some CIs set it, and print nothing at all.
+        width = shutil.get_terminal_size().columns
+        self._console = _Console(stderr=aside, width=width, highlight=False, soft_wrap=True, markup=False, emoji=False)
         self._stands = False  # whether a rewritable line is shown
         self.lost = ""  # why a line could not be written; stays empty if the reader has left
 

@@ -86,6 +86,7 @@ class AioClient:
             except Exception as error:  # noqa: BLE001  # classed by the table, whatever it is
                 answers.refused(place, error)
                 break
+            answers.returned(place)
             future.add_done_callback(partial(_answered, answers, place, created_ms))
             answered.append(future)
         if answered:

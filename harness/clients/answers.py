@@ -34,6 +34,7 @@ class Answers:
         self._retried = retried
         self._outcomes: list[SendOutcome | None] = [None] * len(records)
         self._begun_ns: list[int | None] = [None] * len(records)
+        self._returned_ns: list[int | None] = [None] * len(records)
         self._missing = len(records)
         self._lock = threading.Lock()
         self._complete = threading.Event()
@@ -41,6 +42,10 @@ class Answers:
     def begin(self, place: int) -> None:
         """Call it immediately before the record is passed to the library."""
         self._begun_ns[place] = time.monotonic_ns()
+
+    def returned(self, place: int) -> None:
+        """Call it as soon as the library has taken the record: what is called from now on comes after it."""
+        self._returned_ns[place] = time.monotonic_ns()
 
     def delivered(self, place: int, offset: int | None, *, timestamp_ms: int | None = None) -> None:
         """The library reports the record as delivered. Without an offset it cannot be verified."""
@@ -84,6 +89,7 @@ class Answers:
             begin_ns=self._begun_ns[place],
             end_ns=end_ns,
             timestamp_ms=timestamp_ms,
+            returned_ns=self._returned_ns[place] or end_ns,  # another thread may be told sooner
         )
         with self._lock:
             if self._outcomes[place] is None:

@@ -34,10 +34,11 @@ class ClientLog:
         """A failed attempt to produce a batch. `library_error`: given if the adapter knows more."""
         status = of_delivery(error, retried=False)
         assert status != "ok", "an error is no success"
+        said = library_error or library_error_of(error)
         self._add(
             ClientEvent(
                 event="attempt_failed", t_ns=time.monotonic_ns(), node=node, topic=topic, partition=partition,
-                status=status, error=str(library_error or library_error_of(error)),
+                status=status, error=str(said), code=said.code,
             )
         )  # fmt: skip
 

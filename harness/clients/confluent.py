@@ -86,6 +86,7 @@ class ConfluentClient(ThreadedClient):
             except Exception as error:  # noqa: BLE001  # classed by the table, whatever it is
                 answers.refused(place, error)
                 break
+            answers.returned(place)
         producer, deadline, fatal = self._producer, time.monotonic() + self._send_s, False
         while producer is not None and not answers.complete and time.monotonic() < deadline:
             try:

@@ -99,6 +99,7 @@ class KafkaPythonClient(ThreadedClient):
             except Exception as error:  # noqa: BLE001  # classed by the table, whatever it is
                 answers.refused(place, error)
                 break
+            answers.returned(place)
             future.add_callback(partial(_delivered, answers, place, created_ms))
             future.add_errback(partial(answers.failed, place))
         answers.wait(self._send_s)

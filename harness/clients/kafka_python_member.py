@@ -218,10 +218,12 @@ class KafkaPythonMember(KafkaPythonClient):
         self._producer.begin_transaction()
 
     async def send_offsets(self, offsets: Mapping[TopicPartition, int]) -> GroupEvent:
-        return await self._asked("committed", offsets, partial(self._send_offsets, offsets))
+        sent = await self._asked("committed", offsets, partial(self._send_offsets, offsets))
+        return replace(sent, generation=self._commit_generation)
 
     def _send_offsets(self, offsets: Mapping[TopicPartition, int]) -> None:
         membership = self._open_consumer().group_metadata()
+        self._commit_generation = membership.generation_id
         self._producer.send_offsets_to_transaction(_with_metadata(offsets), membership)
 
     async def end_transaction(self, *, commit: bool) -> TransactionEnd:

@@ -4,15 +4,13 @@ Worlds say when a node was seen to run, when they are about to end it, and when 
 thread sees it. An end counts as somebody else's only if the node was meant to run at that moment.
 """
 
-import signal
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from harness.cluster.last_words import LastWords
+from harness.history.facts.node_end_facts import signal_told_by
 from harness.ports.cluster import NodeEnd, NodeId
-
-_BY_SIGNAL = 128  # a shell, a container and a JVM that was told to stop report 128 + the signal
 
 
 class NodeLives:
@@ -65,5 +63,4 @@ def status_and_signal(code: int) -> tuple[int | None, int | None]:
     """Of what a process ended with: -9 as Python says it, 137 as a shell and Docker do, 143 of a JVM after SIGTERM."""
     if code < 0:
         return None, -code
-    told = code - _BY_SIGNAL
-    return code, told if told in set(signal.Signals) else None
+    return code, signal_told_by(code)

@@ -4,7 +4,7 @@ Real Kafka logs that it truncates, and to which offset, but drops the records. T
 and before each heal and restart, after which truncations happen: there the records above the new log end still exist.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,12 +24,6 @@ def history_with_cuts(history: ClusterHistory, folder: Path) -> ClusterHistory:
     wanted = {_key(event) for event in history.broker_events if _lacks_cut(event)}
     events = events_with_cuts(history.broker_events, stored_snapshots(folder, wanted))
     return replace(history, broker_events=events)
-
-
-def cut_from(snapshots: Sequence[ReplicaLog], event: BrokerEvent) -> tuple[LogRecord, ...]:
-    """The records that this truncation cut, if the replica's latest snapshot before it had them."""
-    before = [log for log in snapshots if _key(log) == _key(event) and log.t_ns <= event.t_ns]
-    return _cut(max(before, key=lambda log: log.t_ns), event) if before else ()
 
 
 def events_with_cuts(events: Iterable[BrokerEvent], snapshots: Iterable[ReplicaLog]) -> list[BrokerEvent]:

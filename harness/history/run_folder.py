@@ -18,12 +18,11 @@ import pyarrow.parquet as pq
 from harness.clock import Anchor, Clock
 from harness.errors import HarnessError, UsageError
 from harness.history.files_below import FilesBelow
-from harness.history.schema import version_1
 from harness.history.schema.evidence_schemas import FINDINGS
 from harness.history.schema.lawful_rows import REMEDY, check_table
 from harness.history.schema.parquet_tables import read_table
 from harness.history.schema.schema_version import SCHEMA_VERSION
-from harness.history.schema.schemas import ROW_GROUP, TABLES
+from harness.history.schema.schemas import ADDED_TABLES, ROW_GROUP, TABLES
 from harness.history.schema.texts import read_run, read_verdict
 from harness.scenario.model import Scenario, WorkloadSpec
 
@@ -159,7 +158,7 @@ class RunFolder:
     # -- tables -------------------------------------------
 
     def _table_path(self, name: str) -> Path:
-        return version_1.path_of(self.path / "tables", name)
+        return self.path / "tables" / f"{name}.parquet"
 
     def has_table(self, name: str) -> bool:
         return self._table_path(name).is_file()
@@ -167,7 +166,7 @@ class RunFolder:
     @property
     def sealed(self) -> bool:
         """True if nothing is left to seal. Tables of an older version whose journals are gone stay as they are."""
-        if all(self.has_table(name) for name in TABLES if name not in version_1.ADDED):
+        if all(self.has_table(name) for name in TABLES if name not in ADDED_TABLES):
             return True
         return self.has_table("records") and not any(self.history.glob("*.jsonl"))
 
@@ -202,7 +201,7 @@ class RunFolder:
                 check_table(name, table, lambda run: path, remedy)
                 return table
         except FileNotFoundError:
-            if name in version_1.ADDED:  # the run was sealed before there was this table
+            if name in ADDED_TABLES:  # the run was sealed before there was this table
                 return TABLES[name].empty_table()
             remedy = f"`kafka-chaos check {self.path}` builds it"
             raise HarnessError(f"{self.path}: table {name} is missing; {remedy}") from None

@@ -18,7 +18,8 @@ Kind = Literal["attempt_failed", "timeout", "disconnect", "connect", "leader", "
 class ClientEvent:
     """node: the other end; for `leader` the leader, -1 if there is none. None: unknown, or not for this event.
 
-    status: of an attempt, by outcomes.py: fail if it was refused before the append, info if unknown.
+    status: of an attempt, by outcomes.py: fail if it was refused before the append, info if unknown. code: the number
+    of the error that a broker answered (error_codes.py).
     """
 
     event: Kind
@@ -31,6 +32,7 @@ class ClientEvent:
     error: str | None = None
     request: str | None = None
     version: int | None = None
+    code: int | None = None
 
 
 @runtime_checkable

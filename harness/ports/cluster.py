@@ -366,6 +366,7 @@ class SendOutcome:
     code: int | None = None  # Kafka's error code; None if no broker answered with one
     begin_ns: int | None = None  # when this record was passed to the library; None: when the operation was invoked
     timestamp_ms: int | None = None  # ms; the broker's answer, otherwise what the client set
+    returned_ns: int | None = None  # when the library's call had returned, or the answer if that came first
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,11 +11,10 @@ from harness.errors import Problem, UsageError
 from harness.ports.faults import PlannedFault
 from harness.preflight.cast import Cast, Wrong
 from harness.scenario.model import FaultSpec, Scenario, StepSpec, TopicSpec
-from harness.scenario.topic_names import wrong_name
+from harness.scenario.steps import KEYED_BY_BROKER, LISTS_BROKERS, wrong_condition
+from harness.scenario.topic_names import wrong_count, wrong_name
 
 _OF_TARGETS = ("start", "resume", "free")  # for faults, faults/catalogue.py knows
-_LISTS_BROKERS = ("isr", "isr_order", "leaders", "registered")
-_KEYED_BY_BROKER = ("leaders_each", "leader_seen_by", "log_end", "high_watermark", "epoch_file")
 _NAMES_A_BROKER = ("leader", "controller", "to", "broker", "log_end_unchanged_on")
 _NOBODY = (-1,)
 
@@ -63,12 +62,10 @@ def _of_topic(topic: TopicSpec, cast: Cast) -> Iterator[tuple[str, str, str]]:
     if topic.assignment is not None:
         yield from (("assignment", *wrong) for wrong in _of_assignment(topic.assignment))
         return
-    if topic.partitions < 1:
-        yield "partitions", f"{topic.partitions} partitions", "a topic has at least 1"
+    if (few := wrong_count(topic)) is not None:
+        yield few
     brokers = len(cast.brokers)
-    if topic.replication_factor < 1:
-        yield "replication_factor", f"{topic.replication_factor} replicas", "a partition has at least 1"
-    elif cast.knows_nodes and topic.replication_factor > brokers:
+    if cast.knows_nodes and topic.replication_factor > brokers:
         what = f"{topic.replication_factor} replicas on {brokers} brokers"
         yield "replication_factor", what, f"at most {brokers} are possible; [cluster] brokers says who there is"
 
@@ -193,18 +190,15 @@ def _of_created(assignment: Any) -> Iterator[Wrong]:
 
 
 def _of_condition(word: str, value: Any, cast: Cast, body: Mapping[str, Any]) -> Iterator[Wrong | None]:
-    if word in _LISTS_BROKERS:
-        if not isinstance(value, list):
-            yield f"{word} is a list of broker ids, not {value!r}", ""
-            return
+    if (wrong := wrong_condition(word, value)) is not None:
+        yield wrong
+        return
+    if word in LISTS_BROKERS:
         yield from (cast.lacks_node(broker, also=_NOBODY if word == "leaders" else ()) for broker in value)
         partitions = cast.topics.get(str(body.get("topic", next(iter(cast.topics)))), len(value))
         if word == "leaders" and len(value) > partitions:
             yield f"{len(value)} leaders of {partitions} partitions", "name as many as there are"
-    if word in _KEYED_BY_BROKER:
-        if not isinstance(value, dict):
-            yield f"{word} is a table by broker id, not {value!r}", f"write {word} = {{ 1 = … }}"
-            return
+    if word in KEYED_BY_BROKER:
         yield from (cast.lacks_node(broker) for broker in value)
         if word == "leader_seen_by":
             yield from (cast.lacks_node(leader, also=_NOBODY) for leader in value.values())

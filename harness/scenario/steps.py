@@ -45,6 +45,8 @@ CONDITIONS: dict[str, tuple[str, ...]] = {
     "recovered": (),
     "elapsed": (),
 }
+LISTS_BROKERS = ("isr", "isr_order", "leaders", "registered")
+KEYED_BY_BROKER = ("leaders_each", "leader_seen_by", "log_end", "high_watermark", "epoch_file")
 EXPECTATIONS: dict[str, tuple[str, ...]] = {
     **CONDITIONS,
     "produce": ("topic", "partition", "acks", "error", "timeout", "log_end_unchanged_on", "to", "closed"),
@@ -69,6 +71,16 @@ _TABLES = {
 }
 VALUES_MAX = 100_000
 WITHIN_S = {"act": 15.0, "wait": 20.0, "expect": 10.0}
+
+
+def wrong_condition(word: str, value: Any) -> tuple[str, str] | None:
+    """(What is wrong, the remedy) where the condition can hold on no cluster, since its value is of another kind."""
+    if word in LISTS_BROKERS and not (isinstance(value, list) and all(type(broker) is int for broker in value)):
+        return f"{word} is a list of broker ids, not {value!r}", ""
+    by_broker = isinstance(value, dict) and all(str(broker).isdecimal() for broker in value)
+    if word in KEYED_BY_BROKER and not by_broker:
+        return f"{word} is a table by broker id, not {value!r}", f"write {word} = {{ 1 = … }}"
+    return None
 
 
 def values_of(text: str) -> list[str]:

@@ -1,8 +1,10 @@
-"""Which names a topic of a run may have: the legal ones of Kafka, without those of Kafka's own internal topics."""
+"""Which topics a run may have: their names are legal ones of Kafka's, and none of its own internal topics; something is
+in them."""
 
 import re
 
 from harness.history.facts.internal_topics import COORDINATORS_TOPICS
+from harness.scenario.model import TopicSpec
 
 METADATA_TOPIC = "__cluster_metadata"  # the quorum's own log: every node has it, but it is not a topic's replica
 # Kafka's internal topics, to which brokers and controllers write and no client of a run does.
@@ -25,4 +27,13 @@ def wrong_name(name: str) -> tuple[str, str] | None:
             "an internal topic of Kafka's: brokers write to it, so its records cannot be judged as what clients sent",
             "leave it out; groups and transactions use it without being told",
         )
+    return None
+
+
+def wrong_count(topic: TopicSpec) -> tuple[str, str, str] | None:
+    """(The key, what is wrong, the remedy), or None. To Kafka, -1 is the brokers' own default (KIP-464)."""
+    if topic.assignment is None and topic.partitions < 1:
+        return "partitions", f"{topic.partitions} partitions", "a topic has at least 1"
+    if topic.assignment is None and topic.replication_factor < 1:
+        return "replication_factor", f"{topic.replication_factor} replicas", "a partition has at least 1"
     return None

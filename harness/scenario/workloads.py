@@ -27,6 +27,11 @@ def names() -> list[str]:
     return [*_OWN, *_NONE, *extensions.names(extensions.WORKLOADS)]
 
 
+def is_own(name: str) -> bool:
+    """Whether it is a workload of this project with producers and consumers of its own."""
+    return name in _OWN
+
+
 def settings_of(name: str) -> type[WorkloadSpec] | None:
     """The settings class of that workload; None if it is unknown. Raises HarnessError for a broken package."""
     if name in _NONE:

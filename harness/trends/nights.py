@@ -7,7 +7,6 @@ from harness.ci.campaign_rows import NOT_RUN, CampaignResults, MeasureRow
 from harness.errors import UsageError
 from harness.history.run_folder import RunFolder
 from harness.history.schema.evidence_rows import FAULT_MEASURES
-from harness.history.schema.parquet_tables import read_table
 from harness.history.summaries import summary
 from harness.trends.store import FindingOfNight, Night, RunOfNight
 
@@ -65,8 +64,8 @@ def _run(path: Path) -> tuple[RunOfNight, list[FindingOfNight]]:
     if summarized.error or not folder.has_table("findings"):
         raise UsageError(f"{path}: {summarized.error or 'not judged yet'}; run `kafka-chaos check {path}` first")
     system = _system(summarized.system, summarized.world)
-    place = folder.path / "tables" / f"{FAULT_MEASURES.name}.parquet"
-    measures = read_table(place, FAULT_MEASURES.name).to_pylist() if place.is_file() else []
+    has_measures = folder.has_table(FAULT_MEASURES.name)
+    measures = folder.table(FAULT_MEASURES.name).to_pylist() if has_measures else []
     run = folder.run
     load_s = ((run.get("load_ended_ns") or 0) - (run.get("load_began_ns") or 0)) / _SECOND_NS
     acknowledged = folder.verdict().get("accounting", {}).get("acknowledged")

@@ -109,6 +109,10 @@ class Store:
         try:
             for name, rows in (("runs", night.runs), ("findings", night.findings)):
                 files.replace(f"{unfinished}/{name}.parquet", _parquet([asdict(each) for each in rows], SCHEMAS[name]))
+            try:
+                self._night(unfinished.removeprefix(f"{_NIGHTS}/"), memory.Together())
+            except HarnessError as error:
+                raise HarnessError(f"{place}: not kept, since nobody could read it again: {error}") from None
             if not files.rename_folder(unfinished, f"{_NIGHTS}/{night.name}"):  # one with files in it is never replaced
                 raise UsageError(f"{place}: this night is in the store already; a night is appended once")
         finally:
@@ -180,11 +184,6 @@ def seen_in(nights: Sequence[Night], *, last: int = LATELY) -> dict[str, SeenLat
         )
         for fingerprint, seen in names.items()
     }
-
-
-def seen_lately(store: Store, *, last: int = LATELY) -> dict[str, SeenLately]:
-    """Of all nights of a store that can be read. Raises UsageError for a link in the place of all."""
-    return seen_in(store.readable()[0], last=last)
 
 
 def _parquet(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> bytes:

@@ -2,7 +2,8 @@
 
 Whoever reaches the port can open connections and say nothing, or a byte now and then: other users of the machine, too.
 So what has not shown a word of ours gives way to whoever comes next, the oldest first, and every connection ends in
-time, however busy it seems.
+time, however busy it seems. Whoever wrote a stored page can find out its word: those that show such a one keep half of
+the places at most.
 """
 
 import contextlib
@@ -12,12 +13,14 @@ import time
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from harness.web.requests import Reach
+
 
 @dataclass(kw_only=True)
 class _Place:
     connection: socket.socket
     since_s: float = field(default_factory=time.monotonic)
-    is_kept: bool = False  # has shown a word
+    reach: Reach | None = None  # of the word that it has shown
 
 
 class Places:
@@ -36,21 +39,23 @@ class Places:
         return len(self._taken)
 
     def take(self, connection: socket.socket) -> bool:
-        """False if all places are taken by those that have shown a word."""
+        """False if all places are taken by those that have shown the secret word."""
         with self._lock:
             if len(self._taken) >= self.MOST:
-                oldest = next((place for place in self._taken.values() if not place.is_kept), None)
-                if oldest is None:
+                wordless = [place for place in self._taken.values() if place.reach is None]
+                of_pages = [place for place in self._taken.values() if place.reach not in (None, "all")]
+                in_turn = [*of_pages, *wordless] if len(of_pages) > self.MOST // 2 else [*wordless, *of_pages]
+                if not in_turn:
                     return False
-                self._end(oldest)
+                self._end(in_turn[0])
             self._taken[connection] = _Place(connection=connection)
             return True
 
-    def keep(self, connection: socket.socket) -> None:
-        """It has shown a word: it gives way to nobody."""
+    def keep(self, connection: socket.socket, reach: Reach) -> None:
+        """It has shown a word. With the secret one it gives way to nobody."""
         with self._lock:
             if connection in self._taken:
-                self._taken[connection].is_kept = True
+                self._taken[connection].reach = reach
 
     def leave(self, connection: socket.socket) -> None:
         with self._lock:
@@ -60,7 +65,7 @@ class Places:
         now_s = time.monotonic()
         with self._lock:
             for place in list(self._taken.values()):
-                allowed_s = self.ANSWERED_WITHIN_S if place.is_kept else self.ASKED_WITHIN_S
+                allowed_s = self.ANSWERED_WITHIN_S if place.reach else self.ASKED_WITHIN_S
                 if now_s - place.since_s > allowed_s:
                     self._end(place)
 

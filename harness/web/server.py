@@ -136,7 +136,7 @@ class Handler(BaseHTTPRequestHandler):
             request = asked(self.path, words=self.server.words)
             if request is None:
                 raise _Nothing
-            self.server.places.keep(self.connection)
+            self.server.places.keep(self.connection, request.reach)
             self._route(request)
         except (_Nothing, HarnessError, FileNotFoundError):
             self._answer(HTTPStatus.NOT_FOUND, b"nothing here\n", kind=_TEXT)

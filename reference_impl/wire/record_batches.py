@@ -237,16 +237,3 @@ def stamp(buffer: bytearray | memoryview, position: int, base_offset: int, leade
     """Writes offset and epoch into the batch at `position`, in place; the CRC covers neither."""
     _BASE_OFFSET.pack_into(buffer, position, base_offset)
     _LEADER_EPOCH.pack_into(buffer, position + LENGTH_PREFIX_SIZE, leader_epoch)
-
-
-def batches_from(data: Buffer, offset: int, end_offset: int | None = None) -> memoryview:
-    """Returns the whole batches of `data` from the one that contains `offset` (or the next one) up to `end_offset`,
-    exclusive."""
-    first, end = len(data), 0
-    for batch in bounds(data):
-        if end_offset is not None and batch.next_offset > end_offset:
-            break
-        if batch.next_offset > offset:
-            first = min(first, batch.position)
-            end = batch.end_position
-    return memoryview(data)[first:end] if end else memoryview(b"")

@@ -4,10 +4,12 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from harness.history.facts.error_codes import error_code
+from harness.history.schema.client_rows import CLIENT_EVENTS
 from harness.history.schema.cluster_rows import PARTITIONS
 from harness.history.schema.evidence_rows import ACCOUNTING, AccountingRow, FindingRow
 from reports.model import Accounting, OutcomeRow, PartitionRow
-from reports.run_data import RunData
+from reports.run_data import RunData, count_of
 
 PARTITIONS_MAX = 40
 _NAMES = {"acknowledged": "Acknowledged", "unknown": "Indeterminate", "refused": "Refused", "not sent": "Never sent"}
@@ -48,7 +50,19 @@ def accounting(data: RunData) -> Accounting | None:
         refused=counts["refused", True] + counts["refused", False],
         sent=sum(count for (stored, _), count in counts.items() if stored != "not sent"),
         problem=_problem(sums),
+        answers=brokers_answers(data),
     )
+
+
+def brokers_answers(data: RunData) -> list[str]:
+    """The errors that brokers answered to attempts to produce, the most frequent first."""
+    codes = Counter(row["code"] for row in data.rows(CLIENT_EVENTS) if row["code"] is not None)
+    found = []
+    for code, count in sorted(codes.items(), key=lambda entry: (-entry[1], entry[0])):
+        error = error_code(code)
+        said = f"{count_of(count)} attempt{'s were' if count > 1 else ' was'} answered {error}"
+        found.append(f"{said}: {error.meaning}." if error.meaning else f"{said}.")
+    return found
 
 
 def _outcome_of(row: AccountingRow) -> str:
@@ -59,8 +73,9 @@ def _outcome_of(row: AccountingRow) -> str:
 def _problem(sums: dict[str, Any]) -> str:
     if sums.get("adds_up", True):
         return ""
+    accounted = sums.get("sent", 0) + sums.get("sent_again", 0)
     return (
-        f"The sums differ: {sums.get('send_records')} records sent and {sums.get('sent')} accounted for; "
+        f"The sums differ: {sums.get('send_records')} records sent and {accounted} accounted for; "
         f"{sums.get('acknowledged_missing')} acknowledged ones missing, {sums.get('missing_in_findings')} in findings."
     )
 

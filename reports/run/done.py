@@ -22,6 +22,12 @@ def done(data: RunData) -> list[DoneRow]:
     return [row for _, row in sorted(rows, key=lambda pair: pair[0])]
 
 
+def acts_on_the_cluster(data: RunData) -> list[str]:
+    """What the plan's steps asked of it, but for faults and records."""
+    acts = (row for row in data.rows(STEPS) if row["kind"] == "act" and row["act"] not in (None, "produce"))
+    return [data.readable(str(row["step_text"])) for row in acts if row["begin_ns"] is not None]
+
+
 def _fault(data: RunData, fault: FaultRow) -> DoneRow:
     return DoneRow(
         at=data.moment(fault["begin_ns"]),

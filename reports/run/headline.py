@@ -9,6 +9,8 @@ from harness.history.facts.node_end_facts import how_words
 from harness.history.schema.cluster_rows import FAULTS, NODE_ENDS, NodeEndRow
 from harness.history.schema.evidence_rows import GAPS, FindingRow
 from reports.model import Answer, Badge, Role, Setting, Tone
+from reports.run.accounting import brokers_answers
+from reports.run.done import acts_on_the_cluster
 from reports.run.late import too_late
 from reports.run.settings import MIN_INSYNC, known_settings, preventing, too_few_in_sync
 from reports.run.story import evidence_of, worst
@@ -261,6 +263,8 @@ def _without_finding(data: RunData) -> list[Answer]:
             short=str(len(faults)),
             more="; ".join(dict.fromkeys(row["label_text"] or row["kind"] for row in faults))
             or "; ".join(data.ended_words(end) for end in data.rows(NODE_ENDS))
+            or "; ".join(dict.fromkeys(acts_on_the_cluster(data)))
+            or _answers(data)
             or "nothing was done to the cluster",
         ),
         Answer(
@@ -274,6 +278,12 @@ def _without_finding(data: RunData) -> list[Answer]:
             more="conditions that make the run worth judging",
         ),
     ]
+
+
+def _answers(data: RunData) -> str:
+    """No fault, and still something was wrong."""
+    found = brokers_answers(data)
+    return f"no fault; {found[0]}" if found else ""
 
 
 def _read_back(data: RunData, sums: Mapping[str, Any]) -> str:

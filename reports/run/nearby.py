@@ -65,7 +65,9 @@ def cluster_events(data: RunData, finding: FindingRow) -> list[Timed]:
     for event_row in data.rows(BROKER_EVENTS):
         if event_row["event"] == "truncation" and (event_row["topic"], event_row["partition"]) == where:
             begin, end = event_row["from_offset"], event_row["to_offset"]
-            text = f"Broker {event_row['node']} truncates its log from {begin} to {end}"
+            is_cut = (begin or 0) >= (end or 0)
+            did = f"truncates its log from {begin} to {end}" if is_cut else f"begins its log anew at {end}"
+            text = f"Broker {event_row['node']} {did}"
             events.append((event_row["time_ns"], text, True))
     return [(at, event(data, at, text, key=key)) for at, text, key in events]
 

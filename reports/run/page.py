@@ -63,6 +63,7 @@ def build(path: Path) -> Page:
         aside=_aside(data),
         headline=headline(data),
         concluded=data.verdict["verdict"] in ("pass", "violation"),
+        permitted=bool(data.verdict["counts"].get("permitted")),
         broken=bool(data.verdict["counts"].get("violation")),
         lead=lead(data),
         answers=problems.safely("Answers", lambda: answers(data), []),
@@ -125,16 +126,7 @@ def _facts(data: RunData) -> list[tuple[str, str]]:
         ("Duration", f"{data.end_s:.0f} s"),
         ("Started", utc(began)),
         ("Workload", data.scenario.workload.name),
-        *([("Shared cluster", _shared(shared))] if (shared := run.get("shared_cluster")) else []),
     ]
-
-
-def _shared(shared: Mapping[str, Any]) -> str:
-    """docs/campaigns.md says what that changes."""
-    before = ", ".join(shared["before"])
-    return f"run {shared['number']} on cluster {shared['cluster']} of a campaign" + (
-        f", after {before}" if before else ""
-    )
 
 
 def _coverage(row: Mapping[str, Any]) -> CoverageRow:

@@ -1,15 +1,11 @@
-"""Campaigns of real runs: killed and interrupted without shared clusters, and with shared clusters on real Kafka."""
+"""Campaigns of real runs, killed and interrupted."""
 
 import json
 import signal
-from collections.abc import Mapping
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 
-from harness.cluster.brokers.kafka_jars import installed
-from harness.cluster.brokers.kafka_versions import resolve_version
 from tests.end_to_end.shell import Shell, read_json
 from tests.waiting import until
 
@@ -19,18 +15,6 @@ APART = """
 [[matrix]]
 scenarios = ["no-faults"]
 seeds = [1, 2]
-set = ["workload.duration=3 s"]
-"""
-ON_KAFKA = """
-[campaign]
-share_clusters = SHARED
-stated_is_pass = true
-jobs = 1
-keep = "all"
-[[matrix]]
-scenarios = ["no-faults"]
-systems = ["kafka:4.3.1"]
-seeds = SEEDS
 set = ["workload.duration=3 s"]
 """
 
@@ -70,26 +54,3 @@ def test_a_campaign_of_real_runs_goes_on_after_a_kill_and_after_ctrl_c_and_ends_
     assert read_json(folder / "verdict.json")["counts"]["pass"] == 2
     assert [path.name for path in folder.parent.iterdir()] == ["night"]
     assert fresh_shell.processes() == []
-
-
-@pytest.mark.further
-def test_runs_on_a_shared_cluster_of_real_kafka_come_to_the_verdicts_that_they_come_to_apart(
-    fresh_shell: Shell,
-) -> None:
-    if installed(resolve_version("4.3.1")) is None:
-        pytest.skip("Kafka 4.3.1 is not on this machine: kafka-chaos fetch-kafka 4.3.1")
-    verdicts: dict[str, Mapping[str, str]] = {}
-    # Three on two clusters: one waits for a verdict while the other is used.
-    for name, shared, seeds in (("shared", "true", "[1, 2, 3]"), ("apart", "false", "[3]")):
-        (fresh_shell.directory / f"{name}.toml").write_text(ON_KAFKA.replace("SHARED", shared).replace("SEEDS", seeds))
-        ended = fresh_shell.run("campaign", f"{name}.toml", timeout_s=300)
-        assert ended.returncode == 0, ended.stdout + ended.stderr
-        assert fresh_shell.processes() == []
-        folder = fresh_shell.runs / "campaigns" / name
-        runs = pq.read_table(folder / "tables" / "runs.parquet").to_pylist()
-        verdicts[name] = {run["key"]: run["verdict"] for run in runs}
-        shares = [read_json(path).get("shared_cluster") for path in folder.glob("runs/*/*/run.json")]
-        assert all(shares) is (name == "shared")
-        assert any(each and each["number"] > 1 for each in shares) is (name == "shared")
-    assert len(verdicts["shared"]) == 3
-    assert verdicts["apart"].items() <= verdicts["shared"].items()

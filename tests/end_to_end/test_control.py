@@ -121,7 +121,8 @@ def _by_kafka_python(chaos: Chaos, servers: str, values: list[str]) -> list[str]
 
 
 def _by_confluent(chaos: Chaos, servers: str, values: list[str]) -> list[str]:
-    producer = chaos.producer(confluent_kafka.Producer({"bootstrap.servers": servers, "acks": "all"}), name="rd")
+    own_producer = confluent_kafka.Producer({"bootstrap.servers": servers, "acks": "all"})
+    producer = chaos.producer(own_producer, acks="all", name="rd")
     received: list[Any] = []
     for value in values:
         producer.produce("kept", value, on_delivery=lambda error, message: received.append(message.offset()))

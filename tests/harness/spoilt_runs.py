@@ -24,6 +24,20 @@ def spoil_records(run: Path) -> str:
     return "records.parquet: column offset is of type string, not int64"
 
 
+def contradict(path: Path, column: str) -> None:
+    """The footer says that the column is never null, and keeps a histogram of a column that may be."""
+    content = path.read_bytes()
+    name = bytes([len(column)]) + column.encode()
+    optional, required = b"\x25\x02\x18" + name, b"\x25\x00\x18" + name  # repetition type, then the name
+    assert content.count(optional) == 1
+    path.write_bytes(content.replace(optional, required))
+
+
+def spoil_a_footer(run: Path) -> str:
+    contradict(run / "tables" / "records.parquet", "offset")
+    return "is no sound table (Definition level histogram size mismatch"
+
+
 def spoil_with_a_bomb(run: Path) -> str:
     zeros = pa.nulls(20_000_000, pa.int32())
     schema = pq.read_schema(run / "tables" / "steps.parquet")
@@ -128,6 +142,7 @@ SPOILT = (
     spoil_with_a_linked_history,
     spoil_table,
     spoil_records,
+    spoil_a_footer,
     spoil_with_a_bomb,
     spoil_scenario,
     spoil_run_json,

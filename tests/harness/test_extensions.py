@@ -99,6 +99,12 @@ def test_a_broken_package_is_one_line_with_its_name_the_reason_and_the_remedy(
     assert "`pip uninstall broken`" in message
 
 
+def test_a_package_whose_entry_points_are_no_text_is_named(installed: Install, tmp_path: Path) -> None:
+    installed("spoilt", "A = Thing('a')", a="A")
+    (tmp_path / "spoilt-1.0.dist-info" / "entry_points.txt").write_bytes(b"[kafka_chaos.checks]\n\xff = a:b\n")
+    assert refusal().startswith("package spoilt 1.0: its entry points cannot be read (")
+
+
 def test_what_is_of_another_kind_is_refused(installed: Install) -> None:
     installed("odd", "A = 3", a="A")
     assert "leads to an object of type int, and must lead to one of type Thing" in refusal()

@@ -1,6 +1,7 @@
 """What acks and min.insync.replicas promise, and what a deposed leader's acknowledgement is worth."""
 
-from tests.outsiders.history_builder import OPEN, PASS, SOME, VIOLATION, HistoryBuilder, case, led
+from tests.outsiders.history_builder import OPEN, PASS, SOME, VACUOUS, VIOLATION, HistoryBuilder, case, led
+from workloads.produce_and_poll import ProduceAndPollSettings
 
 TWO = {"min.insync.replicas": "2"}
 
@@ -231,4 +232,47 @@ def acks_1_lost_by_a_leader_that_stayed() -> HistoryBuilder:
     history.state(1, 2, (1,), at=8, start=7)
     history.log = history.log[:7]
     history.finish(only=(1,))
+    return history
+
+
+@case("everything was sent with acks=0, and all of it is in the log", VACUOUS, {},
+      why="no broker answers to acks=0: nothing was promised")  # fmt: skip
+def acks_0_alone() -> HistoryBuilder:
+    history = led(0, workload=ProduceAndPollSettings(acks="0"))
+    for value in range(3):
+        history.send(value, None, at=1 + value, acks=0, status=2 * (value % 2))
+        history.log.append((value, 0, value))
+    history.finish()
+    return history
+
+
+@case("everything was sent with acks=0, and what a consumer read of it is gone", VIOLATION,
+      {"dirty-read violation": {0}}, why="what a consumer saw was committed")  # fmt: skip
+def acks_0_alone_and_a_dirty_read() -> HistoryBuilder:
+    history = led(0, workload=ProduceAndPollSettings(acks="0"))
+    history.send(0, None, at=1, acks=0, status=2)
+    history.poll([(0, 0)], at=2)
+    history.finish()
+    return history
+
+
+@case("of nothing that was sent anybody knows what became of it, and all of it is in the log", VACUOUS, {},
+      why="nothing was acknowledged, so nothing was promised")  # fmt: skip
+def nothing_was_answered() -> HistoryBuilder:
+    history = led(0)
+    for value in range(3):
+        history.send(value, None, at=1 + value, status=2, error="KafkaTimeoutError")
+        history.log.append((value, 0, value))
+    history.finish()
+    return history
+
+
+@case("with acks=0 and, once, acks=1", PASS, {}, why="one record was acknowledged, and is there")
+def acks_0_and_one_that_is_acknowledged() -> HistoryBuilder:
+    history = acks_0_alone()
+    history.rows["records"] = [row for row in history.rows["records"] if row["kind"] == 0]
+    history.rows["replica_snapshots"], history.rows["replica_log"] = [], []
+    history.send(9, 3, at=5, acks=1)
+    history.log.append((3, 0, 9))
+    history.finish()
     return history

@@ -197,3 +197,17 @@ def stamp_changed() -> HistoryBuilder:
       why="moved by an unknown hand: DeleteRecords may be asked for by anybody")  # fmt: skip
 def start_moved_by_an_unknown_hand() -> HistoryBuilder:
     return _from(led(topics={"t": {"retention.ms": "3600000"}}, system="attached"), 5)
+
+
+@case("retention.ms=1000; the first five records went, and at the end no leader answers where the log starts", OPEN,
+      {"removed-by-configuration observation": {0, 1, 2, 3, 4}, "unreadable observation": {5, 6, 7, 8, 9}},
+      why="the log of the only in-sync replica says where it starts")  # fmt: skip
+def expired_and_nobody_leads() -> HistoryBuilder:
+    history = led(topics={"t": {"retention.ms": "1000"}})
+    history.log = [entry for entry in history.log if entry[0] >= 5]
+    history.fault("kill", [1], at=60, until=None)
+    history.state(-1, 1, (1,), at=62)
+    history.replica(1, history.log, high_watermark=10)
+    history.rows["replica_snapshots"][-1]["log_start_offset"] = 5
+    history.partition.update(read_to_end=False, end_offset=None, log_start_offset=None, cleanup_policy="delete")
+    return history

@@ -222,6 +222,98 @@ class HistoryBuilder(History):
                       partition_id=partition_id, offset=offset, leader_epoch=epoch, value=value)  # fmt: skip
         self._snapshot += 1
 
+    # -- what coordinators keep ---------------------------
+
+    def kept_state(
+        self,
+        place: tuple[str, int],
+        leader: int,
+        epoch: int,
+        isr: Sequence[int],
+        *,
+        at: float,
+        replicas: Sequence[int] | None = None,
+    ) -> None:
+        """A state of a partition of an internal topic, from the cluster's own books."""
+        before = [row for row in self.rows["internal_partition_states"] if (row["topic"], row["partition"]) == place]
+        was = before[-1] if before else None
+        elected = was is not None and leader >= 0 and epoch > was["leader_epoch"]
+        self._add(
+            "internal_partition_states",
+            topic=place[0],
+            partition=place[1],
+            time_ns=int(at * SECOND),
+            uncertainty_ns=0,
+            exact=True,
+            observer=-1,
+            leader=leader,
+            leader_epoch=epoch,
+            partition_epoch=len(before),
+            isr=list(isr),
+            isr_before=was and was["isr"],
+            leader_before=was and was["leader"],
+            unclean=bool(elected and was is not None and leader not in was["isr"]),
+            replicas=list(replicas or self.brokers),
+        )
+
+    def kept_log(self, place: tuple[str, int], node: int, end: int, *, at: float = 110.0) -> None:
+        """A replica of such a partition as it was read at the end."""
+        self._add(
+            "internal_replica_snapshots",
+            snapshot=len(self.rows["internal_replica_snapshots"]),
+            node=node,
+            time_ns=int(at * SECOND),
+            reason="end",
+            topic=place[0],
+            partition=place[1],
+            log_start_offset=0,
+            high_watermark=end,
+            log_end_offset=end,
+            leader_epochs="0:0",
+            kept_from=0,
+        )
+
+    def kept_offset(self, partition: int, committed: int, *, at: float, group: str = "g", **columns: Any) -> None:
+        """A record of a group's offset for t-0, in every log that was read."""
+        self._add(
+            "consumer_offsets",
+            snapshots=[row["snapshot"] for row in self.rows["internal_replica_snapshots"]],
+            partition=partition,
+            offset=len(self.rows["consumer_offsets"]),
+            leader_epoch=0,
+            time_ns=int(at * SECOND),
+            **{
+                "kind": "offset",
+                "removed": False,
+                "group": group,
+                "topic": "t",
+                "topic_partition": 0,
+                "committed_offset": committed,
+                "commit_ns": int(at * SECOND),
+                **columns,
+            },
+        )
+
+    def decided(self, state: str, *, at: float, transactional_id: str = "id", **columns: Any) -> None:
+        """A record of the transaction coordinator's log."""
+        rows = self.rows["transaction_state"]
+        self._add(
+            "transaction_state",
+            **{
+                "snapshots": [0],
+                "partition": 5,
+                "offset": len(rows),
+                "time_ns": int(at * SECOND),
+                "transactional_id": transactional_id,
+                "producer_id": 1,
+                "producer_epoch": 0,
+                "leader_epoch": 0,
+                "state": state,
+                "removed": False,
+                **columns,
+            },
+        )
+
     # -- the ways that most stories go --------------------
 
     def ack(self, value: int, *, at: float, acks: int = -1, **more: Any) -> None:

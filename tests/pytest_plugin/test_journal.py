@@ -1,6 +1,7 @@
 """The plugin writes the same lines as the harness's own journal, and chooses partitions as Kafka's Java client does."""
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -15,9 +16,10 @@ from harness.clock import SystemClock
 from harness.history.journals.journal import JournalFile
 from harness.ports.client_use import ClientUse
 from harness.ports.cluster import ReadRecord, Send, SendOutcome, TopicPartition
+from harness.ports.membership import TransactionEnd
 
 VALUES = (b"tea", b"p3-000123", b"p3-000123...", b"p9999999-000001", b"\xff\xfe", b"", "Öl".encode())
-TIMES = {"P": (4,), "I": (3,), "S": (2, 7), "R": (2,), "A": (1,)}  # where a line has them
+TIMES = {"P": (4,), "I": (3,), "S": (2, 7, 9), "R": (2,), "A": (1,), "B": (2,), "E": (2,)}  # where a line has them
 
 
 def lines_of(path: Path) -> list[list[object]]:
@@ -32,9 +34,12 @@ def by_the_plugin(path: Path) -> None:
     journal = Journal(path, process=4, worker="shop")
     journal.begin_process(role="both", acks=1, library="lib")
     for value in VALUES:
-        operation = journal.send("orders", 2, value, b"k7" if value == b"tea" else b"other")
+        operation = journal.send("orders", 2, value, b"k7" if value == b"tea" else b"other", transaction=None)
         journal.sent(operation, status="ok", offset=3)
-    journal.sent(journal.send("orders", 0, b"lost", None), status="info", error="TimeoutError")
+    journal.sent(journal.send("orders", 0, b"lost", None, transaction=None), status="info", error="TimeoutError")
+    transaction = journal.begin_transaction()
+    journal.sent(journal.send("orders", 0, b"taken back", None, transaction=transaction), status="ok", offset=4)
+    journal.end_transaction(transaction, "aborted")
     journal.assigned([("orders", 2)])
     operation = journal.poll()
     journal.polled(operation, [Delivered(topic="orders", partition=2, offset=5, value=b"tea", timestamp_ms=9)])
@@ -50,9 +55,15 @@ def by_the_harness(path: Path) -> None:
     for value in VALUES:
         key = b"k7" if value == b"tea" else b"other"
         operation = journal.invoke("send", [Send(topic="orders", partition=2, value=value, key=key)])
-        journal.complete_send(operation, [SendOutcome(status="ok", offset=3, error=None, end_ns=1)])
+        journal.complete_send(operation, [SendOutcome(status="ok", offset=3, error=None, end_ns=1, returned_ns=1)])
     operation = journal.invoke("send", [Send(topic="orders", partition=0, value=b"lost")])
-    journal.complete_send(operation, [SendOutcome(status="info", offset=None, error="TimeoutError", end_ns=1)])
+    outcome = SendOutcome(status="info", offset=None, error="TimeoutError", end_ns=1, returned_ns=1)
+    journal.complete_send(operation, [outcome])
+    transaction = journal.begin_transaction()
+    send = Send(topic="orders", partition=0, value=b"taken back")
+    operation = journal.invoke("send", [send], transaction=transaction)
+    journal.complete_send(operation, [SendOutcome(status="ok", offset=4, error=None, end_ns=1, returned_ns=1)])
+    journal.end_transaction(transaction, TransactionEnd(outcome="aborted"))
     journal.assigned([TopicPartition(topic="orders", partition=2)])
     operation = journal.invoke("poll")
     record = ReadRecord(topic="orders", partition=2, offset=5, epoch=None, value=b"tea", timestamp_ms=9)
@@ -78,6 +89,22 @@ def _comparable(line: list[object]) -> list[object]:
     while kept and kept[-1] in (None, [], [None]):
         kept.pop()
     return kept
+
+
+def test_a_call_is_over_when_it_returned_or_was_answered_whichever_came_first(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "shop.jsonl", process=4, worker="shop")
+    first, second = (journal.send("orders", 0, value, None, transaction=None) for value in (b"tea", b"milk"))
+    journal.handed_over(first)
+    between = time.monotonic_ns()
+    journal.sent(first, status="ok", offset=0)
+    journal.sent(second, status="ok", offset=1)  # by another thread, before the call returned
+    journal.handed_over(second)
+    journal.close()
+    lines = [json.loads(line) for line in (tmp_path / "shop.jsonl").read_text().splitlines()]
+    over = {line[1]: (line[2], line[9]) for line in lines if line[0] == "S"}
+
+    assert over[first][1][0] < between < over[first][0]
+    assert over[second][1] == [over[second][0]]
 
 
 def test_a_full_disk_is_reported_and_not_passed_over() -> None:

@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from harness.history.run_folder import RunFolder
 from reports.render import write_report
 from reports.run.page import build
@@ -87,11 +89,14 @@ def test_where_it_is_the_worst_there_is_to_tell_the_answers_are_about_the_node(t
     ]
 
 
-def test_of_a_violation_without_a_loss_it_is_not_said_that_nothing_was_broken(tmp_path: Path) -> None:
-    run = crash_run(tmp_path, faults=False, verdict="violation")
-    recorded(run, "findings", [found("violation")])
-    verdict = json.loads((run / "verdict.json").read_text())
-    (run / "verdict.json").write_text(json.dumps({**verdict, "counts": {"violation": 1, "permitted": 0}}))
+@pytest.mark.parametrize(("verdict", "kind"), [("violation", "violation"), ("pass", "permitted")])
+def test_of_what_is_no_loss_it_is_not_said_that_nothing_was_lost_or_broken(
+    tmp_path: Path, verdict: str, kind: str
+) -> None:
+    run = crash_run(tmp_path, faults=False, verdict=verdict)
+    recorded(run, "findings", [found(kind)])
+    stored = json.loads((run / "verdict.json").read_text())
+    (run / "verdict.json").write_text(json.dumps({**stored, "counts": {kind: 1}}))
     html = write_report(run).read_text(encoding="utf-8")
     assert "Nothing was lost or broken" not in html
     assert "the findings tell it" in html

@@ -5,6 +5,11 @@ it out in virtual time and write a `chronicle` of everything that happened, also
 from the chronicle what really took each lost record and whether the promise allows that; `evidence` writes the tables
 that the harness would have recorded, less what `Sight` withholds. Checks that are right agree with the truth.
 
+There are several worlds, each with a drawing and seeds of its own (`drawing`): records; transactions, with coordinators
+that keep their states in a replicated partition; groups, whose offsets and generations lie in one; settings that
+change, under the defaults of several releases. What is broken there otherwise than by the loss of a record, `promises`
+and `promises_of_groups` read from the chronicle. `nightly` judges fresh seeds of all, and prints the counts.
+
 Nothing here knows how the checks decide, and nothing here is tuned to agree with them: it follows the rules of
 replication (docs/replication.md) and the wording of the promise alone.
 """

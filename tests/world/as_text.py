@@ -1,9 +1,11 @@
-"""`python -m tests.world.as_text SEED`: a history as the world itself tells it, with what was lost and what took it."""
+"""`python -m tests.world.as_text SEED [WORLD]`: a history as the world itself tells it: what was lost and what took it,
+what else was broken."""
 
 import sys
 
-from tests.world.chronicle import Appended, Checkpointed, Committed, Cut, Learned, Led, Removed, Told
+from tests.world.chronicle import Appended, Checkpointed, Committed, Cut, Entry, Learned, Led, Removed, Told
 from tests.world.histories import History, history
+from tests.world.promises import broken_promises
 from tests.world.truth import lost_records
 from tests.world.world import BEGIN, MS
 
@@ -26,20 +28,28 @@ def lines(history: History) -> list[str]:
         )
     for poll in history.chronicle.polls:
         for read in poll.reads:
-            end = read.first + len(read.entries) - 1
+            offsets = [offset for offset, _ in read.placed()]
             kind = "final read" if poll.final else f"consumer {poll.process}"
             rows.append(
                 (
                     poll.completed_ns,
-                    f"{read.partition[0]}-{read.partition[1]} {kind}: {read.first}-{end} of {read.node}",
+                    f"{read.partition[0]}-{read.partition[1]} {kind}: {offsets} of {read.node}",
                 )
             )
+    for transaction in history.chronicle.transactions:
+        name = f"transaction {transaction.number} of {transaction.transactional_id}, process {transaction.process}"
+        rows.append((transaction.begun_ns, f"{name} begins, {transaction.producer}"))
+        if transaction.ended_ns is not None:
+            rows.append((transaction.ended_ns, f"{name}: outcome {transaction.outcome} {transaction.error or ''}"))
     texts = [f"{(t - BEGIN) / MS:9.1f} ms  {text}" for t, text in sorted(rows, key=lambda row: row[0]) if text]
     for lost in lost_records(history.chronicle):
         place = f"{lost.partition[0]}-{lost.partition[1]} offset {lost.offset} value {lost.value} acks {lost.acks}"
         texts.append(
             f"LOST {place}: {lost.verdict.value}, {lost.took} at {(lost.time_ns - BEGIN) / MS:.1f} ms: {lost.story}"
         )
+    texts += [
+        f"BROKEN {each.partition} {each.kind}: {each.verdict.value}: {each.story}" for each in broken_promises(history)
+    ]
     return [str(history.setup), *texts, f"flaws that acted: {sorted(history.chronicle.flaws_acted)}"]
 
 
@@ -49,6 +59,7 @@ def _words(each: object) -> str:
         case Appended():
             last = each.offset + len(each.entries) - 1
             values = f"{each.entries[0].value} (epoch {each.entries[0].epoch})"
+            values += _of_coordinators(each.entries[0])
             return f"{place} {each.node} {'writes' if each.by_leader else 'fetches'} {each.offset}-{last}: {values}"
         case Committed():
             state = each.state
@@ -72,5 +83,11 @@ def _words(each: object) -> str:
             return ""
 
 
+def _of_coordinators(entry: Entry) -> str:
+    if entry.marks is not None:
+        return f" MARKER of {entry.producer}: {'commit' if entry.marks else 'abort'}"
+    return f" {entry.kept}" if entry.kept is not None else f" of {entry.producer}" if entry.producer else ""
+
+
 if __name__ == "__main__":
-    sys.stdout.write("\n".join(lines(history(int(sys.argv[1])))) + "\n")
+    sys.stdout.write("\n".join(lines(history(int(sys.argv[1]), *sys.argv[2:]))) + "\n")

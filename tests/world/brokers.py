@@ -6,6 +6,7 @@ where the rule stands.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from tests.world.chronicle import (
     Appended,
@@ -13,21 +14,25 @@ from tests.world.chronicle import (
     Checkpointed,
     Cut,
     Entry,
+    Kept,
     Learned,
     Led,
     Node,
     Partition,
     Removed,
+    Send,
     Snapshot,
     State,
     Told,
 )
 from tests.world.replica import Remote, Replica, Waiting
-from tests.world.world import CONTROLLER, World
+from tests.world.world import CONTROLLER, MS, World
 
 Answer = Callable[[str | None, int | None], None]  # error, or the base offset
+SEGMENT = 6  # batches
 NOT_LEADER = "NotLeaderForPartitionError 6"
 NOT_ENOUGH = "NotEnoughReplicasError 19"
+FENCED = "ProducerFencedError 90"
 NOT_ENOUGH_AFTER = "NotEnoughReplicasAfterAppendError 20"
 
 
@@ -39,6 +44,12 @@ class Standing:
     in_sync: int
     since: int
     expanding: bool
+
+
+class Service(Protocol):
+    """What a broker does besides: a coordinator's work."""
+
+    def tick(self) -> None: ...
 
 
 @dataclass(kw_only=True)
@@ -54,6 +65,7 @@ class Broker:
     silent_since: int = 0
     ticks: int = 0
     kept_checkpoints: dict[Partition, int] = field(default_factory=dict)
+    services: list["Service"] = field(default_factory=list)
 
     @property
     def running(self) -> bool:
@@ -93,6 +105,9 @@ class Broker:
         replica.high_watermark = min(replica.checkpoint or replica.start, replica.end)
         if world.flawed("truncate-at-start") and replica.end > replica.high_watermark:
             self.cut(replica, replica.high_watermark, Cause.HIGH_WATERMARK)
+        if world.topic(replica.partition).internal and replica.end > 4 and world.flawed("coordinator-drops", 0.7):
+            to = world.random.randrange(max(replica.start, replica.end - 6), replica.end)
+            self.cut(replica, to, Cause.DROPPED, journalled=False)
         if replica.end - replica.start > 2 and world.flawed("drop-at-start", 0.7):
             to = world.random.randrange(max(replica.start, replica.end - 12), replica.end)
             self.cut(replica, to, Cause.DROPPED, journalled=world.random.random() < 0.5)
@@ -123,8 +138,12 @@ class Broker:
                     continue
                 if replica.leading:
                     self._shrink(replica)
+                    if world.setup.settings_change and self.ticks % 4 == 0:
+                        self.expire(replica)
                 elif replica.state.leader not in (-1, self.node):
                     self._fetch(replica, replica.state)
+            for service in self.services:
+                service.tick()
             if self.ticks % 4 == 0:
                 self._checkpoint()
         world.after(world.some(*world.setup.tick_ms), lambda: self.tick(incarnation))
@@ -194,7 +213,14 @@ class Broker:
     # -- writes -------------------------------------------------------------------------------------------------------
 
     def produce(
-        self, partition: Partition, values: Sequence[int], *, acks: int, idempotent: bool, answer: Answer
+        self,
+        partition: Partition,
+        values: Sequence[int],
+        *,
+        acks: int,
+        idempotent: bool,
+        answer: Answer,
+        producer: tuple[int, int] | None = None,
     ) -> Standing | None:
         """Answers now or later; returns how things stood when the batch was appended, if it was."""
         replica, world = self.replicas[partition], self.world
@@ -202,13 +228,16 @@ class Broker:
         if not replica.leading or state is None:
             answer(NOT_LEADER, None)
             return None
+        if producer is not None and self._is_fenced(replica, producer):
+            answer(FENCED, None)
+            return None
         below = len(state.isr) < world.enough_in_sync(partition)
         if acks == -1 and below and not world.flawed("acknowledge-below-minimum"):
             answer(NOT_ENOUGH, None)
             return None
         known = self._duplicate(replica, values) if idempotent else None
         if known is None:
-            entries = [Entry(value, state.epoch) for value in values]
+            entries = [Entry(value, state.epoch, producer) for value in values]
             first = self.append(replica, entries, by_leader=True)
         else:
             first = known
@@ -220,6 +249,34 @@ class Broker:
             replica.waiting.append(Waiting(end=end, answer=lambda error: answer(error, first)))
         self._raise(replica)
         return standing
+
+    def _is_fenced(self, replica: Replica, producer: tuple[int, int]) -> bool:
+        """A newer epoch of that producer has written here, or a marker with it."""
+        newest = max((e.producer[1] for e in replica.log if e.producer and e.producer[0] == producer[0]), default=-1)
+        return newest > producer[1] and not self.world.flawed("fencing-forgotten")
+
+    def write(self, partition: Partition, entry: Entry, answer: Answer) -> None:
+        """What a coordinator writes: a state of its own, or a marker; answered once all in sync have it."""
+        replica, world = self.replicas[partition], self.world
+        state = replica.state
+        if not replica.leading or state is None:
+            answer(NOT_LEADER, None)
+        elif len(state.isr) < world.enough_in_sync(partition):
+            answer(NOT_ENOUGH, None)
+        else:
+            send = Send(process=-1, partition=partition, values=[entry.value], acks=-1, idempotent=False,
+                        invoked_ns=world.now, appended_at=world.now, in_sync=len(state.isr))  # fmt: skip
+            first = self.append(replica, [entry], by_leader=True)
+
+            def replicated(error: str | None) -> None:
+                if error is None:
+                    send.status, send.base, send.completed_ns = 0, first, world.now
+                    send.acknowledged_by, send.acknowledged_in = self.node, entry.epoch
+                    world.chronicle.kept.append(Kept(send=send, what=entry))
+                answer(error, first)
+
+            replica.waiting.append(Waiting(end=replica.end, answer=replicated))
+            self._raise(replica)
 
     def standing(self, partition: Partition) -> Standing:
         replica = self.replicas[partition]
@@ -237,6 +294,8 @@ class Broker:
 
     def append(self, replica: Replica, entries: Sequence[Entry], *, by_leader: bool) -> int:
         first = replica.append(entries)
+        if self.world.setup.settings_change:
+            replica.times |= dict.fromkeys(range(first, replica.end), self.world.now)
         self.world.chronicle.happenings.append(
             Appended(
                 time_ns=self.world.now, partition=replica.partition, node=self.node, offset=first, entries=entries,
@@ -258,13 +317,28 @@ class Broker:
                 )
             )  # fmt: skip
 
-    def remove_below(self, partition: Partition, to: int) -> None:
+    def expire(self, replica: Replica) -> None:
+        """Retention, of whole segments below the high watermark, by the time at which records were appended."""
+        world = self.world
+        retention = world.retention_ns.get(replica.partition[0])
+        unasked = retention is None and world.flawed("retention-unasked", 0.02)
+        limit = world.now - (retention if retention is not None else 2_000 * MS)
+        if retention is None and not unasked:
+            return
+        to = replica.start
+        for first in replica.batches[::SEGMENT][1:]:
+            if first > replica.high_watermark or replica.times.get(first - 1, world.now) >= limit:
+                break
+            to = first
+        self.remove_below(replica.partition, to, asked=not unasked)
+
+    def remove_below(self, partition: Partition, to: int, *, asked: bool = True) -> None:
         replica = self.replicas[partition]
         if to > replica.start:
             replica.remove_below(min(to, replica.end))
             world = self.world
             world.chronicle.happenings.append(
-                Removed(time_ns=world.now, partition=partition, node=self.node, to=replica.start)
+                Removed(time_ns=world.now, partition=partition, node=self.node, to=replica.start, asked=asked)
             )
 
     # -- the high watermark -------------------------------------------------------------------------------------------
@@ -391,5 +465,5 @@ class Broker:
 
 
 def new_broker(world: World, node: Node) -> Broker:
-    hosted = {p: Replica(partition=p, node=node) for p in world.partitions() if node in world.replicas(p)}
+    hosted = {p: Replica(partition=p, node=node) for p in world.hosted() if node in world.replicas(p)}
     return Broker(world=world, node=node, replicas=hosted, silent_since=0)

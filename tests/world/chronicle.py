@@ -1,6 +1,6 @@
 """What happened in the world, in order, as the world itself knows it. Evidence and truth are both read from here."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -26,10 +26,17 @@ FLAWED = (Cause.HIGH_WATERMARK, Cause.DROPPED)
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A record in a log. `epoch`: of the leader that appended it."""
+    """A record in a log. `epoch`: of the leader that appended it.
+
+    producer: id and epoch of a transactional one; marks: a marker, and whether it commits; kept: what a coordinator
+    wrote, or, of a marker, the coordinator's own epoch.
+    """
 
     value: int
     epoch: int
+    producer: tuple[int, int] | None = None
+    marks: bool | None = None
+    kept: object = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -85,12 +92,13 @@ class Cut:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Removed:
-    """The log starts later: nothing is lost, it was asked for."""
+    """The log starts later: nothing is lost, it was asked for; otherwise no setting and no request did that."""
 
     time_ns: int
     partition: Partition
     node: Node
     to: int
+    asked: bool = True
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -191,17 +199,23 @@ class Send:
     in_sync: int = 0  # how many the leader took to be in sync when it appended the batch
     appended_at: int | None = None
     below_minimum: bool = False  # for certain acknowledged against min.insync.replicas
+    transaction: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Read:
-    """What one poll returned of one partition."""
+    """What one poll returned of one partition. offsets: where some between were not given."""
 
     partition: Partition
     node: Node
     leader_epoch: int
     first: int
     entries: Sequence[Entry]
+    offsets: Sequence[int] | None = None
+
+    def placed(self) -> Iterator[tuple[int, Entry]]:
+        offsets = range(self.first, self.first + len(self.entries)) if self.offsets is None else self.offsets
+        return zip(offsets, self.entries, strict=True)
 
 
 @dataclass(kw_only=True, slots=True)
@@ -229,6 +243,57 @@ class FinalState:
     end: int | None
     log_start: int | None
     unread: Sequence[Entry]  # in the leader's log, above the end that it answers
+    stable: int | None = None  # the last stable offset, where there are transactions
+
+
+@dataclass(kw_only=True, slots=True)
+class Transaction:
+    """outcome: as in the tables: 0 committed, 1 aborted for certain, 2 nobody knows."""
+
+    number: int
+    process: int
+    transactional_id: str
+    producer: tuple[int, int]
+    begun_ns: int
+    ended_ns: int | None = None
+    outcome: int = 2
+    error: str | None = None
+    group: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GroupEvent:
+    """As a member tells it. source: the value of the coordinator's record that was written, or answered from."""
+
+    process: int
+    event: str
+    generation: int
+    member: str
+    partition: Partition
+    offset: int | None
+    status: int
+    invoked_ns: int
+    completed_ns: int
+    error: str | None = None
+    source: int | None = None
+    deposed: bool = False  # whether a deposed coordinator answered
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Passed:
+    """read_committed was served what lies above the last stable offset. value: of the first open record."""
+
+    time_ns: int
+    partition: Partition
+    value: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Kept:
+    """What a coordinator wrote, or a marker that it had written, and was acknowledged by all in sync."""
+
+    send: Send
+    what: object
 
 
 Happening = Committed | Appended | Cut | Removed | Led | Learned | Checkpointed | Told
@@ -243,5 +308,12 @@ class Chronicle:
     polls: list[Poll] = field(default_factory=list)
     assigned: list[Assigned] = field(default_factory=list)
     final: dict[Partition, FinalState] = field(default_factory=dict)
+    last_logs: dict[Partition, Sequence[Entry]] = field(default_factory=dict)  # of coordinators' partitions
     configuration: list[tuple[int, str, str, str]] = field(default_factory=list)  # t, topic, key, value
+    transactions: list[Transaction] = field(default_factory=list)
+    group_events: list[GroupEvent] = field(default_factory=list)
+    crashed: dict[int, int] = field(default_factory=dict)  # processes, and when
+    reset: set[Partition] = field(default_factory=set)  # where a member's position did not exist any more
+    passed: list[Passed] = field(default_factory=list)
+    kept: list[Kept] = field(default_factory=list)
     flaws_acted: set[str] = field(default_factory=set)  # planted flaws that really did something

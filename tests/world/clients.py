@@ -2,10 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from harness.history.facts.values import number
-from tests.world.brokers import NOT_ENOUGH, Broker, Standing
+from tests.world.brokers import FENCED, NOT_ENOUGH, Broker, Standing
 from tests.world.chronicle import Assigned, Entry, Node, Partition, Poll, Read, Send
+from tests.world.replica import Replica
+from tests.world.stability import served
 from tests.world.world import MS, World
 
 DELIVERY_NS = 3_500 * MS
@@ -19,9 +22,22 @@ class Processes:
 
     def __init__(self) -> None:
         self.names: list[tuple[str, bool, int | None, bool | None]] = []  # client, produces, acks, idempotent
+        self.isolation: dict[int, str] = {}  # of those that are not read_uncommitted
+        self.transactional_ids: dict[int, str] = {}
+        self.groups: dict[int, str] = {}
 
-    def new(self, name: str, *, acks: int | None = None, idempotent: bool | None = None) -> int:
+    def new(
+        self, name: str, *, acks: int | None = None, idempotent: bool | None = None,
+        isolation: str = "read_uncommitted", transactional_id: str | None = None, group: str | None = None,
+    ) -> int:  # fmt: skip
         self.names.append((name, acks is not None, acks, idempotent))
+        number = len(self.names) - 1
+        if isolation != "read_uncommitted":
+            self.isolation[number] = isolation
+        if transactional_id is not None:
+            self.transactional_ids[number] = transactional_id
+        if group is not None:
+            self.groups[number] = group
         return len(self.names) - 1
 
 
@@ -43,6 +59,12 @@ class Metadata:
         self.leaders.pop(partition, None)
 
 
+class Sender(Protocol):
+    """Who has one batch on its way at a time."""
+
+    def next(self) -> None: ...
+
+
 @dataclass(kw_only=True)
 class Attempts:
     """One batch on its way: sent, perhaps sent again, until it is answered or given up."""
@@ -50,7 +72,8 @@ class Attempts:
     world: World
     metadata: Metadata
     send: Send
-    then: "Producer"
+    then: "Sender"
+    producer: tuple[int, int] | None = None  # id and epoch, in a transaction
     tries: int = 0
     over: bool = False
     perhaps_there: bool = False  # an attempt before may have been appended
@@ -90,7 +113,12 @@ class Attempts:
                 world.after(world.some(0.2, 3), lambda: self._refused(current, error))
 
         accepted = broker.produce(
-            send.partition, send.values, acks=send.acks, idempotent=send.idempotent, answer=answer
+            send.partition,
+            send.values,
+            acks=send.acks,
+            idempotent=send.idempotent,
+            answer=answer,
+            producer=self.producer,
         )
         if accepted is not None:
             taken.append(accepted)
@@ -105,7 +133,7 @@ class Attempts:
         send, world = self.send, self.world
         send.acknowledged_by, send.acknowledged_in, send.in_sync = node, standing.epoch, standing.in_sync
         known = send.invoked_ns > standing.since and not standing.expanding
-        send.below_minimum = send.acks == -1 and standing.in_sync < world.enough_in_sync(send.partition) and known
+        send.below_minimum = send.acks == -1 and standing.in_sync < world.least_in_sync(send.partition) and known
         if send.acks == 0:
             self._end(INFO)
         else:
@@ -115,7 +143,9 @@ class Attempts:
         if self.over or current != self.tries:
             return
         self.metadata.ask_again(self.send.partition)
-        if not self.world.setup.retries:
+        if error == FENCED:
+            self._end(INFO if self.perhaps_there else FAIL, error=error)
+        elif not self.world.setup.retries:
             definite = error in _DEFINITE and not self.perhaps_there
             self._end(FAIL if definite else INFO, error=error)
         else:
@@ -168,6 +198,7 @@ class Consumer:
     processes: Processes
     name: str
     metadata: Metadata
+    isolation: str = "read_uncommitted"
     process: int = -1
     positions: dict[Partition, int] = field(default_factory=dict)
     epochs: dict[Partition, int] = field(default_factory=dict)  # of the record before the position
@@ -175,7 +206,7 @@ class Consumer:
     def begin(self) -> None:
         """A client of its own from the beginning of every partition."""
         world = self.world
-        self.process = self.processes.new(self.name)
+        self.process = self.processes.new(self.name, isolation=self.isolation)
         self.positions, self.epochs = {}, {}
         for partition in world.partitions():
             leader = self.metadata.leader(partition)
@@ -223,6 +254,8 @@ class Consumer:
             return "LogTruncationError"
         if position < replica.start:
             return "OffsetOutOfRangeError"
+        if self.world.setup.transactional_ids:
+            return self._read_between_markers(partition, broker.node, replica)
         entries: Sequence[Entry] = replica.slice(position, min(replica.high_watermark, position + 15))
         if not entries:
             return None
@@ -230,3 +263,17 @@ class Consumer:
         self.epochs[partition] = entries[-1].epoch
         epoch = replica.state.epoch
         return Read(partition=partition, node=broker.node, leader_epoch=epoch, first=position, entries=list(entries))
+
+    def _read_between_markers(self, partition: Partition, node: Node, replica: Replica) -> Read | None:
+        position = self.positions[partition]
+        fetched = served(self.world, replica, position, position + 15, isolation=self.isolation)
+        if fetched.next > position:
+            self.positions[partition] = fetched.next
+            self.epochs[partition] = replica.log[fetched.next - 1 - replica.start].epoch
+        if not fetched.entries:
+            return None
+        assert replica.state is not None
+        return Read(
+            partition=partition, node=node, leader_epoch=replica.state.epoch, first=fetched.offsets[0],
+            entries=fetched.entries, offsets=fetched.offsets,
+        )  # fmt: skip

@@ -3,7 +3,9 @@
 from dataclasses import dataclass, field
 
 from tests.world.chronicle import Committed, Node, Partition, State, Told
-from tests.world.world import World
+from tests.world.world import MS, World
+
+MARGIN_NS = 2_000 * MS
 
 
 @dataclass(kw_only=True)
@@ -21,7 +23,8 @@ class Controller:
             self.directories[node] = broker.directory
             world.chronicle.happenings.append(Told(time_ns=world.now, node=node, event="broker_registered"))
         for topic in world.setup.topics:
-            self.set_unclean(topic.name, topic.unclean_allowed, always=topic.unclean_allowed)
+            stated = topic.unclean_stated if topic.unclean_stated is not None else topic.unclean_allowed
+            self.set_unclean(topic.name, topic.unclean_allowed, always=stated)
             settings = (world.now, topic.name, "min.insync.replicas", str(topic.min_in_sync))
             world.chronicle.configuration.append(settings)
             for partition in topic.partitions():
@@ -33,6 +36,23 @@ class Controller:
         if always:
             row = (self.world.now, topic, "unclean.leader.election.enable", str(allowed).lower())
             self.world.chronicle.configuration.append(row)
+
+    def set_min_in_sync(self, topic: str, least: int) -> None:
+        values, now = self.world.min_in_sync[topic], self.world.now
+        for send in self.world.chronicle.sends if least < values[-1] else ():
+            # Who sees the change a little later than brokers do may not call it certain.
+            if send.partition[0] == topic and now - send.completed_ns < MARGIN_NS:
+                send.below_minimum = False
+        values.append(least)
+        self._says(topic, "min.insync.replicas", str(least))
+
+    def set_retention(self, topic: str, retention_ms: int | None) -> None:
+        """None: the topic's own value is removed, and the default of a week counts again."""
+        self.world.retention_ns[topic] = None if retention_ms is None else retention_ms * MS
+        self._says(topic, "retention.ms", "" if retention_ms is None else str(retention_ms))
+
+    def _says(self, topic: str, key: str, value: str) -> None:
+        self.world.chronicle.configuration.append((self.world.now, topic, key, value))
 
     # -- sessions -----------------------------------------------------------------------------------------------------
 

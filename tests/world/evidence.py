@@ -25,8 +25,9 @@ from tests.world.chronicle import (
     Snapshot,
     Told,
 )
-from tests.world.clients import INFO, OK
+from tests.world.clients import FAIL, INFO, OK
 from tests.world.histories import History
+from tests.world.internal_evidence import internal_rows
 from tests.world.observed import observer_gaps, polled_states
 from tests.world.visibility import Visibility
 from tests.world.world import BEGIN, MS
@@ -61,8 +62,14 @@ def run_facts(history: History) -> Row:
     chronicle = history.chronicle
     return {
         "id": f"world-{history.setup.seed}", "status": "complete", "collected": True, "interrupted": False,
-        "inconclusive": [], "error": None, "read_every_replica": False, "observer_gaps": observer_gaps(chronicle),
+        "inconclusive": [], "error": None, "anchors": _anchors(history),
+        "read_every_replica": False, "observer_gaps": observer_gaps(chronicle),
     }  # fmt: skip
+
+
+def _anchors(history: History) -> list[Row]:
+    """Of records that somebody deleted on request, which no table says, nobody knows the age."""
+    return [{"wall_ns": WALL_MS * MS, "monotonic_ns": 0}] if history.setup.settings_change else []
 
 
 def rows_of(history: History, visibility: Visibility) -> dict[str, list[Row]]:
@@ -75,6 +82,8 @@ def rows_of(history: History, visibility: Visibility) -> dict[str, list[Row]]:
         "operations": ops,
         "records": records,
         "processes": _processes(history),
+        "transactions": _transactions(chronicle),
+        "group_events": _group_events(history),
         "faults": [_fault(fault) for fault in chronicle.faults if visibility.ordered or fault.kind != "kill"],
         "node_ends": [_end(fault) for fault in chronicle.faults if not visibility.ordered and fault.kind == "kill"],
         "disk_events": [row for fault in chronicle.faults for row in _disk_events(fault)],
@@ -82,7 +91,7 @@ def rows_of(history: History, visibility: Visibility) -> dict[str, list[Row]]:
         "controllers": [
             {"time_ns": BEGIN, "uncertainty_ns": MS, "node": history.setup.brokers[-1], "controller_epoch": 1}
         ],
-        "broker_events": _broker_events(chronicle, visibility),
+        "broker_events": _broker_events(history, visibility),
         "configuration": [
             {"time_ns": t, "scope": "topic", "name": topic, "node": -1, "key": key, "value": value}
             for t, topic, key, value in chronicle.configuration
@@ -90,6 +99,7 @@ def rows_of(history: History, visibility: Visibility) -> dict[str, list[Row]]:
         "replica_snapshots": snapshots,
         "replica_log": log,
         "partitions": [_partition(history, partition, partition_id) for partition, partition_id in places.items()],
+        **internal_rows(history, visibility),
     }
 
 
@@ -106,6 +116,8 @@ def _operations(
     for assigned in chronicle.assigned:
         row = _op(history, assigned.process, "assign", OK, assigned.time_ns, assigned.time_ns, assigned.count)
         ended.append((assigned.time_ns, 0, row))
+    for process, time_ns in chronicle.crashed.items():
+        ended.append((time_ns, 3, _op(history, process, "crash", OK, time_ns, time_ns, 0)))
     ended += [(poll.completed_ns, 1, poll) for poll in chronicle.polls if poll.final or visibility.reads]
     ended += [(max(send.completed_ns, send.invoked_ns), 2, send) for send in chronicle.sends]
     ops: list[Row] = []
@@ -113,7 +125,7 @@ def _operations(
     for op, (_, _, each) in enumerate(sorted(ended, key=lambda end: end[:2])):
         match each:
             case Send():
-                status = each.status if each.completed_ns >= 0 else INFO
+                status = _settled(chronicle, each)
                 row = _op(
                     history,
                     each.process,
@@ -123,7 +135,7 @@ def _operations(
                     max(each.completed_ns, each.invoked_ns),
                     len(each.values),
                 )
-                row["error"] = each.error
+                row["error"], row["transaction"] = each.error, each.transaction
                 records += _sent(each, op, places, status)
             case Poll():
                 f = "final_poll" if each.final else "poll"
@@ -139,6 +151,30 @@ def _operations(
     return ops, records
 
 
+def _transactions(chronicle: Chronicle) -> list[Row]:
+    last_ns = max(poll.completed_ns for poll in chronicle.polls) if chronicle.polls else BEGIN
+    return [
+        {
+            "transaction": each.number, "process": each.process, "transactional_id": each.transactional_id,
+            "invoked_ns": each.begun_ns, "completed_ns": last_ns if each.ended_ns is None else each.ended_ns,
+            "outcome": each.outcome, "error": each.error, "group": each.group,
+        }
+        for each in chronicle.transactions
+    ]  # fmt: skip
+
+
+def _group_events(history: History) -> list[Row]:
+    return [
+        {
+            "process": each.process, "group": history.processes.groups[each.process], "event": each.event,
+            "generation": each.generation if each.generation >= 0 else None, "member": each.member,
+            "topic": each.partition[0], "partition": each.partition[1], "offset": each.offset, "status": each.status,
+            "invoked_ns": each.invoked_ns, "completed_ns": each.completed_ns, "error": each.error,
+        }
+        for each in sorted(history.chronicle.group_events, key=lambda each: (each.completed_ns, each.invoked_ns))
+    ]  # fmt: skip
+
+
 def _op(history: History, process: int, f: str, status: int, invoked_ns: int, completed_ns: int, count: int) -> Row:
     client = history.processes.names[process][0]
     return {
@@ -152,15 +188,24 @@ def _op(history: History, process: int, f: str, status: int, invoked_ns: int, co
     }
 
 
+def _settled(chronicle: Chronicle, send: Send) -> int:
+    """A send in a transaction has the outcome of that, unless it was refused."""
+    status = send.status if send.completed_ns >= 0 else INFO
+    if send.transaction is None or status == FAIL:
+        return status
+    outcome = chronicle.transactions[send.transaction].outcome
+    return {OK: status, FAIL: FAIL}.get(outcome, INFO)
+
+
 def _sent(send: Send, operation: int, places: Mapping[Partition, int], status: int) -> Iterable[Row]:
     topic, part = send.partition
     for i, value in enumerate(send.values):
         yield {
             "kind": KIND_SEND, "status": status, "acks": send.acks, "operation": operation, "process": send.process,
             "topic": topic, "partition": part, "partition_id": places[send.partition], "position": i,
-            "offset": send.base + i if status == OK and send.base is not None else None, "value": value,
+            "offset": None if send.base is None else send.base + i, "value": value, "transaction": send.transaction,
             "invoked_ns": send.invoked_ns, "completed_ns": max(send.completed_ns, send.invoked_ns), "error": send.error,
-            "timestamp_ms": WALL_MS + send.invoked_ns // MS if status == OK else None, "log_append": False,
+            "timestamp_ms": WALL_MS + send.invoked_ns // MS if send.base is not None else None, "log_append": False,
         }  # fmt: skip
 
 
@@ -170,25 +215,31 @@ def _polled(
     i = 0
     for read in poll.reads:
         topic, part = read.partition
-        for place, entry in enumerate(read.entries):
+        before: int | None = None
+        for place, (offset, entry) in enumerate(read.placed()):
             yield {
                 "kind": KIND_FINAL_POLL if poll.final else KIND_POLL, "status": OK, "operation": operation,
                 "process": poll.process, "assignment": poll.assignment, "topic": topic, "partition": part,
-                "partition_id": places[read.partition], "position": i, "offset": read.first + place,
-                "offset_step": None if place == 0 else 1, "last_of_poll": place == len(read.entries) - 1,
+                "partition_id": places[read.partition], "position": i, "offset": offset,
+                "offset_step": None if before is None else offset - before,
+                "last_of_poll": place == len(read.entries) - 1,
                 "leader_epoch": entry.epoch if visibility.epochs else None, "value": entry.value,
                 "invoked_ns": poll.invoked_ns, "completed_ns": poll.completed_ns,
                 "timestamp_ms": WALL_MS + written[entry.value], "log_append": False,
             }  # fmt: skip
+            before = offset
             i += 1
 
 
 def _processes(history: History) -> list[Row]:
     return [
         {
-            "process": process, "client": client, "library": None if client == "final-read" else "kafka-python",
+            "process": process, "client": client, "library": None if client.startswith("final") else "kafka-python",
             "role": "producer" if produces else "consumer", "acks": acks, "idempotent": idempotent,
-            "isolation": None if produces else "read_uncommitted", "offset_reset": None if produces else "none",
+            "isolation": None if produces else history.processes.isolation.get(process, "read_uncommitted"),
+            "offset_reset": None if produces else "earliest" if process in history.processes.groups else "none",
+            "transactional_id": history.processes.transactional_ids.get(process),
+            "group": history.processes.groups.get(process),
         }
         for process, (client, produces, acks, idempotent) in enumerate(history.processes.names)
     ]  # fmt: skip
@@ -235,10 +286,10 @@ def _disk_events(fault: Any) -> list[Row]:
 
 
 def _exact_states(history: History, visibility: Visibility) -> list[Row]:
-    random, rows = Random(history.setup.seed), []
+    random, rows, of_clients = Random(history.setup.seed), list[Row](), set(history.partitions)
     latest: dict[Partition, int] = {}
     for each in history.chronicle.happenings:
-        if not isinstance(each, Committed):
+        if not isinstance(each, Committed) or each.partition not in of_clients:
             continue
         state, before = each.state, each.before
         reported = (
@@ -261,9 +312,11 @@ def _exact_states(history: History, visibility: Visibility) -> list[Row]:
     return rows
 
 
-def _broker_events(chronicle: Chronicle, visibility: Visibility) -> list[Row]:
+def _broker_events(history: History, visibility: Visibility) -> list[Row]:
     rows: list[Row] = []
-    for each in chronicle.happenings:
+    for each in history.chronicle.happenings:
+        if getattr(each, "partition", history.partitions[0]) not in history.partitions:
+            continue
         match each:
             case Told():
                 if visibility.books if each.event in _FROM_BOOKS else visibility.journals:
@@ -312,9 +365,12 @@ def _reason(cut: Cut) -> str:
 def _snapshots(
     history: History, visibility: Visibility, places: Mapping[Partition, int]
 ) -> tuple[list[Row], list[Row]]:
-    taken = [each for each in history.chronicle.snapshots if each.reason in visibility.snapshots]
+    taken = [
+        each for each in history.chronicle.snapshots if each.reason in visibility.snapshots and each.partition in places
+    ]
     if "truncation" in visibility.snapshots and visibility.truncations:
         cuts = [each for each in history.chronicle.happenings if isinstance(each, Cut) and each.journalled]
+        cuts = [cut for cut in cuts if cut.partition in places]
         taken += [_cut_part(cut) for cut in cuts if cut.cause is not Cause.DAMAGED]
     rows, log = [], []
     for number, each in enumerate(taken):
@@ -335,6 +391,7 @@ def _snapshots(
                 if visibility.epochs else None, "value": entry.value,
             }
             for place, entry in enumerate(each.entries)
+            if entry.marks is None
         ]  # fmt: skip
     snapshots = [row_of(SnapshotRow, **row) for row in rows]
     return [dict(row) for row in with_digests(snapshots, arrow("replica_log", [{**row, "run": 0} for row in log]))], log
@@ -353,5 +410,5 @@ def _partition(history: History, partition: Partition, partition_id: int) -> Row
     return {
         "partition_id": partition_id, "topic": partition[0], "partition": partition[1], "replicas": list(replicas),
         "read_to_end": final.read_to_end, "end_offset": final.end, "log_start_offset": final.log_start,
-        "note_text": "" if final.read_to_end else "no leader answered",
+        "note_text": "" if final.read_to_end else "no leader answered", "last_stable_offset": final.stable,
     }  # fmt: skip

@@ -9,56 +9,14 @@ from tests.world.brokers import new_broker
 from tests.world.chronicle import Assigned, Cause, Chronicle, FinalState, Node, Partition, Poll, Read
 from tests.world.clients import Consumer, Metadata, Processes, Producer
 from tests.world.controller import Controller
-from tests.world.plots import PLOTS
-from tests.world.world import MS, Setup, Topic, World
-
-# A flaw, and the plots in which it can show.
-FLAWS: dict[str, tuple[str, ...]] = {
-    "acknowledge-early": ("cut-short-then-dies", "leader-dies", "zombie", "alone-then-dies", "mixed"),
-    "high-watermark-early": ("cut-short-then-dies", "leader-dies", "alone-then-dies"),
-    "join-early": ("followers-die", "alone-then-dies", "everyone-dies", "survives-unclean", "one-disk"),
-    "truncate-to-high-watermark": ("leader-dies", "everyone-dies", "quick-restart", "survives-unclean", "mixed"),
-    "truncate-at-start": ("leader-dies", "everyone-dies", "quick-restart", "mixed"),
-    "drop-at-start": ("leader-dies", "everyone-dies", "quick-restart", "one-disk", "survives-unclean", "mixed"),
-    "drop-while-leading": (
-        "calm", "leader-dies", "one-disk", "alone-then-dies", "survives-unclean", "zombie", "power", "retried",
-        "last-in-sync-disk", "removal",
-    ),
-    "unclean-forbidden": ("alone-then-dies", "everyone-dies", "last-in-sync-disk", "mixed"),
-    "unclean-needlessly": ("followers-die", "leader-dies", "alone-then-dies", "survives-unclean"),
-    "two-leaders": ("zombie", "paused", "cut-from-controller"),
-    "acknowledge-below-minimum": ("followers-die", "alone-then-dies", "everyone-dies"),
-    "directory-not-noticed": ("quick-restart", "disks-in-turn", "one-disk"),
-    "damage-takes-neighbour": ("one-batch", "last-in-sync-disk"),
-}  # fmt: skip
-
-
-def drawn(seed: int) -> Setup:
-    """Four in ten histories are of a sound system."""
-    random = Random(seed)
-    flaw = random.choice(tuple(FLAWS)) if random.random() < 0.6 else None
-    plot = random.choice(tuple(PLOTS) if flaw is None else FLAWS[flaw])
-    brokers = tuple(range(1, 1 + random.choice((2, 3, 3, 3, 4, 5))))
-    topics = []
-    for place in range(random.choice((1, 1, 1, 2))):
-        layout = []
-        for _ in range(random.choice((1, 1, 2, 3) if place == 0 else (1,))):
-            count = min(len(brokers), random.choice((2, 3, 3)))
-            layout.append(tuple(random.sample(brokers, count)))
-        topics.append(
-            Topic(
-                name=("orders", "other")[place], layout=tuple(layout), min_in_sync=random.choice((1, 1, 2)),
-                unclean_allowed=random.random() < (0.1 if flaw == "unclean-forbidden" else 0.45),
-            )
-        )  # fmt: skip
-    acks = tuple(random.choice((-1, -1, -1, 1, 1, 0)) for _ in range(random.choice((1, 2, 2))))
-    sure = all(each == -1 for each in acks)  # idempotence needs acks=all
-    return Setup(
-        seed=seed, plot=plot, brokers=brokers, topics=tuple(topics), flaws=frozenset({flaw} if flaw else ()),
-        bad_answers=random.choice((0.0, 0.0, 0.05, 0.25)), retries=random.random() < 0.8,
-        acks=acks,
-        tick_ms=random.choice(((60, 150), (60, 150), (150, 400))), idempotent=sure and random.random() < 0.7,
-    )  # fmt: skip
+from tests.world.drawing import DRAWN, RECORDS
+from tests.world.group_coordinator import GROUP, GroupCoordinator
+from tests.world.members import Member, Place
+from tests.world.plots import PLOTS, settings_change
+from tests.world.stability import served, stability_of
+from tests.world.transaction_coordinator import TransactionCoordinator
+from tests.world.transactional import TransactionalId
+from tests.world.world import MS, Setup, World
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,8 +35,8 @@ class History:
         return not self.chronicle.flaws_acted
 
 
-def history(seed: int) -> History:
-    setup = drawn(seed)
+def history(seed: int, world_name: str = RECORDS) -> History:
+    setup = DRAWN[world_name](seed)
     world, processes = played(setup)
     partitions = tuple(world.partitions())
     return History(
@@ -93,6 +51,10 @@ def played(setup: Setup) -> tuple[World, Processes]:
     world.controller = Controller(world=world)
     for node in setup.brokers:
         world.brokers[node] = new_broker(world, node)
+        if setup.transactional_ids:
+            world.brokers[node].services.append(TransactionCoordinator(world=world, broker=world.brokers[node]))
+        if setup.members:
+            world.brokers[node].services.append(GroupCoordinator(world=world, broker=world.brokers[node]))
     world.controller.create()
     for broker in world.brokers.values():
         broker.tick(broker.incarnation)
@@ -102,10 +64,22 @@ def played(setup: Setup) -> tuple[World, Processes]:
         idempotent = setup.idempotent and acks == -1
         process = processes.new(f"producer-{place + 1}", acks=acks, idempotent=idempotent)
         Producer(world=world, process=process, acks=acks, idempotent=idempotent, metadata=Metadata(world=world)).next()
-    for place in range(world.random.choice((0, 1, 1, 2))):
-        consumer = Consumer(
-            world=world, processes=processes, name=f"consumer-{place + 1}", metadata=Metadata(world=world)
+    for name in setup.transactional_ids:
+        mine = TransactionalId(world=world, processes=processes, name=name, metadata=Metadata(world=world))
+        world.after(world.some(20, 300), mine.begin)
+    for number in range(setup.members):
+        worker = Place(
+            world=world, processes=processes, name=f"member-{number + 1}", group=GROUP, metadata=Metadata(world=world)
         )
+        world.after(world.some(20, 2_000), worker.begin)
+    consumers = (
+        setup.consumers if setup.consumers is not None else ("read_uncommitted",) * world.random.choice((0, 1, 1, 2))
+    )
+    for place, isolation in enumerate(consumers):
+        consumer = Consumer(
+            world=world, processes=processes, name=f"consumer-{place + 1}", metadata=Metadata(world=world),
+            isolation=isolation,
+        )  # fmt: skip
         world.after(world.some(50, 400), consumer.poll)
     if "drop-while-leading" in setup.flaws:
         for _ in range(world.random.choice((1, 1, 2))):
@@ -113,10 +87,22 @@ def played(setup: Setup) -> tuple[World, Processes]:
     if setup.bad_answers:
         world.after(world.some(200, 3_000), lambda: faults.lose_answers(world, setup.bad_answers))
     PLOTS[setup.plot](world)
+    if setup.settings_change:
+        settings_change(world)
     world.run_until(world.now + setup.load_ns)
     world.loading = False
     _recover(world)
-    _final_read(world, processes)
+    if setup.transactional_ids:
+        _final_read(world, processes, "final-read-uncommitted", final=False)
+        _final_read(world, processes, "final-read", isolation="read_committed")
+    else:
+        _final_read(world, processes, "final-read")
+    if setup.members:
+        _final_offsets(world, processes)
+    for partition in set(world.hosted()) - set(world.partitions()):
+        last = world.brokers.get(world.controller.states[partition].leader)
+        if last is not None and last.running and last.replicas[partition].leading:
+            world.chronicle.last_logs[partition] = list(last.replicas[partition].log)
     for broker in world.brokers.values():
         world.now += 4 * MS
         broker.snapshot("end")
@@ -159,8 +145,11 @@ def _recover(world: World) -> None:
     world.run_until(world.now + 4_500 * MS)
 
 
-def _final_read(world: World, processes: Processes) -> None:
-    process = processes.new("final-read")
+def _final_read(
+    world: World, processes: Processes, name: str, *, final: bool = True, isolation: str = "read_uncommitted"
+) -> None:
+    """As the harness reads: with transactions once to the high watermark, and then what is committed."""
+    process = processes.new(name, isolation=isolation)
     world.chronicle.assigned.append(Assigned(process=process, time_ns=world.now, count=len(world.partitions())))
     for partition in world.partitions():
         state = world.controller.states[partition]
@@ -173,19 +162,30 @@ def _final_read(world: World, processes: Processes) -> None:
             continue
         replica = leader.replicas[partition]
         end = max(replica.high_watermark, replica.start)
+        fetched = served(world, replica, replica.start, end, isolation=isolation)
         read = Read(
             partition=partition, node=leader.node, leader_epoch=state.epoch, first=replica.start,
-            entries=list(replica.slice(replica.start, end)),
+            entries=fetched.entries, offsets=fetched.offsets,
         )  # fmt: skip
         t0 = world.now
         world.now += 3 * MS
         if read.entries:
-            poll = Poll(process=process, assignment=1, final=True, invoked_ns=t0, completed_ns=world.now, reads=[read])
+            poll = Poll(process=process, assignment=1, final=final, invoked_ns=t0, completed_ns=world.now, reads=[read])
             world.chronicle.polls.append(poll)
+        # What the last leader holds is there, whether or not somebody is given it.
+        stable = stability_of(replica).stable if world.setup.transactional_ids else None
         world.chronicle.final[partition] = FinalState(
-            partition=partition, read_to_end=True, end=end, log_start=replica.start,
-            unread=list(replica.slice(end, replica.end)),
+            partition=partition, read_to_end=stable in (None, end), end=end, log_start=replica.start,
+            unread=list(replica.log if stable is not None else replica.slice(end, replica.end)), stable=stable,
         )  # fmt: skip
+
+
+def _final_offsets(world: World, processes: Processes) -> None:
+    """The group's offsets are fetched at the end, by a client that is no member."""
+    place = Place(world=world, processes=processes, name="final-offsets", group=GROUP, metadata=Metadata(world=world))
+    process = processes.new("final-offsets", group=GROUP)
+    Member(world=world, place=place, process=process, name="final-offsets").fetch_once(world.partitions())
+    world.run_until(world.now + 500 * MS)
 
 
 def unfinished(world: World) -> list[Partition]:

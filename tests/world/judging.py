@@ -8,19 +8,33 @@ from typing import TYPE_CHECKING, Any
 from harness.checks.judge import Judgement, RunInput, judge_tables
 from harness.checks.spark.tables import tables_of
 from harness.scenario.model import ClusterSpec, ExpectSpec, Scenario, TopicSpec
+from harness.verdict import Verdict as RunVerdict
+from tests.world.broken import Broken
 from tests.world.chronicle import Led
 from tests.world.clients import DELIVERY_NS, OK, REQUEST_NS
 from tests.world.evidence import run_facts, tables
+from tests.world.group_coordinator import GROUP
 from tests.world.histories import History
+from tests.world.promises import broken_promises
 from tests.world.truth import Lost, Verdict, lost_records
 from tests.world.visibility import Visibility
-from tests.world.world import MS
+from tests.world.world import MS, Setup, Topic
+from workloads.consumer_groups import ConsumerGroupsSettings
 from workloads.produce_and_poll import ProduceAndPollSettings
+from workloads.transactions import TransactionsSettings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PASSED_OVER = "passed over"
+# Checks of promises beyond lost records, and those of them that a loss may be the cause of.
+OF_PROMISES = frozenset(
+    {
+        "aborted-read", "torn-transaction", "zombie-transaction", "last-stable-offset", "lost-group-offset",
+        "group-redelivery", "group-skip", "two-owners", "zombie-commit",
+    }
+)  # fmt: skip
+_TOLD_OF_LOSSES = frozenset({"torn-transaction", "last-stable-offset", "group-redelivery", "group-skip"})
 UNDECIDED = "undecided"
 
 
@@ -34,6 +48,7 @@ class Judged:
     judgement: Judgement
     said: Mapping[tuple[str, int, int], str]
     why: Mapping[tuple[str, int, int], str]  # the sentence of the finding that said so
+    broken: Sequence[Broken] = ()  # beyond lost records
 
     def of(self, lost: Lost) -> str:
         return self.said.get((*lost.partition, lost.value), PASSED_OVER)
@@ -52,6 +67,7 @@ def judged(spark: "SparkSession", folder: Path, cases: Sequence[tuple[History, V
         Judged(
             history=history, visibility=visibility, judgement=judgement,
             lost=[_seen(lost, visibility) for lost in lost_records(history.chronicle)],
+            broken=broken_promises(history),
             **_said(judgement, evidences["lost_records"]),
         )
         for (history, visibility), (judgement, evidences) in zip(cases, answers, strict=True)
@@ -71,17 +87,57 @@ def _scenario(history: History) -> Scenario:
         TopicSpec(
             name=topic.name, partitions=len(topic.layout), assignment=topic.layout,
             settings={"min.insync.replicas": str(topic.min_in_sync)}
-            | ({"unclean.leader.election.enable": "true"} if topic.unclean_allowed else {}),
+            | _stated(topic),
         )
         for topic in setup.topics
+        if not topic.internal
     )  # fmt: skip
+    if setup.transactional_ids:
+        return _scenario_with_transactions(setup, topics)
+    if setup.members:
+        return _scenario_with_a_group(setup, topics)
     workload = ProduceAndPollSettings(
         producers=len(setup.acks), idempotence=setup.idempotent, retries=None if setup.retries else 0,
         request_timeout_ms=REQUEST_NS // MS, delivery_timeout_ms=DELIVERY_NS // MS,
     )  # fmt: skip
     return Scenario(
-        name=setup.plot, story="", source="", cluster=ClusterSpec(brokers=setup.brokers), topics=topics,
+        name=setup.plot, story="", source="", topics=topics,
+        cluster=ClusterSpec(brokers=setup.brokers, system=f"kafka:{setup.release}" if setup.release else "reference"),
         workload=workload, faults=(), steps=(), expect=ExpectSpec(), coverage={}, seed=setup.seed,
+    )  # fmt: skip
+
+
+def _stated(topic: Topic) -> dict[str, str]:
+    stated = topic.unclean_allowed if topic.unclean_stated is None else topic.unclean_stated
+    return {"unclean.leader.election.enable": str(topic.unclean_allowed).lower()} if stated else {}
+
+
+def _scenario_with_transactions(setup: Setup, topics: tuple[TopicSpec, ...]) -> Scenario:
+    workload = TransactionsSettings(
+        producers=len(setup.acks), consumers=len(setup.consumers or ()), processors=len(setup.transactional_ids),
+        output=topics[0].name, request_timeout_ms=REQUEST_NS // MS, delivery_timeout_ms=DELIVERY_NS // MS,
+    )  # fmt: skip
+    internal = {
+        f"transaction.state.log.{key}": str(value)
+        for topic in setup.topics
+        if topic.internal
+        for key, value in (("min.isr", topic.min_in_sync), ("num.partitions", 1))
+    }
+    return Scenario(
+        name=setup.plot, story="", source="", cluster=ClusterSpec(brokers=setup.brokers, settings=internal),
+        topics=topics, workload=workload, faults=(), steps=(), expect=ExpectSpec(), coverage={}, seed=setup.seed,
+    )  # fmt: skip
+
+
+def _scenario_with_a_group(setup: Setup, topics: tuple[TopicSpec, ...]) -> Scenario:
+    workload = ConsumerGroupsSettings(
+        producers=len(setup.acks), consumers=setup.members, group=GROUP, idempotence=setup.idempotent,
+        request_timeout_ms=REQUEST_NS // MS, delivery_timeout_ms=DELIVERY_NS // MS,
+    )  # fmt: skip
+    settings = {"offsets.topic.num.partitions": "1"}
+    return Scenario(
+        name=setup.plot, story="", source="", cluster=ClusterSpec(brokers=setup.brokers, settings=settings),
+        topics=topics, workload=workload, faults=(), steps=(), expect=ExpectSpec(), coverage={}, seed=setup.seed,
     )  # fmt: skip
 
 
@@ -158,3 +214,74 @@ def kept_silent(judged: Judged) -> list[str]:
             terms.setdefault((each.partition, each.epoch), set()).add(each.node)
     rows += [f"{place}: {who} led {at} in epoch {epoch}" for (at, epoch), who in terms.items() if len(who) > 1]
     return rows
+
+
+# ---- promises beyond lost records -----------------------------------------------------------------------------------
+
+
+def said_of(judged: Judged, broken: Broken) -> str:
+    """The worst that a check which may tell it says of that record, or where no record is meant, of the partition."""
+    said = [
+        finding
+        for _, finding in judged.judgement.findings
+        if finding.check in broken.checks
+        and (broken.partition is None or finding.topic is None or finding.partition is None
+             or (finding.topic, finding.partition) == broken.partition)
+        and (broken.value is None or not finding.values or broken.value in finding.values)
+    ]  # fmt: skip
+    if any(finding.classification == "violation" for finding in said):
+        return "violation"
+    # "Unseen" says of a record that nobody knows whether it is lost.
+    is_open = any(
+        finding.open_question or finding.check == "unseen-tail" or (finding.ruling and finding.ruling.undecided)
+        for finding in said
+    )
+    if is_open or judged.judgement.verdict is RunVerdict.INCONCLUSIVE:
+        return UNDECIDED
+    return "permitted" if any(finding.classification == "permitted" for finding in said) else PASSED_OVER
+
+
+def wrong_of_promises(judged: Judged) -> list[tuple[str, str]]:
+    """(passed over | invented, text): what may never be said of a broken promise, nor of one that was kept."""
+    found = []
+    for broken in judged.broken:
+        said = said_of(judged, broken)
+        accused = judged.judgement.verdict is RunVerdict.VIOLATION
+        if broken.verdict is Verdict.VIOLATION and said in (PASSED_OVER, "permitted"):
+            if broken.checks or not accused:
+                found.append(("passed over", _of_promise(judged, broken, said)))
+        elif broken.verdict is Verdict.PERMITTED and said == "violation":
+            found.append(("invented", _of_promise(judged, broken, said)))
+    found += [("invented", text) for text in _without_a_cause(judged)]
+    return found
+
+
+def _without_a_cause(judged: Judged) -> list[str]:
+    """Violations of checks that tell broken promises, where none was broken that they may tell."""
+    setup = judged.history.setup
+    may = {check for broken in judged.broken if broken.verdict is not Verdict.PERMITTED for check in broken.checks}
+    if any(lost.verdict is not Verdict.PERMITTED for lost in judged.lost):
+        may |= _TOLD_OF_LOSSES
+    return [
+        f"seed {setup.seed} ({setup.plot}; {', '.join(sorted(judged.history.chronicle.flaws_acted)) or 'sound'}; "
+        f"sight: {judged.visibility.name}): {finding.check}: {finding.sentence}"
+        for _, finding in judged.judgement.findings
+        if finding.classification == "violation" and finding.check in OF_PROMISES and finding.check not in may
+    ]
+
+
+def _of_promise(judged: Judged, broken: Broken, said: str) -> str:
+    setup = judged.history.setup
+    flaws = ", ".join(sorted(judged.history.chronicle.flaws_acted)) or "sound"
+    why = "; ".join(each.sentence for _, each in judged.judgement.findings if each.check in broken.checks)
+    return (
+        f"seed {setup.seed} ({setup.plot}; {flaws}; sight: {judged.visibility.name}) {broken.partition}: in truth "
+        f"{broken.verdict.value} ({broken.kind}: {broken.story}), said: {said}: {why}"
+    )
+
+
+def undecided_promises(judged: Judged) -> int:
+    return sum(
+        broken.verdict is not Verdict.UNSAID and bool(broken.checks) and said_of(judged, broken) == UNDECIDED
+        for broken in judged.broken
+    )

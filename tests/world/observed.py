@@ -40,7 +40,7 @@ def polled_states(history: History, *, with_epochs: bool) -> list[Row]:
         )  # fmt: skip
 
     for each in chronicle.happenings:
-        if not isinstance(each, Learned):
+        if not isinstance(each, Learned) or each.partition not in history.replicas:
             continue
         key = (each.node, each.partition)
         at = _round_after(each.time_ns, each.node)

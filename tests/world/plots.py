@@ -24,7 +24,7 @@ def _leader(world: World, partition: Partition) -> Node:
 
 
 def _some(world: World) -> Partition:
-    return world.random.choice(world.partitions())
+    return world.random.choice(world.hosted())
 
 
 def calm(world: World) -> None:
@@ -247,6 +247,18 @@ def leader_moves(world: World) -> None:
     leader_dies(world)
     for _ in range(2):
         _when(world, 4.5, 8.5, lambda: world.controller.preferred(_some(world)))
+
+
+def settings_change(world: World) -> None:
+    """min.insync.replicas, and retention for a while, of topics; beside them whatever the plot is."""
+    for topic in world.setup.topics:
+        least = 3 - topic.min_in_sync
+        _when(world, 1.5, 6.0, partial(world.controller.set_min_in_sync, topic.name, least))
+        if world.random.random() < 0.5 and "retention-unasked" not in world.setup.flaws:
+            _when(
+                world, 2.0, 5.0, partial(world.controller.set_retention, topic.name, world.random.randint(800, 2_500))
+            )
+            _when(world, 6.0, 9.0, partial(world.controller.set_retention, topic.name, None))
 
 
 def mixed(world: World) -> None:

@@ -39,6 +39,7 @@ class Replica:
     damaged_from: int | None = None  # the batch at this offset has a wrong checksum
     flushed: int = 0  # what a loss of power leaves
     batches: list[int] = field(default_factory=list)  # first offsets
+    times: dict[int, int] = field(default_factory=dict)  # when each was appended here, where settings change
 
     # What it learnt. `state`: of the newest epoch that it heard of.
     state: State | None = None
@@ -108,6 +109,7 @@ class Replica:
     def remove_below(self, to: int) -> None:
         del self.log[: max(to - self.start, 0)]
         self.start = max(self.start, to)
+        self.batches = [first for first in self.batches if first >= self.start]
         below = [(e, s) for e, s in self.epochs if s <= to]
         self.epochs = [(e, max(s, to)) for e, s in below[-1:]] + [(e, s) for e, s in self.epochs if s > to]
 

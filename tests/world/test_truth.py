@@ -1,6 +1,6 @@
 """The checks against a world that knows the truth (tests/world): every lost record's class, and no false alarm.
 
-500 histories in `make test`; with `--hypothesis-profile nightly`, where time is cheap, 10,000. Seeds are plain numbers:
+500 histories in `make test`; `make nightly-world` judges 10,000 on fresh seeds (nightly.py). Seeds are plain numbers:
 `history(seed)` is the same everywhere, and `python -m tests.world.as_text SEED` prints it.
 """
 
@@ -10,17 +10,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import settings
 
 from tests.world.histories import history
 from tests.world.judging import Judged, judged, kept_silent, undecided, wrong
+from tests.world.tally import accused
 from tests.world.truth import Verdict
 from tests.world.visibility import FULL, UNORDERED, WITHHELD, Visibility
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-HISTORIES = 10_000 if settings.get_current_profile_name() == "nightly" else 500
+HISTORIES = 500
 # Beyond the first 500, each judged against the truth before: by the checks or by the world itself.
 ONCE_WRONG_IN_FULL = (
     580, 643, 787, 1215, 1324, 1405, 1774, 1937, 2014, 2022, 2265, 2544, 2746, 2936, 3093, 5198, 5577,
@@ -30,7 +30,6 @@ ONCE_WRONG_IN_PART = (
     559, 800, 1194, 1309, 1335, 1844, 1959, 2014, 2104, 2154, 2272, 2746, 2962, 3051, 3075, 3156, 3209, 4133, 4356,
     5198, 6624, 8881, 8935, 9780, 21232,
 )  # fmt: skip
-BATCH = 500  # judged as one Spark job, with those that were once wrong
 UNDECIDED_MAX = 0.05  # share of the records lost under full sight
 SHOWN = 12
 
@@ -38,12 +37,9 @@ SHOWN = 12
 def _all(
     spark: "SparkSession", folder: Path, sights: tuple[Visibility, ...], once_wrong: Sequence[int]
 ) -> list[Judged]:
-    found: list[Judged] = []
-    for first in range(0, HISTORIES, BATCH):
-        seeds = [*range(first, min(first + BATCH, HISTORIES))]
-        seeds += [seed for seed in once_wrong if first == 0 and seed >= HISTORIES]
-        found += judged(spark, folder, [(history(seed), sights[seed % len(sights)]) for seed in seeds])
-    return found
+    """As one Spark job, with those that were once wrong."""
+    seeds = [*range(HISTORIES), *(seed for seed in once_wrong if seed >= HISTORIES)]
+    return judged(spark, folder, [(history(seed), sights[seed % len(sights)]) for seed in seeds])
 
 
 @pytest.fixture(scope="module")
@@ -83,13 +79,8 @@ def test_what_is_seen_in_part_is_never_judged_against_the_truth(seen_in_part: li
 @pytest.mark.timeout(3600)
 def test_what_is_lost_where_nodes_end_by_no_fault_is_judged_as_it_was(unordered: list[Judged]) -> None:
     _hold(unordered)
-    accused = [
-        f"seed {one.history.setup.seed}: {each}"
-        for one in unordered
-        if one.history.sound and all(record.verdict is not Verdict.UNSAID for record in one.lost)
-        for each in one.violations
-    ]
-    assert not accused, "\n".join(accused[:SHOWN])
+    found = [text for one in unordered for text in accused(one)]
+    assert not found, "\n".join(found[:SHOWN])
     ends = [one for one in unordered for _, finding in one.judgement.findings if finding.check == "node-ended"]
     assert len(ends) > len(unordered) // 2
 
@@ -105,13 +96,8 @@ def test_hardly_anything_that_is_seen_in_full_stays_undecided(seen_in_full: list
 
 @pytest.mark.timeout(3600)
 def test_a_sound_system_is_never_accused(seen_in_full: list[Judged], seen_in_part: list[Judged]) -> None:
-    accused = [
-        f"seed {one.history.setup.seed} ({one.history.setup.plot}; sight: {one.visibility.name}): {violation}"
-        for one in (*seen_in_full, *seen_in_part)
-        if one.history.sound and all(record.verdict is not Verdict.UNSAID for record in one.lost)
-        for violation in one.violations
-    ]
-    assert not accused, f"{len(accused)} violations of sound systems:\n" + "\n".join(accused[:SHOWN])
+    found = [text for one in (*seen_in_full, *seen_in_part) for text in accused(one)]
+    assert not found, f"{len(found)} violations of sound systems:\n" + "\n".join(found[:SHOWN])
 
 
 @pytest.mark.timeout(3600)

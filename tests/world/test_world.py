@@ -2,13 +2,26 @@
 
 import pytest
 
+from tests.world.drawing import (
+    DRAWN,
+    FLAWS,
+    GROUP_FLAWS,
+    GROUPS,
+    SETTINGS,
+    SETTINGS_FLAWS,
+    TRANSACTION_FLAWS,
+    TRANSACTIONS,
+    drawn,
+)
 from tests.world.evidence import rows_of
-from tests.world.histories import FLAWS, History, drawn, history, played
+from tests.world.histories import History, history, played
 from tests.world.plots import PLOTS
+from tests.world.promises import broken_promises
 from tests.world.truth import Verdict, lost_records
 from tests.world.visibility import FULL
 
 SEEDS = range(200)
+FLAWS_OF = {TRANSACTIONS: TRANSACTION_FLAWS, GROUPS: GROUP_FLAWS, SETTINGS: SETTINGS_FLAWS}
 
 
 @pytest.fixture(scope="module")
@@ -16,9 +29,40 @@ def histories() -> list[History]:
     return [history(seed) for seed in SEEDS]
 
 
-def test_a_seed_gives_one_history_and_one_set_of_tables() -> None:
+@pytest.mark.parametrize("name", DRAWN)
+def test_a_seed_gives_one_history_and_one_set_of_tables(name: str) -> None:
     for seed in (3, 45, 97):
-        assert rows_of(history(seed), FULL) == rows_of(history(seed), FULL)
+        assert rows_of(history(seed, name), FULL) == rows_of(history(seed, name), FULL)
+
+
+@pytest.fixture(scope="module")
+def of_other_worlds() -> dict[str, list[History]]:
+    return {name: [history(seed, name) for seed in range(120)] for name in FLAWS_OF}
+
+
+@pytest.mark.slow
+def test_a_sound_system_of_any_world_breaks_no_promise(of_other_worlds: dict[str, list[History]]) -> None:
+    sound = [one for histories in of_other_worlds.values() for one in histories if one.sound]
+    broken = [
+        f"{one.setup}: {lost.story}"
+        for one in sound
+        for lost in lost_records(one.chronicle)
+        if lost.verdict is Verdict.VIOLATION
+    ]
+    broken += [
+        f"{one.setup}: {each.story}"
+        for one in sound
+        for each in broken_promises(one)
+        if each.verdict is Verdict.VIOLATION
+    ]
+    assert not broken, "\n".join(broken[:8])
+
+
+@pytest.mark.slow
+def test_every_flaw_of_any_world_acts(of_other_worlds: dict[str, list[History]]) -> None:
+    for name, flaws in FLAWS_OF.items():
+        acted = {flaw for one in of_other_worlds[name] for flaw in one.chronicle.flaws_acted}
+        assert acted == set(flaws), (name, set(flaws) - acted)
 
 
 @pytest.mark.slow

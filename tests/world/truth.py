@@ -11,7 +11,7 @@ destruction of every in-sync copy: every member of the ISR had a copy that a los
 took, after it last joined.
 """
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -123,31 +123,61 @@ def lost_records(chronicle: Chronicle) -> list[Lost]:
         for poll in chronicle.polls:
             if poll.final:
                 there |= {entry.value for read in poll.reads if read.partition == partition for entry in read.entries}
-        start = final.log_start or 0
-        trails = [
-            _Trail(send=send, value=value, offset=send.base + place)
-            for send in chronicle.sends
-            if send.partition == partition and send.status == OK and send.base is not None
-            for place, value in enumerate(send.values)
-            if value not in there and send.base + place >= start
-        ]
-        if trails:
-            happenings = [each for each in chronicle.happenings if getattr(each, "partition", None) == partition]
-            _replay(happenings, trails)
-            _reads(chronicle, partition, trails)
-            looked_at = [(each.node, each.time_ns) for each in chronicle.snapshots if each.partition == partition]
-            found += [_judged(trail, partition, happenings, looked_at) for trail in trails]
+        sends = [send for send in chronicle.sends if send.partition == partition and _is_promised(chronicle, send)]
+        found += fates(chronicle, partition, sends, there, final.log_start or 0)
+        found += _removed_unasked(chronicle, partition, sends, final.log_start or 0)
     return found
+
+
+def _removed_unasked(chronicle: Chronicle, partition: Partition, sends: Sequence[Send], start: int) -> list[Lost]:
+    """Below the log's start, which neither a setting nor a request moved there."""
+    removals = [each for each in chronicle.happenings if isinstance(each, Removed) and each.partition == partition]
+    unasked = [each for each in removals if not each.asked]
+    if not unasked or start == 0:
+        return []
+    given = {e.value for poll in chronicle.polls if poll.final for read in poll.reads for e in read.entries}
+    return [
+        Lost(value=value, partition=partition, offset=send.base + place, acks=send.acks, took="removed-unasked",
+             verdict=Verdict.VIOLATION if send.acks == -1 else Verdict.UNSAID, time_ns=unasked[-1].time_ns,
+             story=f"the log starts at {start} and nobody asked for that", told=False, read=False)
+        for send in sends
+        if send.status == OK and send.base is not None
+        for place, value in enumerate(send.values)
+        if send.base + place < start and value not in given
+    ]  # fmt: skip
+
+
+def _is_promised(chronicle: Chronicle, send: Send) -> bool:
+    """What an open or aborted transaction wrote is promised to nobody."""
+    return send.transaction is None or chronicle.transactions[send.transaction].outcome == OK
+
+
+def fates(chronicle: Chronicle, partition: Partition, sends: Sequence[Send], there: Set[int], start: int) -> list[Lost]:
+    """What became of the acknowledged records of a partition that are not `there`."""
+    trails = [
+        _Trail(send=send, value=value, offset=send.base + place)
+        for send in sends
+        if send.status == OK and send.base is not None
+        for place, value in enumerate(send.values)
+        if value not in there and send.base + place >= start
+    ]
+    if not trails:
+        return []
+    happenings = [each for each in chronicle.happenings if getattr(each, "partition", None) == partition]
+    _replay(happenings, trails)
+    _reads(chronicle, partition, trails)
+    looked_at = [(each.node, each.time_ns) for each in chronicle.snapshots if each.partition == partition]
+    return [_judged(trail, partition, happenings, looked_at) for trail in trails]
 
 
 def _reads(chronicle: Chronicle, partition: Partition, trails: Sequence[_Trail]) -> None:
     read = {
-        (read.first + place, entry.value)
+        (offset, entry.value)
         for poll in chronicle.polls
         if not poll.final
         for read in poll.reads
         if read.partition == partition
-        for place, entry in enumerate(read.entries)
+        for offset, entry in read.placed()
     }
     for trail in trails:
         trail.read |= (trail.offset, trail.value) in read

@@ -30,6 +30,7 @@ class Visibility:
 
 
 FULL = Visibility()
+BEFORE_EPOCHS = FULL.without("full, of a release before leader epochs", epochs=False)  # KIP-101: 0.11
 UNORDERED = FULL.without("nodes that no fault ended", ordered=False, snapshots=ALL_SNAPSHOTS - {"kill"})
 WITHHELD = (
     FULL.without("no books", books=False),

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import TYPE_CHECKING
 
+from harness.history.facts.values import NAMED_FROM
 from tests.world.chronicle import Chronicle, Destroyed, Fault, Node, Partition
 
 if TYPE_CHECKING:
@@ -24,6 +25,10 @@ class Topic:
     layout: tuple[tuple[Node, ...], ...]  # the replicas of each partition
     min_in_sync: int = 1
     unclean_allowed: bool = False
+    internal: bool = False  # a coordinator's: no client writes or reads it
+    unclean_stated: bool | None = (
+        None  # by the topic; None: only where it is allowed, all else is its release's default
+    )
 
     def partitions(self) -> list[Partition]:
         return [(self.name, number) for number in range(len(self.layout))]
@@ -46,6 +51,11 @@ class Setup:
     acks: tuple[int, ...] = (-1, -1)  # of each producer
     idempotent: bool = True
     retries: bool = True
+    release: str = ""  # of Kafka, "0.10.2.2"; empty: the reference system
+    settings_change: bool = False
+    transactional_ids: tuple[str, ...] = ()
+    members: int = 0  # of a group, at a time
+    consumers: tuple[str, ...] | None = None  # the isolation of each; None: by the world's own chance
 
 
 @dataclass(kw_only=True)
@@ -62,10 +72,14 @@ class World:
     stays_down: set[Node] = field(default_factory=set)  # to the end
     _queue: list[tuple[int, int, Callable[[], None]]] = field(default_factory=list)
     _count: int = 0
+    _serial: int = 0
 
     def __post_init__(self) -> None:
+        self.min_in_sync = {topic.name: [topic.min_in_sync] for topic in self.setup.topics}  # over time
+        self.retention_ns: dict[str, int | None] = {}  # now; None: it keeps all
         self._topics = {topic.name: topic for topic in self.setup.topics}
-        self._partitions = [partition for topic in self.setup.topics for partition in topic.partitions()]
+        self._hosted = [partition for topic in self.setup.topics for partition in topic.partitions()]
+        self._partitions = [partition for partition in self._hosted if not self._topics[partition[0]].internal]
 
     def topic(self, partition: Partition) -> Topic:
         return self._topics[partition[0]]
@@ -74,11 +88,25 @@ class World:
         return self._topics[partition[0]].layout[partition[1]]
 
     def partitions(self) -> list[Partition]:
+        """Those that clients write and read."""
         return self._partitions
 
+    def hosted(self) -> list[Partition]:
+        """With those of coordinators."""
+        return self._hosted
+
+    def serial(self) -> int:
+        """The value of the next record that no client wrote."""
+        self._serial += 1
+        return NAMED_FROM + self._serial
+
     def enough_in_sync(self, partition: Partition) -> int:
-        topic = self._topics[partition[0]]
-        return min(topic.min_in_sync, len(topic.layout[partition[1]]))
+        """By min.insync.replicas as it is now."""
+        return min(self.min_in_sync[partition[0]][-1], len(self.replicas(partition)))
+
+    def least_in_sync(self, partition: Partition) -> int:
+        """By the least value that it ever had: what is said for certain is said by that."""
+        return min(*self.min_in_sync[partition[0]], len(self.replicas(partition)))
 
     def flawed(self, flaw: str, chance: float = 1.0) -> bool:
         """Whether a planted flaw acts now; it is noted that it did."""

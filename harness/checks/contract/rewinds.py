@@ -107,6 +107,23 @@ class Rewinds:
         cause = Cause(code="rewound-in-doubt", doubt=doubt)
         return Rewind(classification="observation", cause=cause, open_question=True)
 
+    def under_a_position(
+        self, history: PartitionHistory, position: int, *, since_ns: int, until_ns: int
+    ) -> Rewind | None:
+        """Why a consumer that was to go on at `position` may have found the log's end below that; None if nothing
+        explains it. Its reset policy then says where it goes on."""
+        rewind = under_a_reader(
+            history, offset=position - 1, epoch=None, time_ns=until_ns, since_ns=since_ns,
+            code="rewound-under-the-consumer",
+        )  # fmt: skip
+        lost = self._of(history)
+        if rewind.classification != "violation" or lost["violation"].above(position - 1, until_ns) is not None:
+            return rewind if rewind.classification != "violation" else None
+        ruling = lost["permitted"].above(position - 1, until_ns)
+        if ruling is None:
+            return None
+        return Rewind(classification="permitted", cause=Cause(code="lost-above-it", by=ruling.cause))
+
     @staticmethod
     def _by_election(history: PartitionHistory, row: Flagged) -> Election | None:
         if row.above_kept:

@@ -37,6 +37,8 @@ DoubtCode = Literal[
     "unclean-while-polled",
     "fail-over-while-polled",
     "attempts-not-told",
+    "calls-of-several-tasks",
+    "idempotence-not-told",
     "leader-may-not-have-known",
     "group-offsets-on-a-lost-disk",
     "group-offsets-elected-uncleanly",
@@ -52,6 +54,8 @@ DoubtCode = Literal[
     "coordinators-log-on-a-lost-disk",
     "coordinators-log-elected-uncleanly",
     "asked-on-an-unknown-release",
+    "marker-may-be-lost",
+    "decision-may-be-lost",
 ]
 
 
@@ -150,11 +154,15 @@ AttemptsCode = Literal[
     "never-retried",
     "not-acknowledged",
     "sent-again",
+    "refused-and-sent-again",
     "refused-before-the-append",
     "nothing-made-it-retry",
     "had-a-reason-to-retry",
     "attempts-not-told",
     "idempotent-producer",
+    "several-in-flight",
+    "calls-of-several-tasks",
+    "idempotence-not-told",
 ]
 RemovalCode = Literal[
     "retention-time",
@@ -246,7 +254,12 @@ CauseCode = Literal[
     "group-offsets-on-a-lost-disk",
     "group-offsets-elected-uncleanly",
     "group-offsets-expired",
+    "group-offsets-deleted",
+    "group-offsets-destroyed",
+    "group-offsets-lost-in-an-election",
+    "group-offsets-in-doubt",
     "old-generation-committed",
+    "replaced-member-committed",
     "given-up-and-committed",
     "transaction-perhaps-pending",
     "committed-is-delivered-once",

@@ -31,6 +31,7 @@ Two ways in (both judge many histories as one job; nothing is skipped in silence
   cannot be:
     read-before-send   wr + realtime: read by a poll that had ended before the send began    violation at read_committed
     order-against-time ww + realtime: acknowledged before another send began, yet after it      violation at acks != 0
+                       but through a transaction, from one of its writes to another             permitted: no isolation
     circular-reading   G1c: transactions that read each other's records                  violation at read_committed
     G0, G1c-ww         transactions interleaved in two partitions                               permitted: no isolation
     G-single, G2-item, their -realtime kinds (read_write=True only)                             permitted: polls may lag

@@ -13,9 +13,9 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from harness.checks.cycles.champ import murmur3_digits
 from harness.checks.cycles.graph import OPERATION, Graph
 from harness.checks.cycles.model import REALTIME, RW, WR, WW, Component, Cycle, Step
+from harness.history.jepsen.clojure_order import set_order
 
 _PAIR = ["run", "source", "target", "relation"]
 _ARRAY_MAP_KEYS = 8
@@ -106,7 +106,7 @@ def _chosen(
         met = (row["met"]["micro_operation"], row["met"]["position"]) if "met" in row else (0, 0)
         key = key_of(row["run"], row["partition_id"]) if key_of is not None else None
         if row.get("keys", 0) > _ARRAY_MAP_KEYS and isinstance(key, int):
-            return (*murmur3_digits(key), row["partition_id"])
+            return (set_order(key), row["partition_id"])
         return (*met, row["partition_id"])
 
     best: dict[tuple[int, int, int, int], Mapping[str, Any]] = {}

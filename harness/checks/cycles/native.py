@@ -3,12 +3,13 @@
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TypeAlias
 
 from pyspark.sql import SparkSession
 
 from harness.checks.contract.rulings import CycleCode
-from harness.checks.cycles.model import Component, Cycle, Kind, Limits, Mode, NotSearched, Search
+from harness.checks.cycles.model import WW, Component, Cycle, Kind, Limits, Mode, NotSearched, Search
 from harness.checks.cycles.names import Names, names_of
 from harness.checks.cycles.native_graph import NativeGraph, operation_of
 from harness.checks.cycles.search import search_graph
@@ -121,7 +122,9 @@ def _row(run: int, chosen: _Chosen, count: int, tables: Tables, names: Names) ->
     touched = {step.partition_id for step in cycle.steps if step.partition_id is not None}
     topic, part = names.partitions.get(min(touched), (None, None)) if len(touched) == 1 else (None, None)
     in_transactions = any(name < 0 for name in cycle.operations)
-    promised, reason = _promise(cycle.kind, _all_read_committed(run, tables), in_transactions=in_transactions)
+    promised, reason = _promise(
+        cycle.kind, _all_read_committed(run, tables), in_transactions=in_transactions, interleaved=_interleaves(cycle)
+    )
     known = [moment for begin, end in times.values() for moment in (begin, end) if moment is not None]
     return CycleRow(
         run=run, kind=_KINDS.get(cycle.kind, cycle.kind), cycle_kind=cycle.kind, promised=promised, reason=reason,
@@ -133,7 +136,20 @@ def _row(run: int, chosen: _Chosen, count: int, tables: Tables, names: Names) ->
     )  # fmt: skip
 
 
-def _promise(kind: str, read_committed: bool, *, in_transactions: bool = False) -> tuple[bool, CycleCode]:
+def _interleaves(cycle: Cycle) -> bool:
+    """Whether it goes through a transaction from one of its writes to another: these are appended one by one, so that
+    others, and their answers, come between them (KIP-98 isolates no writes)."""
+    return any(
+        into.target < 0
+        and into.relation == out_of.relation == WW
+        and (into.partition_id, into.next_value) != (out_of.partition_id, out_of.value)
+        for into, out_of in pairwise([*cycle.steps, cycle.steps[0]])
+    )
+
+
+def _promise(
+    kind: str, read_committed: bool, *, in_transactions: bool = False, interleaved: bool = False
+) -> tuple[bool, CycleCode]:
     timed, base = kind in _UNTIMED, _UNTIMED.get(kind, kind)
     if base in (Kind.G_SINGLE, Kind.G2_ITEM):
         return False, "unread-may-have-been-there"
@@ -141,6 +157,8 @@ def _promise(kind: str, read_committed: bool, *, in_transactions: bool = False) 
         return False, "reads-of-open-transactions"
     if timed and base == Kind.G1C_WR:
         return True, "read-before-sent"
+    if timed and base == Kind.G0 and interleaved:
+        return False, "writes-interleave"
     if timed and base == Kind.G0:
         return True, "order-of-acknowledged"
     if timed and base == Kind.G1C:

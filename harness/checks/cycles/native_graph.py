@@ -49,10 +49,9 @@ class NativeGraph(Graph):
         is_send = sf.col("kind") == KIND_SEND
         in_log = (sf.col("kind") == KIND_FINAL_POLL) & sf.col("replica").isNull()
         folded = self.rows.groupBy(*VALUE).agg(
-            *[
-                sf.max(sf.when(is_send, sf.col(of))).alias(of)
-                for of in ("name", "position", "begin", "end", "ok", "bound")
-            ],
+            # An application may send a value again: it is one record, of all its sends.
+            *[sf.max(sf.when(is_send, sf.col(of))).alias(of) for of in ("name", "position", "end", "ok", "bound")],
+            sf.min(sf.when(is_send, sf.col("begin"))).alias("begin"),
             sf.min(sf.when(~is_send, sf.col("end"))).alias("read"),
             sf.min(sf.when(in_log, sf.col("offset"))).alias("index"),
         )

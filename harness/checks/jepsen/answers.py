@@ -13,7 +13,7 @@ from typing import Any
 from harness.checks.cycles.champ import in_trie_order
 from harness.checks.jepsen.columns import RuleRow
 from harness.checks.jepsen.rules import ABORTED, IN_OK, LOST, NO_WRITER, OWN, PHANTOM, UNSEEN
-from harness.history.jepsen.clojure_order import ARRAY_MAP_MAX, clojure_hash
+from harness.history.jepsen.clojure_order import ARRAY_MAP_MAX, clojure_hash, signed
 from harness.history.jepsen.edn_reader import Keyword, written
 from harness.history.jepsen.imported import ImportedHistory
 from harness.history.schema.schemas import KIND_POLL, KIND_SEND
@@ -104,9 +104,7 @@ class RunRows:
         """partition_id -> its place among the keys that have a log."""
         partition_ids = sorted(self._values_in_log)
         if len(partition_ids) <= ARRAY_MAP_MAX:
-            partition_ids = in_trie_order(
-                partition_ids, lambda number: _signed(clojure_hash(self.history.keys[number]))
-            )
+            partition_ids = in_trie_order(partition_ids, lambda number: signed(clojure_hash(self.history.keys[number])))
         return {partition_id: place for place, partition_id in enumerate(partition_ids)}
 
     def few_values(self, partition_id: int) -> bool:
@@ -116,10 +114,6 @@ class RunRows:
         """Sorts rows of keys as Jepsen walks the keys of an operation."""
         wide = self.history.wide_reads if row["kind"] == KIND_POLL else self.history.wide_writes
         return row["operation"], row["partition_id"] if row["operation"] in wide else row["i_first"]
-
-
-def _signed(number: int) -> int:
-    return number - (1 << 32) if number >> 31 else number
 
 
 def _or_last(index: int | None) -> int:

@@ -17,11 +17,15 @@ from harness.checks.spark.detection import Flagged
 from harness.history.schema.client_rows import CLIENT_EVENTS, PROCESSES, ClientEventRow, ProcessRow
 from harness.history.schema.schemas import STATUS_FAIL, STATUS_OK
 from harness.ports.client_use import METADATA_MAX_AGE_MS
+from harness.scenario import workloads
+from harness.scenario.model import WorkloadSpec
 
 _MS = 1_000_000
 _OF_ITS_OWN_ACCORD = ("confluent-kafka", "aiokafka")  # retry regardless of `retries`
 # A library may use old metadata for longer while no broker answers its metadata request.
 _STALE_MS = 3 * METADATA_MAX_AGE_MS
+_ATTEMPTS_UNKNOWN = Doubt(code="attempts-not-told")
+_IDEMPOTENCE_UNKNOWN = Doubt(code="idempotence-not-told")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +35,7 @@ class Repeated:
     yes: bool | None
     code: AttemptsCode
     failed: Sequence[ClientEventRow] = ()
+    unknown: Doubt = _ATTEMPTS_UNKNOWN  # what is not known, if it is unknown
 
     @property
     def classification(self) -> Class:
@@ -43,15 +48,12 @@ class Repeated:
             return None
         return Ruling(
             classification="observation", cause="unknown", election=None, epoch=None, by_time=False, rules=(),
-            undecided=_ATTEMPTS_UNKNOWN,
+            undecided=self.unknown,
         )  # fmt: skip
 
     @property
     def cause(self) -> Cause:
-        return Cause(code=self.code, doubt=_ATTEMPTS_UNKNOWN if self.yes is None else None)
-
-
-_ATTEMPTS_UNKNOWN = Doubt(code="attempts-not-told")
+        return Cause(code=self.code, doubt=self.unknown if self.yes is None else None)
 
 
 class Attempts:
@@ -71,6 +73,31 @@ class Attempts:
         if client is not None and client["idempotent"] is not None:
             return client["idempotent"]
         return self._scenario is None or self._scenario.workload.idempotent
+
+    def of_one_task(self) -> bool:
+        """Whether one task makes all calls of a process, one after the other, as our own workloads do it. Of an
+        application, and of a package's workload, nobody recorded it."""
+        return self._scenario is not None and workloads.is_own(self._scenario.workload.name)
+
+    def overtaken(self, history: PartitionHistory, row: Flagged, *, around_ns: int) -> Repeated:
+        """Whether a record may stand before one that its producer had sent before it, and that had no answer yet: one
+        of several in flight that is sent again comes behind the others, unless the producer is idempotent."""
+        client = self._client(row)
+        known = self._made_by_the_harness() or (client is not None and client["idempotent"] is not None)
+        if known and self.idempotent(row):
+            return Repeated(yes=False, code="idempotent-producer")
+        repeated = self.repeated(history, row, around_ns=around_ns)
+        if not known and repeated.yes is not False:
+            return Repeated(yes=None, code="idempotence-not-told", unknown=_IDEMPOTENCE_UNKNOWN)
+        if repeated.yes is None:
+            return Repeated(yes=True, code="several-in-flight")
+        if repeated.code == "refused-before-the-append":  # and was sent again, behind what had been stored meanwhile
+            return Repeated(yes=True, code="refused-and-sent-again", failed=repeated.failed)
+        return repeated
+
+    def _made_by_the_harness(self) -> bool:
+        """Whether its producers are as the scenario's settings say; an application makes its own."""
+        return self._scenario is None or self._scenario.workload.name != WorkloadSpec.name
 
     def repeated(self, history: PartitionHistory, row: Flagged, *, around_ns: int = 0) -> Repeated:
         """Considers events between its send and its answer; with `around_ns` also that long before and after."""

@@ -17,7 +17,7 @@ from harness.checks.model.unclean_rules import UncleanRules
 from harness.checks.spark.tables import Tables
 from harness.history.facts.disk_facts import DiskEvent, disk_events
 from harness.history.facts.fault_facts import begin_of, begun, end_of
-from harness.history.facts.internal_topics import GROUP_OFFSETS_TOPIC
+from harness.history.facts.internal_topics import GROUP_OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from harness.history.facts.link_facts import struck_links
 from harness.history.facts.node_end_facts import down_between
 from harness.history.facts.step_facts import deletions_asked
@@ -36,6 +36,7 @@ from harness.history.schema.cluster_rows import (
     BrokerEventRow,
     FaultRow,
     NodeEndRow,
+    PartitionRow,
     PartitionStateRow,
     SnapshotRow,
     StepRow,
@@ -296,6 +297,7 @@ class RunHistory:
     ends: tuple[NodeEndRow, ...]  # of nodes that no fault had ended, in order of time
     origin: int  # t = 0 of sentences: when the load began
     unclean_group_offsets: bool | None = None  # whether it was ever allowed where group offsets are kept
+    unclean_transactions: bool | None = None  # the same of the partitions that transactions' states are kept in
     settings: SettingsOverTime = field(default_factory=SettingsOverTime)
     internal: Mapping[tuple[str, int], PartitionHistory] = field(default_factory=dict)  # of the coordinators' topics
     wall_ns: tuple[int, int] | None = None  # least and greatest difference of wall time to the run's clock
@@ -335,7 +337,7 @@ def read_run_history(
             disk_losses=losses.of(*key),
             snapshots=logs, events=own_events, faults=faults, ends=ends,
             exact=any(state["exact"] for state in states),
-            unclean_ever=rules.ever(row["topic"]), log_start=row["log_start_offset"],
+            unclean_ever=rules.ever(row["topic"]), log_start=_log_start(row, states, logs),
             cleanup_policy=row["cleanup_policy"],
             may_compact="compact" in settings.policies(row["topic"], row["cleanup_policy"], 0, END_OF_TIME_NS),
             is_foreign=is_foreign, deletion=deletions.get(row["topic"]),
@@ -356,10 +358,22 @@ def read_run_history(
         origin=origin,
         ends=ends,
         unclean_group_offsets=None if is_foreign else rules.ever(GROUP_OFFSETS_TOPIC),
+        unclean_transactions=None if is_foreign else rules.ever(TRANSACTIONS_TOPIC),
         settings=settings,
         internal=_internal(tables, run, rules, losses, faults, ends, is_foreign=is_foreign),
         wall_ns=(min(apart), max(apart)) if apart else None,
     )
+
+
+def _log_start(row: PartitionRow, states: Sequence[PartitionStateRow], logs: Sequence[SnapshotRow]) -> int | None:
+    """As a leader answered when the final read began; without one, as it is on the disk of every in-sync replica."""
+    if row["log_start_offset"] is not None or not states:
+        return row["log_start_offset"]
+    starts = {log["node"]: log["log_start_offset"] for log in logs if log["reason"] == "end"}
+    in_sync = states[-1]["isr"] or ()
+    if not in_sync or not starts.keys() >= set(in_sync):
+        return None
+    return min((start for node in in_sync if (start := starts[node]) is not None), default=None)
 
 
 def _internal(

@@ -18,10 +18,11 @@ from pyspark.sql import functions as sf
 
 from harness.checks.model.lost_records import Copy, EpochRead
 from harness.checks.spark.fused_query import BITS, CONDITIONS, FoldedRow, flagged_rows
-from harness.checks.spark.tables import Tables
+from harness.checks.spark.sends import Sends, sends_of, value_of
+from harness.checks.spark.tables import Tables, small_frame
 from harness.history.schema.cluster_rows import PARTITIONS, REPLICA_SNAPSHOTS, TOPICS
 from harness.history.schema.schemas import STATUS_OK
-from harness.history.schema.typed_rows import AnyRow, typed
+from harness.history.schema.typed_rows import typed
 
 # Beyond this many flagged rows the rest is counted but not classed one by one.
 FLAGGED_MAX = 1_000_000
@@ -37,7 +38,7 @@ FLAGS: Mapping[str, str] = {
     "aborted": "read although its send definitely failed",
     "phantom": "read although nobody sent it",
     "early": "read before it was sent",
-    "send_order": "acknowledged at or below the offset that the same process got before",
+    "send_order": "acknowledged at or below the offset of a record that the same process sent before",
     "regression": "acknowledged below an offset that was acknowledged before this send began",
     "back_inside": "a poll went back, or stood still, inside itself",
     "back_between": "a poll began at or below the end of the poll before it",
@@ -76,6 +77,8 @@ class Flagged:
     others: frozenset[Copy]  # of other values at this offset
     below_acks_all: bool  # another at or above its offset had been acknowledged with acks=all before this send
     above_kept: bool = False  # it and an earlier record above it are both in the final log: neither was cut
+    in_order: bool = True  # send_order: it was surely called later; False: so it was if one task made both calls
+    tries: int = 1  # sends of this value that may have been appended: an application may send one again
 
     @property
     def epoch(self) -> int | None:
@@ -107,6 +110,7 @@ class AccountLine(TypedDict):
 class Detection:
     """Flagged rows by run; `counts[run, partition_id, flag]`, exact even if rows were left out; accounting rows.
 
+    sent_again: by run, how many sends were of values that had been sent before.
     entangled: the runs that may contain a cycle; in the others each operation is later than all it depends on.
     restamped: the runs in which a value was seen with two timestamps.
     stepped: the (run, partition_id) of which a poll returned two records with an offset between them that it left out.
@@ -116,6 +120,7 @@ class Detection:
     flagged: Mapping[int, Sequence[Flagged]]
     counts: Mapping[tuple[int, int, str], int]
     accounting: Sequence[AccountLine]
+    sent_again: Mapping[int, int]
     entangled: frozenset[int]
     restamped: frozenset[int]
     stepped: frozenset[tuple[int, int]]
@@ -136,7 +141,8 @@ def detect(spark: SparkSession, tables: Tables) -> Detection:
     lines = [row for row in accounts if row["accounts"]]
     ends, places = _ends(tables, lines), _Places.of(tables)
     held = _holdings(spark, tables, rows)
-    flagged = [each for row in rows if (each := _flagged(row, ends, places, held)).flags]
+    sent = sends_of(spark, tables, rows, lines)
+    flagged = [each for row in rows if (each := _flagged(row, ends, places, held, sent)).flags]
     by_run: dict[int, list[Flagged]] = {run: [] for run in range(tables.runs)}
     for each in flagged:
         by_run[each.run].append(each)
@@ -148,7 +154,8 @@ def detect(spark: SparkSession, tables: Tables) -> Detection:
     if not complete:
         entangled = set(by_run)
     return Detection(
-        flagged=by_run, counts=counts, accounting=[_line(row) for row in lines], entangled=frozenset(entangled),
+        flagged=by_run, counts=counts, accounting=[_line(row) for row in lines],
+        sent_again=sent.again, entangled=frozenset(entangled),
         restamped=frozenset(row["run"] for row in lines if row["a_restamped"]),
         stepped=frozenset((row["run"], row["partition_id"]) for row in lines if (row["a_step"] or 0) > 1),
         reads=_epoch_reads(spark, tables, flagged),
@@ -352,7 +359,7 @@ def _line(row: FoldedRow) -> AccountLine:
     }  # fmt: skip
 
 
-def _flagged(row: FoldedRow, ends: Mapping[Partition, int], places: _Places, held: Holdings) -> Flagged:
+def _flagged(row: FoldedRow, ends: Mapping[Partition, int], places: _Places, held: Holdings, sent: Sends) -> Flagged:
     flags = _settled(row, ends, places)
     if "back_inside" in flags:
         step = row["step_lo"]
@@ -366,16 +373,10 @@ def _flagged(row: FoldedRow, ends: Mapping[Partition, int], places: _Places, hel
     ever, at_end, copies, others = held.of(row)
     return Flagged(
         run=row["run"], partition_id=row["partition_id"], value=row["value"], offset=row["offset"],
-        status=row["v_status"], acks=row["v_acks"], acknowledged=row["v_ack"], process=row["v_process"],
-        operation=row["v_op"], invoked_ns=row["v_t0"], completed_ns=row["v_t1"], seen=row["seen"],
+        status=row["v_status"], acks=row["own_acks"], acknowledged=row["v_ack"], process=row["own_process"],
+        operation=row["own_op"], invoked_ns=row["own_t0"], completed_ns=row["own_t1"], seen=row["seen"],
         seen_any=row["v_seen"], final_offsets=row["v_finals"], read_epoch=row["r_epoch"], read_first=row["r_first"],
         read_last=row["r_last"], step=step, flags=flags, held=ever, held_at_end=at_end, copies=copies, others=others,
-        below_acks_all=above is not None and above < (row["v_t0"] or 0), above_kept=row["above_kept"],
+        below_acks_all=above is not None and above < (row["own_t0"] or 0), above_kept=row["above_kept"],
+        in_order=value_of(row) in sent.in_order, tries=sent.tries.get(value_of(row), 1),
     )  # fmt: skip
-
-
-def small_frame(spark: SparkSession, columns: Mapping[str, pa.DataType], rows: Sequence[AnyRow]) -> DataFrame:
-    """A few rows of the driver as a DataFrame, through Arrow: needs no Python workers."""
-    schema = pa.schema([pa.field(name, kind) for name, kind in columns.items()])
-    picked = [{name: row[name] for name in columns} for row in rows]
-    return spark.createDataFrame(pa.Table.from_pylist(picked, schema))

@@ -15,7 +15,7 @@ CONDITIONS: Mapping[str, str] = {
     "aborted": "v_status = 1 and seen > 0",
     "phantom": "v_status is null and seen > 0",
     "early": "seen > 0 and r_first < v_t0",
-    "send_order": "acked and offset <= sent_before",
+    "send_order": "acked and offset is not null and since_above < s_place",
     "regression": "acked and offset is not null and acked_above < s_t0",
     "back_inside": "step_lo < 1",
     "back_between": "jump_lo < 1",
@@ -29,10 +29,11 @@ CONDITIONS: Mapping[str, str] = {
 BITS = {name: 1 << place for place, name in enumerate(CONDITIONS)}
 _FLAG_BITS = " | ".join(f"if(coalesce({condition}, false), {BITS[name]}, 0)" for name, condition in CONDITIONS.items())
 _OF_ROW = (
-    "run", "partition_id", "value", "offset", "v_status", "v_acks", "v_ack", "v_process", "v_op", "v_t0", "v_t1",
+    "run", "partition_id", "value", "offset", "v_status", "v_acks", "v_ack",
+    *(f"coalesce(if(acked, s_{name}, null), v_{name}) as own_{name}" for name in ("acks", "process", "op", "t0", "t1")),
     "seen", "v_seen", "v_finals", "r_epoch", "r_first", "r_last", "step_lo", "step_hi", "jump_lo", "jump_hi",
     "acked_all_above",
-    "coalesce(seen & 2 > 0 and (kept_above < s_t0 or (kept_before and offset <= sent_before)), false) as above_kept",
+    "coalesce(seen & 2 > 0 and (kept_above < s_t0 or kept_since_above < s_place), false) as above_kept",
 )  # fmt: skip
 
 
@@ -46,10 +47,11 @@ class FoldedRow(TypedDict):
     v_status: int | None
     v_acks: int | None
     v_ack: int | None
-    v_process: int | None
-    v_op: int | None
-    v_t0: int | None
-    v_t1: int | None
+    own_acks: int | None
+    own_process: int | None
+    own_op: int | None
+    own_t0: int | None
+    own_t1: int | None
     seen: int
     v_seen: int
     v_finals: int
@@ -72,29 +74,37 @@ class FoldedRow(TypedDict):
     a_step: int | None
 
 
-# One row per (run, partition_id, value, offset), with what is known of the value as a whole beside it (v_...), and what
-# lies around it in its partition's log and in its sender's order. `a_...`: the line of the accounting that its value is
-# in, on one of the rows (`accounts`); a_restamped: a value of it was seen with two timestamps; a_step: the longest step
-# within a poll onto one of its rows. What leaves are the rows with a flag, and one row for each line. Both engines of
-# benchmarks/check_history.py run this text.
+# One row per (run, partition_id, value, offset), with what is known of the value as a whole beside it (v_...), and
+# what lies around it in its partition's log and in its sender's order. s_since: a send whose s_place is behind it
+# comes after it, if not for certain (sends.py), then where one task made both calls; records of one operation may
+# share their time, so each stands a nanosecond behind the one before. A value that was sent more than once is one
+# record; own_...: of the send that was acknowledged at the row's offset, else of the first. The status of a refusal
+# is 3 until it is v_status, since every other answer says more. `a_...`: the line of the accounting that its value is
+# in, on one of the rows (`accounts`); a_restamped: a value of it was seen with two timestamps; a_step: the longest
+# step within a poll onto one of its rows. What leaves are the rows with a flag, and one row for each line. Both
+# engines of benchmarks/check_history.py run this text.
 QUERY = f"""
 with said as (
   select run, partition_id, value, offset,
-    if(kind = 0, status, null) as status, if(kind = 0, acks, null) as s_acks, if(kind = 0, operation, null) as s_op,
-    if(kind = 0, process, null) as s_process, if(kind = 0, position, null) as s_i,
-    if(kind = 0, invoked_ns, null) as s_t0, if(kind = 0, completed_ns, null) as s_t1,
+    if(kind = 0, if(status = 1, 3, status), null) as status, if(kind = 0, acks, null) as s_acks,
+    if(kind = 0, operation, null) as s_op,
+    if(kind = 0, process, null) as s_process, if(kind = 0, invoked_ns, null) as s_t0,
+    if(kind = 0, completed_ns, null) as s_t1,
+    if(kind = 0, invoked_ns + if(returned_ns is null, position, 0), null) as s_place,
+    if(kind = 0, least(completed_ns, coalesce(returned_ns, invoked_ns + position)), null) as s_since,
     case when kind = 1 then 1 when kind = 2 and replica is null then 2 when kind = 2 then 4 else 0 end as seen,
     if(kind > 0, leader_epoch, null) as r_epoch, if(kind > 0, completed_ns, null) as r_first,
     if(kind = 1, invoked_ns, null) as r_begun, if(kind > 0, offset_step, null) as offset_step,
     cast(null as bigint) as jump, if(kind = 0 and acks = 0, null, timestamp_ms) as ms
   from {{records}}
   union all
-  select run, partition_id, value, offset, null, null, null, null, null, null, null, 0, null, null, null, null, jump,
-    null
+  select run, partition_id, value, offset, null, null, null, null, null, null, null, null, 0, null, null, null, null,
+    jump, null
   from {{jumps}}
 ), folded as (
   select run, partition_id, value, offset, min(status) as status, min(s_acks) as s_acks, min(s_op) as s_op,
-    min(s_process) as s_process, min(s_i) as s_i, min(s_t0) as s_t0, min(s_t1) as s_t1, bit_or(seen) as seen,
+    min(s_process) as s_process, min(s_t0) as s_t0, min(s_t1) as s_t1, min(s_place) as s_place,
+    min(s_since) as s_since, bit_or(seen) as seen,
     max(r_epoch) as r_epoch, min(r_first) as r_first, max(r_begun) as r_last,
     min(offset_step) as step_lo, max(offset_step) as step_hi, min(jump) as jump_lo, max(jump) as jump_hi,
     min(ms) as ms_low, max(ms) as ms_high
@@ -106,7 +116,8 @@ with said as (
   from folded
 ), of_value as (
   select *,
-    min(status) over v as v_status, min(s_acks) over v as v_acks, min(s_t0) over v as v_t0, min(s_t1) over v as v_t1,
+    if(min(status) over v = 3, 1, min(status) over v) as v_status, min(s_acks) over v as v_acks,
+    min(s_t0) over v as v_t0, min(s_t1) over v as v_t1,
     max(if(acked, offset, null)) over v as v_ack, min(s_op) over v as v_op, min(s_process) over v as v_process,
     min(r_first) over v as v_first_read,
     bit_or(seen) over v as v_seen, count(offset) over v as v_offsets, sum(if(seen & 2 > 0, 1, 0)) over v as v_finals,
@@ -129,13 +140,14 @@ with said as (
     min(if(acked and coalesce(s_acks, -1) <> 1, s_t1, null)) over (
       partition by run, partition_id order by offset desc nulls last range between unbounded preceding and current row
     ) as acked_all_above,
-    lag(offset) over (partition by run, partition_id, if(acked, s_process, null) order by s_op, s_i) as sent_before,
-    lag(seen & 2 > 0) over (partition by run, partition_id, if(acked, s_process, null) order by s_op, s_i)
-      as kept_before,
+    -- What the same process got at this offset or above.
+    min(s_since) over w as since_above, min(if(seen & 2 > 0, s_since, null)) over w as kept_since_above,
     min(if(acked and seen & 2 > 0, s_t1, null)) over (
       partition by run, partition_id order by offset desc nulls last range between unbounded preceding and 1 preceding
     ) as kept_above
   from of_value
+  window w as (partition by run, partition_id, if(acked, s_process, null) order by offset desc nulls last
+    range between unbounded preceding and current row)
 ), ruled as (
   select {", ".join(_OF_ROW)}, {_FLAG_BITS} as flags,
     v_first and value = min(if(v_first, value, null)) over a as accounts,

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -27,12 +27,11 @@ from harness import memory
 from harness.checks.spark.session import sized_for
 from harness.checks.spark.standalone import staging_parent
 from harness.errors import HarnessError
-from harness.history.schema import version_1
 from harness.history.schema.client_rows import ACTIVITY, ActivityRow, OperationRow
-from harness.history.schema.cluster_rows import DISK_EVENTS, FAULTS, PARTITIONS, TOPICS, DiskEventRow
+from harness.history.schema.cluster_rows import PARTITIONS, TOPICS
 from harness.history.schema.lawful_references import HAS_REFERENCES, Named, check_together, named_in
 from harness.history.schema.lawful_rows import check_file, check_table
-from harness.history.schema.parquet_tables import check_footer, check_size, row_bytes, unsound
+from harness.history.schema.parquet_tables import check_footer, check_size, column_chunks, row_bytes, unsound
 from harness.history.schema.schemas import ROW_GROUP, TABLES
 from harness.history.schema.typed_rows import AnyRow, OfRun, R, RowsOf
 from harness.history.sealed.derived_tables import derived_of
@@ -47,7 +46,7 @@ CRASHES = RowsOf("crashes", OperationRow)
 _MANY_FILES = 8
 _CORRUPT = "Corrupt"  # CorruptRecordError, CorruptRecordException
 _CRASH = "crash"
-Selection = Callable[[pa.Schema], pc.Expression]  # of a table's rows, by the columns that its files have
+_NOTED = pc.match_substring(pc.field("error"), _CORRUPT) | (pc.field("function") == _CRASH)
 Small = Mapping[str, Mapping[int, Sequence[AnyRow]]]  # by table and run, of the type that `RowsOf` the table says
 
 
@@ -159,14 +158,7 @@ def open_tables(spark: SparkSession, table_folders: Sequence[Path]) -> Iterator[
 def _small(table_folders: Sequence[Path]) -> Small:
     held = memory.Together()
     small = {name: _by_run(_rows_of(name, table_folders, held)) for name in SMALL}
-    small |= _noted(_rows_of("operations", table_folders, held, only=_noted_in))
-    return small | {DISK_EVENTS.name: _with_older(small, table_folders)}
-
-
-def _noted_in(schema: pa.Schema) -> pc.Expression:
-    [was] = version_1.old_names("operations", ["function"])
-    function = pc.field("function" if "function" in schema.names else was)
-    return pc.match_substring(pc.field("error"), _CORRUPT) | (function == _CRASH)
+    return small | _noted(_rows_of("operations", table_folders, held, only=_NOTED))
 
 
 def _noted(operations: Iterable[OfRun]) -> dict[str, dict[int, Sequence[AnyRow]]]:
@@ -178,19 +170,13 @@ def _noted(operations: Iterable[OfRun]) -> dict[str, dict[int, Sequence[AnyRow]]
     }
 
 
-def _with_older(small: Small, table_folders: Sequence[Path]) -> Mapping[int, Sequence[DiskEventRow]]:
-    """Adds the disk events that a run of version 1 has only in the proofs of its faults."""
-    tables = dict(_of(DISK_EVENTS, small))
-    for run, faults in _of(FAULTS, small).items():
-        rows = tables.get(run, ())
-        if more := version_1.disk_events(table_folders[run], faults, rows):
-            tables[run] = [*rows, *more]
-    return tables
+def _file(tables: Path, name: str) -> Path:
+    return tables / f"{name}.parquet"
 
 
 def _in_one_file(name: str, table_folders: Sequence[Path], staging: Path) -> tuple[Path, int]:
     """The table of all runs and its number of rows: the one run's own file, or one written for all of them."""
-    present = [path for folder in table_folders if (path := version_1.path_of(folder, name)).exists()]
+    present = [path for folder in table_folders if (path := _file(folder, name)).exists()]
     if len(table_folders) == 1 and present and (rows := _rows_of_run_0(present[0], name)) is not None:
         return present[0], rows
     staged, rows, written = staging / f"{name}.parquet", 0, 0
@@ -211,19 +197,20 @@ def _in_one_file(name: str, table_folders: Sequence[Path], staging: Path) -> tup
 def _rows_of_run_0(path: Path, name: str) -> int | None:
     """The number of rows, if all have run 0 and today's columns."""
     try:
-        metadata = pq.read_metadata(path)
+        with pq.ParquetFile(path) as file:
+            check_footer(path, file.metadata, name)
+            next(column_chunks(path, file.metadata), None)  # Spark's own reader does not hold a footer against itself
+            for batch in file.iter_batches(columns=["run"]):  # not by the footer's statistics, which may say anything
+                runs = batch.column(0)
+                if runs.null_count or pc.any(pc.not_equal(runs, 0)).as_py():
+                    return None
+            return int(file.metadata.num_rows)
     except (pa.ArrowException, OSError) as error:
         raise HarnessError(unsound(path, error)) from error
-    if check_footer(path, metadata, name):
-        return None  # of version 1: Spark gets it converted
-    column = metadata.schema.names.index("run")
-    groups = [metadata.row_group(group).column(column).statistics for group in range(metadata.num_row_groups)]
-    sound = all(s is not None and s.has_min_max and s.min == s.max == s.null_count == 0 for s in groups)
-    return int(metadata.num_rows) if sound else None
 
 
 def _numbered(
-    name: str, table_folders: Sequence[Path], held: memory.Together | None = None, only: Selection | None = None
+    name: str, table_folders: Sequence[Path], held: memory.Together | None = None, only: pc.Expression | None = None
 ) -> Iterator[pa.RecordBatch]:
     """The table of all runs, run by run, in the columns of its schema: absent ones are null, absent tables are empty.
 
@@ -234,51 +221,36 @@ def _numbered(
         return
     schema = TABLES[name]
     try:
-        for files in _opened(name, list(runs), held):
-            for batch in files.to_batches(
-                columns=[*files.schema.names, "__filename"], filter=only and only(files.schema)
-            ):
-                if batch.num_rows:
-                    run = runs[batch.column("__filename")[0].as_py()]
-                    columns = _today(name, files.schema, batch)
-                    columns["run"] = pa.array([run], pa.int32()).take(pa.array([0] * batch.num_rows))
-                    yield pa.RecordBatch.from_arrays([columns[each] for each in schema.names], schema=schema)
+        for batch in _opened(name, list(runs), held).to_batches(columns=[*schema.names, "__filename"], filter=only):
+            if batch.num_rows:
+                *found, files = batch.columns
+                run = pa.array([runs[files[0].as_py()]], pa.int32()).take(pa.array([0] * batch.num_rows))
+                columns = [run if each == "run" else column for each, column in zip(schema.names, found, strict=True)]
+                yield pa.RecordBatch.from_arrays(columns, schema=schema)
     except (pa.ArrowException, OSError) as error:
         raise HarnessError(unsound(f"table {name}", error)) from error
 
 
-def _today(name: str, schema: pa.Schema, batch: pa.RecordBatch) -> dict[str, Any]:
-    """The columns of a batch by today's names; the batch has its file's name as last column."""
-    if schema.names == TABLES[name].names:
-        return dict(zip(schema.names, batch.columns[:-1], strict=True))
-    found = version_1.converted(name, pa.Table.from_batches([batch]).select(schema.names))
-    return {each: found.column(each).combine_chunks() for each in found.column_names}
-
-
-def _opened(name: str, paths: Sequence[str], held: memory.Together | None = None) -> Iterator[FileSystemDataset]:
-    """The files as one data set per version, each compared with its schema and the allowed memory.
+def _opened(name: str, paths: Sequence[str], held: memory.Together | None = None) -> FileSystemDataset:
+    """The files as one data set, each compared with its schema and the allowed memory. A file may lack columns.
 
     Footers are read once. held: the memory of several tables' rows together, if they become Python rows.
     """
-    kind, here = ParquetFileFormat(), LocalFileSystem()
-    fragments: dict[bool, list[Any]] = {False: [], True: []}
+    kind, here, schema = ParquetFileFormat(), LocalFileSystem(), TABLES[name]
+    fragments = []
     for path in paths:
         fragment = kind.make_fragment(path, filesystem=here)
         try:
             metadata = fragment.metadata
-            old = check_footer(path, metadata, name)
+            check_footer(path, metadata, name)
             if name not in LARGE and held is not None:
-                names, rows = TABLES[name].names, metadata.num_rows
-                size = check_size(Path(path), metadata, version_1.old_names(name, names) if old else names)
+                size, rows = check_size(Path(path), metadata, schema.names), metadata.num_rows
                 if name in SMALL:
-                    held.take(f"{path}: its {rows} rows", max(size, rows * row_bytes(len(names))))
+                    held.take(f"{path}: its {rows} rows", max(size, rows * row_bytes(len(schema.names))))
         except (pa.ArrowException, OSError) as error:
             raise HarnessError(unsound(path, error)) from error
-        fragments[old].append(fragment)
-    for old, those in fragments.items():
-        if those:
-            schema = version_1.old_schema(name) if old else TABLES[name]
-            yield FileSystemDataset(those, schema=schema, format=kind, filesystem=here)
+        fragments.append(fragment)
+    return FileSystemDataset(fragments, schema=schema, format=kind, filesystem=here)
 
 
 def _files_with_rows(name: str, table_folders: Sequence[Path]) -> dict[str, int]:
@@ -289,7 +261,7 @@ def _files_with_rows(name: str, table_folders: Sequence[Path]) -> dict[str, int]
     sizes: dict[str, int] = {}
     runs: dict[str, int] = {}
     for run, folder in enumerate(table_folders):
-        path = str(version_1.path_of(folder, name))
+        path = str(_file(folder, name))
         with suppress(FileNotFoundError):
             sizes[path] = os.stat(path).st_size
             runs[path] = run
@@ -306,7 +278,7 @@ def _files_with_rows(name: str, table_folders: Sequence[Path]) -> dict[str, int]
 
 
 def _rows_of(
-    name: str, table_folders: Sequence[Path], held: memory.Together, only: Selection | None = None
+    name: str, table_folders: Sequence[Path], held: memory.Together, only: pc.Expression | None = None
 ) -> Iterator[OfRun]:
     """Rows in the order they were written, as long as they fit into memory and are rows that a writer leaves."""
     rows, batches = 0, []
@@ -316,7 +288,7 @@ def _rows_of(
             held.take(f"table {name}: {rows} rows and perhaps more", batch.num_rows * row_bytes(batch.num_columns))
         batches.append(batch)
     table = pa.Table.from_batches(batches, schema=TABLES[name])
-    check_table(name, table, lambda run: version_1.path_of(table_folders[run], name))
+    check_table(name, table, lambda run: _file(table_folders[run], name))
     for batch in batches:
         yield from batch.to_pylist()
 
@@ -332,13 +304,13 @@ def _check(small: Small, staged: Mapping[str, tuple[Path, int]], table_folders: 
     """Raises HarnessError if large tables have rows that no writer creates, or tables contradict each other."""
 
     def place_of(name: str, run: int | None) -> Path:
-        return version_1.path_of(table_folders[run or 0], name)
+        return _file(table_folders[run or 0], name)
 
     named: dict[str, Named] = {}
     for name, (path, rows) in staged.items():
         named[name] = Named()
         if rows:
-            [file] = _opened(name, [str(path)])
+            file = _opened(name, [str(path)])
             try:
                 check_file(name, file, partial(place_of, name))
                 if name in HAS_REFERENCES:
@@ -385,3 +357,10 @@ def tables_of(spark: SparkSession, folder: Path, arrow: Mapping[str, pa.Table], 
     small = {name: _by_run(arrow[name].to_pylist() if name in arrow else ()) for name in SMALL}
     small |= _noted(arrow["operations"].to_pylist() if "operations" in arrow else ())
     return Tables(large=large.__getitem__, record_count=arrow["records"].num_rows, read_small=lambda: small, runs=runs)
+
+
+def small_frame(spark: SparkSession, columns: Mapping[str, pa.DataType], rows: Sequence[AnyRow]) -> DataFrame:
+    """A few rows of the driver as a DataFrame, through Arrow: needs no Python workers."""
+    schema = pa.schema([pa.field(name, kind) for name, kind in columns.items()])
+    picked = [{name: row[name] for name in columns} for row in rows]
+    return spark.createDataFrame(pa.Table.from_pylist(picked, schema))

@@ -38,12 +38,19 @@ _WORDS: Mapping[CauseCode, str] = {
     # ---- what its producer did
     "never-retried": "the producer never retried",
     "not-acknowledged": "the producer is not idempotent and its send was not acknowledged",
+    "refused-and-sent-again": "the producer is not idempotent, and it sent again what had been refused",
     "sent-again": "the producer is not idempotent, and it sent again what may have been appended already",
     "refused-before-the-append": "each attempt but one was refused before the append",
     "nothing-made-it-retry": "the producer met nothing that would have made it send again",
     "had-a-reason-to-retry": "the producer is not idempotent and had a reason to retry",
     "attempts-not-told": "{doubt}",
     "idempotent-producer": "an idempotent producer writes each record once",
+    "several-in-flight": (
+        "the producer is not idempotent and had both in flight: one that failed is sent again after the next one, and "
+        "what its client met is not known"
+    ),
+    "calls-of-several-tasks": "{doubt}",
+    "idempotence-not-told": "{doubt}",
     # ---- offsets and logs
     "final-reads-disagree": "two final reads disagree",
     "replicas-disagree": "reads from different replicas disagree, and no permitted loss explains it",
@@ -114,7 +121,18 @@ _WORDS: Mapping[CauseCode, str] = {
     "group-offsets-on-a-lost-disk": "{doubt}",
     "group-offsets-elected-uncleanly": "{doubt}",
     "group-offsets-expired": "the group's offset had expired ({setting})",
+    "group-offsets-deleted": "a topic was deleted, and with it its offsets",
+    "group-offsets-destroyed": (
+        "the disks of every in-sync copy of {partitions}, where the group is kept, were lost ({nodes})"
+    ),
+    "group-offsets-lost-in-an-election": (
+        "{nodes} was elected uncleanly, in epoch {epoch} of {partitions}, where the group is kept ({setting})"
+    ),
+    "group-offsets-in-doubt": (
+        "it is unknown whether that was lawfully lost with {partitions}, where the group is kept: {doubt}"
+    ),
     "old-generation-committed": "the coordinator has to refuse a commit with the generation before",
+    "replaced-member-committed": "the coordinator has to refuse a member that was replaced under its group.instance.id",
     "given-up-and-committed": "a coordinator checks who is a member, and in which generation, not who owns a partition",
     "transaction-perhaps-pending": "the end of its transaction may still have been pending",
     "committed-is-delivered-once": "what is committed is delivered once",

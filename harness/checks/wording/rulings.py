@@ -98,6 +98,11 @@ _DOUBTS: Mapping[DoubtCode, str] = {
     "attempts-not-told": (
         "the producer is not idempotent, and what its client met is not known: it may have sent it again"
     ),
+    "calls-of-several-tasks": (
+        "both were in flight together, and it was not recorded when the calls returned: if several tasks called, the "
+        "call that began later may have come first"
+    ),
+    "idempotence-not-told": "it is not known whether the producer is idempotent: if not, it may have sent one again",
     "leader-may-not-have-known": "nothing shows that the leader knew of the shrink when it answered",
     "group-offsets-on-a-lost-disk": (
         "a disk was lost, and nobody recorded which copies of the group's offsets it held"
@@ -121,6 +126,13 @@ _DOUBTS: Mapping[DoubtCode, str] = {
         "its topic was deleted, and somebody else runs this cluster: nobody knows who asked for it"
     ),
     "later-one-may-be-lost": "the later one was lost itself, and a log may have been compacted for it before that",
+    "marker-may-be-lost": (
+        "every in-sync log has it, and the marker that commits it may have been lawfully lost, so that a later one of "
+        "its producer aborted it"
+    ),
+    "decision-may-be-lost": (
+        "every in-sync log has it, and the transaction's coordinator may have lawfully lost the decision to commit it"
+    ),
     "lost-before-its-topic": "its topic was deleted, and it may have been lawfully lost before that",
 }
 

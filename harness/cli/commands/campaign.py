@@ -65,9 +65,6 @@ def campaign(
     keep: Annotated[str | None, typer.Option(metavar="findings|all", help="Which run folders are kept.")] = None,
     accepted: Annotated[Path | None, typer.Option(help="Findings that are accepted: [[accepted]] tables.")] = None,
     shard: Annotated[str | None, typer.Option(metavar="I/N", help="Only the I-th of N parts.")] = None,
-    share_clusters: Annotated[
-        bool, typer.Option("--share-clusters", help="Runs may follow others on one cluster: docs/campaigns.md.")
-    ] = False,
     junit: JunitOption = None,
     summary: SummaryOption = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Shows the runs and starts none.")] = False,
@@ -89,10 +86,8 @@ def campaign(
         time_s=plan.time_s if time is None else duration(time),
         until_found=until_found or plan.until_found,
         keep=plan.keep if keep is None else _keep(keep),
-        share_clusters=share_clusters or plan.share_clusters,
     )
     plan = accepting(plan, accepted)
-    _refuse_sharing(plan)
     plan = _only(plan, shard)
     if dry_run:
         for run in plan.runs:
@@ -141,20 +136,6 @@ def _plan(given: list[Path], *, random: int | None, profile: str, system: str, s
     if seed is not None:
         raise UsageError("--seed is for --random; a campaign's file says its own: [campaign] seed")
     return plan
-
-
-def _refuse_sharing(plan: Plan) -> None:
-    """Raises UsageError."""
-    if plan.share_clusters and (run := next((each for each in plan.runs if each.world != "local"), None)):
-        raise UsageError(
-            f"share_clusters: run {run.number} ({run.scenario}) is for world {run.world}, and clusters are shared in "
-            "world local alone; give it a campaign of its own"
-        )
-    if plan.share_clusters and all(run.drawn is not None for run in plan.runs):
-        raise UsageError(
-            "--share-clusters: drawn schedules draw the settings of brokers too, so that hardly two could share a "
-            "cluster; leave it out, or list scenarios in a file"
-        )
 
 
 def accepting(plan: Plan, file: Path | None) -> Plan:
@@ -308,13 +289,5 @@ def _merge(folders: list[Path], runs: Path, accepted: Path | None) -> tuple[int,
     return outcome.exit_code, files.top
 
 
-def hold_cluster(folder: Path) -> None:
-    """The process of one shared cluster of a campaign."""
-    from harness.campaign.shared.host import hold
-
-    hold(folder)
-
-
 def add_to(app: typer.Typer) -> None:
     app.command()(campaign)
-    app.command("hold-cluster", hidden=True)(hold_cluster)

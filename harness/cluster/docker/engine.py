@@ -47,7 +47,7 @@ def connect() -> Engine:
     try:
         client = docker.from_env(timeout=_FIRST_ANSWER_S, version="auto")
         version, about = client.version(), client.info()
-    except (DockerException, RequestException) as error:
+    except (DockerException, RequestException, ValueError) as error:  # ValueError: DOCKER_HOST is no address
         raise HarnessError(
             f"no Docker engine answers at {address} ({reason(error)}); start it or use --world local"
         ) from None

@@ -20,6 +20,15 @@ def labels_of(run: Path, **more: str) -> Mapping[str, str]:
     return {RUN: str(run.resolve()), HOST: boot_id(), OWNER: owner(), **extra}
 
 
+def still_there() -> Path:
+    """A file that is there while the engine may have something that a sweep could not remove.
+
+    Sweeps strike runs off the list, whether or not the engine let go of all they had; without this nobody would ask the
+    engine again.
+    """
+    return state_directory() / "containers-left"
+
+
 def owner() -> str:
     """One value for all runs registered in this state directory, created at its first use."""
     file = state_directory() / "owner"

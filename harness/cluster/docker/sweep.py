@@ -12,7 +12,7 @@ from docker.errors import DockerException, NotFound
 from requests.exceptions import RequestException
 
 from harness.cluster.docker.engine import Engine, connect, engine_errors, reason
-from harness.cluster.docker.labels import OWNER, RUN, owner
+from harness.cluster.docker.labels import OWNER, RUN, owner, still_there
 from harness.cluster.local.ownership import when_over
 from harness.errors import HarnessError
 
@@ -24,6 +24,7 @@ def sweep() -> list[str]:
     except HarnessError:
         return []
     try:
+        still_there().unlink(missing_ok=True)
         return sweep_engine(engine)
     finally:
         engine.close()
@@ -40,9 +41,15 @@ def sweep_engine(engine: Engine) -> list[str]:
 
 def remove_run(engine: Engine, run: Path) -> list[str]:
     """Removes everything with this run's labels: containers first, because they use the others. Returns one sentence
-    each."""
-    sentences = [_removed(kind, thing, run) for kind, thing in _ours(engine, run=run)]
-    return [sentence for sentence in sentences if sentence]
+    each. What cannot be removed now is left to the next sweep."""
+    sentences = []
+    for kind, thing in _ours(engine, run=run):
+        sentence, is_gone = _removed(kind, thing, run)
+        if not is_gone:
+            still_there().touch()
+        if sentence:
+            sentences.append(sentence)
+    return sentences
 
 
 def _ours(engine: Engine, *, run: Path | None = None) -> Iterator[tuple[str, Any]]:
@@ -64,15 +71,15 @@ def _run_of(thing: Any) -> str:
     return str(labels[RUN])
 
 
-def _removed(kind: str, thing: Any, run: Path) -> str:
-    """Empty if another sweep or the engine itself removed it first."""
+def _removed(kind: str, thing: Any, run: Path) -> tuple[str, bool]:
+    """What there is to say, and whether it is gone. Empty if another sweep or the engine itself removed it first."""
     options = {"container": {"force": True, "v": True}, "network": {}, "volume": {"force": True}}[kind]
     try:
         thing.remove(**options)
     except NotFound:
-        return ""
+        return "", True
     except (DockerException, RequestException) as error:
         if "already in progress" in reason(error):
-            return ""
-        return f"{kind} {thing.name}, left behind by {run}, cannot be removed: {reason(error)}"
-    return f"removed {kind} {thing.name} that {run} had left behind"
+            return "", True
+        return f"{kind} {thing.name}, left behind by {run}, cannot be removed: {reason(error)}", False
+    return f"removed {kind} {thing.name} that {run} had left behind", True

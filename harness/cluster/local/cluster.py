@@ -233,17 +233,6 @@ class LocalCluster(BrokerCluster):
         what = f"delay every byte by {delay_ms:g} ms" if delay_ms else "pass without delay again"
         return self._seen(f"{link_names(links)} {what}")
 
-    async def harmed_links(self) -> Sequence[str]:
-        """The links that are cut, as the fabric sees it, or on which a fault is still in force."""
-        links = self.links()
-        seen = await self._fabric.command("look", [str(link) for link in links])
-        return [link.short_name for link in links if seen[str(link)]["cut"] or self.faults_on(link)]
-
-    @property
-    def first_controller(self) -> NodeId | None:
-        """The broker that is controller after a start; None where that is no broker or is not decided."""
-        return NodeId(self._system.stages[1][0]) if self._system.first_is_controller else None
-
     def leaks(self) -> Sequence[str]:
         environment = self._running_environment()
         running = {self._name(node): process.pid for node, process in self._processes.items() if self.is_running(node)}

@@ -76,6 +76,21 @@ def is_anything_entered() -> bool:
     return any(entries().glob("*.json"))
 
 
+def is_anything_over() -> bool:
+    """True if the entry of a run is there that is no longer active."""
+    for path in entries().glob("*.json"):
+        try:
+            descriptor = lock(path)
+        except FileNotFoundError:
+            continue
+        except DamagedEntry:
+            return True
+        if descriptor is not None:
+            os.close(descriptor)
+            return True
+    return False
+
+
 @contextlib.contextmanager
 def when_over(run: Path) -> Iterator[bool]:
     """True if no process works on any run of this user: all active runs are registered and hold their entries.

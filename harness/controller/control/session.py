@@ -25,8 +25,8 @@ from harness.scenario.durations import seconds
 from harness.scenario.file import read_topics
 from harness.scenario.model import StepSpec, TopicSpec
 from harness.scenario.names import NAME_SHOWN
-from harness.scenario.steps import ACTS, WITHIN_S, read_step
-from harness.scenario.topic_names import LEGAL_NAMES, is_legal
+from harness.scenario.steps import ACTS, WITHIN_S, read_step, wrong_condition
+from harness.scenario.topic_names import LEGAL_NAMES, is_legal, wrong_count
 
 TRIGGER = "asked over the control socket"
 TOPICS_SEEN_S = 10.0
@@ -244,8 +244,13 @@ class ControlSession:
                 return {"seen": seen()}
             raise TimeoutError(f"wait: not within {within_s:g} s; last seen: {seen()}")
         step = _step("wait", request)
-        if next(iter(step.body)) in ("acks", "elapsed"):
+        word, value = next(iter(step.body.items()))
+        if word in ("acks", "elapsed"):
             raise Refused("bad-request", "wait: acks and elapsed are for scenarios, whose load the harness drives")
+        if (wrong := wrong_condition(word, value)) is not None:
+            raise Refused("bad-request", f"wait: {wrong[0]}", wrong[1])
+        if "topic" in step.body:
+            _refuse_misnamed("wait", [str(step.body["topic"])])
         throughout_s = seconds(step.body.get("throughout", 0))
         held, answer = await holds(
             Condition(step.body, self._context), within_s=step.within_s, throughout_s=throughout_s
@@ -274,6 +279,7 @@ class ControlSession:
 
             return (lambda: len(up()) == len(nodes)), within_s, lambda: f"alive {up()} of {nodes}"
         fields = fields_of(body, {"new_leader": int, "topic": str, "partition": int}, of="wait")
+        _refuse_misnamed("wait", [fields["topic"]] if "topic" in fields else [])
         topic, partition, old = context.topic_of(fields), fields.get("partition", 0), fields["new_leader"]
 
         def leader() -> int:
@@ -286,6 +292,11 @@ class ControlSession:
     def _topics(self, word: str, tables: Any) -> Topics:
         topics = read_topics(tables, brokers=self._context.scenario.cluster.brokers)
         _refuse_misnamed(word, [topic.name for topic in topics])
+        for topic in topics:
+            if (wrong := wrong_count(topic)) is not None:
+                raise Refused("bad-request", f"{word}: topic {topic.name!r}: {wrong[1]}", wrong[2])
+        if len({topic.name for topic in topics}) < len(topics):
+            raise Refused("bad-request", f"{word}: a topic is there twice", "give one another name")
         return topics
 
     async def _topic(self, request: Request) -> Mapping[str, Any]:

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from harness.history.facts.fault_facts import NEVER
 from harness.history.schema.cluster_rows import NodeEndRow
 
+_BY_SIGNAL = 128  # a shell, a container and a JVM that was told to stop report 128 + the signal
+
 
 def earliest_of(end: NodeEndRow) -> int:
     """When it may have ended already."""
@@ -23,6 +25,19 @@ def down_between(ends: Iterable[NodeEndRow], begin: int, end: int) -> list[NodeE
     return [row for row in ends if earliest_of(row) <= end and back_of(row) >= begin]
 
 
+def signal_told_by(status: int) -> int | None:
+    """The signal that an exit status tells: 137 as a shell and Docker say it, 143 of a JVM after SIGTERM."""
+    number = status - _BY_SIGNAL
+    return number if number in set(signal.Signals) else None
+
+
+def signal_of(end: NodeEndRow) -> int | None:
+    """The signal that it ended for, said as such or told by its exit status."""
+    if end["signal"] is not None or end["exit_status"] is None:
+        return end["signal"]
+    return signal_told_by(end["exit_status"])
+
+
 def signal_name(number: int) -> str:
     known = {each.value: each.name for each in signal.Signals}
     return known.get(number, f"signal {number}")
@@ -30,8 +45,9 @@ def signal_name(number: int) -> str:
 
 def how_words(end: NodeEndRow) -> str:
     """By what it ended, for people: "by SIGKILL", "with exit status 1"."""
-    if end["signal"] is not None:
-        return f"by {signal_name(end['signal'])}"
+    number = signal_of(end)
+    if number is not None:
+        return f"by {signal_name(number)}"
     if end["exit_status"] is not None:
         return f"with exit status {end['exit_status']}"
     return "in a way that nobody saw"

@@ -13,6 +13,10 @@ _OF_KAFKA = re.compile(r"kafka:(\d+(?:\.\d+)*)(?:-[\w.-]+)?")
 _WEEK_MS, _DAY_MS = str(7 * 24 * 3600 * 1000), str(24 * 3600 * 1000)
 # From here on the offsets of a group expire only after its last member has left it (KIP-211).
 GROUPS_KEEP_THEIR_OFFSETS: Release = (2, 1)
+# From here on an offset that is sent to a transaction may name its member and generation (KIP-447).
+TRANSACTIONS_NAME_MEMBERS: Release = (2, 5)
+# From here on a member may commit with an older epoch of its own, if it had the partition by then (KIP-1251).
+OLDER_EPOCHS_COMMIT: Release = (4, 3)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +47,7 @@ DEFAULTS: Mapping[str, tuple[Default, ...]] = {
         Default(value="false", before=(3, 6), source="KIP-890"),
         Default(value="true"),
     ),
+    "offsets.topic.num.partitions": (Default(value="50"),),
     "min.insync.replicas": (Default(value="1"),),
     "cleanup.policy": (Default(value="delete"),),
     "retention.ms": (Default(value=_WEEK_MS),),

@@ -62,13 +62,17 @@ def clojure_hash(value: Any) -> int:
             return _hash_int(_java_string_hash(repr(value)))
 
 
+def signed(number: int) -> int:
+    """A hash as Java has it: a signed 32-bit integer."""
+    return number - (1 << 32) if number >> 31 else number
+
+
 def _hash_symbol(namespace: str | None, name: str) -> int:
     return _hash_combine(_hash_characters(name), _java_string_hash(namespace or ""))
 
 
 def _hash_combine(seed: int, other: int) -> int:
-    signed = seed - (1 << 32) if seed >> 31 else seed
-    return seed ^ (other + _GOLDEN_RATIO + (signed << 6) + (signed >> 2)) & _MASK
+    return seed ^ (other + _GOLDEN_RATIO + (signed(seed) << 6) + (signed(seed) >> 2)) & _MASK
 
 
 def _units(text: str) -> memoryview:

@@ -14,8 +14,7 @@ from harness import memory
 from harness.errors import HarnessError
 from harness.history.files_below import FilesBelow
 from harness.history.journals.journal import CONTROLLER_ROWS
-from harness.history.schema import version_1
-from harness.history.schema.cluster_rows import DISK_EVENTS, FAULTS, ControllerRow
+from harness.history.schema.cluster_rows import ControllerRow
 from harness.history.schema.parquet_tables import read_table
 from harness.history.schema.schemas import TABLES
 from harness.history.schema.typed_rows import RowsOf, TypedRows
@@ -77,7 +76,6 @@ def _type(kind: pa.DataType) -> Any:
 def read_rows(path: Path) -> TypedRows:
     """The rows of each table in order of first writing; of rows with the same identity only the last."""
     tables: dict[str, dict[Any, dict[str, Any]]] = {}
-    old = False
     if not path.exists():
         return TypedRows()
     memory.check(f"{path}: its rows", path.stat().st_size * _BYTES_IN_MEMORY)
@@ -88,8 +86,7 @@ def read_rows(path: Path) -> TypedRows:
             continue
         try:
             line = decoder.decode(text)
-            row = version_1.row(line.table, line.row)
-            old = old or version_1.is_old_row(line.table, line.row)
+            row = dict(line.row)
             if (shape := _shape(line.table)) is not None:
                 msgspec.convert(row, shape)
         except (msgspec.ValidationError, RecursionError) as error:
@@ -100,10 +97,7 @@ def read_rows(path: Path) -> TypedRows:
             break  # written by a process that was killed in the middle of it
         key: Any = tuple(line.identity) if line.identity is not None else number
         tables.setdefault(line.table, {})[key] = row
-    by_table = TypedRows({table: [_whole(table, row) for row in rows.values()] for table, rows in tables.items()})
-    if old and (more := version_1.disk_events_of(by_table[FAULTS], by_table[DISK_EVENTS])):
-        return by_table | {DISK_EVENTS.name: [*by_table[DISK_EVENTS], *more]}
-    return by_table
+    return TypedRows({table: [_whole(table, row) for row in rows.values()] for table, rows in tables.items()})
 
 
 def _whole(table: str, row: dict[str, Any]) -> dict[str, Any]:

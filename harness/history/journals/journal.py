@@ -10,14 +10,15 @@ without an answer line is `info`, whoever was killed. One writer appends the lin
     ["D", number, topic, partition]         a short number for a topic-partition, in this file
     ["I", operation, function, time, partitions, values, texts, transaction, keys]
                                             invocation; for sends partitions and values in sending order
-    ["S", operation, time, statuses, offsets, errors, invoked, completed, timestamps]
-                                            answer of a send: one entry per record in each list
+    ["S", operation, time, statuses, offsets, errors, invoked, completed, timestamps, returned]
+                                            answer of a send: one entry per record in each list; returned: when the
+                                            call to the library had returned, or the answer if that came first
     ["R", operation, time, parts, error]    answer of a poll; a part is
                                             [partition, offsets, epochs, values, texts, keys, timestamps, log_append]
     ["A", time, partitions]                 partitions were newly assigned
     ["G", event, invoked, completed, partitions, offsets, status, generation, member, error, transaction,
      require_stable]                        an event between the client and its group
-    ["C", process, time, event, node, partition, epoch, status, error, request, version]
+    ["C", process, time, event, node, partition, epoch, status, error, request, version, code]
                                             a client's event, before the answers it preceded
     ["O", function, invoked, completed, count, error]   an operation without records (subscribe, crash)
     ["B", transaction, time]                a transaction is about to begin, with its number in this file
@@ -113,6 +114,7 @@ class Sent(msgspec.Struct, array_like=True, tag="S", frozen=True):
     invoked_ns: list[int | None]
     completed_ns: list[int]
     timestamps: list[int | None] = []  # none, one for all records, or one for each
+    returned_ns: list[int | None] = []  # none, or one for each
 
 
 class Part(msgspec.Struct, array_like=True, frozen=True):
@@ -163,6 +165,7 @@ class Met(msgspec.Struct, array_like=True, tag="C", frozen=True):
     error: str | None
     request: str | None = None
     version: Int16 | None = None
+    code: Int16 | None = None
 
 
 class Done(msgspec.Struct, array_like=True, tag="O", frozen=True):
@@ -276,6 +279,7 @@ class JournalFile:
                 [outcome.begin_ns for outcome in outcomes],
                 [outcome.end_ns for outcome in outcomes],
                 _compact([outcome.timestamp_ms for outcome in outcomes]),
+                [outcome.returned_ns for outcome in outcomes],
             )
         )
 
@@ -330,7 +334,7 @@ class JournalFile:
             if place[0] is None or place in self._numbers:
                 partition_id = None if event.topic is None else self._numbers[place]
                 status = None if event.status is None else STATUS[event.status]
-                details = (event.epoch, status, event.error, event.request, event.version)
+                details = (event.epoch, status, event.error, event.request, event.version, event.code)
                 self._write(Met(process, event.t_ns, event.event, event.node, partition_id, *details))
 
     def done(self, f: str, *, begin_ns: int | None = None, count: int = 0, error: str | None = None) -> None:

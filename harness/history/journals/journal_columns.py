@@ -223,13 +223,16 @@ class JournalColumns:
             return
         self._send_block(op, invoke, line.timestamps)
         stored_offsets, stored_answers, numbers = self.fresh["offset"], self.fresh["told"], self.state.numbers
-        for partition_id, status, offset, error, invoked_ns, completed_ns in zip(
-            invoke.partition_ids, line.statuses, line.offsets, errors, line.invoked_ns, line.completed_ns, strict=True
-        ):
+        returned = line.returned_ns or [None] * count
+        for partition_id, status, offset, error, invoked_ns, completed_ns, returned_ns in zip(
+            invoke.partition_ids, line.statuses, line.offsets, errors, line.invoked_ns, line.completed_ns, returned,
+            strict=True,
+        ):  # fmt: skip
             stored_offsets.append(NONE if offset is None else offset)
             invoked_ns = invoke.time_ns if invoked_ns is None else invoked_ns
             why = NO_WORD if error is None else number(error)
-            stored_answers.extend((numbers[partition_id], status, NONE, invoked_ns, completed_ns, why))
+            over_ns = NONE if returned_ns is None else returned_ns
+            stored_answers.extend((numbers[partition_id], status, NONE, invoked_ns, completed_ns, why, over_ns))
 
     def _never_answered(self, asked: Asked) -> None:
         """The outcome is unknown: a worker was killed, or the run ended first. It has no end time."""
@@ -240,7 +243,7 @@ class JournalColumns:
         self._send_block(op, invoke, ())
         self.fresh["offset"].extend([NONE] * count)
         for partition_id in invoke.partition_ids:
-            self.fresh["told"].extend((self.state.numbers[partition_id], _INFO, NONE, invoke.time_ns, NONE, why))
+            self.fresh["told"].extend((self.state.numbers[partition_id], _INFO, NONE, invoke.time_ns, NONE, why, NONE))
 
     def _send_block(self, operation: int, invoke: Invoke, timestamps: Sequence[int | None]) -> None:
         count = len(invoke.partition_ids)
@@ -278,7 +281,7 @@ class JournalColumns:
         fresh["blocks"].extend((operation, 0, count, assignment, first, log_append, int(each), keys, times))
         for epoch in epochs if each else epochs[:1] or (None,):
             fresh["told"].extend(
-                (partition_id, status, NONE if epoch is None else epoch, invoked_ns, completed_ns, NO_WORD)
+                (partition_id, status, NONE if epoch is None else epoch, invoked_ns, completed_ns, NO_WORD, NONE)
             )
         fresh["offset"].extend(partition.offsets)
         fresh["value"].extend(self._values(partition.values, partition.texts))
@@ -379,12 +382,12 @@ class JournalColumns:
         if not known:
             raise LookupError(f"nothing has begun as process {line.process}")
         place = NO_PARTITION if line.partition_id is None else self.state.numbers[line.partition_id]
-        node, epoch, status, version = (
-            NONE if entry is None else entry for entry in (line.node, line.epoch, line.status, line.version)
+        node, epoch, status, version, code = (
+            NONE if entry is None else entry for entry in (line.node, line.epoch, line.status, line.version, line.code)
         )
         why, request = (NO_WORD if word is None else number(word) for word in (line.error, line.request))
         self.fresh["met"].extend(
-            (known[-1], line.time_ns, number(line.event), node, place, epoch, status, why, request, version)
+            (known[-1], line.time_ns, number(line.event), node, place, epoch, status, why, request, version, code)
         )
 
 

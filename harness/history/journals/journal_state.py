@@ -12,7 +12,7 @@ from harness.history.journals.journal import Invoke, Process
 FIELDS: Mapping[str, tuple[str, ...]] = {
     "operations": ("begun", "client", "word", "invoked_ns", "transaction", "completed_ns", "status", "count", "error"),
     "blocks": ("operation", "sent", "count", "assignment", "first", "log_append", "told_each", "key_each", "time_each"),
-    "told": ("partition_id", "status", "leader_epoch", "invoked_ns", "completed_ns", "error"),
+    "told": ("partition_id", "status", "leader_epoch", "invoked_ns", "completed_ns", "error", "returned_ns"),
     "offset": ("offset",),
     "value": ("value",),
     "key": ("key",),
@@ -34,7 +34,19 @@ FIELDS: Mapping[str, tuple[str, ...]] = {
         "require_stable",
     ),
     "places": ("partition_id", "offset"),
-    "met": ("client", "invoked_ns", "word", "node", "of_tp", "leader_epoch", "status", "error", "request", "version"),
+    "met": (
+        "client",
+        "invoked_ns",
+        "word",
+        "node",
+        "of_tp",
+        "leader_epoch",
+        "status",
+        "error",
+        "request",
+        "version",
+        "code",
+    ),
 }
 
 

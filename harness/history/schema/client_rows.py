@@ -59,6 +59,7 @@ class RecordRow(TypedDict):
     timestamp_ms: int | None
     log_append: bool | None
     tombstone: bool | None
+    returned_ns: int | None
 
 
 class ProcessRow(TypedDict):
@@ -92,6 +93,7 @@ class ClientEventRow(TypedDict):
     error: str | None
     request: str | None
     version: int | None
+    code: int | None
 
 
 class TransactionRow(TypedDict):

@@ -6,7 +6,7 @@ Further columns are left alone, so that an older reader reads newer folders.
 """
 
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from harness import memory
 from harness.errors import HarnessError
 from harness.history.files_below import FilesBelow
-from harness.history.schema.parquet_tables import check_size, check_texts
+from harness.history.schema.parquet_tables import check_size, check_texts, column_chunks
 
 _ROW_BYTES, _CELL_BYTES = 1000, 100  # of a row, and of a value in it, in all forms in which pages hold them at a time
 
@@ -41,7 +41,7 @@ def kept_rows(
             metadata = pq.read_metadata(file)
             columns = _columns(metadata.schema.to_arrow_schema(), schema, may_lack)
             needed = check_size(place, metadata, columns, source=file)
-            held.take(f"{place}: its {metadata.num_rows} rows", max(needed, _bytes_of_rows(metadata, columns)))
+            held.take(f"{place}: its {metadata.num_rows} rows", max(needed, _bytes_of_rows(file, metadata, columns)))
             file.seek(0)
             found = pq.read_table(file, columns=columns)
         found.validate(full=True)  # texts that are no UTF-8, for example
@@ -73,14 +73,11 @@ def _columns(found: pa.Schema, wanted: pa.Schema, may_lack: Collection[str]) -> 
     return columns
 
 
-def _bytes_of_rows(metadata: pq.FileMetaData, columns: Collection[str]) -> int:
+def _bytes_of_rows(file: BinaryIO, metadata: pq.FileMetaData, columns: Collection[str]) -> int:
     cells = 0
-    for number in range(metadata.num_row_groups):
-        group = metadata.row_group(number)
-        for place in range(group.num_columns):
-            chunk = group.column(place)
-            if chunk.path_in_schema.partition(".")[0] in columns:
-                cells += max(group.num_rows, chunk.num_values)
+    for group, chunk in column_chunks(file, metadata):
+        if chunk.path_in_schema.partition(".")[0] in columns:
+            cells += max(group.num_rows, chunk.num_values)
     return int(metadata.num_rows * _ROW_BYTES + cells * _CELL_BYTES)
 
 

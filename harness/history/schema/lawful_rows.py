@@ -227,6 +227,7 @@ def _depending(name: str) -> Iterator[Rule]:
     if name != "records":
         return
     sent = _field("kind") == KIND_SEND
+    yield Rule(column="returned_ns", broken=_field("returned_ns") < _field("invoked_ns"), says="is before invoked_ns")
     yield Rule(column="acks", broken=sent & _field("acks").is_null(), says="is null", of=" of sends")
     # acks=0 gets no answer; an old version stored that as success
     answered = sent & (_field("status") == STATUS_OK) & (_field("acks") != 0)

@@ -35,15 +35,17 @@ OPEN_TRANSACTION = pa.struct(
 )
 LINK = pa.struct({"source": pa.int32(), "client": pa.int32(), "target": pa.int32()})
 
-# Columns that came while there was this version: its files may lack them, and they are null then.
+# Tables and columns that came within this version: its folders may lack them, and they are empty and null then.
+ADDED_TABLES = (*DERIVED, "disk_events", "topics", "node_ends", "final_reads")
 ADDED_COLUMNS: Mapping[str, tuple[str, ...]] = {
     "faults": ("planned_ns", "scheduled"),
     "configuration": ("source",),
     "processes": ("group_instance_id", "group_protocol"),
-    "client_events": ("request", "version"),
+    "client_events": ("request", "version", "code"),
     "group_events": ("require_stable",),
     "replica_snapshots": ("open_transactions",),
     "evidence_gaps": ("reader",),
+    "records": ("returned_ns",),
 }
 
 
@@ -87,6 +89,8 @@ TABLES: dict[str, pa.Schema] = {
     # log_append: the topic's records are stamped by the broker (LogAppendTime).
     # tombstone: a key without a value, which deletes the key; `value` is then what else distinguishes the record.
     # Null: unknown. The workloads send none, since a record of theirs is known by its value.
+    # returned_ns (sends): when the call that handed the record to its client library had returned (the call, not the
+    # answer), or the answer if that came first: a later call follows it. Null: nobody recorded it.
     "records": _schema(
         run=pa.int32(),
         kind=pa.int8(),
@@ -114,6 +118,7 @@ TABLES: dict[str, pa.Schema] = {
         timestamp_ms=pa.int64(),
         log_append=pa.bool_(),
         tombstone=pa.bool_(),
+        returned_ns=_NS,
     ),
     # One row per client: a process number of the history. role: producer | consumer | both. acks: 0, 1, -1; null for
     # one that never sends. isolation: read_committed | read_uncommitted. offset_reset: earliest | latest | none.
@@ -141,7 +146,8 @@ TABLES: dict[str, pa.Schema] = {
     # disconnect | connect | leader | request. node: the other end; of `leader` the leader that metadata named, -1: none
     # is. topic, partition: of attempt_failed and leader. request: from now on the client sends requests of this
     # kind (Produce, OffsetFetch, EndTxn ...) to the node in this version. status (attempt_failed): 1 it was refused
-    # before the append, 2 nobody knows. Runs sealed before there was this table lack it.
+    # before the append, 2 nobody knows. code: the number of the error that a broker answered (facts/error_codes.py).
+    # Runs sealed before there was this table lack it.
     "client_events": _schema(
         run=pa.int32(),
         process=pa.int32(),
@@ -155,6 +161,7 @@ TABLES: dict[str, pa.Schema] = {
         error=_STRING,
         request=_STRING,
         version=pa.int16(),
+        code=pa.int16(),
     ),
     # One row per transaction. invoked_ns: begin was called; completed_ns: commit or abort was answered, or the
     # last moment of the run.
@@ -171,10 +178,11 @@ TABLES: dict[str, pa.Schema] = {
         group=_STRING,
     ),
     # One row per event and partition, in order. event: assigned | revoked | lost | committed | fetched | seek.
-    # offset: committed: the offset stored; fetched: the committed offset as answered; seek: the target; assigned: the
-    # position started from, if known. status: 0 ok, 1 fail, 2 info. transaction: the offsets were sent to it;
-    # status is then the transaction's outcome. require_stable (fetched): the request asked for offsets that no open
-    # transaction is about to replace (OffsetFetch 7, KIP-447); null: not known.
+    # generation: committed: of the request, below 0 or null without one. offset: committed: the offset stored; fetched:
+    # the committed offset as answered; seek: the target; assigned: the position started from, if known. status: 0 ok,
+    # 1 fail, 2 info. transaction: the offsets were sent to it; status is then the transaction's outcome. require_stable
+    # (fetched): the request asked for offsets that no open transaction is about to replace (OffsetFetch 7, KIP-447);
+    # null: not known.
     "group_events": _schema(
         run=pa.int32(),
         process=pa.int32(),

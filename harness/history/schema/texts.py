@@ -59,14 +59,6 @@ class _Commit(msgspec.Struct):
     state: Literal["as committed", "modified", "not committed"]
 
 
-class _SharedCluster(msgspec.Struct):
-    """A cluster of a campaign; number: the run's place on it, from 1; before: RUN NUMBER/FOLDER of those before."""
-
-    cluster: str
-    number: int
-    before: list[str]
-
-
 class _Run(msgspec.Struct):
     id: str = ""
     scenario: str = ""
@@ -91,7 +83,6 @@ class _Run(msgspec.Struct):
     workload: _Workload | None = None
     given: _Given | None = None
     commits: dict[str, _Commit] = {}
-    shared_cluster: _SharedCluster | None = None
 
 
 class _Condition(msgspec.Struct):
@@ -208,7 +199,7 @@ def check_values(value: Any) -> None:
                 inner += each
             elif isinstance(each, str) and len(each) > TEXT_MAX:
                 raise ValueError(f"a text of {len(each)} characters, more than {TEXT_MAX}")
-            elif isinstance(each, int) and not -_NUMBER_MAX <= each <= _NUMBER_MAX:
+            elif isinstance(each, int) and not -_NUMBER_MAX - 1 <= each <= _NUMBER_MAX:
                 raise ValueError("a whole number of more than 64 bits")
             elif isinstance(each, float) and not math.isfinite(each):
                 raise ValueError("a number that is not finite")
@@ -235,6 +226,7 @@ def _object(path: Path, shape: type[msgspec.Struct], opened: Opened) -> dict[str
     text = text_of(path, opened=opened)
     try:
         value = _object_in(json_of(text))
+        check_values(value)
         msgspec.convert(value, shape)
     except (ValueError, msgspec.ValidationError) as error:
         raise HarnessError(f"{path}: {error}") from error

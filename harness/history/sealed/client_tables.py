@@ -11,7 +11,7 @@ from harness.history.journals.journal_columns import NO_PARTITION
 from harness.history.schema.schemas import TABLES
 from harness.history.sealed.group_tables import nullable, numbers_of, texts_of
 
-_NUMBERS = ("node", "leader_epoch", "status", "version")
+_NUMBERS = ("node", "leader_epoch", "status", "version", "code")
 
 
 def client_events_table(

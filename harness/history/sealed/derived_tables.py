@@ -5,7 +5,6 @@ import pyarrow.parquet as pq
 
 from harness.errors import HarnessError
 from harness.history.run_folder import RunFolder
-from harness.history.schema import version_1
 from harness.history.schema.parquet_tables import check_footer, unsound
 from harness.history.schema.schemas import DERIVED, TABLES
 from harness.history.sealed.activity import Activity, activity_of
@@ -47,10 +46,9 @@ def complete(folder: RunFolder) -> None:
     if folder.has_table("records"):
         path = folder.path / "tables" / "records.parquet"
         try:
-            old = check_footer(path, pq.read_metadata(path), "records")
-            for batch in dataset(path, schema=version_1.old_schema("records") if old else schema).to_batches():
-                piece = pa.Table.from_batches([batch])
-                derived.add(version_1.converted("records", piece) if old else piece)
+            check_footer(path, pq.read_metadata(path), "records")
+            for batch in dataset(path, schema=schema).to_batches():
+                derived.add(pa.Table.from_batches([batch]))
         except (pa.ArrowException, OSError) as error:
             raise HarnessError(unsound(path, error)) from error
     tables = derived.tables()

@@ -194,6 +194,7 @@ class _Maker:
             "timestamp_ms": nullable(rows["timestamp_ms"], pa.int64()),
             "log_append": nullable(of_block["log_append"], pa.bool_()),
             "tombstone": pa.nulls(len(op), pa.bool_()),
+            "returned_ns": nullable(rows["returned_ns"], pa.int64()),
         }
         return pa.table(columns, schema=TABLES["records"])
 

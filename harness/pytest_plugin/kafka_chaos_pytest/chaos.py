@@ -142,25 +142,38 @@ class Chaos:
             if self._recording is recording:
                 self._end(judge=False)
 
-    def producer(self, client: C, *, acks: str | int = "all", name: str = "producer") -> C:
+    def producer(self, client: C, *, acks: str | int | None = None, name: str = "producer") -> C:
         """The same producer, recorded: a KafkaProducer, confluent_kafka.Producer or AIOKafkaProducer.
 
-        acks: what it was set to: 0, 1 or "all".
+        acks: what it was set to, 0, 1 or "all", where its library does not tell (confluent-kafka). Raises ChaosError
+        where neither says it.
         """
-        from kafka_chaos_pytest.clients import recorded_producer
+        from kafka_chaos_pytest.clients import acks_of, library_of, recorded_producer
 
+        known = acks_of(client, told=acks)
         journal = self._journal(name)
-        journal.begin_process(role="producer", acks=acks, library=type(client).__module__.partition(".")[0])
+        journal.begin_process(role="producer", acks=known, library=library_of(client))
         wrapped: C = recorded_producer(client, journal)
         return wrapped
 
-    def consumer(self, client: C, *, from_beginning: bool = False, name: str = "consumer") -> C:
-        """The same consumer, recorded. from_beginning: it starts there, so that what it passes over is a finding."""
-        from kafka_chaos_pytest.clients import recorded_consumer
+    def consumer(
+        self, client: C, *, isolation: str | None = None, from_beginning: bool = False, name: str = "consumer"
+    ) -> C:
+        """The same consumer, recorded. from_beginning: it starts there, so that what it passes over is a finding.
 
+        isolation: read_committed or read_uncommitted, where its library does not tell (confluent-kafka). Of one of
+        which nobody says it, neither what it read nor what it passed over of uncommitted records is a finding.
+        """
+        from kafka_chaos_pytest.clients import isolation_of, library_of, recorded_consumer
+
+        known = isolation_of(client, told=isolation)
         journal = self._journal(name)
-        library = type(client).__module__.partition(".")[0]
-        journal.begin_process(role="consumer", library=library, reset="earliest" if from_beginning else "latest")
+        journal.begin_process(
+            role="consumer",
+            library=library_of(client),
+            isolation=known,
+            reset="earliest" if from_beginning else "latest",
+        )
         wrapped: C = recorded_consumer(client, journal)
         return wrapped
 

@@ -13,8 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-_ACKS = {"0": 0, "1": 1, "all": -1, "-1": -1}
+ACKS = {"0": 0, "1": 1, "all": -1, "-1": -1}
 _STATUS = {"ok": 0, "fail": 1, "info": 2}
+_OUTCOME = {"committed": 0, "aborted": 1, "unknown": 2}
 _NUMBERED = re.compile(rb"p(0|[1-9][0-9]{0,6})-([0-9]{6}|[1-9][0-9]{6,12})\.*")
 _SEQUENCE_BITS, _PRODUCER_MAX = 40, (1 << 22) - 1
 _KEY = re.compile(rb"k(0|[1-9][0-9]{0,17})")
@@ -42,28 +43,47 @@ class Journal:
         self._lock = threading.RLock()
         self._lines = 0
         self._operations = 0
+        self._transactions = 0
         self._partitions: dict[tuple[str, int], int] = {}
+        self._returned: dict[int, int | None] = {}  # of the sends that have no answer yet
         self._write(["J", worker])
 
-    def begin_process(self, *, role: str, acks: str | int = "all", library: str = "", reset: str | None = None) -> None:
-        isolation = "read_uncommitted" if role == "consumer" else None
-        line = ["P", self._process, self._worker, _ACKS[str(acks)], time.monotonic_ns(), None, library, role]
+    def begin_process(
+        self,
+        *,
+        role: str,
+        acks: str | int = "all",
+        library: str = "",
+        isolation: str | None = None,
+        reset: str | None = None,
+    ) -> None:
+        """isolation: of a consumer; None: not known, it may be either."""
+        line = ["P", self._process, self._worker, ACKS[str(acks)], time.monotonic_ns(), None, library, role]
         self._write([*line, None, isolation, None, None, reset])
 
-    def send(self, topic: str, partition: int, value: bytes, key: bytes | None) -> int:
+    def send(self, topic: str, partition: int, value: bytes, key: bytes | None, *, transaction: int | None) -> int:
         """A record is about to be sent; the operation's number."""
         with self._lock:
             place = self._number(topic, partition)
             self._operations += 1
             values, texts = _values([value])
-            invoked = [self._operations, "send", time.monotonic_ns(), [place], values, texts, None, _keys([key])]
+            invoked = [self._operations, "send", time.monotonic_ns(), [place], values, texts, transaction, _keys([key])]
             self._write(["I", *invoked])
+            self._returned[self._operations] = None
             return self._operations
+
+    def handed_over(self, operation: int) -> None:
+        """The library's call returned: whatever is called from now on, in any thread, comes after it."""
+        with self._lock:
+            if operation in self._returned:
+                self._returned[operation] = time.monotonic_ns()
 
     def sent(self, operation: int, *, status: str, offset: int | None = None, error: str | None = None) -> None:
         """The answer: "ok" with its offset, "fail" (it was certainly not appended) or "info" (nobody knows)."""
-        now = time.monotonic_ns()
-        self._write(["S", operation, now, [_STATUS[status]], [offset], [error], [None], [now]])
+        with self._lock:
+            now = time.monotonic_ns()
+            returned = self._returned.pop(operation, None) or now  # the answer may come before the call returns
+            self._write(["S", operation, now, [_STATUS[status]], [offset], [error], [None], [now], [None], [returned]])
 
     def poll(self) -> int:
         with self._lock:
@@ -86,6 +106,17 @@ class Journal:
         with self._lock:
             places = [self._number(topic, partition) for topic, partition in partitions]
             self._write(["A", time.monotonic_ns(), places])
+
+    def begin_transaction(self) -> int:
+        """A transaction has begun; its number."""
+        with self._lock:
+            self._transactions += 1
+            self._write(["B", self._transactions, time.monotonic_ns()])
+            return self._transactions
+
+    def end_transaction(self, transaction: int, outcome: str, *, error: str | None = None) -> None:
+        """ "committed", "aborted" or "unknown"; without this line nobody knows."""
+        self._write(["E", transaction, time.monotonic_ns(), _OUTCOME[outcome], error])
 
     def close(self) -> None:
         with self._lock:

@@ -89,10 +89,6 @@ class ControllerStore:
                 continue
             return Claim(epoch=epoch, version=stat.version + 1)
 
-    async def holds_office(self) -> bool:
-        present = await self._coordination.exists(znodes.CONTROLLER, watch=True)
-        return present is not None and present.ephemeral_owner == self._coordination.session_id
-
     # Reading.
 
     async def registrations(self) -> dict[int, LiveBroker]:

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -10,7 +11,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from harness.checks.families.groups import group_delivery, group_offsets, group_owners
+from harness.checks.families.groups import group_delivery, group_offsets, group_owners, zombie_commit
 from harness.checks.families.groups.delivery_rows import DeliveryRow
 from harness.checks.families.groups.group_owners import TwoOwnersRow
 from harness.checks.families.reads import head_skip
@@ -59,6 +60,10 @@ def drawn(run: int, seed: str) -> History:
     for rows in history.rows.values():
         for row in rows:
             row["run"] = run
+    protocol, system = chance.choice((None, "classic", "consumer")), chance.choice(("reference", "kafka:4.2.0"))
+    history.scenario = replace(history.scenario, cluster=replace(history.scenario.cluster, system=system))
+    for row in history.rows["processes"]:
+        row["group_protocol"] = protocol
     return history
 
 
@@ -124,6 +129,10 @@ def test_what_clients_were_told_is_judged_as_the_model_says(seed: int, spark: Sp
         "backwards": (answers(stamps, "partition_id", "offset", "before_ms", "now_ms", kind="backwards"),
             model.stamped_backwards),
         "owners": (owners(group_owners.query(runs)), model_of_groups.two_owners),
+        "zombie commits": (
+            answers(zombie_commit.query(runs), "partition_id", "group", "process", "generation", "invoked_ns", "kind"),
+            model_of_groups.zombie_commits,
+        ),
         "several": (summed(delivered), model_of_groups.read_by_several),
         "after commit": (
             answers(delivered, "partition_id", "group", "process", "assignment", "high", "low", "last",

@@ -46,6 +46,15 @@ def ended(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
     return exit_.value.code
 
 
+@pytest.mark.parametrize("columns", ["0", "-5", "x", "7", "99999999999"])
+def test_all_is_said_however_wide_the_environment_says_the_screen_is(
+    columns: str, monkeypatch: pytest.MonkeyPatch, capsys: Shown
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    Terminal().say("nothing was lost, and no promise was broken")
+    assert capsys.readouterr().out == "nothing was lost, and no promise was broken\n"
+
+
 @given(st.text(st.characters(exclude_categories=[])))
 def test_any_text_is_one_line_that_no_terminal_obeys(text: str) -> None:
     shown = printable(text)

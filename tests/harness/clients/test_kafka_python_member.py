@@ -301,10 +301,13 @@ async def test_offsets_go_to_the_transaction_with_the_members_generation(member_
     await member.begin_transaction()
 
     event = await member.send_offsets({ORDERS: 5})
+    library.generation = -1  # the library heard in the background that it is no member any more
+    without = await member.send_offsets({ORDERS: 6})
     await member.close()
 
-    assert (event.event, event.status, event.offsets) == ("committed", "ok", {ORDERS: 5})
+    assert (event.event, event.status, event.offsets, event.generation) == ("committed", "ok", {ORDERS: 5}, 4)
     assert library.calls[-1] == "offsets"
+    assert without.generation == -1
 
 
 async def test_a_crash_says_nothing_to_the_group_and_sends_nothing_more(member_of: Make) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from harness.clock import SystemClock
 from harness.controller.recorder import Recorder
-from harness.controller.truncation_cuts import cut_from, events_with_cuts, history_with_cuts
+from harness.controller.truncation_cuts import events_with_cuts, history_with_cuts
 from harness.history.facts.values import encode
 from harness.ports.cluster import BrokerEvent, ClusterHistory, LogRecord, NodeId, ReplicaLog
 
@@ -36,10 +36,10 @@ def test_what_was_cut_is_what_the_latest_snapshot_before_had_above_the_new_end()
         _log(4, [b"y"] * 9, partition=1),
         _log(1, [b"a", b"y", b"y"]),
     ]
-    cut = cut_from(snapshots, _truncation(8, 2))
-    assert cut == (LogRecord(offset=2, epoch=0, value=b"c"), LogRecord(offset=3, epoch=1, value=b"d"))
-    assert cut_from(snapshots, _truncation(0, 0)) == ()
-    assert cut_from([], _truncation(8, 2)) == ()
+    (event,) = events_with_cuts([_truncation(8, 2)], snapshots)
+    assert event.cut == (LogRecord(offset=2, epoch=0, value=b"c"), LogRecord(offset=3, epoch=1, value=b"d"))
+    for never_seen in (events_with_cuts([_truncation(0, 0)], snapshots), events_with_cuts([_truncation(8, 2)], [])):
+        assert not never_seen[0].cut
 
 
 def test_an_unknown_log_end_is_taken_from_the_snapshot_and_a_known_one_kept() -> None:

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from kafka.errors import KafkaTimeoutError, UnknownProducerIdError
+
 from harness.clients.client_log import ClientLog
 from harness.clock import SystemClock
 from harness.controller.worker_main import CountingJournal, FreshClients
@@ -33,7 +35,9 @@ class Client:
 
 
 def failed(t_ns: int, *, topic: str = "orders") -> ClientEvent:
-    return ClientEvent(event="attempt_failed", t_ns=t_ns, node=1, topic=topic, partition=0, status="info", error="E 7")
+    return ClientEvent(
+        event="attempt_failed", t_ns=t_ns, node=1, topic=topic, partition=0, status="info", error="E 7", code=7
+    )
 
 
 def at_work(path: Path, *, makes: Any = Client) -> tuple[FreshClients, CountingJournal, JournalFile]:
@@ -83,6 +87,7 @@ def test_what_a_client_met_after_its_last_answer_is_its_own_and_not_its_successo
         0,
     )
     assert (row["node"], row["status"], row["error"], row["leader_epoch"]) == (1, 2, "E 7", None)
+    assert row["code"] == 7
     assert converted.processes.column("tells_attempts").to_pylist() == [True, True]
 
 
@@ -101,6 +106,17 @@ def test_a_client_that_tells_nothing_is_known_to_tell_nothing(tmp_path: Path) ->
 
     (rows,) = [line.tells_attempts for line in read_lines(tmp_path / "p.jsonl") if isinstance(line, Process)]
     assert rows is False
+
+
+def test_the_number_of_an_error_is_told_beside_its_name_where_a_broker_answered_it() -> None:
+    log = ClientLog()
+    for error in (UnknownProducerIdError(), KafkaTimeoutError()):
+        log.failed("orders", 0, error, node=1)
+
+    assert [(event.error, event.code) for event in log.take()] == [
+        ("UnknownProducerIdError 59", 59),
+        ("KafkaTimeoutError", None),
+    ]
 
 
 def test_the_version_in_which_a_client_sends_requests_is_told_once_for_each_node(tmp_path: Path) -> None:

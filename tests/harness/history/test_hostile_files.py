@@ -47,6 +47,10 @@ def folder(tmp_path: Path) -> RunFolder:
         (b'{"a": ' + DEEP.encode(), "nested more than 100 deep"),
         (b'{"a": ' + b"[" * 200 + b"]" * 200 + b"}", "nested more than 100 deep"),
         (f'{{"seed": {DIGITS}}}'.encode(), "no JSON that can be read"),
+        (b'{"load_ended_ns": 1' + b"0" * 400 + b"}", "a whole number of more than 64 bits"),
+        (b'{"seed": 9223372036854775808}', "a whole number of more than 64 bits"),
+        (b'{"workload": {"later": NaN}}', "a number that is not finite"),
+        (b'{"error": "' + b"x" * (texts.TEXT_MAX + 1) + b'"}', "a text of 1048577 characters"),
         (b'{"schema_version": "1"}', "Expected `int`, got `str` - at `$.schema_version`"),
         (b'{"anchors": [{"monotonic_ns": null}]}', "at `$.anchors[0].monotonic_ns`"),
         (b'{"phases": [7]}', "at `$.phases[0]`"), (b'{"environment": []}', "at `$.environment`"),
@@ -63,6 +67,12 @@ def test_a_run_json_that_is_none_is_one_line(tmp_path: Path, content: bytes, exp
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize("seed", [-(2**63), 2**63 - 1])
+def test_every_seed_that_a_run_can_have_is_read(tmp_path: Path, seed: int) -> None:
+    (tmp_path / "run.json").write_text(json.dumps({"seed": seed}))
+    assert RunFolder(tmp_path).run["seed"] == seed
+
+
 def test_a_run_json_of_500_megabytes_is_not_read(tmp_path: Path) -> None:
     with (tmp_path / "run.json").open("wb") as file:
         file.truncate(500_000_000)
@@ -77,6 +87,8 @@ def test_a_run_json_of_500_megabytes_is_not_read(tmp_path: Path) -> None:
         ({"verdict": 5}, "$.verdict"), ({"verdict": "fine"}, "Invalid enum value 'fine'"), ({"counts": []}, "$.counts"),
         ({"counts": {"violation": "x"}}, "$.counts"), ({"coverage": [{}]}, "$.coverage[0]"),
         ({"expectations": [7]}, "$.expectations[0]"), ({"reasons": [7]}, "$.reasons[0]"),
+        ({"accounting": {"acknowledged": 10**400}}, "a whole number of more than 64 bits"),
+        ({"accounting": {"acknowledged": float("nan")}}, "a number that is not finite"),
     ],
 )  # fmt: skip
 def test_a_verdict_json_of_other_types_is_one_line(folder: RunFolder, fields: dict[str, Any], expected: str) -> None:
@@ -245,14 +257,12 @@ def test_what_is_no_parquet_is_reported_by_file(folder: RunFolder, content: byte
 
 
 def test_columns_that_came_later_are_null_where_they_are_absent(folder: RunFolder) -> None:
-    schema = TABLES["replica_snapshots"]
-    row = {"run": 0, "snapshot": 0, "node": 1, "time_ns": 1, "reason": "end", "topic": "orders", "partition": 0}
-    row |= {"log_end_offset": 5}
-    path = folder.path / "tables" / "replica_snapshots.parquet"
+    rows = [{"run": 0, "fault": 0, "kind": "kill", "nodes": [1], "planned_ns": 5}]
+    path = folder.path / "tables" / "faults.parquet"
     path.parent.mkdir()
-    pq.write_table(pa.Table.from_pylist([row], schema=schema).drop_columns("digest").replace_schema_metadata(), path)
+    pq.write_table(pa.Table.from_pylist(rows, schema=TABLES["faults"]).drop_columns("planned_ns"), path)
 
-    assert folder.table("replica_snapshots").column("digest").to_pylist() == [None]
+    assert folder.table("faults").column("planned_ns").to_pylist() == [None]
 
 
 def many_rows(path: Path) -> None:

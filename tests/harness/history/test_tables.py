@@ -104,6 +104,22 @@ def test_operations_are_numbered_by_completion_over_all_workers(tmp_path: Path) 
     assert tables.records.schema.equals(TABLES["records"])
 
 
+def test_when_a_call_returned_is_kept_and_null_where_a_journal_does_not_say_it(tmp_path: Path) -> None:
+    journal = JournalFile(tmp_path / "p.jsonl", worker="p", clock=Ticks())
+    journal.begin_process(2, client="p", acks="all")
+    for returned_ns in (5, None):
+        operation = journal.invoke("send", [send(0, encode(2, sequence)) for sequence in range(2)])
+        outcome = SendOutcome(status="ok", offset=0, error=None, begin_ns=4, end_ns=9, returned_ns=returned_ns)
+        journal.complete_send(operation, [outcome, outcome])
+    journal.complete_poll(journal.invoke("poll"), [read("a", 0, 0)])
+    journal.close()
+    older = tmp_path / "older.jsonl"
+    older.write_text("\n".join(line.replace(",[5,5]]", "]") for line in (tmp_path / "p.jsonl").read_text().split("\n")))
+
+    assert converted(tmp_path / "p.jsonl").records.column("returned_ns").to_pylist() == [5, 5, None, None, None]
+    assert converted(older).records.column("returned_ns").to_pylist() == [None] * 5
+
+
 def test_a_killed_workers_last_operation_is_info_and_its_torn_line_is_dropped(tmp_path: Path) -> None:
     path = tmp_path / "p.jsonl"
     clock = Ticks()

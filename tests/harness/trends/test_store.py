@@ -2,6 +2,7 @@
 
 import random
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from harness.ci.campaign_rows import CampaignResults
 from harness.errors import HarnessError, UsageError
 from harness.trends.changes import change_points
 from harness.trends.nights import night_of_campaign, night_of_runs
-from harness.trends.store import FindingOfNight, Night, RunOfNight, Store, seen_lately
+from harness.trends.store import FindingOfNight, Night, RunOfNight, Store, seen_in
 from tests.harness.ci.campaign_folder import campaign_folder, group_row, run_row
 from tests.reports.stories.unclean_story import loss_run
 
@@ -80,8 +81,8 @@ def test_a_finding_is_counted_once_a_night_among_the_last_nights(tmp_path: Path)
     store = Store(tmp_path / "trends")
     for number in range(1, 26):
         store.append(night(number, *(["aa", "aa"] if number in (1, 10, 20, 25) else [])))
-    assert seen_lately(store)["aa"].sentence == "seen in 3 of the last 20 nights"
-    assert seen_lately(Store(tmp_path / "none")) == {}
+    assert seen_in(store.readable()[0])["aa"].sentence == "seen in 3 of the last 20 nights"
+    assert seen_in(Store(tmp_path / "none").readable()[0]) == {}
 
 
 def test_a_level_that_changed_for_good_is_one_change_and_noise_is_none() -> None:
@@ -119,6 +120,18 @@ def test_a_campaign_is_a_night_with_the_longest_times_of_each_run(tmp_path: Path
     none = campaign_folder(tmp_path / "none", [run_row(1, verdict="not_run", began="")])
     with pytest.raises(UsageError, match="no run of this campaign was made"):
         night_of_campaign(CampaignResults(none))
+
+
+def test_a_night_that_nobody_could_read_again_is_not_kept(tmp_path: Path) -> None:
+    """Tables of a run that somebody else wrote may hold a time that is no number."""
+    store = Store(tmp_path / "store")
+    made = night_of_runs([loss_run(tmp_path, classification="violation")])
+    spoilt = replace(made, runs=[replace(run, recovery_s=float("nan")) for run in made.runs])
+    with pytest.raises(HarnessError, match="not kept, since nobody could read it again"):
+        store.append(spoilt)
+    assert store.names() == []
+    store.append(made)
+    assert len(store.nights()) == 1
 
 
 def test_runs_are_a_night_too(tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ from kafka.record import MemoryRecords, MemoryRecordsBuilder
 from reference_impl.wire.record_batches import (
     HEADER_SIZE,
     CorruptBatch,
-    batches_from,
     bounds,
     parse_headers,
     read_header,
@@ -111,19 +110,6 @@ def test_counts_that_disagree_are_refused(make_batch: MakeBatch) -> None:
     data[57:61] = (3).to_bytes(4, "big")
     with pytest.raises(CorruptBatch, match="3 records"):
         validate(data)
-
-
-def test_slices_begin_with_the_batch_that_holds_the_offset(make_batch: MakeBatch) -> None:
-    batches = [make_batch(0, b"a", b"b"), make_batch(2, b"c"), make_batch(3, b"d", b"e")]
-    data = b"".join(batches)
-    assert batches_from(data, 0) == data
-    assert batches_from(data, 1) == data
-    assert batches_from(data, 2) == batches[1] + batches[2]
-    assert batches_from(data, 4) == batches[2]
-    assert bytes(batches_from(data, 5)) == b""
-    assert batches_from(data, 1, 3) == batches[0] + batches[1]
-    assert batches_from(data, 1, 4) == batches[0] + batches[1]
-    assert bytes(batches_from(data, 3, 3)) == b""
 
 
 @given(st.binary(max_size=300))

@@ -13,7 +13,9 @@ from pyspark.sql import functions as sf
 from harness.checks.contract.rulings import Class
 from harness.checks.findings import Finding, RunContext
 from harness.checks.judged_runs import JudgedRuns
+from harness.checks.model.answered_errors import answered
 from harness.checks.model.partition_history import PartitionHistory
+from harness.checks.wording.answers import answered_words
 from harness.checks.wording.chain import fault_words
 from harness.checks.wording.ends import down_words
 from harness.history.facts.fault_facts import begin_of, begun
@@ -154,13 +156,16 @@ def _gap(context: RunContext, row: Gap, bound_s: float | None) -> Finding:
     sentence += f"; in force: {', '.join(fault_words(fault) for fault in faults[:3])}" if faults else ""
     ended = history.ends_between(row["begin_ns"], row["end_ns"])
     sentence += f"; {down_words(run, ended)}" if ended else ""
+    errors = [] if reader else answered(context, begin_ns=row["begin_ns"], end_ns=row["end_ns"], partition=history)
+    sentence += f"; {answered_words(errors)}" if errors else ""
     classification, sentence = _judged(sentence, length_s, bound_s)
     return Finding(
         run=context.run, check="availability", classification=classification, kind="reading-gap" if reader else "gap",
         topic=history.topic, partition=history.partition, count=1, sentence=sentence, first_ns=row["begin_ns"],
         last_ns=row["end_ns"], faults=[fault["fault"] for fault in faults],
         evidence={"seconds": length_s, "open": row["open"], "bound_s": bound_s, "leaderless": bool(leaderless),
-                  "ended_nodes": sorted({end["node"] for end in ended}), "group": row["group"],
+                  "ended_nodes": sorted({end["node"] for end in ended}),
+                  "answered": [each.as_dict() for each in errors], "group": row["group"],
                   "client": row["client"], "coordinator_leaderless": without},
     )  # fmt: skip
 

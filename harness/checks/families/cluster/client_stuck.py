@@ -2,9 +2,10 @@
 
 Healthy, by the cluster's own books: no fault is in force, no node is down by itself, and every partition has a leader
 and at least min.insync.replicas in-sync replicas. Only sends completely inside such a time count, and a reported time
-never covers two of them, so that neither a fault nor its after-effects count against the client. The client library
-broke its promise, not the system: an observation. What a reader waited for is told in reading_gaps.py; a group needs
-the leader of its own partition, too.
+never covers two of them, so that neither a fault nor its after-effects count against the client. What brokers answered
+meanwhile is told, with what explains it; where they answered nothing, the client library broke its promise, not the
+system. An observation. What a reader waited for is told in reading_gaps.py; a group needs the leader of its own
+partition, too.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,10 +19,11 @@ from pyspark.sql import functions as sf
 from harness.checks.families.cluster.availability import READING, TOOK_IT, Gap, reader_words
 from harness.checks.findings import Finding, RunContext
 from harness.checks.judged_runs import JudgedRuns
+from harness.checks.model.answered_errors import answered
 from harness.checks.model.partition_history import PartitionHistory, RunHistory
 from harness.checks.model.settings import SettingsOverTime
-from harness.checks.spark.detection import small_frame
-from harness.checks.spark.tables import Tables
+from harness.checks.spark.tables import Tables, small_frame
+from harness.checks.wording.answers import answered_words
 from harness.checks.wording.chain import fault_words
 from harness.checks.wording.words import plural
 from harness.history.facts.fault_facts import begin_of, begun, end_of
@@ -33,6 +35,7 @@ from harness.history.schema.schemas import STATUS_FAIL, STATUS_INFO
 from harness.history.schema.typed_rows import RowsOf, typed
 
 CHECK = "client-stuck"
+_FIRST = Window.unboundedPreceding
 _MIN_ISR_KEY = "min.insync.replicas"
 _BEGIN, _END = -(2**62), 2**62
 Span = tuple[int, int]
@@ -83,8 +86,15 @@ def _unwritable(partition: PartitionHistory, settings: SettingsOverTime) -> list
     return [(_BEGIN, ends[0]), *spans]
 
 
+class LastOffset(TypedDict):
+    """Where a producer's last acknowledged record of a partition was."""
+
+    partition_id: int
+    offset: int | None
+
+
 class _Stretch(TypedDict):
-    """A time in which a producer got no acknowledgement."""
+    """A time in which a producer got no acknowledgement. lasts: of the partitions that it sent to."""
 
     run: int
     process: int
@@ -92,6 +102,7 @@ class _Stretch(TypedDict):
     end_ns: int
     sends: int
     unknown: int
+    lasts: list[LastOffset]
 
 
 class StuckRow(_Stretch):
@@ -135,10 +146,14 @@ def stretches(spark: SparkSession, tables: Tables, histories: Sequence[RunHistor
     # A send whose answer was cut off by the run's end has no end time of its own: it does not count.
     answered = f"kind = 0 and coalesce(acks, -1) <> 0 and not error <=> '{NO_ANSWER}'"
     took_it = f"if({TOOK_IT}, 0, status) as status"
-    sends = tables.records.where(answered).selectExpr("run", "process", took_it, "invoked_ns", "completed_ns")
+    sends = tables.records.where(answered).selectExpr(
+        "run", "process", "partition_id", "offset", took_it, "invoked_ns", "completed_ns"
+    )  # fmt: skip
     before = Window.partitionBy("run", "process").orderBy("completed_ns").rangeBetween(Window.unboundedPreceding, 0)
+    there = Window.partitionBy("run", "process", "partition_id").orderBy("completed_ns")
     unanswered = (
         sends.withColumn("last_ok", sf.max(sf.expr("if(status = 0, completed_ns, null)")).over(before))
+        .withColumn("last", sf.max(sf.expr("if(status = 0, offset, null)")).over(there.rangeBetween(_FIRST, 0)))
         .where("status <> 0")
         .join(sf.broadcast(spans), "run", "left")
         .where("not exists(coalesce(sick, array()), s -> s.begin_ns <= completed_ns and invoked_ns <= s.end_ns)")
@@ -151,10 +166,11 @@ def stretches(spark: SparkSession, tables: Tables, histories: Sequence[RunHistor
             sf.max("completed_ns").alias("end_ns"),
             sf.count("*").alias("sends"),
             sf.count_if(sf.col("status") == 2).alias("unknown"),
+            sf.collect_set(sf.struct("partition_id", sf.col("last").alias("offset"))).alias("lasts"),
         )
         .join(sf.broadcast(limits), "run")
         .where("end_ns - begin_ns >= bound_ns")
-        .select("run", "process", "begin_ns", "end_ns", "sends", "unknown")
+        .select("run", "process", "begin_ns", "end_ns", "sends", "unknown", "lasts")
     )
     rows = typed(_Stretch, found.toArrow())
     return _with_others(spark, rows, sends.where("status = 0")) if rows else []
@@ -269,10 +285,15 @@ def _finding(context: RunContext, row: StuckRow) -> Finding:
     library = scenario.workload.client if scenario is not None else "an unknown library"
     refused = row["sends"] - row["unknown"]
     outcomes = [f"{number} {how}" for number, how in ((row["unknown"], "unknown"), (refused, "failed")) if number]
+    errors = answered(
+        context, begin_ns=row["begin_ns"], end_ns=row["end_ns"], process=row["process"],
+        last_offsets=[(last["partition_id"], last["offset"]) for last in row["lasts"]],
+    )  # fmt: skip
+    healthy = "no fault was in force and every partition had a leader and enough in-sync replicas"
     sentence = (
         f"Process {row['process']}, a producer of {library}, got nothing acknowledged for {seconds:.3f} s from "
         f"{history.seconds(row['begin_ns'])[3:]} on ({plural(row['sends'], 'record')}: {', '.join(outcomes)}), "
-        "although no fault was in force and every partition had a leader and enough in-sync replicas"
+        f"{f'while {healthy}; {answered_words(errors)}' if errors else f'although {healthy}'}"
     )
     if row["others"]:
         sentence += f"; other producers had {plural(row['others'], 'record')} acknowledged meanwhile"
@@ -286,5 +307,5 @@ def _finding(context: RunContext, row: StuckRow) -> Finding:
         sentence=sentence + ".", first_ns=row["begin_ns"], last_ns=row["end_ns"],
         faults=[] if last is None else [last["fault"]],
         evidence={"process": row["process"], "seconds": seconds, "unknown": row["unknown"], "refused": refused,
-                  "acknowledged_to_others": row["others"]},
+                  "acknowledged_to_others": row["others"], "answered": [each.as_dict() for each in errors]},
     )  # fmt: skip

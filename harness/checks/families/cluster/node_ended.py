@@ -14,6 +14,7 @@ from harness.checks.model.partition_history import RunHistory
 from harness.checks.wording.ends import all_ended_words, end_sentence, ended_words
 from harness.checks.wording.verdicts import REASONS_MAX
 from harness.history.facts.link_facts import struck_links
+from harness.history.facts.node_end_facts import signal_of
 from harness.history.schema.cluster_rows import CONTROLLERS, EndReason, FaultRow, NodeEndRow
 from harness.ports.cluster import COORDINATION
 
@@ -70,7 +71,7 @@ def _finding(context: RunContext, end: NodeEndRow) -> Finding:
         evidence={
             "node": end["node"],
             "exit_status": end["exit_status"],
-            "signal": end["signal"],
+            "signal": signal_of(end),
             "reason": end["reason"],
             "line_text": end["line_text"],
             "back_ns": end["back_ns"],
@@ -79,12 +80,12 @@ def _finding(context: RunContext, end: NodeEndRow) -> Finding:
 
 
 def _kind(end: NodeEndRow) -> str:
-    return "signal" if end["signal"] is not None else end["reason"] or "unknown"
+    return "signal" if signal_of(end) is not None else end["reason"] or "unknown"
 
 
 def _ruled(context: RunContext, end: NodeEndRow) -> _Ruled:
     history = context.history
-    if end["signal"] is not None:
+    if signal_of(end) is not None:
         return "observation", "ended-by-a-signal", ()
     deciding = _deciding(context, end)
     explaining = [row for row in _before(history, end) if _explains(row, end, deciding)]
@@ -101,7 +102,7 @@ def _ruled(context: RunContext, end: NodeEndRow) -> _Ruled:
 def _is_our_error(history: RunHistory, end: NodeEndRow) -> bool:
     scenario = history.scenario
     is_reference = scenario is not None and scenario.cluster.system == "reference"
-    failed = end["exit_status"] not in (None, _STATUS_OF_AN_ORDERLY_END) and end["signal"] is None
+    failed = end["exit_status"] not in (None, _STATUS_OF_AN_ORDERLY_END) and signal_of(end) is None
     return is_reference and failed and end["reason"] in ("exception", "none")
 
 

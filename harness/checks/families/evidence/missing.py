@@ -35,9 +35,10 @@ def reasons(context: RunContext, run: Mapping[str, Any], accounting: Sums) -> li
 
 
 def _unbalanced(sums: Sums) -> str:
-    if sums["sent"] != sums["send_records"]:
+    by_value = sums["sent"] + sums["sent_again"]
+    if by_value != sums["send_records"]:
         return (
-            f"The accounting does not add up: {plural(sums['sent'], 'record')} by value, and "
+            f"The accounting does not add up: {plural(by_value, 'record')} by value, and "
             f"{sums['send_records']} {plural(sums['send_records'], 'was')} sent."
         )
     return (

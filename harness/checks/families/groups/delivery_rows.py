@@ -3,13 +3,25 @@
 from typing import Literal, TypedDict
 
 
-class DeliveryRow(TypedDict):
+class CommitTimes(TypedDict):
+    """Of `after-commit`: of the last commit before the assignment, the request and the answer; when a fetch began that
+    was still answered lawfully; when the assignment began, and by when the member had its first records."""
+
+    committed_sent: int | None
+    committed_ns: int | None
+    shown_ns: int | None
+    assigned_ns: int | None
+    started_ns: int | None
+
+
+NO_TIMES = CommitTimes(committed_sent=None, committed_ns=None, shown_ns=None, assigned_ns=None, started_ns=None)
+
+
+class DeliveryRow(CommitTimes):
     """Records of a partition that were delivered to a group's members again, late or never.
 
     low, last: the first and last of them. high: the committed offset; for `at-least-once` the same as last. why: the
     reason for `at-least-once`, as group_delivery.py names it; committed: the offset that was certainly committed then.
-    committed_ns, assigned_ns, started_ns: of `after-commit`, when the last commit before the assignment was answered,
-    when that began, and by when the member had its first records.
     """
 
     run: int
@@ -26,9 +38,6 @@ class DeliveryRow(TypedDict):
     last_ns: int
     why: str
     committed: int | None
-    committed_ns: int | None
-    assigned_ns: int | None
-    started_ns: int | None
     operations: list[int]
     values: list[int]
 

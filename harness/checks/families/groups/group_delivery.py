@@ -16,11 +16,13 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
-from harness.checks.contract.rewinds import under_a_reader
+from harness.checks.contract.rewinds import Rewinds
 from harness.checks.contract.rulings import Cause, CauseCode, Class
 from harness.checks.families.groups.delivery_rows import (
+    NO_TIMES,
     AfterCommitRow,
     AheadRow,
+    CommitTimes,
     DeliveryRow,
     LateRow,
     SkippedRow,
@@ -29,7 +31,8 @@ from harness.checks.families.groups.delivery_rows import (
     StepRow,
     TwiceRow,
 )
-from harness.checks.families.groups.group_forgetting import expiry, forgetting_ruled
+from harness.checks.families.groups.group_forgetting import forgetting_ruled
+from harness.checks.families.groups.group_partition import Kept
 from harness.checks.families.groups.group_register import Key, Register, members, registers, resets
 from harness.checks.families.transactions.isolation import with_outcome
 from harness.checks.findings import Finding, RunContext
@@ -37,6 +40,8 @@ from harness.checks.judged_runs import JudgedRuns, PlacedEvent
 from harness.checks.model.partition_history import PartitionHistory
 from harness.checks.wording.causes import cause_words
 from harness.checks.wording.words import plural, span_words
+from harness.history.schema.client_rows import GROUP_EVENTS
+from harness.history.schema.schemas import STATUS_OK
 from harness.history.schema.typed_rows import RowsOf, typed
 
 CHECK = "group-delivery"
@@ -140,8 +145,7 @@ def _redelivered(
             "run": row["run"], "partition_id": row["partition_id"], "group": row["group"], "kind": "at-least-once",
             "count": row["count"], "low": row["low"], "last": row["high"], "high": row["high"], "process": process,
             "assignment": None, "first_ns": row["invoked_ns"], "last_ns": row["completed_ns"], "why": why,
-            "committed": row["committed"], "committed_ns": None,
-            "assigned_ns": None, "started_ns": None, "operations": [], "values": [],
+            "committed": row["committed"], **NO_TIMES, "operations": [], "values": [],
         }  # fmt: skip
         merged[key] = _merged(delivery, merged.get(key))
     return list(merged.values())
@@ -174,7 +178,7 @@ def _after_commit(
     """Assignments that read below the offset certainly committed before they began, with the number of such reads."""
     own = _own_events(runs, "assigned", "seek")
     spans: list[StartRow] = []
-    times: dict[tuple[int, int, str, int, int], tuple[int | None, int, int]] = {}
+    times: dict[tuple[int, int, str, int, int], CommitTimes] = {}
     for row in starts:
         register = known.get((row["run"], row["group"], row["partition_id"]))
         events = [
@@ -190,7 +194,14 @@ def _after_commit(
             spans.append({**row, "high": committed, "time_ns": began})
             last = register.last_before(began)
             key = row["run"], row["partition_id"], row["group"], row["process"], row["assignment"]
-            times[key] = None if last is None else last.completed_ns, began, row["heard"]
+            shown = register.shown_before(began)
+            times[key] = {
+                "committed_sent": None if last is None else last.invoked_ns,
+                "committed_ns": None if last is None else last.completed_ns,
+                "shown_ns": None if shown is None else shown.invoked_ns,
+                "assigned_ns": began,
+                "started_ns": row["heard"],
+            }
     if not spans:
         return []
     inside = polls.join(sf.broadcast(runs.frame(_SPAN, spans).drop("low", "time_ns")),
@@ -205,13 +216,10 @@ def _after_commit(
             "run": row["run"], "partition_id": row["partition_id"], "group": row["group"], "kind": "after-commit",
             "count": row["count"], "low": row["low"], "last": row["last"], "high": row["high"],
             "process": row["process"], "assignment": row["assignment"], "first_ns": row["invoked_ns"],
-            "last_ns": row["completed_ns"], "why": "", "committed": None, "committed_ns": committed_ns,
-            "assigned_ns": assigned_ns, "started_ns": started_ns, "operations": row["operations"], "values": [],
+            "last_ns": row["completed_ns"], "why": "", "committed": None, "operations": row["operations"],
+            "values": [], **times[row["run"], row["partition_id"], row["group"], row["process"], row["assignment"]],
         }
         for row in typed(AfterCommitRow, found.toArrow())
-        for committed_ns, assigned_ns, started_ns in [
-            times[row["run"], row["partition_id"], row["group"], row["process"], row["assignment"]]
-        ]
     ]  # fmt: skip
 
 
@@ -266,9 +274,7 @@ def _skipped(
             "run": row["run"], "partition_id": row["partition_id"], "group": row["group"], "kind": "skipped",
             "count": row["count"], "low": row["low"], "last": row["last"], "high": row["high"],
             "process": row["process"], "assignment": None, "first_ns": row["time_ns"], "last_ns": row["time_ns"],
-            "why": "", "committed": None, "committed_ns": None,
-            "assigned_ns": None, "started_ns": None, "operations": [],
-            "values": row["values"],
+            "why": "", "committed": None, **NO_TIMES, "operations": [], "values": row["values"],
         }
         for row in typed(SkippedRow, found.toArrow())
     ]  # fmt: skip
@@ -336,7 +342,7 @@ def _ahead(runs: JudgedRuns, polls: DataFrame, known: Mapping[Key, Register]) ->
             "run": row["run"], "partition_id": row["partition_id"], "group": row["group"], "kind": "ahead",
             "count": row["count"], "low": row["low"], "last": row["last"], "high": row["high"], "process": None,
             "assignment": None, "first_ns": row["time_ns"], "last_ns": row["time_ns"], "why": "", "committed": None,
-            "committed_ns": None, "assigned_ns": None, "started_ns": None, "operations": [], "values": [],
+            **NO_TIMES, "operations": [], "values": [],
         }
         for row in typed(AheadRow, found.toArrow())
     ]  # fmt: skip
@@ -356,29 +362,38 @@ def find(context: RunContext) -> list[Finding]:
 def _after_commit_ruled(context: RunContext, history: PartitionHistory, row: DeliveryRow) -> tuple[Class, Cause]:
     """Class and cause: the group may have forgotten the offset, or the log may have ended below it meanwhile."""
     since_ns, until_ns = row["committed_ns"] or 0, row["started_ns"] or row["first_ns"]
-    expired = expiry(
-        context,
+    kept = Kept(
         group=row["group"],
-        topic=history.topic,
-        process=row["process"],
-        committed_ns=row["committed_ns"],
-        asked_ns=row["assigned_ns"] or row["first_ns"],
+        partition=history,
+        sent_ns=row["committed_sent"] or 0,
+        stored_ns=since_ns,
         gone_ns=until_ns,
+        offset=row["high"],
+        shown_ns=row["shown_ns"],
+        expires=row["committed_ns"] is not None,
+        asked_ns=row["assigned_ns"] or row["first_ns"],
+        process=row["process"],
     )
-    if expired is not None:
-        return "permitted", expired
-    classification, cause = forgetting_ruled(context, history, since_ns=since_ns, until_ns=until_ns)
+    classification, cause = forgetting_ruled(context, kept)
     if classification == "violation":
-        rewind = under_a_reader(
-            history,
-            offset=row["high"] - 1,
-            epoch=None,
-            time_ns=until_ns,
-            since_ns=since_ns,
-            code="rewound-under-the-consumer",
+        rewind = Rewinds(context).under_a_position(
+            history, _told(context, history, row), since_ns=since_ns, until_ns=until_ns
         )
-        classification, cause = rewind.classification, rewind.cause
+        if rewind is not None:
+            classification, cause = rewind.classification, rewind.cause
     return (classification, cause) if classification != "violation" else (_VIOLATION, Cause(code=_DELIVERED_ONCE))
+
+
+def _told(context: RunContext, history: PartitionHistory, row: DeliveryRow) -> int:
+    """Where the member was told to go on: no lower than what was certainly committed, or it is another finding."""
+    told = [
+        event["offset"]
+        for event in context.tables[GROUP_EVENTS]
+        if event["event"] == "fetched" and event["status"] == STATUS_OK and event["process"] == row["process"]
+        and (event["topic"], event["partition"]) == (history.topic, history.partition)
+        and (row["assigned_ns"] or 0) <= event["completed_ns"] <= row["first_ns"] and event["offset"] is not None
+    ]  # fmt: skip
+    return max([row["high"], *told])
 
 
 def _finding(context: RunContext, row: DeliveryRow) -> Finding:

@@ -30,6 +30,12 @@ class Members:
         instance = self._instance(one)
         return instance is None or instance != self._instance(other)
 
+    def replaces(self, other: PlacedEvent, one: PlacedEvent) -> bool:
+        """Whether another client took the place of this one as the same static member, with a member id of its own."""
+        instance = self._instance(one)
+        are_apart = other["process"] != one["process"] and not (one["member"] and one["member"] == other["member"])
+        return are_apart and instance is not None and instance == self._instance(other)
+
     def is_classic(self, event: PlacedEvent) -> bool:
         """Whether it is recorded that it joined by JoinGroup and SyncGroup, and not by KIP-848."""
         process = self._processes.get((event["run"], event["process"]))

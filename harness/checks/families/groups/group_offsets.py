@@ -9,7 +9,8 @@ said in group_forgetting.py.
 from collections.abc import Sequence
 
 from harness.checks.contract.rulings import Cause, Class
-from harness.checks.families.groups.group_forgetting import expiry, forgetting_ruled
+from harness.checks.families.groups.group_forgetting import EXPIRED, forgetting_ruled
+from harness.checks.families.groups.group_partition import Kept
 from harness.checks.families.groups.group_register import Commit, Fetch, Register, fetch_of, registers
 from harness.checks.findings import Finding, RunContext
 from harness.checks.judged_runs import JudgedRuns, PlacedEvent
@@ -31,12 +32,15 @@ _WORDS = {
 
 
 class WrongFetchRow(PlacedEvent):
-    """A fetch with a wrong answer, and the commit that it had to return, if known."""
+    """A fetch with a wrong answer, and the commit that it had to return, if known. shown_ns: when a fetch began that
+    was still answered lawfully."""
 
     kind: str
     told: int | None
     committed: int | None
+    committed_sent: int | None
     committed_t: int | None
+    shown_ns: int | None
 
 
 ANSWER = RowsOf(CHECK, WrongFetchRow)
@@ -54,11 +58,14 @@ def query(runs: JudgedRuns) -> list[WrongFetchRow]:
         kind = _kind(register, fetch)
         if kind is not None:
             last: Commit | Fetch | None = None
+            shown = None if register is None else register.shown_before(fetch.invoked_ns)
             if register is not None:
                 asking = "late" if kind == "pending" else fetch.asking
-                last = register.last_before(fetch.invoked_ns, asking) or register.shown_before(fetch.invoked_ns)
+                last = register.last_before(fetch.invoked_ns, asking) or shown
             rows.append({**event, "kind": kind, "told": fetch.offset, "committed": last.offset if last else None,
-                         "committed_t": last.completed_ns if last else None})  # fmt: skip
+                         "committed_sent": last.invoked_ns if last else None,
+                         "committed_t": last.completed_ns if last else None,
+                         "shown_ns": shown.invoked_ns if shown else None})  # fmt: skip
     return rows
 
 
@@ -79,26 +86,31 @@ def _kind(register: Register | None, fetch: Fetch) -> str | None:
 def find(context: RunContext) -> list[Finding]:
     groups: dict[tuple[int, str, str, Class, Cause], list[WrongFetchRow]] = {}
     for row in context.rows[ANSWER]:
-        gone_ns, committed_ns = row["completed_ns"], row["committed_t"]
-        if row["kind"] == "lost" and expiry(
-            context,
-            group=row["group"],
-            topic=row["topic"],
-            process=row["process"],
-            committed_ns=committed_ns,
-            asked_ns=row["invoked_ns"],
-            gone_ns=gone_ns,
-        ):
-            continue
         if row["kind"] == "foreign" and row["committed"] is None and not _all_are_known(context):
             continue
-        history = context.partition(row["partition_id"])
         ruled: tuple[Class, Cause] = "observation", Cause(code="transaction-perhaps-pending")
         if row["kind"] != "pending":
-            ruled = forgetting_ruled(context, history, since_ns=committed_ns or 0, until_ns=gone_ns)
+            ruled = forgetting_ruled(context, _kept(context, row))
+        if ruled[1].code == EXPIRED:
+            continue
         groups.setdefault((row["partition_id"], row["group"], row["kind"], *ruled), []).append(row)
     ordered = sorted(groups.items(), key=lambda group: group[0][:4])
     return [_finding(context, context.partition(key[0]), key[2], key[3:], rows) for key, rows in ordered]
+
+
+def _kept(context: RunContext, row: WrongFetchRow) -> Kept:
+    return Kept(
+        group=row["group"],
+        partition=context.partition(row["partition_id"]),
+        sent_ns=row["committed_sent"] or 0,
+        stored_ns=row["committed_t"] or 0,
+        gone_ns=row["completed_ns"],
+        offset=row["committed"],
+        shown_ns=row["shown_ns"],
+        expires=row["kind"] == "lost" and row["committed_t"] is not None,
+        asked_ns=row["invoked_ns"],
+        process=row["process"],
+    )
 
 
 def _all_are_known(context: RunContext) -> bool:

@@ -18,6 +18,7 @@ from typing import TypedDict
 from harness.checks.contract.rulings import Cause, Class
 from harness.checks.families.groups.group_forgetting import forgetting_ruled
 from harness.checks.families.groups.group_members import Members
+from harness.checks.families.groups.group_partition import kept_generation
 from harness.checks.findings import Finding, RunContext
 from harness.checks.judged_runs import JudgedRuns, PlacedEvent
 from harness.checks.wording.causes import cause_words
@@ -135,8 +136,15 @@ def find(context: RunContext) -> list[Finding]:
 
 def _ruled(context: RunContext, row: TwoOwnersRow) -> tuple[Class, Cause] | None:
     """Class and cause; None if the two are of different lives of the group, and it may have been forgotten."""
-    history = context.partition(row["partition_id"])
-    forgotten = forgetting_ruled(context, history, since_ns=row["told_ns"], until_ns=row["begin_ns"])
+    kept = kept_generation(
+        context.partition(row["partition_id"]),
+        group=row["group"],
+        generation=row["generation"],
+        told_ns=row["told_ns"],
+        gone_ns=row["begin_ns"],
+        process=row["processes"][1],
+    )
+    forgotten = forgetting_ruled(context, kept)
     if forgotten[0] == "violation":
         return "violation", Cause(code="one-generation-two-members")
     return None if row["came_again"] else forgotten

@@ -7,6 +7,7 @@ from harness.checks.contract.rulings import Ruling
 from harness.checks.families.evidence.disks_against_reads import is_unreached, last_read
 from harness.checks.families.records.lost_write import loss_cause
 from harness.checks.families.records.removal import Removal
+from harness.checks.families.transactions.hidden_records import hidden_ruled
 from harness.checks.families.transactions.isolation import strict_readers
 from harness.checks.findings import Finding, RunContext, finding_of_rows
 from harness.checks.spark.detection import Flagged
@@ -36,7 +37,7 @@ def find(context: RunContext) -> list[Finding]:
                 continue  # the high watermark went back temporarily: unreadable, but every in-sync copy has it
             if is_unreached(history, row, last.get(history.partition_id, -1)):
                 continue  # the evidence contradicts itself; another family reports it
-            ruling = context.ruling(history, row)
+            ruling = hidden_ruled(context, history, row, context.ruling(history, row))
             groups.setdefault((ruling.classification, ruling.cause, ruling.cause_epoch), []).append((row, ruling))
         for group in groups.values():
             members, ruling = [row for row, _ in group], group[0][1]

@@ -2,7 +2,8 @@
 
 The required start is the offset it sought to; for a member of a group, the group's committed offset; otherwise, if
 assigned from the beginning or with auto.offset.reset=earliest, the start of the log. A record of the final log was
-committed and readable before any record above it. Not judged: auto.offset.reset=latest without a commit or a seek, and
+committed and readable before any record above it, unless its transaction was not committed: for a consumer that may be
+read_committed it counts only where it was. Not judged: auto.offset.reset=latest without a commit or a seek, and
 clients that the table `processes` does not describe. Commits with unknown outcome count in the consumer's favour.
 """
 
@@ -13,6 +14,7 @@ import pyarrow as pa
 from pyspark.sql import functions as sf
 
 from harness.checks.contract.rulings import Cause
+from harness.checks.families.transactions.isolation import perhaps_committed_readers, with_outcome
 from harness.checks.findings import Finding, RunContext
 from harness.checks.judged_runs import JudgedRuns, PlacedEvent
 from harness.checks.wording.causes import cause_words
@@ -24,6 +26,7 @@ from harness.history.schema.typed_rows import RowsOf, typed
 CHECK = "head-skip"
 _SPAN = {"run": pa.int32(), "process": pa.int32(), "assignment": pa.int32(), "partition_id": pa.int32(),
          "start": pa.int64(), "first": pa.int64()}  # fmt: skip
+_CLIENT = {"run": pa.int32(), "process": pa.int32()}
 
 
 class FirstRow(TypedDict):
@@ -172,12 +175,14 @@ def _first_records(runs: JudgedRuns) -> list[FirstRow]:
 
 def _between(runs: JudgedRuns, spans: Sequence[_SpanRow]) -> dict[tuple[int, ...], _BetweenRow]:
     """Spans with records of the final log -> their number, and the first and last of them."""
-    frame = runs.frame(_SPAN, spans)
-    inside = sf.expr("offset >= start and offset < first")
-    final = runs.tables.records.where("kind = 2 and replica is null").select("run", "partition_id", "offset").distinct()
+    strict = runs.frame(_CLIENT, perhaps_committed_readers(runs)).withColumn("strict", sf.lit(True))
+    frame = runs.frame(_SPAN, spans).join(strict, [*_CLIENT], "left")
+    final = with_outcome(runs, runs.tables.records.where("kind = 2 and replica is null"))
     found = (
-        final.join(sf.broadcast(frame), ["run", "partition_id"])
-        .where(inside)
+        final.select("run", "partition_id", "offset", "outcome")
+        .distinct()
+        .join(sf.broadcast(frame), ["run", "partition_id"])
+        .where(f"offset >= start and offset < first and (strict is null or outcome = {STATUS_OK})")
         .groupBy(*_SPAN)
         .agg(sf.count("*").alias("skipped"), sf.min("offset").alias("skip_from"), sf.max("offset").alias("skip_to"))
     )

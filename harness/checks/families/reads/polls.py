@@ -1,6 +1,7 @@
 """Polls that go back or skip, inside one poll or between two polls of the same assignment of the same process.
 
-A skip counts only over records of the final log; for read_committed consumers, over committed ones. A consumer's
+A skip counts only over records of the final log that were there when the poll was answered; for consumers that may be
+read_committed, over committed ones. A consumer's
 position may be reset when it no longer exists, so a permitted cut of *committed* records explains it; a clean fail-over
 does not. The cut must lie between the previous poll and this one: an election long before explains nothing.
 """
@@ -14,7 +15,7 @@ from pyspark.sql import functions as sf
 
 from harness.checks.contract.rewinds import Rewind, under_a_reader
 from harness.checks.contract.rulings import NOTHING_PERMITS_IT
-from harness.checks.families.transactions.isolation import committed_readers, with_outcome
+from harness.checks.families.transactions.isolation import perhaps_committed_readers, with_outcome
 from harness.checks.findings import Finding, RunContext, finding_of_rows
 from harness.checks.judged_runs import JudgedRuns
 from harness.checks.model.partition_history import PartitionHistory
@@ -38,7 +39,8 @@ _KINDS = {
 class JumpedRow(TypedDict):
     """The begin of the poll before the one that returned a row, and the end of that one.
 
-    over_uncommitted: only read_committed consumers jumped there, and over nothing that was certainly committed.
+    over_nothing: they jumped over no record that had been written by then and that they had to be given: what the
+    final log has there came later, of a leader or a send after the poll, or had not certainly been committed.
     """
 
     run: int
@@ -47,7 +49,7 @@ class JumpedRow(TypedDict):
     offset: int
     since: int | None
     until: int
-    over_uncommitted: bool
+    over_nothing: bool
 
 
 ANSWER = RowsOf(NAME, JumpedRow)
@@ -69,40 +71,44 @@ def query(runs: JudgedRuns) -> list[JumpedRow]:
     jumps = (
         runs.tables.records.where("kind = 1")
         .join(sf.broadcast(flagged.select(*place).distinct()), [*place], "left_semi")
-        .select("run", "partition_id", "value", "offset", "process", "completed_ns",
+        .select("run", "partition_id", "value", "offset", "process", "completed_ns", "leader_epoch",
                 sf.lag("offset").over(before).alias("came_from"), sf.lag("invoked_ns").over(before).alias("since"))
         .where("offset <> came_from + 1")
         .join(flagged, [*place, "value", "offset"], "left_semi")
     )  # fmt: skip
     found = (
-        _over_uncommitted(runs, jumps)
+        _over_nothing(runs, jumps)
         .groupBy(*place, "value", "offset")
         .agg(sf.min("since").alias("since"), sf.max("completed_ns").alias("until"),
-             sf.bool_and("over_uncommitted").alias("over_uncommitted"))
+             sf.bool_and("over_nothing").alias("over_nothing"))
     )  # fmt: skip
     return typed(JumpedRow, found.toArrow())
 
 
-def _over_uncommitted(runs: JudgedRuns, jumps: DataFrame) -> DataFrame:
-    """With a column of this name; true at most for jumps of read_committed consumers."""
-    strict = committed_readers(runs)
-    if not strict or not runs.any_was("transactional"):
-        return jumps.withColumn("over_uncommitted", sf.lit(False))
+def _over_nothing(runs: JudgedRuns, jumps: DataFrame) -> DataFrame:
+    """With a column of this name; of transactions it counts only where the consumer may have been read_committed."""
+    strict = perhaps_committed_readers(runs) if runs.any_was("transactional") else []
     readers = sf.broadcast(runs.frame({"run": pa.int32(), "process": pa.int32()}, strict))
-    theirs = jumps.join(readers, ["run", "process"], "left_semi")
-    final = with_outcome(runs, runs.tables.records.where("kind = 2 and replica is null")).where("outcome = 0")
+    jumps = jumps.join(readers.withColumn("strict", sf.lit(True)), ["run", "process"], "left")
+    final = with_outcome(runs, runs.tables.records.where("kind = 2 and replica is null"))
+    between = (
+        final.select("run", "partition_id", sf.col("value").alias("lies"), sf.col("offset").alias("lies_at"),
+                     sf.col("leader_epoch").alias("lies_in"), "outcome")
+        .join(sf.broadcast(jumps), ["run", "partition_id"])
+        .where("came_from < lies_at and lies_at < offset and (strict is null or outcome = 0)")
+        .where("lies_in is null or leader_epoch is null or lies_in <= leader_epoch")
+    )  # fmt: skip
+    sent = runs.tables.records.where("kind = 0").groupBy("run", "partition_id", sf.col("value").alias("lies"))
     over = (
-        final.select("run", "partition_id", sf.col("offset").alias("lies_at"))
-        .join(sf.broadcast(theirs), ["run", "partition_id"])
-        .where("came_from < lies_at and lies_at < offset")
+        sent.agg(sf.min("invoked_ns").alias("sent_ns"))
+        .join(sf.broadcast(between), ["run", "partition_id", "lies"], "right")
+        .where("sent_ns is null or sent_ns <= completed_ns")
         .select("run", "partition_id", "process", "came_from", "offset")
         .distinct()
         .withColumn("over", sf.lit(True))
     )
-    return (
-        jumps.join(over, ["run", "partition_id", "process", "came_from", "offset"], "left")
-        .join(readers.withColumn("strict", sf.lit(True)), ["run", "process"], "left")
-        .withColumn("over_uncommitted", sf.expr("coalesce(strict, false) and over is null"))
+    return jumps.join(over, ["run", "partition_id", "process", "came_from", "offset"], "left").withColumn(
+        "over_nothing", sf.expr("over is null")
     )
 
 
@@ -114,7 +120,7 @@ def find(context: RunContext) -> list[Finding]:
     spans: dict[tuple[int, int, int | None], Span] = {
         place: (row["since"], row["until"]) for place, row in jumps.items()
     }
-    lawful = {place for place, row in jumps.items() if row["over_uncommitted"]}
+    lawful = {place for place, row in jumps.items() if row["over_nothing"]}
     for flag, (check, kind, what) in _KINDS.items():
         for history, rows in context.by_partition(flag):
             groups: dict[Rewind, list[Flagged]] = {}

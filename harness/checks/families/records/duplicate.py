@@ -1,7 +1,8 @@
 """Duplicates: one value at two or more offsets.
 
 Twice in the final log breaks the promise of an idempotent producer; a producer without idempotence may have sent it
-twice (attempts.py), but no broker may duplicate what was sent once. If the log kept at most one of the two offsets, a
+twice (attempts.py), but no broker may duplicate what was sent once. What an application sends again under one value
+is there as often, lawfully. If the log kept at most one of the two offsets, a
 truncation moved the value: it is judged like the loss of the missing offset, and not more strictly. If the
 configuration removed that one, nothing was cut, and the log once had both.
 """
@@ -10,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from harness.checks.contract.rulings import Cause, Class, Ruling
+from harness.checks.families.evidence.disks_against_reads import last_read
 from harness.checks.families.records.lost_write import is_unreadable
 from harness.checks.families.records.removal import Removal
 from harness.checks.findings import Finding, RunContext, finding_of_rows
@@ -25,7 +27,7 @@ _ATTEMPTS_MAX = 20
 
 def find(context: RunContext) -> list[Finding]:
     findings = []
-    removal, attempts = Removal(context), Attempts(context)
+    removal, attempts, last = Removal(context), Attempts(context), last_read(context)
     for history, rows in context.by_partition("duplicate"):
         values: dict[int, list[Flagged]] = {}
         for row in rows:
@@ -35,8 +37,10 @@ def find(context: RunContext) -> list[Finding]:
         failed: dict[Cause, list[ClientEventRow]] = {}
         for places in values.values():
             away = [row for row in places if not row.seen & SEEN_FINAL and removal.of(row) is None]
-            gone = [row for row in away if not is_unreadable(history, row)]
+            gone = [row for row in away if not is_unreadable(history, row, last.get(history.partition_id, -1))]
             if places[0].final_offsets > 1 or not gone:
+                if len(places) <= places[0].tries:
+                    continue  # the application sent it as often: docs/control.md
                 repeated = _twice(attempts, history, places)
                 kind, classification, cause = "twice-in-the-log", repeated.classification, repeated.cause
                 ruling = repeated.ruling
@@ -53,7 +57,7 @@ def find(context: RunContext) -> list[Finding]:
             offsets = ranges(row.offset for row in members)
             sentence = (
                 f"{plural(count, 'value')} of {history.name} {plural(count, 'is')} at more than one offset {where} "
-                f"(offsets {offsets}): {cause_words(cause)}."
+                f"(offsets {offsets}): {cause_words(cause)}{_removed(removal, members)}."
             )
             findings.append(
                 finding_of_rows(
@@ -63,6 +67,15 @@ def find(context: RunContext) -> list[Finding]:
                 )
             )  # fmt: skip
     return findings
+
+
+def _removed(removal: Removal, members: Sequence[Flagged]) -> str:
+    """Which copies the configuration took: with a producer's last record brokers before 2.4 forget it (KIP-360)."""
+    why = {row.offset: cause for row in members if (cause := removal.of(row)) is not None}
+    if not why:
+        return ""
+    by = ", ".join(sorted({cause_words(cause) for cause in why.values()}))
+    return f"; of these, {by} removed {ranges(why)}"
 
 
 def _evidence(context: RunContext, failed: Sequence[ClientEventRow]) -> Mapping[str, Any]:

@@ -12,6 +12,7 @@ from harness.checks.contract.rulings import Cause, Ruling
 from harness.checks.families.evidence.disks_against_reads import is_unreached, last_read
 from harness.checks.families.records.min_isr import broken_promises, least_in_sync, perhaps_too_few
 from harness.checks.families.records.removal import WITH_ITS_TOPIC, Removal, removed
+from harness.checks.families.transactions.hidden_records import hidden_ruled
 from harness.checks.findings import Finding, RunContext, finding_of_rows
 from harness.checks.model.partition_history import PartitionHistory
 from harness.checks.spark.detection import Flagged
@@ -49,10 +50,13 @@ def find(context: RunContext) -> list[Finding]:
     return findings
 
 
-def is_unreadable(history: PartitionHistory, row: Flagged) -> bool:
-    """Whether every in-sync replica has it at the end, where no reader comes."""
+def is_unreadable(history: PartitionHistory, row: Flagged, last: int) -> bool:
+    """Whether every in-sync replica has it at the end, where no reader comes. `last`: where the final read ended."""
     in_sync, end = frozenset(history.final_isr), history.end_offset
-    above = not history.read_to_end or end is None or row.offset is None or row.offset >= end
+    if history.read_to_end:
+        above = end is None or row.offset is None or row.offset >= end
+    else:
+        above = row.offset is None or row.offset > last
     return above and bool(in_sync) and in_sync <= history.end_snapshots.keys() and in_sync <= row.held_at_end
 
 
@@ -74,24 +78,29 @@ def _parted(
     logs_known = bool(in_sync) and in_sync <= history.end_snapshots.keys()
     hides = mark_stands_still and not logs_known
     for row in rows:
-        if is_unreadable(history, row):
+        if is_unreadable(history, row, last):
             unreadable.append(row)
         elif is_unreached(history, row, last):
             unseen.append(row)  # the evidence contradicts itself here
         elif hides and row.offset is not None and row.offset >= (history.end_offset or 0):
             unseen.append(row)
-        elif "lost" in row.flags or (logs_known and not in_sync & row.held_at_end):
+        elif "lost" in row.flags or _passed_by(row, last) or (logs_known and not in_sync & row.held_at_end):
             lost.append(row)
         else:
             unseen.append(row)
     return lost, unreadable, unseen
 
 
+def _passed_by(row: Flagged, last: int) -> bool:
+    """Whether the final read got a later record, wherever it stopped then."""
+    return row.offset is not None and row.offset < last
+
+
 def _lost(context: RunContext, history: PartitionHistory, rows: Sequence[Flagged], *, compacts: bool) -> list[Finding]:
     groups: dict[tuple[str, str, int | None, bool], list[tuple[Flagged, Ruling]]] = {}
     broken = broken_promises(context)
     for row in rows:
-        ruling = context.ruling(history, row)
+        ruling = hidden_ruled(context, history, row, context.ruling(history, row))
         if (history.partition_id, row.value) in broken and ruling.classification != "violation":
             ruling = forfeited(ruling, broken[history.partition_id, row.value].least)
         elif ruling.classification == "permitted" and ruling.cause != "deletion":

@@ -1,45 +1,44 @@
-"""Reordering: one process's records got offsets in another order than it sent them.
+"""Reordering: one process's records got offsets in another order than it called them, whichever was answered first.
 
-Without idempotence a record that is sent again may be overtaken (attempts.py): the row is the overtaking record, and
-the failed attempt may be as far away as the longest delivery time.
+A call comes after those that had returned, or had been answered, before it began; where nobody recorded that, after
+those that began before it, if one task made them all. Without idempotence a record that is sent again may be overtaken
+(attempts.py) while it is in flight: the row is the overtaking record, and the failed attempt may be as far away as the
+longest delivery time.
 """
 
 from harness.checks.contract.rewinds import Rewinds
-from harness.checks.contract.rulings import NOTHING_PERMITS_IT, Cause, Class, Ruling
+from harness.checks.contract.rulings import NOTHING_PERMITS_IT, Cause, Class, Doubt, Ruling
 from harness.checks.findings import Finding, RunContext, finding_of_rows
 from harness.checks.model.attempts import Attempts
+from harness.checks.model.partition_history import PartitionHistory
+from harness.checks.spark.detection import Flagged
 from harness.checks.wording.causes import cause_words
 from harness.checks.wording.words import offsets_words, plural
+
+_OF_SEVERAL_TASKS = Cause(code="calls-of-several-tasks", doubt=Doubt(code="calls-of-several-tasks"))
+_Ruled = tuple[Class, Cause, Ruling | None]
 
 
 def find(context: RunContext) -> list[Finding]:
     findings = []
-    rewinds = Rewinds(context)
-    scenario = context.history.scenario
-    around_ns = scenario.workload.delivery_timeout_ms * 1_000_000 if scenario is not None else 0
-    attempts = Attempts(context)
+    rewinds, attempts = Rewinds(context), Attempts(context)
     for history, rows in context.by_partition("send_order"):
-        groups: dict[tuple[Class, Cause], list[int]] = {}
+        groups: dict[tuple[Class, Cause], list[Flagged]] = {}
         open_ends: dict[Cause, Ruling] = {}
-        unseen: set[Cause] = set()
-        for index, row in enumerate(rows):
+        questions: set[Cause] = {_OF_SEVERAL_TASKS}
+        for row in rows:
             rewind = rewinds.of(history, row)
-            classification: Class
             if rewind is not None:
-                classification, cause = rewind.classification, rewind.cause
-            elif attempts.idempotent(row):
-                classification, cause = "violation", NOTHING_PERMITS_IT
+                classification, cause, ruling = rewind.classification, rewind.cause, None
             else:
-                repeated = attempts.repeated(history, row, around_ns=around_ns)
-                classification, cause = repeated.classification, repeated.cause
-                if repeated.ruling is not None:
-                    open_ends[cause] = repeated.ruling
+                classification, cause, ruling = _ruled(context, attempts, history, row)
             if classification == "violation" and (doubt := rewinds.unseen(history, row)) is not None:
-                classification, cause = doubt.classification, doubt.cause
-                unseen.add(cause)
-            groups.setdefault((classification, cause), []).append(index)
-        for (classification, cause), indexes in groups.items():
-            members = [rows[index] for index in indexes]
+                classification, cause, ruling = doubt.classification, doubt.cause, None
+                questions.add(cause)
+            if ruling is not None:
+                open_ends[cause] = ruling
+            groups.setdefault((classification, cause), []).append(row)
+        for (classification, cause), members in groups.items():
             sentence = (
                 f"{plural(len(members), 'record')} {offsets_words(members)} of {history.name} got an offset at or "
                 f"below that of a record the same process sent before: {cause_words(cause)}."
@@ -48,7 +47,20 @@ def find(context: RunContext) -> list[Finding]:
                 finding_of_rows(
                     context, history, members, check="reordering", kind="nonmonotonic-send", sentence=sentence,
                     classification=classification, cause=cause, ruling=open_ends.get(cause),
-                    open_question=cause in unseen,
+                    open_question=cause in questions,
                 )
             )  # fmt: skip
     return findings
+
+
+def _ruled(context: RunContext, attempts: Attempts, history: PartitionHistory, row: Flagged) -> _Ruled:
+    """Of a record that stands where no election and no loss has put it."""
+    if not row.in_order and not attempts.of_one_task():
+        return "observation", _OF_SEVERAL_TASKS, None
+    if "regression" in row.flags:  # whatever was sent again, it was sent after the other one's answer
+        return "violation", NOTHING_PERMITS_IT, None
+    scenario = context.history.scenario
+    around_ns = scenario.workload.delivery_timeout_ms * 1_000_000 if scenario is not None else 0
+    overtaken = attempts.overtaken(history, row, around_ns=around_ns)
+    cause = NOTHING_PERMITS_IT if overtaken.code == "idempotent-producer" else overtaken.cause
+    return overtaken.classification, cause, overtaken.ruling

@@ -20,6 +20,7 @@ from harness.checks.findings import Finding, RunContext
 from harness.checks.judged_runs import JudgedRuns
 from harness.checks.wording.causes import cause_words
 from harness.checks.wording.words import plural, ranges
+from harness.history.schema.schemas import KIND_SEND
 from harness.history.schema.typed_rows import RowsOf, typed
 from harness.scenario.model import ATTACHED
 
@@ -58,14 +59,15 @@ def query(runs: JudgedRuns) -> list[TimestampRow]:
     if not runs.detection.restamped and not runs.any_was("log_append"):
         return []
     stamped = runs.tables.records.where("timestamp_ms is not null")
+    sends = runs.tables.records.where("timestamp_ms is not null or kind = 0")
     columns = {"run": pa.int32(), "least_ns": pa.int64(), "most_ns": pa.int64()}
     clocks = [
         {"run": history.run, "least_ns": history.wall_ns[0], "most_ns": history.wall_ns[1]}
         for history in runs.histories
         if history.wall_ns is not None and history.scenario is not None and history.scenario.cluster.system != ATTACHED
     ]
-    sent = sf.expr("kind = 0 and coalesce(acks, -1) <> 0")
-    said = stamped.groupBy("run", "partition_id", "value").agg(
+    sent = sf.expr("kind = 0 and coalesce(acks, -1) <> 0 and timestamp_ms is not null")
+    said = sends.groupBy("run", "partition_id", "value").agg(
         sf.min(sf.when(sent, sf.col("timestamp_ms"))).alias("sent_ms"),
         sf.min(sf.when(sent, sf.col("invoked_ns"))).alias("invoked_ns"), sf.max(sf.when(sent,
             sf.col("completed_ns"))).alias("completed_ns"),
@@ -73,7 +75,7 @@ def query(runs: JudgedRuns) -> list[TimestampRow]:
         sf.min(sf.when(sf.col("kind") > 0, sf.col("timestamp_ms"))).alias("low_ms"),
         sf.max(sf.when(sf.col("kind") > 0, sf.col("timestamp_ms"))).alias("high_ms"),
         sf.max(sf.when(sf.col("kind") > 0, sf.col("offset"))).alias("offset"),
-        sf.bool_or("log_append").alias("log_append"),
+        sf.bool_or("log_append").alias("log_append"), sf.count_if(sf.col("kind") == KIND_SEND).alias("sends"),
     )  # fmt: skip
     # For a send without an answer only the client's timestamp is known, which the broker's replaces.
     unanswered = "status <> 0 and log_append"
@@ -89,7 +91,8 @@ def query(runs: JudgedRuns) -> list[TimestampRow]:
     )
     kind = f"case when coalesce({changed}, false) then 'changed' when coalesce({outside}, false) then 'out-of-time' end"
     values = (
-        said.join(sf.broadcast(runs.frame(columns, clocks)), "run", "left")
+        # What an application sends again under one value has a timestamp for each time.
+        said.where("sends <= 1").join(sf.broadcast(runs.frame(columns, clocks)), "run", "left")
         .selectExpr("run", "partition_id", "value", "offset", "sent_ms as before_ms",
                     "if(low_ms = sent_ms, high_ms, low_ms) as now_ms", "invoked_ns", "completed_ns",
                     "cast(null as int) as leader_epoch", "cast(null as int) as epoch_before", f"{kind} as kind")

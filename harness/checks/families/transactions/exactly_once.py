@@ -18,6 +18,7 @@ from pyspark.sql import functions as sf
 
 from harness.checks.contract.rulings import NOTHING_PERMITS_IT, Cause, Class, Doubt
 from harness.checks.families.groups.group_forgetting import forgetting_ruled
+from harness.checks.families.groups.group_partition import Kept
 from harness.checks.families.groups.group_register import registers, resets
 from harness.checks.families.transactions.isolation import with_outcome
 from harness.checks.families.transactions.missing_records import MissingRecords, MissingRow
@@ -195,7 +196,8 @@ def find(context: RunContext) -> list[Finding]:
     for row in sorted(context.rows[ANSWER], key=lambda row: (row["partition_id"], row["kind"])):
         history = context.partition(row["partition_id"])
         if row["kind"] != "missing":
-            found.append(_finding(context, row, *forgetting_ruled(context, history, since_ns=0, until_ns=2**62)))
+            kept = Kept(group=row["group"], partition=history, sent_ns=0, stored_ns=0, gone_ns=2**62)
+            found.append(_finding(context, row, *forgetting_ruled(context, kept)))
         elif row["lost"]:
             found += _lost(context, row, records)
         else:

@@ -1,7 +1,9 @@
 """Reads of uncommitted records: of aborted transactions, and of transactions with unknown outcome.
 
 A read_uncommitted reader may return them; a read_committed one must never return an aborted one (KIP-98). Reads by
-clients that the table `processes` does not describe count as read_uncommitted, which is Kafka's default.
+clients that the table `processes` does not describe count as read_uncommitted, which is Kafka's default. One that it
+describes without its isolation (an application's) may be either: it is accused neither of returning nor of passing over
+such records.
 """
 
 from collections.abc import Mapping
@@ -48,6 +50,15 @@ def committed_readers(runs: JudgedRuns) -> list[ReaderRow]:
         {"run": run, "process": process}
         for (run, process), row in runs.processes().items()
         if row["isolation"] == "read_committed"
+    ]
+
+
+def perhaps_committed_readers(runs: JudgedRuns) -> list[ReaderRow]:
+    """Those that may have passed over uncommitted records lawfully: clients of an application need not tell."""
+    return [
+        {"run": run, "process": process}
+        for (run, process), row in runs.processes().items()
+        if row["role"] != "producer" and row["isolation"] != "read_uncommitted"
     ]
 
 

@@ -5,24 +5,124 @@ that id is refused. So a transaction that an older producer began after a newer 
 commit. The older producer is the one whose first transaction ended before the other's began; if the two overlap, the
 one that was not the last to commit. A producer whose only transaction was not committed may never have got an epoch,
 and proves nothing.
+
+Where two transactions of an id ran at once, nobody knows which producer is the newer one, and nobody needs to: each had
+its epoch when its first send was answered, and was ended after its last one was. If these times of the two overlap,
+whichever epoch was the later had fenced the other producer before that one committed.
 """
 
 from collections.abc import Mapping, Sequence
+from typing import TypedDict
+
+import pyarrow as pa
+from pyspark.sql import functions as sf
 
 from harness.checks.contract.rulings import Cause
 from harness.checks.findings import Finding, RunContext
+from harness.checks.judged_runs import JudgedRuns
 from harness.checks.wording.words import plural
 from harness.history.schema.client_rows import TRANSACTIONS, TransactionRow
 from harness.history.schema.schemas import STATUS_OK
+from harness.history.schema.typed_rows import RowsOf, typed
 
 CHECK = "zombie-transaction"
+_Pair = tuple[TransactionRow, TransactionRow]
+
+
+class SpanRow(TypedDict):
+    """A committed transaction that ran at once with another of its id: when its first and its last send was answered
+    with an offset."""
+
+    run: int
+    transaction: int
+    first_ns: int
+    last_ns: int
+
+
+class _Number(TypedDict):
+    run: int
+    transaction: int
+
+
+ANSWER = RowsOf(CHECK, SpanRow)
+
+
+def query(runs: JudgedRuns) -> list[SpanRow]:
+    pairs = _at_once(runs.rows(TRANSACTIONS))
+    numbers = sorted({(row["run"], row["transaction"]) for pair in pairs for row in pair})
+    if not numbers:
+        return []
+    rows: list[_Number] = [{"run": run, "transaction": number} for run, number in numbers]
+    wanted = sf.broadcast(runs.frame({"run": pa.int32(), "transaction": pa.int64()}, rows))
+    sent = runs.tables.records.where("kind = 0 and transaction is not null and offset is not null")
+    spans = (
+        sent.join(wanted, ["run", "transaction"], "left_semi")
+        .groupBy("run", "transaction")
+        .agg(sf.min("completed_ns").alias("first_ns"), sf.max("completed_ns").alias("last_ns"))
+    )
+    return typed(SpanRow, spans.toArrow())
 
 
 def find(context: RunContext) -> list[Finding]:
-    zombies: dict[str, list[tuple[TransactionRow, TransactionRow]]] = {}
+    zombies: dict[str, list[_Pair]] = {}
     for name, transaction, successor in fenced(context.tables[TRANSACTIONS]):
         zombies.setdefault(name, []).append((transaction, successor))
-    return [_finding(context, name, found) for name, found in sorted(zombies.items())]
+    found = [_finding(context, name, pairs) for name, pairs in sorted(zombies.items())]
+    return found + [_found_at_once(context, name, pairs) for name, pairs in sorted(_both_committed(context).items())]
+
+
+def _at_once(transactions: Sequence[TransactionRow]) -> list[_Pair]:
+    """Committed transactions of one id and two producers whose times overlap, in order of their begins."""
+    by_id: dict[tuple[int, str], list[TransactionRow]] = {}
+    for row in sorted(transactions, key=lambda row: row["invoked_ns"]):
+        if row["transactional_id"] and row["outcome"] == STATUS_OK:
+            by_id.setdefault((row["run"], row["transactional_id"]), []).append(row)
+    pairs = []
+    for rows in by_id.values():
+        latest: dict[int, TransactionRow] = {}  # of each producer, the transaction that ends last of those before
+        for row in rows:
+            others = (other for process, other in latest.items() if process != row["process"])
+            pairs += [(other, row) for other in others if other["completed_ns"] > row["invoked_ns"]]
+            latest[row["process"]] = row
+    return pairs
+
+
+def _both_committed(context: RunContext) -> dict[str, list[_Pair]]:
+    spans = {row["transaction"]: row for row in context.rows[ANSWER]}
+    found: dict[str, list[_Pair]] = {}
+    for one, other in _at_once(context.tables[TRANSACTIONS]):
+        first, second = spans.get(one["transaction"]), spans.get(other["transaction"])
+        if first is None or second is None:
+            continue
+        if first["first_ns"] <= second["last_ns"] and second["first_ns"] <= first["last_ns"]:
+            found.setdefault(one["transactional_id"] or "", []).append((one, other))
+    return found
+
+
+def _found_at_once(context: RunContext, name: str, pairs: Sequence[_Pair]) -> Finding:
+    one, other = pairs[0]
+    sentence = (
+        f"Processes {one['process']} and {other['process']} each committed a transaction as {name} in which records "
+        f"were acknowledged at the same time ({plural(len(pairs), 'pair')} of transactions, the first from "
+        f"{context.history.seconds(other['invoked_ns'])} on): one of the two producers had been fenced by the other."
+    )
+    return Finding(
+        run=context.run,
+        check=CHECK,
+        classification="violation",
+        kind="fenced",
+        count=len(pairs),
+        sentence=sentence,
+        cause=Cause(code="fenced-producer-committed"),
+        apart="at once",
+        first_ns=other["invoked_ns"],
+        last_ns=max(row["completed_ns"] for row in pairs[-1]),
+        evidence={
+            "transactional_id": name,
+            "successor": other["process"],
+            "transactions": [row["transaction"] for pair in pairs[:10] for row in pair],
+        },
+    )
 
 
 def fenced(transactions: Sequence[TransactionRow]) -> list[tuple[str, TransactionRow, TransactionRow]]:
@@ -68,7 +168,7 @@ def _last_commit(transactions: Sequence[TransactionRow]) -> tuple[int, int]:
     )
 
 
-def _finding(context: RunContext, name: str, zombies: list[tuple[TransactionRow, TransactionRow]]) -> Finding:
+def _finding(context: RunContext, name: str, zombies: Sequence[_Pair]) -> Finding:
     first, successor = zombies[0]
     sentence = (
         f"Process {first['process']} began and committed {plural(len(zombies), 'transaction')} as {name} after process "

@@ -3,14 +3,16 @@
 A library is known by the module of the client's class, and nothing of it is imported: whoever gives a client has it.
 """
 
+import warnings
 from typing import Any
 
 from kafka_chaos_pytest.clients.aio import RecordedAioConsumer, RecordedAioProducer
 from kafka_chaos_pytest.clients.confluent import RecordedConfluentConsumer, RecordedConfluentProducer
 from kafka_chaos_pytest.clients.kafka_python import RecordedKafkaConsumer, RecordedKafkaProducer
 from kafka_chaos_pytest.errors import ChaosError
-from kafka_chaos_pytest.journal import Journal
+from kafka_chaos_pytest.journal import ACKS, Journal
 
+ISOLATION = ("read_committed", "read_uncommitted")
 _PRODUCERS = {
     "kafka": RecordedKafkaProducer,
     "confluent_kafka": RecordedConfluentProducer,
@@ -29,6 +31,36 @@ def recorded_producer(client: Any, journal: Journal) -> Any:
 
 def recorded_consumer(client: Any, journal: Journal) -> Any:
     return _wrapper(client, _CONSUMERS)(client, journal)
+
+
+def acks_of(client: Any, *, told: str | int | None) -> str | int:
+    """What the producer was set to: as it says itself, else as the test says.
+
+    Raises ChaosError where neither says it: what is promised for a record depends on it.
+    """
+    own = _wrapper(client, _PRODUCERS).own_acks(client)
+    if own is None and told is None:
+        raise ChaosError(
+            "bad-request",
+            f"a producer of {library_of(client)} does not tell its acks",
+            'give them: chaos.producer(client, acks="all"), 1 or 0, as it was set to',
+        )
+    if told is not None and str(told) not in ACKS:
+        raise ChaosError("bad-request", f"acks={told!r} is no setting of a producer", 'give "all", 1 or 0')
+    if own is not None and told is not None and ACKS[str(own)] != ACKS[str(told)]:
+        warnings.warn(f"the producer is set to acks={own}, which counts, and not {told}", stacklevel=3)
+    return told if own is None else own  # type: ignore[return-value]
+
+
+def isolation_of(client: Any, *, told: str | None) -> str | None:
+    """What the consumer was set to: as it says itself, else as the test says; None where neither says it."""
+    if told not in (None, *ISOLATION):
+        raise ChaosError("bad-request", f"isolation={told!r} is none", f"give one of {', '.join(ISOLATION)}")
+    return _wrapper(client, _CONSUMERS).own_isolation(client) or told
+
+
+def library_of(client: Any) -> str:
+    return type(client).__module__.partition(".")[0]
 
 
 def _wrapper(client: Any, known: dict[str, Any]) -> Any:

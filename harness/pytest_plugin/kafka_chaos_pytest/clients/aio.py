@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 from kafka_chaos_pytest.clients.kafka_python import delivered
-from kafka_chaos_pytest.clients.wrapped import Partitioning, Reading, Wrapped, as_bytes
+from kafka_chaos_pytest.clients.wrapped import Partitioning, Reading, Transactions, Wrapped, as_bytes
 from kafka_chaos_pytest.journal import Journal
 
 
@@ -14,6 +14,11 @@ class RecordedAioProducer(Wrapped):
     def __init__(self, client: Any, journal: Journal) -> None:
         super().__init__(client, journal)
         self._partitioning = Partitioning()
+        self._transactions = Transactions(journal)
+
+    @staticmethod
+    def own_acks(client: Any) -> str | int | None:
+        return getattr(getattr(client, "_sender", None), "_acks", None)  # it has no public name
 
     async def send(
         self,
@@ -27,7 +32,7 @@ class RecordedAioProducer(Wrapped):
         key_sent = None if key is None else as_bytes(key)
         if partition is None:
             partition = self._partitioning.choose(await self._client.partitions_for(topic), key_sent)
-        operation = self._journal.send(topic, partition, as_bytes(value), key_sent)
+        operation = self._journal.send(topic, partition, as_bytes(value), key_sent, transaction=self._transactions.open)
         try:
             future: asyncio.Future[Any] = await self._client.send(
                 topic, value=value, key=key, partition=partition, timestamp_ms=timestamp_ms, headers=headers
@@ -35,6 +40,7 @@ class RecordedAioProducer(Wrapped):
         except Exception as error:
             self._journal.sent(operation, status="info", error=type(error).__name__)
             raise
+        self._journal.handed_over(operation)
 
         def answered(done: "asyncio.Future[Any]") -> None:
             if done.cancelled():
@@ -52,6 +58,27 @@ class RecordedAioProducer(Wrapped):
     async def send_and_wait(self, topic: str, *arguments: Any, **named: Any) -> Any:
         return await (await self.send(topic, *arguments, **named))
 
+    async def begin_transaction(self) -> None:
+        await self._client.begin_transaction()
+        self._transactions.begun()
+
+    async def commit_transaction(self) -> None:
+        try:
+            await self._client.commit_transaction()
+        except BaseException:
+            self._transactions.commit_failed()
+            raise
+        self._transactions.committed()
+
+    async def abort_transaction(self) -> None:
+        await self._client.abort_transaction()
+        self._transactions.aborted()
+
+    def transaction(self) -> Any:
+        """aiokafka's own context, which begins and ends transactions by this producer."""
+        context = self._client.transaction()
+        return type(context)(self)
+
     async def __aenter__(self) -> "RecordedAioProducer":
         await self._client.start()
         return self
@@ -64,6 +91,10 @@ class RecordedAioConsumer(Wrapped):
     def __init__(self, client: Any, journal: Journal) -> None:
         super().__init__(client, journal)
         self._reading = Reading(journal)
+
+    @staticmethod
+    def own_isolation(client: Any) -> str | None:
+        return getattr(client, "_isolation_level", None)  # it has no public name
 
     async def getone(self, *partitions: Any) -> Any:
         operation = self._journal.poll()

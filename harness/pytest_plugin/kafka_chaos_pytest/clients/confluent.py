@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from kafka_chaos_pytest.clients.wrapped import Partitioning, Reading, Wrapped, as_bytes
+from kafka_chaos_pytest.clients.wrapped import Reading, RecordedProducer, Wrapped, as_bytes
 from kafka_chaos_pytest.journal import Delivered, Journal
 
 METADATA_S = 10.0
@@ -10,10 +10,9 @@ _ANY = -1  # PARTITION_UA
 _NO_TIMESTAMP = 0
 
 
-class RecordedConfluentProducer(Wrapped):
+class RecordedConfluentProducer(RecordedProducer):
     def __init__(self, client: Any, journal: Journal) -> None:
         super().__init__(client, journal)
-        self._partitioning = Partitioning()
         self._partitions: dict[str, list[int]] = {}
 
     def produce(
@@ -31,7 +30,7 @@ class RecordedConfluentProducer(Wrapped):
         key_sent = None if key is None else as_bytes(key)
         if partition == _ANY:
             partition = self._partitioning.choose(self._of(topic), key_sent)
-        operation = self._journal.send(topic, partition, as_bytes(value), key_sent)
+        operation = self._journal.send(topic, partition, as_bytes(value), key_sent, transaction=self._transactions.open)
         theirs = on_delivery or callback
 
         def delivered(error: Any, message: Any) -> None:
@@ -50,6 +49,7 @@ class RecordedConfluentProducer(Wrapped):
         except Exception as error:
             self._journal.sent(operation, status="info", error=type(error).__name__)
             raise
+        self._journal.handed_over(operation)
 
     def _of(self, topic: str) -> list[int]:
         if not self._partitions.get(topic):

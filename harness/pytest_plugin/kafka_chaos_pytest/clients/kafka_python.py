@@ -3,14 +3,14 @@
 from collections.abc import Iterator
 from typing import Any
 
-from kafka_chaos_pytest.clients.wrapped import Partitioning, Reading, Wrapped, as_bytes
+from kafka_chaos_pytest.clients.wrapped import Reading, RecordedProducer, Wrapped, as_bytes
 from kafka_chaos_pytest.journal import Delivered, Journal
 
 
-class RecordedKafkaProducer(Wrapped):
-    def __init__(self, client: Any, journal: Journal) -> None:
-        super().__init__(client, journal)
-        self._partitioning = Partitioning()
+class RecordedKafkaProducer(RecordedProducer):
+    @staticmethod
+    def own_acks(client: Any) -> str | int | None:
+        return client.config.get("acks")  # type: ignore[no-any-return]
 
     def send(
         self,
@@ -25,7 +25,7 @@ class RecordedKafkaProducer(Wrapped):
         key_sent = None if key is None else as_bytes(self._serialized("key_serializer", topic, key))
         if partition is None:
             partition = self._partitioning.choose(self._client.partitions_for(topic), key_sent)
-        operation = self._journal.send(topic, partition, sent, key_sent)
+        operation = self._journal.send(topic, partition, sent, key_sent, transaction=self._transactions.open)
         try:
             future = self._client.send(
                 topic, value=value, key=key, headers=headers, partition=partition, timestamp_ms=timestamp_ms
@@ -33,6 +33,7 @@ class RecordedKafkaProducer(Wrapped):
         except Exception as error:
             self._journal.sent(operation, status="info", error=type(error).__name__)
             raise
+        self._journal.handed_over(operation)
         future.add_callback(self._delivered, operation)
         future.add_errback(self._failed, operation)
         return future
@@ -60,6 +61,10 @@ class RecordedKafkaConsumer(Wrapped):
     def __init__(self, client: Any, journal: Journal) -> None:
         super().__init__(client, journal)
         self._reading = Reading(journal)
+
+    @staticmethod
+    def own_isolation(client: Any) -> str | None:
+        return client.config.get("isolation_level")  # type: ignore[no-any-return]
 
     def poll(self, *arguments: Any, **named: Any) -> Any:
         operation = self._journal.poll()

@@ -20,6 +20,16 @@ class Wrapped:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._client, name)
 
+    @staticmethod
+    def own_acks(client: Any) -> str | int | None:
+        """As the client says itself; None where its library does not tell."""
+        return None
+
+    @staticmethod
+    def own_isolation(client: Any) -> str | None:
+        """Likewise, of a consumer."""
+        return None
+
 
 class Partitioning:
     """The partition of a record whose sender names none: by its key as Java's client does it, else in turn.
@@ -36,6 +46,65 @@ class Partitioning:
             raise ChaosError("bad-request", "the topic has no partitions", "create it before it is written to")
         number = next(self._turn) if key is None else murmur2(key) & 0x7FFFFFFF
         return known[number % len(known)]
+
+
+class Transactions:
+    """The transaction that a producer has open, as its journal tells it.
+
+    Only what the library says has succeeded is known. A commit that failed may have been decided nevertheless, so what
+    ends after one without being committed has an unknown outcome.
+    """
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._commit_failed = False
+        self.open: int | None = None
+
+    def begun(self) -> None:
+        self._commit_failed = False
+        self.open = self._journal.begin_transaction()
+
+    def committed(self) -> None:
+        self._ended("committed")
+
+    def commit_failed(self) -> None:
+        self._commit_failed = True
+
+    def aborted(self) -> None:
+        self._ended("unknown" if self._commit_failed else "aborted")
+
+    def _ended(self, outcome: str) -> None:
+        transaction, self.open = self.open, None
+        if transaction is not None:
+            self._journal.end_transaction(transaction, outcome)
+
+
+class RecordedProducer(Wrapped):
+    """Of a library whose calls return when they are done; aiokafka has coroutines of the same names."""
+
+    def __init__(self, client: Any, journal: Journal) -> None:
+        super().__init__(client, journal)
+        self._partitioning = Partitioning()
+        self._transactions = Transactions(journal)
+
+    def begin_transaction(self, *arguments: Any, **named: Any) -> Any:
+        answer = self._client.begin_transaction(*arguments, **named)
+        self._transactions.begun()
+        return answer
+
+    def commit_transaction(self, *arguments: Any, **named: Any) -> Any:
+        try:
+            answer = self._client.commit_transaction(*arguments, **named)
+        except BaseException:
+            self._transactions.commit_failed()
+            raise
+        self._transactions.committed()
+        return answer
+
+    def abort_transaction(self, *arguments: Any, **named: Any) -> Any:
+        answer = self._client.abort_transaction(*arguments, **named)
+        self._transactions.aborted()
+        return answer
 
 
 class Reading:

@@ -1,17 +1,13 @@
 """KIP-966: electing an eligible leader replica is clean. Each history beside its twin in which the leader was none."""
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
 from harness.checks.judge import Judgement
-from harness.checks.spark.tables import read_small
-from harness.history.schema.cluster_rows import PARTITION_STATES
 from harness.verdict import Verdict
-from tests.harness.checks.histories.build import ISR, History, arrow_of, judge_stories
+from tests.harness.checks.histories.build import ISR, History, judge_stories
 
 STORIES: dict[str, Callable[[], History]] = {}
 SENT = 10
@@ -167,11 +163,3 @@ def test_what_would_have_prevented_the_loss_is_waiting_for_the_eligible_one(judg
     prevention = [f.evidence["prevention"] for _, f in judged["lost_by_an_election_outside_the_elr"].findings
                   if f.check == "lost-write"]  # fmt: skip
     assert "would have stayed without a leader until broker 1 came back" in prevention[0][0]
-
-
-def test_a_run_stored_before_there_was_the_column_is_read_without_it(tmp_path: Path) -> None:
-    table = arrow_of([elected_from_the_elr()])["partition_states"]
-    pq.write_table(table.drop_columns(["elr"]).replace_schema_metadata(), tmp_path / "partition_states.parquet")
-    rows = read_small(tmp_path, PARTITION_STATES, 0)
-    assert [row["leader"] for row in rows] == [1, 1, 1, -1, 2]
-    assert {row["elr"] for row in rows} == {None}

@@ -7,12 +7,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from harness.checks.cycles import Mode, jepsen_errors
-from harness.checks.cycles.champ import components_in_order, murmur3, murmur3_digits, operations_in_order
+from harness.checks.cycles.champ import components_in_order, operations_in_order, signed_hash
+from harness.history.jepsen.clojure_order import set_order
 from tests.harness.checks.cycles.histories import SearchHistory, searched
 
 
-def test_murmur3_is_clojures_hash_of_a_long() -> None:
-    assert [murmur3(number) for number in (0, 1, 2, -1)] == [0, 1392991556, -971005196, 1651860712]
+def test_the_hash_of_an_operation_is_clojures_of_a_long() -> None:
+    assert [signed_hash(number) for number in (0, 1, 2, -1)] == [0, 1392991556, -971005196, 1651860712]
 
 
 def test_operations_are_walked_in_the_order_that_the_oracle_shows() -> None:
@@ -76,7 +77,7 @@ def test_of_many_values_between_two_operations_the_first_key_that_the_reader_met
     for name in ("few keys", "many keys"):
         assert set(errors[name]) == {"G1c", "PL-2-cycle-exists"}
         shown[name] = [step["key"] for step in errors[name]["G1c"][0]["steps"]]
-    assert shown == {"few keys": [7, 7], "many keys": [min(range(1, 12), key=murmur3_digits)] * 2}
+    assert shown == {"few keys": [7, 7], "many keys": [min(range(1, 12), key=set_order)] * 2}
 
 
 def test_a_run_whose_operations_depend_on_nothing_has_an_empty_graph(

@@ -32,7 +32,7 @@ def _of_values(own: Rows, read_to_end: bool) -> dict[str, set[tuple[int, int | N
     end = max((row["offset"] for row in final), default=None)
     acked = [row for row in sends if row["status"] == 0 and row["acks"] != 0]
     for value, offset in {(row["value"], row["offset"]) for row in own}:
-        rows = [row["status"] for row in sends if row["value"] == value]
+        answers = [row["status"] for row in sends if row["value"] == value]
         places = {row["offset"] for row in own if row["value"] == value and row["offset"] is not None}
         seen_here = [row for row in reads if (row["value"], row["offset"]) == (value, offset)]
         acked_here = [row for row in acked if (row["value"], row["offset"]) == (value, offset)]
@@ -45,9 +45,9 @@ def _of_values(own: Rows, read_to_end: bool) -> dict[str, set[tuple[int, int | N
             found["duplicate"].add((value, offset))
         if offset is not None and any(row["offset"] == offset and row["value"] != value for row in own):
             found["conflict"].add((value, offset))
-        if seen_here and rows and min(rows) == 1:
+        if seen_here and set(answers) == {1}:
             found["aborted"].add((value, offset))
-        if seen_here and not rows:
+        if seen_here and not answers:
             found["phantom"].add((value, offset))
         began = min((row["invoked_ns"] for row in sends if row["value"] == value), default=None)
         if seen_here and began is not None and min(row["completed_ns"] for row in seen_here) < began:
@@ -61,15 +61,38 @@ def _of_values(own: Rows, read_to_end: bool) -> dict[str, set[tuple[int, int | N
             for o in acked
         ):
             found["regression"].add(place)
-        before = [
-            o
-            for o in acked
-            if o["process"] == row["process"] and (o["operation"], o["position"]) < (row["operation"], row["position"])
-        ]
-        last = max(before, key=lambda o: (o["operation"], o["position"]), default=None)
-        if last is not None and last["offset"] is not None and row["offset"] <= last["offset"]:
+        if any(_called_before(o, row) is not False for o in _not_below(acked, row)):
             found["send_order"].add(place)
     return found
+
+
+def _not_below(acked: Rows, row: Mapping[str, Any]) -> Rows:
+    """What the same process got at the offset of that record or above."""
+    same = [o for o in acked if o["process"] == row["process"] and o["offset"] is not None]
+    return [o for o in same if o["offset"] >= row["offset"] and o is not row]
+
+
+def _called_before(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool | None:
+    """Whether one call of a process came before another of its calls; None: so it was if one task made both."""
+    if one["operation"] == other["operation"] and one["returned_ns"] is None:
+        return bool(one["position"] < other["position"])
+    ends = [one["completed_ns"], one["returned_ns"]]
+    if min(end for end in ends if end is not None) < other["invoked_ns"]:
+        return True
+    if one["returned_ns"] is not None:
+        return False
+    return None if (one["invoked_ns"], one["operation"]) < (other["invoked_ns"], other["operation"]) else False
+
+
+def surely_out_of_order(records: Rows) -> set[Place]:
+    """The acknowledged records at or below what their process had sent before them, whoever called."""
+    acked = [row for row in records if row["kind"] == 0 and row["status"] == 0 and row["acks"] != 0]
+    return {
+        (row["partition_id"], row["value"], row["offset"])
+        for row in acked
+        if row["offset"] is not None
+        and any(o["partition_id"] == row["partition_id"] and _called_before(o, row) for o in _not_below(acked, row))
+    }
 
 
 def _of_polls(own: Rows) -> dict[str, set[tuple[int, int | None]]]:
@@ -102,7 +125,8 @@ def accounting(records: Rows) -> dict[tuple[int, int | None, bool], int]:
     counted: dict[tuple[int, int | None, bool], int] = defaultdict(int)
     for partition_id, value in {(row["partition_id"], row["value"]) for row in records}:
         own = [row for row in records if (row["partition_id"], row["value"]) == (partition_id, value)]
-        reported = min((row["status"] for row in own if row["kind"] == 0), default=None)
+        answers = {row["status"] for row in own if row["kind"] == 0}
+        reported = next((status for status in (0, 2, 1) if status in answers), None)
         counted[partition_id, reported, any(row["kind"] == 2 and row["replica"] is None for row in own)] += 1
     return dict(counted)
 

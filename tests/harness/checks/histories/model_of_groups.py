@@ -183,6 +183,88 @@ def _given_up(history: History, given: Row, time_ns: int) -> bool:
     )  # fmt: skip
 
 
+# -- old generations --------------------------------------
+
+
+def zombie_commits(history: History) -> set[tuple[int, str, int, int, int, str]]:
+    """(partition, group, process, generation, asked, kind) of accepted commits: of a former generation, by whichever
+    later one was told before; or for a partition that the member had given up to another."""
+    found = set()
+    for row in _events(history, "committed"):
+        of = row["generation"]
+        if row["status"] != _OK or of is None or of < 0:
+            continue
+        kind = _kind_of_zombie(history, row, of)
+        if kind is not None:
+            found.add((row["partition"], row["group"], row["process"], of, row["invoked_ns"], kind))
+    return found
+
+
+def _kind_of_zombie(history: History, commit: Row, of: int) -> str | None:
+    clients = {row["process"]: row for row in history.rows["processes"]}
+    mine = clients.get(commit["process"], {})
+    classic = mine.get("group_protocol") == "classic"
+    fenced_by_its_own = classic or (history.scenario.cluster.release or (9,)) < (4, 3)
+    given = sorted(
+        (row for row in _events(history, "assigned") if row["group"] == commit["group"] and row["status"] != _FAIL),
+        key=lambda row: (row["completed_ns"], row["invoked_ns"]),
+    )
+    told = [row for row in given if row["completed_ns"] <= commit["invoked_ns"]]
+    mine_told = [row for row in told if row["process"] == commit["process"]]
+    held = _held(history, commit)
+    gave_up = bool(held) and held[-1]["event"] != "assigned"
+    present = (
+        not classic and gave_up and bool(mine_told) and mine_told[-1]["generation"] == of
+        and mine_told[-1]["completed_ns"] > held[-1]["invoked_ns"]
+    )  # fmt: skip
+
+    def is_another(row: Row) -> bool:
+        theirs, instance = clients.get(row["process"], {}), mine.get("group_instance_id")
+        same = row["process"] == commit["process"] or (row["member"] and row["member"] == commit["member"])
+        return not same and (instance is None or instance != theirs.get("group_instance_id"))
+
+    recorded = any(row["process"] == commit["process"] for row in given)
+    origins = [
+        place for place, row in enumerate(told)
+        if ((row["generation"] or 0) <= of if row["process"] == commit["process"]
+            else not recorded and (row["generation"] or 0) == of)
+    ]  # fmt: skip
+    heard_later = {
+        row["generation"]
+        for row in given
+        if row["process"] == commit["process"] and row["completed_ns"] > commit["invoked_ns"]
+    }
+    since = _had_since(held)
+    for row in told[max(origins) + 1 :] if origins and not present else ():
+        its_own = row["process"] == commit["process"]
+        here = row["partition"] == commit["partition"]
+        by_others = is_another(row) and (classic or here) and row["generation"] not in heard_later
+        if (row["generation"] or 0) > of and (by_others or (its_own and (fenced_by_its_own or row is since))):
+            return "old-generation"
+    taken = any(
+        is_another(row) and row["partition"] == commit["partition"] and row["completed_ns"] >= held[-1]["invoked_ns"]
+        and ((row["generation"] or 0) <= of or present)
+        for row in told
+    ) if gave_up else False  # fmt: skip
+    return "given-up" if taken else None
+
+
+def _held(history: History, commit: Row) -> list[Row]:
+    """What the member was given of the partition, and gave up, before it committed."""
+    own = [
+        row for row in _events(history, "assigned", "revoked", "lost")
+        if (row["process"], row["partition"]) == (commit["process"], commit["partition"]) and row["status"] != _FAIL
+        and row["completed_ns"] <= commit["invoked_ns"]
+    ]  # fmt: skip
+    return sorted(own, key=lambda row: (row["invoked_ns"], row["completed_ns"]))
+
+
+def _had_since(held: list[Row]) -> Row | None:
+    ends = [place for place, row in enumerate(held) if row["event"] != "assigned"]
+    rest = held[max(ends, default=-1) + 1 :]
+    return rest[0] if rest else None
+
+
 # -- delivery ---------------------------------------------
 
 

@@ -51,20 +51,29 @@ def colliding_history(run: int, chance: random.Random) -> History:
     history = History(run=run, read_to_end=chance.random() < 0.5)
     if chance.random() < 0.3:
         history._add("partitions", partition_id=1, topic="t", partition=1, replicas=[1, 2, 3], read_to_end=True)
-    fresh = 0
+    fresh, taken = 0, set[tuple[int, int | None]]()
     for _ in range(chance.randrange(1, 12)):
         at = chance.choice((0.0, 0.5, 1.0, 1.5, 2.0, 4.0, 8.0)) + chance.random()
         partition_id = chance.choice((0, 0, 0, 1))
         if chance.random() < 0.5:
             records: list[tuple[int, int | None, int]] = []
             for _ in range(chance.randrange(1, 4)):
-                # Values are sent once, as the workload does; offsets of what is not acknowledged are unknown.
+                # Values are sent once, as the workload does, or again, as an application may; offsets of what is not
+                # acknowledged are unknown.
                 status = chance.choice((0, 0, 0, 1, 2))
                 offset = chance.randrange(8) if status == 0 and chance.random() < 0.9 else None
-                records.append((fresh, offset, status))
-                fresh += 1
-            history.sends(records, at=at, took=chance.choice((0.1, 0.7)), acks=chance.choice((-1, 1, -1, 0)),
-                          process=chance.randrange(2), partition_id=partition_id)  # fmt: skip
+                again = fresh and chance.random() < 0.1
+                value = chance.randrange(fresh) if again else fresh
+                if (value, offset) not in taken:  # no two appends of a value have one offset
+                    records.append((value, offset, status))
+                    taken |= {(value, offset)} if offset is not None else set()
+                fresh += not again
+            took, returned = chance.choice((0.1, 0.7)), chance.choice((None, 0.001, 0.3))
+            history.sends(
+                records, at=at, took=took, acks=chance.choice((-1, 1, -1, 0)), process=chance.randrange(2),
+                partition_id=partition_id,
+                returned_ns=None if returned is None else int((at + min(took, returned)) * SECOND),
+            )  # fmt: skip
         else:
             polled = [(chance.randrange(8), chance.randrange(9)) for _ in range(chance.randrange(1, 5))]
             if chance.random() < 0.6:
@@ -105,6 +114,9 @@ def test_every_flag_holder_and_sum_is_what_the_model_says(seed: int, spark: Spar
         for row in detection.flagged[history.run]:
             for flag in row.flags:
                 found.setdefault(flag, set()).add((row.partition_id, row.value, row.offset))
+            if "send_order" in row.flags:
+                place = (row.partition_id, row.value, row.offset)
+                assert row.in_order == (place in model.surely_out_of_order(records)), (seed, history.run, row)
             log, snapshots = history.rows["replica_log"], history.rows["replica_snapshots"]
             held = model.holders(log, snapshots, row.partition_id, row.value)
             assert (set(row.held), set(row.held_at_end)) == held, (seed, history.run, row)

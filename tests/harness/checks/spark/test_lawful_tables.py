@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 from harness import memory
 from harness.checks.spark.tables import check_tables
 from harness.errors import HarnessError
-from harness.history.schema import version_1
 from harness.history.schema.evidence_schemas import EVIDENCE, EVIDENCE_REQUIRED, FINDINGS
 from harness.history.schema.lawful_rows import REQUIRED, rules_of
-from harness.history.schema.schemas import TABLES
+from harness.history.schema.schemas import ADDED_COLUMNS, TABLES
 from harness.history.sealed.derived_tables import derived_of
 from tests.harness.checks.histories.build import arrow_of
 from tests.harness.checks.twins import twins
@@ -170,7 +169,7 @@ def test_records_of_a_client_or_an_operation_that_is_not_described_are_judged_li
 def test_every_rule_is_of_a_column_that_its_table_has_had_from_the_beginning() -> None:
     schemas = {**TABLES, "findings": FINDINGS}
     for name, columns in REQUIRED.items():
-        assert set(columns) <= set(schemas[name].names) - set(version_1.LATER.get(name, ())), name
+        assert set(columns) <= set(schemas[name].names) - set(ADDED_COLUMNS.get(name, ())), name
         assert {rule.column for rule in rules_of(name)} <= set(schemas[name].names), name
     for name, columns in EVIDENCE_REQUIRED.items():
         assert set(columns) <= set(EVIDENCE[name].names), name

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from harness.checks.spark.tables import CORRUPT_READS, open_tables
 from harness.errors import HarnessError
 from harness.history.schema.cluster_rows import FAULTS
-from harness.history.schema.schemas import TABLES
+from harness.history.schema.schemas import ADDED_COLUMNS, TABLES
 
 TOLD: dict[str, dict[str, Any]] = {
     "operations": {"process": 1, "function": "poll", "status": 0, "invoked_ns": 1, "completed_ns": 2, "count": 0},
@@ -23,9 +23,7 @@ def write(folder: Path, name: str, rows: list[dict[str, Any]], *, without: tuple
     folder.mkdir(exist_ok=True)
     blank: dict[str, Any] = dict.fromkeys(TABLES[name].names) | {"run": 0} | TOLD.get(name, {})
     table = pa.Table.from_pylist([blank | row for row in rows], TABLES[name])
-    if without:  # as it was stored before there were these columns, and before tables said their version
-        table = table.drop_columns(list(without)).replace_schema_metadata()
-    pq.write_table(table, folder / f"{name}.parquet")
+    pq.write_table(table.drop_columns(list(without)), folder / f"{name}.parquet")
 
 
 def record(value: int) -> dict[str, Any]:
@@ -35,9 +33,9 @@ def record(value: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def write_run(folder: Path, records: list[dict[str, Any]], **how: tuple[str, ...]) -> None:
+def write_run(folder: Path, records: list[dict[str, Any]]) -> None:
     """With what a check holds the records against."""
-    write(folder, "records", records, **how)
+    write(folder, "records", records)
     counts = {"sends": len(records), "reads": 0, "final_reads": 0}
     marks = dict.fromkeys(("transactional", "halting", "log_append"), False)
     write(folder, "activity", [counts | marks])
@@ -48,8 +46,9 @@ def test_runs_are_numbered_by_their_place_and_old_ones_have_nulls_for_new_column
 ) -> None:
     new, old, empty = tmp_path / "new", tmp_path / "old", tmp_path / "empty"
     write_run(new, [record(1) | {"key": 7}, record(2)])
-    write_run(old, [record(3)], without=("key", "micro_operation", "timestamp_ms", "log_append"))
-    write(old, "faults", [{"fault": 0, "kind": "kill"}, {"fault": 1, "kind": "stop"}])
+    write_run(old, [record(3)])
+    faults: list[dict[str, Any]] = [{"fault": 0, "kind": "kill"}, {"fault": 1, "kind": "stop"}]
+    write(old, "faults", faults, without=ADDED_COLUMNS["faults"])
     write(
         old, "operations", [{"operation": 0, "error": "CorruptRecordError"}, {"operation": 1, "error": "TimeoutError"}]
     )
@@ -61,7 +60,8 @@ def test_runs_are_numbered_by_their_place_and_old_ones_have_nulls_for_new_column
 
     assert sorted((row["run"], row["value"], row["key"]) for row in rows) == [(0, 1, 7), (0, 2, None), (2, 3, None)]
     assert (tables.runs, tables.record_count) == (3, 3)
-    assert [(row["run"], row["kind"]) for row in tables.rows(FAULTS, 2)] == [(2, "kill"), (2, "stop")]
+    found = [(row["run"], row["kind"], row["planned_ns"]) for row in tables.rows(FAULTS, 2)]
+    assert found == [(2, "kill", None), (2, "stop", None)]
     assert tables.rows(FAULTS, 0) == ()
     assert [row["operation"] for row in tables.rows(CORRUPT_READS, 2)] == [0]
 

@@ -62,7 +62,7 @@ OUTCOMES: dict[str, tuple[Verdict, Expected]] = {
     "skipped_after_a_rebalance": (PASS, {}),
     "skipped_without_a_rebalance": (VIOLATION, {("skipped-read", "external", BAD): 1}),
     # what there is to judge
-    "nothing_at_all": (INCONCLUSIVE, {}),
+    "nothing_at_all": (Verdict.VACUOUS, {}),
     "all_sends_failed": (INCONCLUSIVE, {}),
     "nothing_was_read": (INCONCLUSIVE, {("unseen-tail", "unseen", NOTED): 2}),
     "an_empty_poll_says_nothing": (PASS, {}),

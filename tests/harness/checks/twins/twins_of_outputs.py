@@ -153,7 +153,7 @@ def outputs_were_removed_by_retention() -> History:
     return history
 
 
-def _reads_past_an_aborted_record(*, outcome: int, isolation: str) -> History:
+def _reads_past_an_aborted_record(*, outcome: int, isolation: str | None) -> History:
     """A member of a group reads offsets 0 and 3 of t-0; 1 is of a transaction, and the final log has it."""
     history = History()
     history.state(1, 0, ISR, at=0, start=0)
@@ -191,6 +191,59 @@ def read_uncommitted_past_an_aborted_record() -> History:
     return _reads_past_an_aborted_record(outcome=ABORTED, isolation="read_uncommitted")
 
 
+def _reader_that_does_not_tell(*, outcome: int) -> History:
+    """An application's reader outside a group whose isolation nobody told."""
+    history = _reads_past_an_aborted_record(outcome=outcome, isolation=None)
+    history.rows["processes"][1] |= {"group": None}
+    history.rows["group_events"].clear()
+    return history
+
+
+@story
+def untold_isolation_past_an_aborted_record() -> History:
+    return _reader_that_does_not_tell(outcome=ABORTED)
+
+
+@story
+def untold_isolation_past_a_committed_record() -> History:
+    return _reader_that_does_not_tell(outcome=COMMITTED)
+
+
+def _begins_behind_a_transaction(*, outcome: int, isolation: str | None) -> History:
+    """A reader from the earliest record gets offset 2 first; 0 is of a transaction, and the final log has it."""
+    history = History()
+    history.state(1, 0, ISR, at=0, start=0)
+    history.client(1, transactional_id="id", acks=-1, idempotent=True, role="producer")
+    history.client(5, isolation=isolation, offset_reset="earliest", role="consumer")
+    history.client(FINAL, isolation="read_uncommitted", offset_reset="earliest", role="consumer")
+    history.transaction(3, outcome, at=1.5, until=2)
+    history.send(1, 0, at=1.6, status=outcome, transaction=3)
+    history.send(2, 2, at=2.5)
+    history.poll([(2, 2)], at=3, process=5)
+    history.final([(0, 1), (2, 2)])
+    return history
+
+
+@story
+def read_committed_begins_behind_an_aborted_record() -> History:
+    return _begins_behind_a_transaction(outcome=ABORTED, isolation="read_committed")
+
+
+@story
+def untold_isolation_begins_behind_an_aborted_record() -> History:
+    return _begins_behind_a_transaction(outcome=ABORTED, isolation=None)
+
+
+@story
+def read_uncommitted_begins_behind_an_aborted_record() -> History:
+    return _begins_behind_a_transaction(outcome=ABORTED, isolation="read_uncommitted")
+
+
+@story
+def read_committed_begins_behind_a_committed_record() -> History:
+    return _begins_behind_a_transaction(outcome=COMMITTED, isolation="read_committed")
+
+
 _ONCE = "read-process-write"
 _LOST = {
     ("lost-write", "lost", LAWFUL): 3,
@@ -218,6 +271,12 @@ OUTCOMES = {
         _LOST | {(_ONCE, "missing", BAD): 1, ("cycle", "G0", LAWFUL): 1},
     ),
     "outputs_were_removed_by_retention": (Verdict.PASS, {("removed-by-configuration", "retention", NOTED): 2}),
+    "untold_isolation_past_an_aborted_record": (Verdict.PASS, {}),
+    "untold_isolation_past_a_committed_record": (Verdict.VIOLATION, {("skipped-read", "internal", BAD): 1}),
+    "read_committed_begins_behind_an_aborted_record": (Verdict.PASS, {}),
+    "untold_isolation_begins_behind_an_aborted_record": (Verdict.PASS, {}),
+    "read_uncommitted_begins_behind_an_aborted_record": (Verdict.VIOLATION, {("head-skip", "first-poll", BAD): 1}),
+    "read_committed_begins_behind_a_committed_record": (Verdict.VIOLATION, {("head-skip", "first-poll", BAD): 1}),
     "read_committed_past_an_aborted_record": (Verdict.PASS, {}),
     "read_committed_past_a_record_of_unknown_outcome": (Verdict.PASS, {}),
     "read_committed_past_a_committed_record": (

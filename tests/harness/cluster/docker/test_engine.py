@@ -21,6 +21,14 @@ def test_no_engine_is_one_line_with_the_place_and_the_remedy(tmp_path: Path, mon
     assert not is_there()
 
 
+@pytest.mark.parametrize("address", ["tcp://[::1", "tcp://127.0.0.1:99999", "\x1b[31m", "garbage", "fd://", "tcp://"])
+def test_an_address_that_is_none_is_one_line_too(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCKER_HOST", address)
+    with pytest.raises(HarnessError, match=r"^no Docker engine answers at .*; start it or use --world local$"):
+        connect()
+    assert not is_there()
+
+
 def test_what_the_engine_refuses_is_reported_in_its_own_words() -> None:
     with pytest.raises(HarnessError, match=r"^making a thing: no such thing$"), engine_errors("making a thing"):
         raise APIError("500 Server Error for http+docker://...", explanation="no such\nthing")

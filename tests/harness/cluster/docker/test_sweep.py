@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 from docker.errors import NotFound
 
+from harness.cli.main import main
 from harness.cluster.docker.engine import Engine
 from harness.cluster.docker.infra import make_network, start_infra
 from harness.cluster.docker.labels import HOST, NODE, OWNER, RUN, labels_of, owner
 from harness.cluster.docker.sweep import sweep, sweep_engine
-from harness.cluster.local.ownership import RunOwnership
+from harness.cluster.local.ownership import RunOwnership, is_anything_entered
 from harness.cluster.local.processes import boot_id
 
 
@@ -105,3 +106,34 @@ def test_what_cannot_be_removed_is_reported_and_the_rest_is_removed(engine: Engi
     assert reported[2].startswith(f"volume {left}, left behind by {run}, cannot be removed: ")
     assert "in use" in reported[2]
     assert sweep_engine(engine) == [f"removed volume {volume.name} that {run} had left behind"]
+
+
+def test_what_the_engine_refused_is_asked_for_again_although_its_run_is_off_the_list(
+    engine: Engine, left: str, run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    image = engine.client.containers.get(left).attrs["Config"]["Image"]
+    with RunOwnership(run) as ownership:
+        ownership.owes = True  # as if it was killed
+    user = engine.client.containers.create(image, volumes={left: {"bind": "/data", "mode": "rw"}})
+    monkeypatch.setattr("sys.argv", ["kafka-chaos", "sweep"])
+
+    def said() -> tuple[object, str]:
+        with pytest.raises(SystemExit) as ended:
+            main()
+        return ended.value.code, "".join(capsys.readouterr())
+
+    try:
+        code, first = said()
+        assert (code, _there(engine, left)) == (4, ["volume"])
+        assert f"volume {left}, left behind by {run}, cannot be removed" in first
+        assert not is_anything_entered()
+        code, again = said()
+        assert code == 4
+        assert f"volume {left}, left behind by {run}, cannot be removed" in again
+    finally:
+        user.remove(force=True)
+    code, last = said()
+    assert code == 0
+    assert f"removed volume {left}" in last
+    assert "Nothing is left behind." in last
+    assert _there(engine, left) == []

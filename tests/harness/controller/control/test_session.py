@@ -172,6 +172,47 @@ async def test_a_topic_is_created_once_and_a_role_without_one_is_refused(world: 
     assert (await asking.ask(topic=ORDERS))["error"]["code"] == "bad-request"
 
 
+@pytest.mark.parametrize(
+    "topic",
+    [{"partitions": -1}, {"partitions": 0}, {"replication_factor": 0}, {"replication_factor": -1}],
+)
+async def test_a_topic_with_nothing_in_it_is_refused_and_not_waited_for(
+    world: Commanded, topic: Mapping[str, Any]
+) -> None:
+    asking = await with_orders(world)
+    named = {"name": "none", **topic}
+    for refused in (await asking.ask(topic=named), await asking.ask(record={"topics": [named]})):
+        assert refused["error"]["code"] == "bad-request", refused
+        assert "at least 1" in refused["error"]["remedy"]
+
+
+async def test_a_recording_of_a_topic_that_is_named_twice_is_refused(world: Commanded) -> None:
+    asking = await world.connect()
+    refused = await asking.ask(record={"topics": [{"name": "shop"}, {"name": "shop"}]})
+    assert refused["error"]["code"] == "bad-request", refused
+
+
+@pytest.mark.parametrize(
+    "wait",
+    [
+        {"log_end": 10**12},
+        {"log_end": {"x": 1}},
+        {"isr": "x"},
+        {"isr": [1, "x"]},
+        {"leaders_each": [1]},
+        {"registered": {}},
+        {"isr": [1], "topic": "../../etc"},
+        {"new_leader": 1, "topic": "a/b"},
+    ],
+)
+async def test_what_no_cluster_can_come_to_is_refused_and_not_waited_for(
+    world: Commanded, wait: Mapping[str, Any]
+) -> None:
+    asking = await with_orders(world)
+    refused = await asking.ask(wait=wait, within="100 ms")
+    assert refused["error"]["code"] == "bad-request", refused
+
+
 async def test_a_recording_keeps_faults_and_the_applications_journal_and_ends_judged(
     world: Commanded, private: Path
 ) -> None:

@@ -1,1 +1,0 @@
-"""Clusters on which several runs of a campaign are made, one after the other."""

@@ -1,0 +1,93 @@
+"""A group's own partition of __consumer_offsets: which one it is, and what its logs kept of the group.
+
+Recorded are the states of those partitions that the run's own groups belong to. Which of them has a group is said by
+its records, otherwise by Kafka's hash of its name.
+"""
+
+from dataclasses import dataclass
+
+from harness.checks.contract.survival import READ_AHEAD_NS
+from harness.checks.findings import RunContext
+from harness.checks.model.partition_history import PartitionHistory
+from harness.history.facts.incarnations import client_name
+from harness.history.facts.internal_topics import GROUP_OFFSETS_TOPIC, partition_of
+from harness.history.schema.internal_rows import CONSUMER_OFFSETS, INTERNAL_SNAPSHOTS, ConsumerOffsetsRow
+
+_COUNT = "offsets.topic.num.partitions"
+APART_NS = 100_000_000  # brokers' clocks, which the logs have their times of, and the run's
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kept:
+    """What a coordinator had stored of a group, when it was asked to and had answered, and when that was found gone.
+
+    partition: of the group's input. offset: the committed one. generation: the one that was told; with neither, any
+    offset. shown_ns: it was still told then. expires: expiry would explain what was found. asked_ns, process: by whom.
+    """
+
+    group: str
+    partition: PartitionHistory
+    sent_ns: int
+    stored_ns: int
+    gone_ns: int
+    offset: int | None = None
+    generation: int | None = None
+    shown_ns: int | None = None
+    expires: bool = False
+    asked_ns: int | None = None
+    process: int | None = None
+
+
+def kept_generation(
+    partition: PartitionHistory, *, group: str, generation: int, told_ns: int, gone_ns: int, process: int
+) -> Kept:  # fmt: skip
+    """Of a generation that a member was told, and that `process` shows to be gone; the coordinator had stored it."""
+    return Kept(
+        group=group, partition=partition, sent_ns=told_ns - READ_AHEAD_NS, stored_ns=told_ns, gone_ns=gone_ns,
+        generation=generation, expires=True, process=process,
+    )  # fmt: skip
+
+
+def partition_of_group(context: RunContext, group: str) -> PartitionHistory | None:
+    """None: its states were not recorded, or which of several it is is not known."""
+    known = {
+        number: place for (topic, number), place in context.history.internal.items() if topic == GROUP_OFFSETS_TOPIC
+    }
+    if not known:
+        return None
+    written = {row["partition"] for row in context.tables[CONSUMER_OFFSETS] if row["group"] == group}
+    if len(written) == 1:
+        return known.get(written.pop())
+    scenario = context.history.scenario
+    if len(known) == 1 and (scenario is None or scenario.workload.facts.group in ("", group)):
+        return next(iter(known.values()))
+    counts = set(context.history.settings.numbers(_COUNT, None, 0, context.history.origin))
+    return known.get(partition_of(group, counts.pop())) if len(counts) == 1 else None
+
+
+def is_still_stored(context: RunContext, place: PartitionHistory, kept: Kept) -> bool:
+    """Whether a replica in sync had the record of the commit, or of the generation, at the end: nothing took it."""
+    ends = {
+        row["snapshot"]
+        for row in context.tables[INTERNAL_SNAPSHOTS]
+        if (row["topic"], row["partition"], row["reason"]) == (place.topic, place.partition, "end")
+        and row["node"] in place.final_isr
+    }
+    begin_ns, end_ns = kept.sent_ns - APART_NS, kept.stored_ns + APART_NS
+    return any(
+        (row["partition"], row["group"], row["removed"]) == (place.partition, kept.group, False)
+        and row["time_ns"] is not None
+        and begin_ns <= row["time_ns"] <= end_ns
+        and _is_of(kept, row)
+        and bool(ends & set(row["snapshots"]))
+        for row in context.tables[CONSUMER_OFFSETS]
+    )
+
+
+def _is_of(kept: Kept, row: ConsumerOffsetsRow) -> bool:
+    """Not what was sent to a transaction: such a record counts only with its marker."""
+    if row["kind"] == "offset":
+        place = client_name(kept.partition.topic), kept.partition.partition, kept.offset
+        return (row["topic"], row["topic_partition"], row["committed_offset"]) == place and not row["transactional"]
+    is_generation = row["kind"] in ("group", "group_epoch")
+    return is_generation and kept.generation is not None and row["generation"] == kept.generation

@@ -1,0 +1,68 @@
+"""Records of committed transactions that every in-sync log has, and that no read_committed reader was given (KIP-98).
+
+Such a record was not lost: the marker that commits it was, and the next marker of its producer aborted it; or the
+coordinator lost its decision, or that the partition belongs to the transaction. Markers are no records, and in no
+table. They are appended after the decision and acknowledged by all in sync, so what the contract says of such a record
+is what it says of them. If something may lawfully have taken one, or what the coordinator knew, it is an open question.
+"""
+
+from dataclasses import replace
+
+from harness.checks.contract.rule import Judge
+from harness.checks.contract.rulings import Doubt, Ruling
+from harness.checks.findings import RunContext
+from harness.checks.model.lost_records import LostRecord
+from harness.checks.model.partition_history import PartitionHistory
+from harness.checks.model.settings import END_OF_TIME_NS
+from harness.checks.spark.detection import Flagged
+from harness.history.facts.internal_topics import TRANSACTIONS_TOPIC
+from harness.history.schema.client_rows import TRANSACTIONS, TransactionRow
+from harness.history.schema.cluster_rows import DISK_EVENTS
+from harness.history.schema.schemas import STATUS_OK
+
+
+def hidden_ruled(context: RunContext, history: PartitionHistory, row: Flagged, ruling: Ruling) -> Ruling:
+    """The ruling on a record that nothing is known to have taken; another one if it is there, and hidden."""
+    in_sync = frozenset(history.final_isr)
+    if ruling.classification != "violation" or not in_sync or not in_sync <= row.held_at_end:
+        return ruling
+    transaction = _transaction_of(context, row)
+    if transaction is None:
+        return ruling
+    # Its marker may have been written as soon as its own send was answered: the end may have been answered late.
+    marker = LostRecord(
+        offset=None, epoch=None, acks=-1, t_acknowledged=row.completed_ns, committed=False, in_a_log=False
+    )  # fmt: skip
+    if context.judge(history).rule(marker).classification != "violation":
+        return replace(ruling, classification="observation", undecided=Doubt(code="marker-may-be-lost"))
+    # So may its partition have been taken into the transaction, at any time since that began.
+    if _may_have_forgotten(context, history, replace(marker, t_acknowledged=transaction["invoked_ns"])):
+        return replace(ruling, classification="observation", undecided=Doubt(code="decision-may-be-lost"))
+    return ruling
+
+
+def _transaction_of(context: RunContext, row: Flagged) -> TransactionRow | None:
+    """The committed one of its producer in which it was sent."""
+    return next(
+        (
+            each
+            for each in context.tables[TRANSACTIONS]
+            if each["process"] == row.process and each["outcome"] == STATUS_OK
+            and row.invoked_ns is not None and each["invoked_ns"] <= row.invoked_ns <= each["completed_ns"]
+        ),
+        None,
+    )  # fmt: skip
+
+
+def _may_have_forgotten(context: RunContext, history: PartitionHistory, decision: LostRecord) -> bool:
+    """Whether the coordinator's log may lawfully have lost what it was told, or had decided."""
+    kept = [own for (topic, _), own in context.history.internal.items() if topic == TRANSACTIONS_TOPIC]
+    if kept:
+        return any(Judge(own).rule(decision).classification != "violation" for own in kept)
+    since_ns = decision.t_acknowledged or 0
+    lost = any(
+        event["topic"] in (None, TRANSACTIONS_TOPIC) and event["time_ns"] >= since_ns
+        for event in context.tables[DISK_EVENTS]
+    )
+    allowed = context.history.unclean_transactions is not False
+    return lost or (allowed and bool(history.faults.between(since_ns, END_OF_TIME_NS)))

@@ -1,0 +1,156 @@
+"""What the transaction coordinator decided, where a client was not told what became of its transaction.
+
+The coordinator's log has the decision (KIP-98): PrepareCommit or PrepareAbort, and Complete... once every marker was
+written. So a transaction of unknown outcome is known after all if one transaction of its id is complete in that log
+that can be no other: it began there while this one ran, and while no other of the id did. What is said of committed and
+of aborted transactions is said of such ones, too.
+
+Not believed where the log may have lost a decision: after any loss of a disk, and where unclean elections of its
+partition may have been allowed.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import TypedDict
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+
+from harness.checks.model.settings import SettingsOverTime
+from harness.checks.model.unclean_rules import UncleanRules
+from harness.checks.spark.tables import Small, Tables, small_frame
+from harness.history.facts.internal_topics import TRANSACTIONS_TOPIC
+from harness.history.schema.client_rows import GROUP_EVENTS, TRANSACTIONS, GroupEventRow, TransactionRow
+from harness.history.schema.cluster_rows import CONFIGURATION, CONTROLLERS, DISK_EVENTS, FAULTS, STEPS
+from harness.history.schema.internal_rows import TRANSACTION_STATE, TransactionStateRow
+from harness.history.schema.schemas import KIND_SEND, STATUS_FAIL, STATUS_INFO, STATUS_OK
+from harness.scenario.model import Scenario
+
+_APART_NS = 100_000_000  # brokers' clocks, which the log has its times of, and the run's
+_DECISIONS = {"PrepareCommit": STATUS_OK, "PrepareAbort": STATUS_FAIL}
+_COMPLETE = {"CompleteCommit": STATUS_OK, "CompleteAbort": STATUS_FAIL}
+
+
+class _DecidedRow(TypedDict):
+    run: int
+    transaction: int
+    decided: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Complete:
+    """A transaction in the coordinator's log."""
+
+    begun_ns: int
+    outcome: int
+
+
+def with_decisions(spark: SparkSession, tables: Tables, scenarios: Sequence[Scenario | None]) -> Tables:
+    """The same tables, in which the outcomes are known that only the coordinator's log tells."""
+
+    @cache
+    def decided() -> Mapping[tuple[int, int], int]:
+        runs = range(len(scenarios))
+        return {(run, each): outcome for run in runs for each, outcome in _decided(tables, run, scenarios[run])}
+
+    def outcome(row: TransactionRow | GroupEventRow, otherwise: int) -> int:
+        number = row["transaction"]
+        return otherwise if number is None else decided().get((row["run"], number), otherwise)
+
+    @cache
+    def read_small() -> Small:
+        read = tables.read_small()
+        if not decided():
+            return read
+        return {
+            **read,
+            GROUP_EVENTS.name: {
+                run: [{**row, "status": outcome(row, row["status"])} for row in rows]
+                for run, rows in tables.by_run(GROUP_EVENTS).items()
+            },
+            TRANSACTIONS.name: {
+                run: [{**row, "outcome": outcome(row, row["outcome"])} for row in rows]
+                for run, rows in tables.by_run(TRANSACTIONS).items()
+            },
+        }
+
+    @cache
+    def large(name: str) -> DataFrame:
+        found = tables.large(name)
+        return _by_decision(spark, found, decided()) if name == "records" and decided() else found
+
+    return replace(tables, large=large, read_small=read_small)
+
+
+def _by_decision(spark: SparkSession, records: DataFrame, decided: Mapping[tuple[int, int], int]) -> DataFrame:
+    """Of a committed transaction only what was answered with an offset is taken to be in it."""
+    rows: list[_DecidedRow] = [
+        {"run": run, "transaction": number, "decided": outcome} for (run, number), outcome in sorted(decided.items())
+    ]
+    known = small_frame(spark, {"run": pa.int32(), "transaction": pa.int64(), "decided": pa.int8()}, rows)
+    told = f"kind = {KIND_SEND} and decided is not null and (decided = {STATUS_FAIL} or offset is not null)"
+    return (
+        records.join(sf.broadcast(known), ["run", "transaction"], "left")
+        .withColumn("status", sf.expr(f"if({told}, decided, status)"))
+        .select(*records.columns)
+    )
+
+
+def _decided(tables: Tables, run: int, scenario: Scenario | None) -> Iterator[tuple[int, int]]:
+    """(transaction, outcome) of those whose clients do not know it."""
+    transactions = tables.rows(TRANSACTIONS, run)
+    unknown = [row for row in transactions if row["outcome"] == STATUS_INFO and row["transactional_id"]]
+    log = tables.rows(TRANSACTION_STATE, run)
+    if not unknown or not log or _may_have_lost_decisions(tables, run, scenario):
+        return
+    complete = _complete_by_id(log)
+    by_id: dict[str, list[TransactionRow]] = {}
+    for row in transactions:
+        by_id.setdefault(row["transactional_id"] or "", []).append(row)
+    for row in unknown:
+        name = row["transactional_id"] or ""
+        own = [each for each in complete.get(name, ()) if _concerned(each, by_id[name]) == [row]]
+        if len(own) == 1:
+            yield row["transaction"], own[0].outcome
+
+
+def _concerned(complete: _Complete, transactions: Sequence[TransactionRow]) -> list[TransactionRow]:
+    """Those of its id that it may be."""
+    return [
+        row
+        for row in transactions
+        if row["invoked_ns"] - _APART_NS <= complete.begun_ns <= row["completed_ns"] + _APART_NS
+    ]
+
+
+def _may_have_lost_decisions(tables: Tables, run: int, scenario: Scenario | None) -> bool:
+    if scenario is None or scenario.cluster.is_foreign or tables.rows(DISK_EVENTS, run):
+        return True
+    settings = SettingsOverTime(tables.rows(CONFIGURATION, run), scenario)
+    faults = tables.rows(FAULTS, run)
+    rules = UncleanRules(settings, tables.rows(STEPS, run), scenario, tables.rows(CONTROLLERS, run), faults)
+    return rules.ever(TRANSACTIONS_TOPIC) is not False
+
+
+def _complete_by_id(log: Sequence[TransactionStateRow]) -> Mapping[str, Sequence[_Complete]]:
+    """The transactions that came to their end by the log, with a decision that their completion agrees with."""
+    found: dict[str, list[_Complete]] = {}
+    begun: dict[str, int | None] = {}
+    decision: dict[str, int | None] = {}
+    for row in sorted(log, key=lambda row: (row["partition"], row["offset"])):
+        name, state = row["transactional_id"] or "", row["state"] or ""
+        began_ns = row["time_ns"] if row["begun_ns"] is None else row["begun_ns"]
+        if state == "Ongoing":
+            begun.setdefault(name, began_ns)
+        elif state in _DECISIONS:
+            decision[name] = _DECISIONS[state]
+        elif state in _COMPLETE:
+            began, decided = begun.get(name), decision.get(name)
+            if began is not None and decided == _COMPLETE[state]:
+                found.setdefault(name, []).append(_Complete(began, decided))
+        if state not in ("Ongoing", *_DECISIONS):
+            begun.pop(name, None)
+            decision.pop(name, None)
+    return found

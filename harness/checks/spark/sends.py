@@ -1,0 +1,110 @@
+"""What is asked of the sends alone, and only in a run in which the one query (detection.py) found cause for it.
+
+That a value was sent more than once shows in the sums: fewer values than sends. Which of the records that stand in
+another order than their calls were surely called in that order is asked of the processes that have such.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypedDict
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+
+from harness.checks.spark.fused_query import BITS, FoldedRow
+from harness.checks.spark.tables import Tables, small_frame
+from harness.history.schema.schemas import KIND_SEND
+from harness.history.schema.typed_rows import typed
+
+Value = tuple[int, int, int]  # run, partition, value
+_VALUE = {"run": pa.int32(), "partition_id": pa.int32(), "value": pa.int64()}
+_ACKNOWLEDGED = f"kind = {KIND_SEND} and status = 0 and coalesce(acks, -1) <> 0 and offset is not null"
+
+
+class _ValueRow(TypedDict):
+    run: int
+    partition_id: int
+    value: int
+
+
+class _TriesRow(_ValueRow):
+    tries: int
+
+
+class _AgainRow(TypedDict):
+    run: int
+    again: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sends:
+    """in_order: the values that were surely sent after one that stands at their offset or above. again: by run, how
+    many sends were of a value that had been sent before. tries: how many sends may have been appended, of each
+    duplicate that was sent more than once."""
+
+    in_order: frozenset[Value]
+    again: Mapping[int, int]
+    tries: Mapping[Value, int]
+
+
+def value_of(row: FoldedRow | _ValueRow) -> Value:
+    return row["run"], row["partition_id"], row["value"]
+
+
+def sends_of(spark: SparkSession, tables: Tables, rows: Sequence[FoldedRow], lines: Sequence[FoldedRow]) -> Sends:
+    repeated = _repeated(tables, lines)
+    again = [] if repeated is None else typed(
+        _AgainRow, repeated.groupBy("run").agg(sf.sum(sf.col("sends") - 1).alias("again")).toArrow()
+    )  # fmt: skip
+    doubled = sorted({value_of(row) for row in rows if row["flags"] & BITS["duplicate"]}) if again else []
+    tries: Sequence[_TriesRow] = ()
+    if repeated is not None and doubled:
+        wanted = sf.broadcast(small_frame(spark, _VALUE, [dict(zip(_VALUE, each, strict=True)) for each in doubled]))
+        tries = typed(_TriesRow, repeated.join(wanted, list(_VALUE), "left_semi").drop("sends").toArrow())
+    return Sends(
+        in_order=_surely_later(spark, tables, rows), again={row["run"]: row["again"] for row in again},
+        tries={value_of(row): row["tries"] for row in tries},
+    )  # fmt: skip
+
+
+def _repeated(tables: Tables, lines: Sequence[FoldedRow]) -> DataFrame | None:
+    """The values that were sent more than once; None if there are none."""
+    values = dict.fromkeys(tables.activity, 0)
+    for line in lines:
+        if line["v_status"] is not None:
+            values[line["run"]] += line["a_count"]
+    fewer = [run for run, marks in tables.activity.items() if values[run] < marks["sends"]]
+    if not fewer:
+        return None
+    sends = tables.every_record.where(sf.col("run").isin(fewer) & (sf.col("kind") == KIND_SEND))
+    return (
+        sends.groupBy(*_VALUE)
+        .agg(sf.count("*").alias("sends"), sf.count_if(sf.expr("status <> 1")).alias("tries"))
+        .where("sends > 1")
+    )
+
+
+def _surely_later(spark: SparkSession, tables: Tables, rows: Sequence[FoldedRow]) -> frozenset[Value]:
+    """Those whose call began after the other's had returned or was answered, whoever made them; and those that stand
+    below one that their own operation had sent before: an operation's order is known."""
+    against = [row for row in rows if row["flags"] & BITS["send_order"] and row["own_process"] is not None]
+    if not against:
+        return frozenset()
+    processes = sorted({(row["run"], row["partition_id"], row["own_process"]) for row in against})
+    columns = {"run": pa.int32(), "partition_id": pa.int32(), "process": pa.int32()}
+    wanted = small_frame(spark, columns, [dict(zip(columns, each, strict=True)) for each in processes])
+    upwards = """partition by run, partition_id, process order by offset desc
+        range between unbounded preceding and current row"""
+    before = """partition by run, partition_id, operation order by position
+        rows between unbounded preceding and 1 preceding"""
+    later = (
+        tables.every_record.where(_ACKNOWLEDGED)
+        .join(sf.broadcast(wanted), list(columns), "left_semi")
+        .selectExpr(
+            *_VALUE, "offset", "invoked_ns", f"min(least(returned_ns, completed_ns)) over ({upwards}) as over_ns",
+            f"max(if(returned_ns is null, offset, null)) over ({before}) as before",
+        )
+        .where("over_ns < invoked_ns or offset <= before")
+    )  # fmt: skip
+    return frozenset(map(value_of, typed(_ValueRow, later.select(*_VALUE).toArrow())))

@@ -1,0 +1,392 @@
+"""What took a group's own partition of __consumer_offsets, and what did not: wiped copies, elections, expiry, and what
+the group's records at the end show."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from harness.history.facts.internal_topics import partition_of
+from tests.harness.checks.histories.build import SECOND
+from tests.outsiders.history_builder import OPEN, PASS, SOME, VIOLATION, HistoryBuilder, case, led
+
+UNCLEAN = "unclean.leader.election.enable"
+COUNT = "offsets.topic.num.partitions"
+OFFSETS = "__consumer_offsets"
+OLD, NEW = 11, 12
+PLACE = partition_of("g", 50)
+
+
+def _kept(
+    history: HistoryBuilder, leader: int, epoch: int, isr: Sequence[int], *, at: float, replicas: Sequence[int],
+    unclean: bool = False, exact: bool = True, place: int = PLACE,
+) -> None:  # fmt: skip
+    """What the books, or a broker, say of a partition of the group's topic."""
+    history._add(
+        "internal_partition_states", topic=OFFSETS, partition=place, time_ns=int(at * SECOND), uncertainty_ns=0,
+        exact=exact, observer=-1 if exact else 1, leader=leader, leader_epoch=epoch, partition_epoch=epoch,
+        isr=list(isr), unclean=unclean, replicas=list(replicas),
+    )  # fmt: skip
+
+
+def _comes_again(
+    *, replicas: Sequence[int] = (3,), exact: bool = True, at: float = 30, fetched: bool = False, **more: Any
+) -> HistoryBuilder:  # fmt: skip
+    """OLD reads and commits all; NEW, assigned at second `at`, is given them from the first one on."""
+    history = led(10, **more)
+    if replicas:
+        _kept(history, replicas[0], 0, replicas, at=0, replicas=replicas, exact=exact)
+    for process in (OLD, NEW):
+        history.client(process, role="consumer", group="g", offset_reset="earliest", isolation="read_uncommitted")
+    history.group("assigned", at=2.5, process=OLD, generation=1, offset=0)
+    history.poll([(offset, offset) for offset in range(10)], at=3, process=OLD)
+    history.group("committed", at=4, process=OLD, generation=1, offset=10)
+    history.group("revoked", at=5, process=OLD, generation=1)
+    if fetched:
+        history.group("fetched", at=22, process=OLD, offset=10)
+    history.group("assigned", at=at, process=NEW, generation=2, offset=0)
+    history.group("fetched", at=at + 0.5, process=NEW, offset=None)
+    history.poll([(offset, offset) for offset in range(10)], at=at + 1, process=NEW)
+    return history
+
+
+def _wiped(history: HistoryBuilder, node: int, *, at: float = 20) -> HistoryBuilder:
+    history.destroyed("wipe", node, "disk", at=at)
+    history.started(node, at=at + 1)
+    return history
+
+
+def _ended(history: HistoryBuilder) -> HistoryBuilder:
+    history.finish()
+    return history
+
+
+LOST = {"group-redelivery violation": SOME, "lost-group-offset violation": SOME}
+PERMITTED = {"group-redelivery permitted": SOME, "lost-group-offset permitted": SOME}
+UNKNOWN = {"group-redelivery observation": SOME, "lost-group-offset observation": SOME}
+ALSO = ("group-redelivery observation",)
+
+
+@case(
+    "the only copy of the group's partition was on the disk that was wiped",
+    PASS,
+    PERMITTED,
+    also=ALSO,
+    why="the configuration promised one copy, and that one was destroyed",
+)
+def only_copy_of_the_group_is_wiped() -> HistoryBuilder:
+    return _ended(_wiped(_comes_again(), 3))
+
+
+@case(
+    "another broker's disk was wiped",
+    VIOLATION,
+    LOST,
+    also=ALSO,
+    why="it had no copy of the group's partition",
+)
+def disk_without_the_group_is_wiped() -> HistoryBuilder:
+    return _ended(_wiped(_comes_again(), 2))
+
+
+@case(
+    "one of three copies was wiped, all in sync",
+    VIOLATION,
+    LOST,
+    also=ALSO,
+    why="two in-sync copies were left",
+)
+def one_copy_of_the_group_is_wiped() -> HistoryBuilder:
+    return _ended(_wiped(_comes_again(replicas=(3, 1, 2)), 3))
+
+
+@case(
+    "one of three copies was wiped, and it alone was in sync",
+    PASS,
+    PERMITTED,
+    also=ALSO,
+    why="every in-sync copy was destroyed",
+)
+def only_copy_in_sync_of_the_group_is_wiped() -> HistoryBuilder:
+    history = _comes_again(replicas=(3, 1, 2))
+    _kept(history, 3, 0, (3,), at=15, replicas=(3, 1, 2))
+    return _ended(_wiped(history, 3))
+
+
+@case(
+    "the only copy was wiped before the offset was committed",
+    VIOLATION,
+    LOST,
+    also=ALSO,
+    why="the commit was stored after that",
+)
+def only_copy_was_wiped_before() -> HistoryBuilder:
+    return _ended(_wiped(_comes_again(), 3, at=2.6))
+
+
+@case(
+    "the only copy was wiped after the group had been found to have forgotten",
+    VIOLATION,
+    LOST,
+    also=ALSO,
+    why="a wipe takes nothing before it begins",
+)
+def only_copy_was_wiped_after() -> HistoryBuilder:
+    return _ended(_wiped(_comes_again(), 3, at=40))
+
+
+@case(
+    "the only copy was wiped, and the offset was fetched as committed after that",
+    VIOLATION,
+    LOST,
+    also=ALSO,
+    why="it outlived the wipe, so that was not what took it",
+)
+def offset_outlived_the_wipe() -> HistoryBuilder:
+    return _ended(_wiped(_comes_again(fetched=True), 3, at=18))
+
+
+@case(
+    "the only copy was wiped, and its log has the very commit at the end",
+    VIOLATION,
+    LOST,
+    also=ALSO,
+    why="what is still stored was not lost with a disk: the coordinator forgot it by itself",
+)
+def commit_is_still_stored() -> HistoryBuilder:
+    history = _wiped(_comes_again(), 3)
+    history._add(
+        "internal_replica_snapshots", snapshot=7, node=3, time_ns=90 * SECOND, reason="end", topic=OFFSETS,
+        partition=PLACE, log_start_offset=0, high_watermark=1, log_end_offset=1, leader_epochs="0:0", kept_from=0,
+    )  # fmt: skip
+    history._add(
+        "consumer_offsets", snapshots=[7], partition=PLACE, offset=0, leader_epoch=0, time_ns=int(4.05 * SECOND),
+        transactional=False, kind="offset", removed=False, group="g", topic="t", topic_partition=0, committed_offset=10,
+    )  # fmt: skip
+    return _ended(history)
+
+
+@case(
+    "nothing was recorded of the group's partition; a disk was wiped",
+    OPEN,
+    UNKNOWN,
+    why="it may have had the only copy",
+)
+def group_partition_is_not_recorded() -> HistoryBuilder:
+    return _ended(_wiped(_comes_again(replicas=()), 3))
+
+
+@case(
+    "several partitions of the topic were recorded: the group's own was wiped",
+    PASS,
+    PERMITTED,
+    also=ALSO,
+    why="Kafka's hash of the group's name says which one it is",
+)
+def own_partition_of_several_is_wiped() -> HistoryBuilder:
+    history = _comes_again()
+    _kept(history, 1, 0, (1,), at=0, replicas=(1,), place=PLACE + 1)
+    return _ended(_wiped(history, 3))
+
+
+@case(
+    "several partitions of the topic were recorded: another one was wiped",
+    VIOLATION,
+    LOST,
+    also=ALSO,
+    why="the group is not kept there",
+)
+def other_partition_of_several_is_wiped() -> HistoryBuilder:
+    history = _comes_again()
+    _kept(history, 1, 0, (1,), at=0, replicas=(1,), place=PLACE + 1)
+    return _ended(_wiped(history, 1))
+
+
+@case(
+    "the topic has three partitions by the scenario: the group's own of these was wiped",
+    PASS,
+    PERMITTED,
+    also=ALSO,
+    why="the number of partitions decides where a group is kept",
+)
+def own_partition_of_three_is_wiped() -> HistoryBuilder:
+    history = _comes_again(replicas=(), settings={COUNT: "3"})
+    for place in range(3):
+        node = 3 if place == partition_of("g", 3) else 1
+        _kept(history, node, 0, (node,), at=0, replicas=(node,), place=place)
+    return _ended(_wiped(history, 3))
+
+
+# ---- elections ------------------------------------------------------------------------------------------------------
+
+
+def _elected_uncleanly(history: HistoryBuilder, *, place: int = PLACE, at: float = 20) -> HistoryBuilder:
+    history.fault("kill", [3], at=at, until=at + 3)
+    _kept(history, 3, 0, (3,), at=at - 1, replicas=(3, 1, 2), place=place)
+    _kept(history, 1, 1, (1,), at=at + 1, replicas=(3, 1, 2), unclean=True, place=place)
+    return history
+
+
+@case(
+    "a broker out of sync was elected leader of the group's partition, which the brokers' setting allows",
+    PASS,
+    PERMITTED,
+    also=ALSO,
+    why="an unclean election that is allowed may cost what was committed",
+)
+def group_is_elected_uncleanly() -> HistoryBuilder:
+    return _ended(_elected_uncleanly(_comes_again(replicas=(3, 1, 2), settings={UNCLEAN: "true"})))
+
+
+@case(
+    "the same, and the setting forbids it",
+    VIOLATION,
+    LOST,
+    also=ALSO,
+    why="the configuration promised that it would not happen",
+)
+def group_is_elected_uncleanly_though_forbidden() -> HistoryBuilder:
+    return _ended(_elected_uncleanly(_comes_again(replicas=(3, 1, 2))))
+
+
+@case(
+    "unclean elections are allowed, and none was one of the group's partition",
+    VIOLATION,
+    LOST,
+    also=ALSO,
+    why="configuration alone excuses nothing",
+)
+def group_is_elected_cleanly() -> HistoryBuilder:
+    history = _comes_again(replicas=(3, 1, 2), settings={UNCLEAN: "true"})
+    history.fault("kill", [3], at=20, until=23)
+    _kept(history, 1, 1, (1, 2), at=21, replicas=(3, 1, 2))
+    return _ended(history)
+
+
+@case(
+    "unclean elections are allowed; one was of another partition of the topic",
+    VIOLATION,
+    LOST,
+    also=ALSO,
+    why="the group is not kept there",
+)
+def another_group_is_elected_uncleanly() -> HistoryBuilder:
+    history = _comes_again(replicas=(3, 1, 2), settings={UNCLEAN: "true"})
+    _kept(history, 3, 0, (3, 1, 2), at=0, replicas=(3, 1, 2), place=PLACE + 1)
+    return _ended(_elected_uncleanly(history, place=PLACE + 1))
+
+
+@case(
+    "it was elected uncleanly, as was allowed, before the offset was committed",
+    VIOLATION,
+    LOST,
+    also=ALSO,
+    why="the new leader stored the commit",
+)
+def group_was_elected_uncleanly_before() -> HistoryBuilder:
+    history = _comes_again(replicas=(3, 1, 2), settings={UNCLEAN: "true"})
+    return _ended(_elected_uncleanly(history, at=1.5))
+
+
+@case(
+    "unclean elections are allowed, a broker was killed, and the group's partition was only polled for",
+    OPEN,
+    UNKNOWN,
+    why="an unclean election may have gone by unseen",
+)
+def group_partition_is_polled() -> HistoryBuilder:
+    history = _comes_again(replicas=(3, 1, 2), settings={UNCLEAN: "true"}, exact=False)
+    history.fault("kill", [3], at=20, until=23)
+    return _ended(history)
+
+
+@case(
+    "the group's partition was only polled for, and a disk without a copy of it was wiped",
+    VIOLATION,
+    LOST,
+    also=ALSO,
+    why="whoever was in sync, it was none of its replicas",
+)
+def disk_without_the_polled_group_is_wiped() -> HistoryBuilder:
+    return _ended(_wiped(_comes_again(exact=False), 2))
+
+
+# ---- generations ----------------------------------------------------------------------------------------------------
+
+
+def _third_generation_again(history: HistoryBuilder) -> HistoryBuilder:
+    """OLD is told generation 3 of t-0, and NEW, ten seconds later, generation 3 once more."""
+    for process in (OLD, NEW):
+        history.client(process, role="consumer", group="g", offset_reset="earliest", isolation="read_uncommitted")
+    history.group("assigned", at=4, process=OLD, generation=3)
+    history.group("assigned", at=30, process=NEW, generation=3)
+    return _ended(history)
+
+
+def _alone(**more: Any) -> HistoryBuilder:
+    history = led(10, **more)
+    _kept(history, 3, 0, (3,), at=0, replicas=(3,))
+    return history
+
+
+@case(
+    "the group's only copy was wiped, and its third generation is told to another member once more",
+    PASS,
+    {"two-owners permitted": SOME},
+    why="the group was lawfully forgotten, and began again",
+)
+def generation_again_after_the_only_copy() -> HistoryBuilder:
+    return _third_generation_again(_wiped(_alone(), 3))
+
+
+@case(
+    "another disk was wiped, and the third generation is told to another member once more",
+    VIOLATION,
+    {"two-owners violation": SOME},
+    why="nothing took what the coordinator had stored of the group",
+)
+def generation_again_after_another_disk() -> HistoryBuilder:
+    return _third_generation_again(_wiped(_alone(), 2))
+
+
+@case(
+    "the third generation is told to another member 61 s later, and groups are kept for a minute",
+    PASS,
+    {"two-owners permitted": SOME},
+    why="a group without members expires with its offsets",
+)
+def generation_again_after_expiry() -> HistoryBuilder:
+    history = _alone(settings={"offsets.retention.minutes": "1"})
+    for process in (OLD, NEW):
+        history.client(process, role="consumer", group="g", offset_reset="earliest", isolation="read_uncommitted")
+    history.group("assigned", at=4, process=OLD, generation=3)
+    history.group("assigned", at=70, process=NEW, generation=3)
+    return _ended(history)
+
+
+@case(
+    "a member of generation 1 commits after generation 2 was told; the only copy was wiped between",
+    PASS,
+    {"zombie-commit permitted": SOME},
+    why="it is generation 1 of the group's second life, as far as its coordinator knows",
+)
+def zombie_after_the_only_copy() -> HistoryBuilder:
+    return _zombie(_wiped(_alone(), 3, at=15))
+
+
+@case(
+    "a member of generation 1 commits after generation 2 was told; another disk was wiped between",
+    VIOLATION,
+    {"zombie-commit violation": SOME},
+    why="the coordinator has what it had stored of the group",
+)
+def zombie_after_another_disk() -> HistoryBuilder:
+    return _zombie(_wiped(_alone(), 2, at=15))
+
+
+def _zombie(history: HistoryBuilder) -> HistoryBuilder:
+    for process in (OLD, NEW):
+        history.client(process, role="consumer", group="g", offset_reset="earliest", isolation="read_uncommitted")
+    history.group("assigned", at=8, process=OLD, generation=1, offset=0)
+    history.group("assigned", at=12, process=NEW, generation=2, offset=0)
+    history.group("committed", at=17, process=OLD, generation=1, offset=4)
+    history.poll([(offset, offset) for offset in range(4)], at=8.5, process=OLD)
+    return _ended(history)

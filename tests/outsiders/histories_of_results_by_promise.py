@@ -1,0 +1,148 @@
+"""Read, process, write as Kafka promises it: one result for each input, whatever became of the attempts."""
+
+from collections.abc import Sequence
+
+from tests.outsiders.history_builder import PASS, SOME, VIOLATION, HistoryBuilder, case, led
+from workloads.transactions import TransactionsSettings
+
+COMMITTED, ABORTED, UNKNOWN = 0, 1, 2
+FIRST, SECOND_ONE = 31, 32
+OUTPUTS = 1 << 62
+
+
+def _pipeline() -> HistoryBuilder:
+    """Inputs 0 to 3 of t-0; results go to out-0; two processors of group g, the second after the first."""
+    load = TransactionsSettings(group="g", processors=2, output="out")
+    history = led(4, topics={"t": {}, "out": {}}, workload=load)
+    history.place(1, "out", 0)
+    history.state(2, 0, (1, 2, 3), at=0, start=0, partition_id=1)
+    for number, process in enumerate((FIRST, SECOND_ONE), start=1):
+        history.client(
+            process,
+            role="both",
+            group="g",
+            transactional_id=f"g-{number}",
+            offset_reset="earliest",
+            acks=-1,
+            isolation="read_committed",
+            idempotent=True,
+            tells_attempts=True,
+        )
+    history.client(99, role="consumer", isolation="read_committed", offset_reset="earliest")
+    return history
+
+
+def _processes(
+    history: HistoryBuilder,
+    transaction: int,
+    outcome: int,
+    inputs: Sequence[int],
+    *,
+    at: float,
+    out: int,
+    process: int = FIRST,
+    results: Sequence[int] | None = None,
+) -> list[tuple[int, int]]:
+    """One transaction: its results from offset `out` on, and the offset behind its inputs. Answers its results."""
+    history.group("assigned", at=at, process=process, generation=process - FIRST + 1, offset=inputs[0])
+    history.poll([(offset, offset) for offset in inputs], at=at + 0.1, process=process, assignment=transaction)
+    made = []
+    for number, source in enumerate(inputs if results is None else results):
+        value = OUTPUTS + len(history.rows["value_names"])
+        history._add("value_names", value=value, name=f"t-0-{source}/{process}.{value - OUTPUTS}")
+        history.send(
+            value,
+            out + number,
+            at=at + 0.3,
+            took=0.1,
+            partition_id=1,
+            process=process,
+            transaction=transaction,
+            status=outcome,
+        )
+        made.append((out + number, value))
+    history.group(
+        "committed",
+        at=at + 0.6,
+        process=process,
+        generation=process - FIRST + 1,
+        offset=inputs[-1] + 1,
+        transaction=transaction,
+        status=outcome,
+    )
+    history.transaction(
+        transaction,
+        outcome,
+        at=at + 0.2,
+        until=at + 1,
+        process=process,
+        group="g",
+        transactional_id=f"g-{process - FIRST + 1}",
+    )
+    return made
+
+
+def _results(history: HistoryBuilder, seen: Sequence[tuple[int, int]]) -> HistoryBuilder:
+    history.finish(snapshots=False)
+    history.final(seen, partition_id=1)
+    history.rows["partitions"][1]["end_offset"] = 20
+    return history
+
+
+@case(
+    "a transaction with two results is aborted, and the next processor makes them again",
+    PASS,
+    also=["group-redelivery observation"],
+    why="each input has one committed result",
+)
+def processed_again_after_an_abort() -> HistoryBuilder:
+    history = _pipeline()
+    _processes(history, 1, ABORTED, (0, 1), at=3, out=0)
+    return _results(history, _processes(history, 2, COMMITTED, (0, 1, 2, 3), at=6, out=3, process=SECOND_ONE))
+
+
+@case(
+    "nobody knows the first outcome; its results are visible, and the next processor makes them again",
+    VIOLATION,
+    {"read-process-write violation": SOME},
+    also=["group-redelivery observation", "group-redelivery violation"],
+    why="visible to committed readers is committed: its inputs have two results",
+)
+def processed_twice_by_an_unknown_one() -> HistoryBuilder:
+    history = _pipeline()
+    seen = _processes(history, 1, UNKNOWN, (0, 1), at=3, out=0)
+    return _results(history, [*seen, *_processes(history, 2, COMMITTED, (0, 1, 2, 3), at=6, out=3, process=SECOND_ONE)])
+
+
+@case(
+    "the same, and its results are not visible",
+    PASS,
+    also=["group-redelivery observation"],
+    why="it was aborted in the end",
+)
+def processed_again_after_an_unknown_one() -> HistoryBuilder:
+    history = _pipeline()
+    _processes(history, 1, UNKNOWN, (0, 1), at=3, out=0)
+    return _results(history, _processes(history, 2, COMMITTED, (0, 1, 2, 3), at=6, out=3, process=SECOND_ONE))
+
+
+@case(
+    "a transaction passes four inputs, makes three results, and commits: the third input has none",
+    VIOLATION,
+    {"read-process-write violation": SOME},
+    why="each input below the committed offset has exactly one result",
+)
+def input_without_a_result() -> HistoryBuilder:
+    history = _pipeline()
+    return _results(history, _processes(history, 1, COMMITTED, (0, 1, 2, 3), at=3, out=0, results=(0, 1, 3)))
+
+
+@case(
+    "results of a transaction of unknown outcome are visible, and the next processor goes on behind its inputs",
+    PASS,
+    why="it was committed, with its offset",
+)
+def went_on_behind_an_unknown_one() -> HistoryBuilder:
+    history = _pipeline()
+    seen = _processes(history, 1, UNKNOWN, (0, 1), at=3, out=0)
+    return _results(history, [*seen, *_processes(history, 2, COMMITTED, (2, 3), at=6, out=3, process=SECOND_ONE)])

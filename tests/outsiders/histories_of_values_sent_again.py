@@ -1,0 +1,129 @@
+"""An application sends a value again on its own account: that is one record (docs/control.md), whatever its tries came
+to."""
+
+from harness.scenario.model import WorkloadSpec
+from tests.outsiders.history_builder import PASS, SOME, VIOLATION, HistoryBuilder, case, led
+
+OK, REFUSED, UNKNOWN = 0, 1, 2
+AGAIN = 50
+
+
+def _tries(*tries: tuple[float, int, int | None], copies: int = 1) -> HistoryBuilder:
+    """Value 50 is sent once for each try (when, outcome, offset), and the log has `copies` of it from offset 3 on."""
+    history = led(3, workload=WorkloadSpec())
+    history.client(1, role="producer", acks=-1, idempotent=True, tells_attempts=True)
+    for at, status, offset in tries:
+        history.send(AGAIN, offset, at=at, status=status, error=None if status == OK else "KafkaTimeoutError")
+    history.log += [(3 + place, 0, AGAIN) for place in range(copies)]
+    return history
+
+
+@case("the first try was refused for certain, the second acknowledged", PASS, {}, why="it is one record, and is there")
+def refused_and_then_acknowledged() -> HistoryBuilder:
+    history = _tries((4, REFUSED, None), (5, OK, 3))
+    history.finish()
+    return history
+
+
+@case("it was acknowledged, sent again, and refused", PASS, {}, why="it is one record, and is there")
+def acknowledged_and_then_refused() -> HistoryBuilder:
+    history = _tries((4, OK, 3), (5, REFUSED, None))
+    history.poll([(0, 0), (1, 1), (2, 2), (3, AGAIN)], at=4.5)
+    history.finish()
+    return history
+
+
+@case("of the first try nobody knows, the second was acknowledged; both are in the log", PASS, {},
+      why="it was sent twice, and is there twice")  # fmt: skip
+def unknown_and_then_acknowledged_and_twice_in_the_log() -> HistoryBuilder:
+    history = _tries((4, UNKNOWN, None), (5, OK, 4), copies=2)
+    history.finish()
+    return history
+
+
+@case("both tries were acknowledged, and both are in the log", PASS, {}, why="it was sent twice, and is there twice")
+def acknowledged_twice() -> HistoryBuilder:
+    history = _tries((4, OK, 3), (5, OK, 4), copies=2)
+    history.finish()
+    return history
+
+
+@case("two tries, and three copies in the log of an idempotent producer", VIOLATION, {"duplicate violation": SOME},
+      why="it is there more often than it was sent")  # fmt: skip
+def twice_sent_and_there_three_times() -> HistoryBuilder:
+    history = _tries((4, UNKNOWN, None), (5, OK, 4), copies=3)
+    history.finish()
+    return history
+
+
+@case("one of two tries was refused for certain, and an idempotent producer's record is there twice", VIOLATION,
+      {"duplicate violation": SOME}, why="a refused try leaves no copy")  # fmt: skip
+def one_refused_and_there_twice() -> HistoryBuilder:
+    history = _tries((4, REFUSED, None), (5, OK, 3), copies=2)
+    history.finish()
+    return history
+
+
+@case("the first try was refused for certain, of the second nobody knows, and it is read", PASS, {},
+      why="the second try may have been appended")  # fmt: skip
+def refused_and_then_unknown_and_read() -> HistoryBuilder:
+    history = _tries((4, REFUSED, None), (5, UNKNOWN, None))
+    history.poll([(0, 0), (1, 1), (2, 2), (3, AGAIN)], at=6)
+    history.finish()
+    return history
+
+
+@case("both tries were refused for certain, and it is read", VIOLATION, {"aborted-read violation": SOME},
+      also=("dirty-read violation",), why="nothing of it was appended, and it is there")  # fmt: skip
+def refused_twice_and_read() -> HistoryBuilder:
+    history = _tries((4, REFUSED, None), (5, REFUSED, None))
+    history.finish()
+    return history
+
+
+@case("the first try was refused, the second acknowledged, and it is nowhere", VIOLATION,
+      {"lost-write violation": {AGAIN}}, why="an acknowledged record is lost")  # fmt: skip
+def refused_then_acknowledged_and_lost() -> HistoryBuilder:
+    history = _tries((4, REFUSED, None), (5, OK, 3), copies=0)
+    history.finish()
+    return history
+
+
+@case("refused before an allowed unclean election and acknowledged after it, and then lost", VIOLATION,
+      {"lost-write violation": {AGAIN}}, also=("unclean-election permitted", "unclean-election observation"),
+      why="what is judged is the acknowledged copy, and the election was over by then")  # fmt: skip
+def acknowledged_after_the_election_that_would_excuse_it() -> HistoryBuilder:
+    history = led(3, topics={"t": {"unclean.leader.election.enable": "true"}}, workload=WorkloadSpec())
+    history.client(1, role="producer", acks=-1, idempotent=True, tells_attempts=True)
+    history.send(AGAIN, None, at=4, status=REFUSED, error="NotEnoughReplicasError")
+    history.state(1, 0, (1,), at=4.5)
+    history.fail_over(2, kept=3, isr=(2,))
+    history.send(AGAIN, 3, at=15)
+    history.finish()
+    return history
+
+
+@case("its copies have a timestamp each", PASS, {}, why="each try has its own time")
+def two_copies_with_two_timestamps() -> HistoryBuilder:
+    history = led(3, workload=WorkloadSpec())
+    history.client(1, role="producer", acks=-1, idempotent=True, tells_attempts=True)
+    history.send(AGAIN, None, at=4, status=UNKNOWN, error="KafkaTimeoutError", timestamp_ms=4000)
+    history.send(AGAIN, 4, at=5, timestamp_ms=5000)
+    history.log += [(3, 0, AGAIN), (4, 0, AGAIN)]
+    history.finish()
+    stamps = {3: 4000, 4: 5000}
+    for row in history.rows["records"]:
+        if row["kind"] == 2:
+            row["timestamp_ms"] = stamps.get(row["offset"])
+    return history
+
+
+@case("it was acknowledged and read, and sent again later, which was refused", PASS, {},
+      why="it was read after the first of its sends")  # fmt: skip
+def read_before_it_was_sent_again() -> HistoryBuilder:
+    history = _tries((4, OK, 3), (9, REFUSED, None))
+    history.poll([(0, 0), (1, 1), (2, 2), (3, AGAIN)], at=5)
+    history.send(60, 4, at=6, process=2)
+    history.log.append((4, 0, 60))
+    history.finish()
+    return history

@@ -1,0 +1,149 @@
+"""What the plugin knows of an application's own clients: their acks, their isolation, and their transactions."""
+
+import asyncio
+import json
+import warnings
+from pathlib import Path
+from typing import Any
+
+import aiokafka
+import confluent_kafka
+import kafka
+import pytest
+from kafka_chaos_pytest.clients import acks_of, isolation_of, recorded_producer
+from kafka_chaos_pytest.errors import ChaosError
+from kafka_chaos_pytest.journal import Journal
+
+COMMITTED, ABORTED, UNKNOWN = 0, 1, 2
+NOWHERE = {"bootstrap.servers": ""}
+
+
+class PythonProducer(kafka.KafkaProducer):  # type: ignore[misc]
+    """Of kafka-python, without a broker; its next commit fails if it is told so."""
+
+    fails = False
+
+    def __init__(self, **config: Any) -> None:
+        self.config = config
+
+    def __del__(self) -> None:
+        """It has nothing to close."""
+
+    def begin_transaction(self) -> None:
+        """It is local in every library."""
+
+    def commit_transaction(self) -> None:
+        if self.fails:
+            raise TimeoutError
+
+    def abort_transaction(self) -> None:
+        """It was answered well."""
+
+
+class AioProducer(aiokafka.AIOKafkaProducer):  # type: ignore[misc]
+    def __init__(self) -> None:
+        self._closed = True
+
+    async def begin_transaction(self) -> None:
+        """As above."""
+
+    async def commit_transaction(self) -> None:
+        """As above."""
+
+    async def abort_transaction(self) -> None:
+        """As above."""
+
+    @property
+    def _txn_manager(self) -> Any:
+        return type("Manager", (), {"is_fatal_error": staticmethod(lambda: False)})
+
+
+class PythonConsumer(kafka.KafkaConsumer):  # type: ignore[misc]
+    def __init__(self, **config: Any) -> None:
+        self.config = config
+
+
+def outcomes(path: Path) -> list[int | None]:
+    """Of the journal's transactions, in the order in which they began; None: it does not say."""
+    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    ended = {line[1]: line[3] for line in lines if line[0] == "E"}
+    return [ended.get(line[1]) for line in lines if line[0] == "B"]
+
+
+def test_the_outcome_of_each_transaction_is_kept_as_far_as_its_producer_knows_it(tmp_path: Path) -> None:
+    own = PythonProducer(acks=-1)
+    producer = recorded_producer(own, Journal(tmp_path / "j", process=0, worker="shop"))
+    producer.begin_transaction()
+    producer.commit_transaction()
+    producer.begin_transaction()
+    producer.abort_transaction()
+    producer.begin_transaction()
+    own.fails = True
+    with pytest.raises(TimeoutError):
+        producer.commit_transaction()
+    producer.abort_transaction()  # what the commit came to by then nobody knows
+    own.fails = False
+    producer.begin_transaction()
+    assert outcomes(tmp_path / "j") == [COMMITTED, ABORTED, UNKNOWN, None]
+
+
+def test_a_commit_that_succeeds_when_it_is_tried_again_is_a_commit(tmp_path: Path) -> None:
+    own = PythonProducer(acks=-1)
+    producer = recorded_producer(own, Journal(tmp_path / "j", process=0, worker="shop"))
+    producer.begin_transaction()
+    own.fails = True
+    with pytest.raises(TimeoutError):
+        producer.commit_transaction()
+    own.fails = False
+    producer.commit_transaction()
+    assert outcomes(tmp_path / "j") == [COMMITTED]
+
+
+def test_the_context_of_aiokafka_is_recorded_too(tmp_path: Path) -> None:
+    async def transactions() -> None:
+        producer = recorded_producer(AioProducer(), Journal(tmp_path / "j", process=0, worker="shop"))
+        async with producer.transaction():
+            pass
+        with pytest.raises(ZeroDivisionError):
+            async with producer.transaction():
+                raise ZeroDivisionError
+
+    asyncio.run(transactions())
+    assert outcomes(tmp_path / "j") == [COMMITTED, ABORTED]
+
+
+def test_the_acks_of_a_producer_are_its_own_whatever_the_test_says() -> None:
+    assert acks_of(PythonProducer(acks=1), told=None) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert acks_of(PythonProducer(acks=-1), told="all") == -1
+        assert acks_of(confluent_kafka.Producer(NOWHERE), told=1) == 1
+    with pytest.warns(UserWarning, match="acks=1, which counts"):
+        assert acks_of(PythonProducer(acks=1), told="all") == 1
+
+    async def own() -> Any:
+        return acks_of(aiokafka.AIOKafkaProducer(bootstrap_servers="localhost:1", acks=0), told=None)
+
+    assert asyncio.run(own()) == 0
+
+
+def test_acks_that_neither_the_producer_nor_the_test_tells_are_asked_for() -> None:
+    with pytest.raises(ChaosError, match="does not tell its acks"):
+        acks_of(confluent_kafka.Producer(NOWHERE), told=None)
+    with pytest.raises(ChaosError, match="no setting"):
+        acks_of(confluent_kafka.Producer(NOWHERE), told="some")
+
+
+def test_the_isolation_of_a_consumer_is_its_own_or_told_or_not_known() -> None:
+    theirs = confluent_kafka.Consumer({**NOWHERE, "group.id": "g"})
+    assert isolation_of(PythonConsumer(isolation_level="read_committed"), told=None) == "read_committed"
+    assert isolation_of(theirs, told=None) is None
+    assert isolation_of(theirs, told="read_committed") == "read_committed"
+    with pytest.raises(ChaosError, match="read_uncommitted"):
+        isolation_of(theirs, told="committed")
+
+    async def own() -> Any:
+        consumer = aiokafka.AIOKafkaConsumer(bootstrap_servers="localhost:1", isolation_level="read_committed")
+        return isolation_of(consumer, told=None)
+
+    assert asyncio.run(own()) == "read_committed"

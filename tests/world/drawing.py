@@ -1,0 +1,176 @@
+"""What a history is drawn as: from a seed a cluster, its clients, a plot, perhaps a flaw. Each world has a drawing of
+its own, so that a seed stays the same history whatever another world is given.
+"""
+
+from collections.abc import Callable, Mapping
+from random import Random
+
+from harness.history.facts.internal_topics import GROUP_OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from tests.world.plots import BASIC, PLOTS
+from tests.world.world import Setup, Topic
+
+RECORDS, TRANSACTIONS, GROUPS, SETTINGS = "records", "transactions", "groups", "settings"
+
+# A flaw, and the plots in which it can show.
+FLAWS: dict[str, tuple[str, ...]] = {
+    "acknowledge-early": ("cut-short-then-dies", "leader-dies", "zombie", "alone-then-dies", "mixed"),
+    "high-watermark-early": ("cut-short-then-dies", "leader-dies", "alone-then-dies"),
+    "join-early": ("followers-die", "alone-then-dies", "everyone-dies", "survives-unclean", "one-disk"),
+    "truncate-to-high-watermark": ("leader-dies", "everyone-dies", "quick-restart", "survives-unclean", "mixed"),
+    "truncate-at-start": ("leader-dies", "everyone-dies", "quick-restart", "mixed"),
+    "drop-at-start": ("leader-dies", "everyone-dies", "quick-restart", "one-disk", "survives-unclean", "mixed"),
+    "drop-while-leading": (
+        "calm", "leader-dies", "one-disk", "alone-then-dies", "survives-unclean", "zombie", "power", "retried",
+        "last-in-sync-disk", "removal",
+    ),
+    "unclean-forbidden": ("alone-then-dies", "everyone-dies", "last-in-sync-disk", "mixed"),
+    "unclean-needlessly": ("followers-die", "leader-dies", "alone-then-dies", "survives-unclean"),
+    "two-leaders": ("zombie", "paused", "cut-from-controller"),
+    "acknowledge-below-minimum": ("followers-die", "alone-then-dies", "everyone-dies"),
+    "directory-not-noticed": ("quick-restart", "disks-in-turn", "one-disk"),
+    "damage-takes-neighbour": ("one-batch", "last-in-sync-disk"),
+}  # fmt: skip
+
+
+def drawn(seed: int) -> Setup:
+    """Four in ten histories are of a sound system."""
+    random = Random(seed)
+    flaw = random.choice(tuple(FLAWS)) if random.random() < 0.6 else None
+    plot = random.choice(tuple(PLOTS) if flaw is None else FLAWS[flaw])
+    brokers = tuple(range(1, 1 + random.choice((2, 3, 3, 3, 4, 5))))
+    topics = []
+    for place in range(random.choice((1, 1, 1, 2))):
+        layout = []
+        for _ in range(random.choice((1, 1, 2, 3) if place == 0 else (1,))):
+            count = min(len(brokers), random.choice((2, 3, 3)))
+            layout.append(tuple(random.sample(brokers, count)))
+        topics.append(
+            Topic(
+                name=("orders", "other")[place], layout=tuple(layout), min_in_sync=random.choice((1, 1, 2)),
+                unclean_allowed=random.random() < (0.1 if flaw == "unclean-forbidden" else 0.45),
+            )
+        )  # fmt: skip
+    acks = tuple(random.choice((-1, -1, -1, 1, 1, 0)) for _ in range(random.choice((1, 2, 2))))
+    sure = all(each == -1 for each in acks)  # idempotence needs acks=all
+    return Setup(
+        seed=seed, plot=plot, brokers=brokers, topics=tuple(topics), flaws=frozenset({flaw} if flaw else ()),
+        bad_answers=random.choice((0.0, 0.0, 0.05, 0.25)), retries=random.random() < 0.8,
+        acks=acks,
+        tick_ms=random.choice(((60, 150), (60, 150), (150, 400))), idempotent=sure and random.random() < 0.7,
+    )  # fmt: skip
+
+
+# ---- transactions ---------------------------------------------------------------------------------------------------
+
+# DeleteRecords within an open transaction is not played: what it leaves of its first offset is not modelled.
+_WITH_TRANSACTIONS = tuple(plot for plot in PLOTS if plot != "removal")
+_LEADERS_FALL = ("leader-dies", "zombie", "paused", "cut-from-controller", "quick-restart", "retried", "everyone-dies")
+# What a system with transactions does although no Kafka must, and the plots in which it can show.
+TRANSACTION_FLAWS: Mapping[str, tuple[str, ...]] = {
+    "aborted-delivered": ("calm", *_LEADERS_FALL),
+    "stable-offset-passed": ("calm", *_LEADERS_FALL),
+    "fencing-forgotten": ("calm", *_LEADERS_FALL),
+    "commit-after-timeout": ("calm", *_LEADERS_FALL),
+    "marker-reversed": ("calm", *_LEADERS_FALL),
+    "marker-forgotten": ("calm", *_LEADERS_FALL),
+    "late-produce": ("calm", *_LEADERS_FALL),
+    "coordinator-drops": ("leader-dies", "everyone-dies", "quick-restart", "mixed"),
+    "unclean-forbidden": ("alone-then-dies", "everyone-dies", "last-in-sync-disk", "mixed"),
+}
+
+
+def drawn_with_transactions(seed: int) -> Setup:
+    """Half of the histories are of a sound system."""
+    random = Random(f"transactions {seed}")
+    flaw = random.choice(tuple(TRANSACTION_FLAWS)) if random.random() < 0.5 else None
+    plot = random.choice(_WITH_TRANSACTIONS if flaw is None else TRANSACTION_FLAWS[flaw])
+    brokers = tuple(range(1, 1 + random.choice((3, 3, 4))))
+    layout = tuple(tuple(random.sample(brokers, random.choice((2, 3, 3)))) for _ in range(random.choice((2, 2, 3))))
+    unclean = random.random() < (0.1 if flaw == "unclean-forbidden" else 0.3)
+    topic = Topic(name="orders", layout=layout, min_in_sync=random.choice((1, 1, 2)), unclean_allowed=unclean)
+    states = Topic(
+        name=TRANSACTIONS_TOPIC, layout=(tuple(random.sample(brokers, random.choice((1, 3, 3, 3)))),),
+        unclean_allowed=random.random() < 0.2, internal=True,
+    )  # fmt: skip
+    return Setup(
+        seed=seed, plot=plot, brokers=brokers, topics=(topic, states), flaws=frozenset({flaw} if flaw else ()),
+        bad_answers=random.choice((0.0, 0.0, 0.05, 0.2)), acks=(-1,) * random.choice((0, 1)),
+        transactional_ids=("pay-1", "pay-2")[: random.choice((1, 2, 2))],
+        consumers=random.choice((("read_committed",), ("read_committed", "read_uncommitted"))),
+    )  # fmt: skip
+
+
+# ---- groups ---------------------------------------------------------------------------------------------------------
+
+# What a coordinator of groups does although no Kafka must, and the plots in which it can show.
+GROUP_FLAWS: Mapping[str, tuple[str, ...]] = {
+    "offsets-forgotten": _LEADERS_FALL,
+    "fetch-stale": ("calm", *_LEADERS_FALL),
+    "zombie-let-in": ("calm", *_LEADERS_FALL),
+    "two-owners": ("calm", *_LEADERS_FALL),
+    "coordinator-drops": ("leader-dies", "everyone-dies", "quick-restart", "mixed"),
+    "unclean-forbidden": ("alone-then-dies", "everyone-dies", "last-in-sync-disk", "mixed"),
+}
+
+
+def drawn_with_groups(seed: int) -> Setup:
+    """Half of the histories are of a sound system."""
+    random = Random(f"groups {seed}")
+    flaw = random.choice(tuple(GROUP_FLAWS)) if random.random() < 0.5 else None
+    plot = random.choice(tuple(PLOTS) if flaw is None else GROUP_FLAWS[flaw])
+    brokers = tuple(range(1, 1 + random.choice((3, 3, 4))))
+    layout = tuple(tuple(random.sample(brokers, random.choice((2, 3, 3)))) for _ in range(random.choice((2, 3))))
+    unclean = random.random() < (0.1 if flaw == "unclean-forbidden" else 0.3)
+    topic = Topic(name="orders", layout=layout, min_in_sync=random.choice((1, 1, 2)), unclean_allowed=unclean)
+    offsets = Topic(
+        name=GROUP_OFFSETS_TOPIC, layout=(tuple(random.sample(brokers, random.choice((1, 2, 3, 3)))),),
+        unclean_allowed=random.random() < (0.1 if flaw == "unclean-forbidden" else 0.3), internal=True,
+    )  # fmt: skip
+    return Setup(
+        seed=seed, plot=plot, brokers=brokers, topics=(topic, offsets), flaws=frozenset({flaw} if flaw else ()),
+        bad_answers=random.choice((0.0, 0.0, 0.05, 0.2)), acks=(-1,) * random.choice((1, 2)),
+        members=random.choice((1, 2, 2, 3)), consumers=(),
+    )  # fmt: skip
+
+
+# ---- settings, and eras of defaults ---------------------------------------------------------------------------------
+
+# Releases of three eras: unclean elections are allowed by default before 0.11 (KIP-106).
+RELEASES_BEFORE_EPOCHS = ("0.9.0.1", "0.10.2.2")
+_ERAS = (*RELEASES_BEFORE_EPOCHS, "1.1.1", "2.8.2", "4.3.1", "")
+SETTINGS_FLAWS: Mapping[str, tuple[str, ...]] = {
+    "retention-unasked": ("calm", "leader-dies", "paused", "zombie"),
+    "acknowledge-below-minimum": ("followers-die", "alone-then-dies", "everyone-dies"),
+    "unclean-forbidden": ("alone-then-dies", "everyone-dies", "last-in-sync-disk"),
+    "acknowledge-early": ("cut-short-then-dies", "leader-dies", "zombie", "alone-then-dies"),
+}
+
+
+def drawn_with_settings(seed: int) -> Setup:
+    """Half of the histories are of a sound system. What a topic does not state itself, its release's default says."""
+    random = Random(f"settings {seed}")
+    release = random.choice(_ERAS)
+    flaws = [flaw for flaw in SETTINGS_FLAWS if flaw != "unclean-forbidden" or release not in RELEASES_BEFORE_EPOCHS]
+    flaw = random.choice(flaws) if random.random() < 0.5 else None
+    plot = random.choice(tuple(BASIC) if flaw is None else SETTINGS_FLAWS[flaw])
+    brokers = tuple(range(1, 1 + random.choice((3, 3, 4))))
+    layout = tuple(tuple(random.sample(brokers, random.choice((2, 3, 3)))) for _ in range(random.choice((1, 2))))
+    stated = random.choice((True, None, None))
+    by_default = release in RELEASES_BEFORE_EPOCHS
+    allowed = by_default if stated is None else random.random() < 0.5 and flaw != "unclean-forbidden"
+    topic = Topic(
+        name="orders", layout=layout, min_in_sync=random.choice((1, 2)), unclean_allowed=allowed,
+        unclean_stated=stated is not None,
+    )  # fmt: skip
+    acks = tuple(random.choice((-1, -1, 1)) for _ in range(random.choice((1, 2))))
+    return Setup(
+        seed=seed, plot=plot, brokers=brokers, topics=(topic,), flaws=frozenset({flaw} if flaw else ()),
+        bad_answers=random.choice((0.0, 0.0, 0.1)), acks=acks, settings_change=True, release=release,
+        idempotent=all(each == -1 for each in acks) and random.random() < 0.7,
+    )  # fmt: skip
+
+
+DRAWN: Mapping[str, Callable[[int], Setup]] = {
+    RECORDS: drawn, TRANSACTIONS: drawn_with_transactions, GROUPS: drawn_with_groups,
+    SETTINGS: drawn_with_settings,
+}  # fmt: skip

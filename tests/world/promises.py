@@ -1,0 +1,258 @@
+"""Broken promises of transactions in a history, each with the checks that may tell it: read from the chronicle.
+
+A committed transaction is given to read_committed as a whole, an aborted one not at all, and none before it has ended;
+and nobody commits whom a newer client of the same id has replaced. Where a marker or a decision of the coordinator
+was lost as the promise allows (truth.py says what took it), what follows from that is no broken promise, nor is it said
+what it is.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from tests.world.broken import Broken
+from tests.world.chronicle import Partition, Send, Transaction
+from tests.world.clients import OK
+from tests.world.histories import History
+from tests.world.lost_writes import lost_writes
+from tests.world.promises_of_groups import broken_in_groups
+from tests.world.transaction_coordinator import TransactionState
+from tests.world.transactional import ABORTED, COMMITTED, UNKNOWN
+from tests.world.truth import Verdict
+
+_HIDDEN = frozenset({"lost-write", "unreadable", "torn-transaction", "unseen-tail"})
+
+
+def broken_promises(history: History) -> list[Broken]:
+    if history.setup.members:
+        return broken_in_groups(history)
+    if not history.setup.transactional_ids:
+        return []
+    amiss = _Amiss.of(history)
+    return [
+        *_aborted_reads(history, amiss),
+        *_hidden(history, amiss),
+        *_torn(history, amiss),
+        *_read_while_open(history),
+        *_mixed_up(history),
+        *_passed(history),
+        *_zombies(history.chronicle.transactions, amiss),
+        *_hanging(history, amiss),
+    ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Amiss:
+    """What became of lost markers, by partition and producer id, and of lost decisions, by producer id."""
+
+    markers: Mapping[tuple[Partition, int], set[Verdict]]
+    decisions: Mapping[int, set[Verdict]]
+
+    @classmethod
+    def of(cls, history: History) -> "_Amiss":
+        markers: dict[tuple[Partition, int], set[Verdict]] = {}
+        decisions: dict[int, set[Verdict]] = {}
+        for lost in lost_writes(history):
+            entry, partition, verdict = lost.entry, lost.partition, lost.verdict
+            if entry.marks is not None and entry.producer is not None:
+                markers.setdefault((partition, entry.producer[0]), set()).add(verdict)
+            elif isinstance(entry.kept, TransactionState):
+                decisions.setdefault(entry.kept.producer[0], set()).add(verdict)
+        return cls(markers=markers, decisions=decisions)
+
+    def excuses(self, identity: int, partition: Partition | None = None) -> bool:
+        """Whether a marker or a decision of that producer was lost, and not against the promise alone."""
+        found = self.decisions.get(identity, set()) | {
+            verdict
+            for (place, producer), verdicts in self.markers.items()
+            if producer == identity and partition in (None, place)
+            for verdict in verdicts
+        }
+        return bool(found - {Verdict.VIOLATION})
+
+
+def _transaction_of(history: History, send: Send) -> Transaction | None:
+    return None if send.transaction is None else history.chronicle.transactions[send.transaction]
+
+
+def _aborted_reads(history: History, amiss: _Amiss) -> Iterator[Broken]:
+    aborted = {
+        value: (transaction, send)
+        for send in history.chronicle.sends
+        if (transaction := _transaction_of(history, send)) is not None and transaction.outcome == ABORTED
+        for value in send.values
+    }
+    told: set[int] = set()
+    for poll in history.chronicle.polls:
+        if history.processes.isolation.get(poll.process) != "read_committed":
+            continue
+        for read in poll.reads:
+            for entry in read.entries:
+                if entry.value not in aborted or entry.value in told:
+                    continue
+                told.add(entry.value)
+                transaction, send = aborted[entry.value]
+                excused = amiss.excuses(transaction.producer[0])
+                yield Broken(
+                    kind="aborted-read", checks=frozenset({"aborted-read"}), partition=send.partition,
+                    verdict=Verdict.UNSAID if excused else Verdict.VIOLATION, value=entry.value,
+                    story=f"transaction {transaction.number} was aborted ({transaction.error}), process {poll.process} "
+                    f"read value {entry.value}",
+                )  # fmt: skip
+
+
+def _hidden(history: History, amiss: _Amiss) -> Iterator[Broken]:
+    """Records of committed transactions that the last leader has, and read_committed is not given."""
+    chronicle = history.chronicle
+    given = {entry.value for poll in chronicle.polls if poll.final for read in poll.reads for entry in read.entries}
+    held = {
+        entry.value: offset + (final.log_start or 0)
+        for final in chronicle.final.values()
+        if final.stable is not None
+        for offset, entry in enumerate(final.unread)
+    }
+    reached = {
+        read.partition: offset
+        for poll in chronicle.polls
+        if poll.final
+        for read in poll.reads
+        for offset, _ in read.placed()
+    }
+    for send in chronicle.sends:
+        transaction = _transaction_of(history, send)
+        final = chronicle.final[send.partition]
+        if transaction is None or transaction.outcome != COMMITTED or send.status != OK or final.stable is None:
+            continue
+        for value in send.values:
+            if value in given or value not in held:
+                continue
+            # Where readers stand still, nobody knows that they came further than to the last record that they got.
+            end = final.stable if final.read_to_end else reached.get(send.partition, 0)
+            waits = held[value] >= end
+            excused = amiss.excuses(transaction.producer[0])
+            yield Broken(
+                kind="hidden", checks=_HIDDEN, partition=send.partition, value=value,
+                verdict=Verdict.UNSAID if waits else Verdict.PERMITTED if excused else Verdict.VIOLATION,
+                story=f"transaction {transaction.number} was committed, value {value} at {held[value]} is hidden",
+            )  # fmt: skip
+
+
+def _torn(history: History, amiss: _Amiss) -> Iterator[Broken]:
+    """Of a transaction whose outcome nobody knows read_committed was given a part, though it was read to the end."""
+    chronicle = history.chronicle
+    given = {entry.value for poll in chronicle.polls if poll.final for read in poll.reads for entry in read.entries}
+    for transaction in chronicle.transactions:
+        sends = [send for send in chronicle.sends if send.transaction == transaction.number and send.base is not None]
+        values = {value for send in sends for value in send.values}
+        if transaction.outcome != UNKNOWN or not values & given or values <= given:
+            continue
+        read = all(chronicle.final[send.partition].read_to_end for send in sends)
+        there = values <= given | {e.value for final in chronicle.final.values() for e in final.unread}
+        unsaid = not read or not there or amiss.excuses(transaction.producer[0])
+        yield Broken(
+            kind="torn", checks=frozenset({"torn-transaction", "aborted-read"}),
+            verdict=Verdict.UNSAID if unsaid else Verdict.VIOLATION,
+            story=f"{len(values & given)} of {len(values)} records of transaction {transaction.number} are given",
+        )  # fmt: skip
+
+
+def _read_while_open(history: History) -> Iterator[Broken]:
+    """read_committed was given what nobody is given at the end, of a transaction whose client knows no outcome: who
+    reads the coordinator's log may call it aborted."""
+    final = {entry.value for poll in history.chronicle.polls if poll.final for r in poll.reads for entry in r.entries}
+    read = {
+        entry.value
+        for poll in history.chronicle.polls
+        if history.processes.isolation.get(poll.process) == "read_committed"
+        for r in poll.reads
+        for entry in r.entries
+    }
+    for send in history.chronicle.sends:
+        transaction = _transaction_of(history, send)
+        if transaction is not None and transaction.outcome == UNKNOWN and set(send.values) & (read - final):
+            yield Broken(
+                kind="read while open", checks=frozenset({"aborted-read"}), verdict=Verdict.UNSAID,
+                story=f"transaction {transaction.number}", partition=send.partition,
+            )  # fmt: skip
+
+
+def _mixed_up(history: History) -> Iterator[Broken]:
+    """Two clients at work under one epoch end each other's transactions: all may follow from it."""
+    if "fencing-forgotten" in history.chronicle.flaws_acted:
+        checks = frozenset({"last-stable-offset", "torn-transaction", "aborted-read", "zombie-transaction"})
+        yield Broken(kind="mixed up", checks=checks, verdict=Verdict.UNSAID, story="a zombie was let in")
+
+
+def _passed(history: History) -> Iterator[Broken]:
+    """read_committed was given a record above an open transaction: who looks at clients alone knows that it was open
+    only until its last send was answered."""
+    sends = {value: send for send in history.chronicle.sends for value in send.values}
+    for passed in history.chronicle.passed:
+        send = sends.get(passed.value)
+        transaction = None if send is None else _transaction_of(history, send)
+        polls = [
+            poll
+            for poll in history.chronicle.polls
+            if poll.invoked_ns == passed.time_ns and any(read.partition == passed.partition for read in poll.reads)
+        ]
+        if transaction is None or send is None or send.base is None or not polls:
+            continue
+        answers = [
+            each.completed_ns
+            for each in history.chronicle.sends
+            if each.transaction == transaction.number and each.base is not None
+        ]
+        above = any(
+            offset > send.base for read in polls[0].reads if read.partition == passed.partition
+            for offset, _ in read.placed()
+        )  # fmt: skip
+        seen = above and polls[0].error is None and polls[0].completed_ns < max(answers)
+        yield Broken(
+            kind="passed", checks=frozenset({"last-stable-offset"}), partition=passed.partition,
+            verdict=Verdict.VIOLATION if seen else Verdict.UNSAID,
+            story=f"transaction {transaction.number} was open",
+        )  # fmt: skip
+
+
+def _zombies(transactions: Sequence[Transaction], amiss: _Amiss) -> Iterator[Broken]:
+    first: dict[int, Transaction] = {}
+    for each in transactions:
+        first.setdefault(each.process, each)
+    for late in transactions:
+        if late.outcome != COMMITTED:
+            continue
+        newer = [
+            each
+            for each in transactions
+            if each.producer[0] == late.producer[0]
+            and each.producer[1] > late.producer[1]
+            and each.outcome == COMMITTED
+            and each.ended_ns is not None
+            and each.ended_ns < late.begun_ns
+        ]
+        if not newer:
+            continue
+        # Who is the newer one is plain where the older one had ended a transaction before.
+        own = first[late.process].ended_ns
+        plain = own is not None and any(own < first[each.process].begun_ns for each in newer)
+        unsaid = not plain or amiss.excuses(late.producer[0])
+        yield Broken(
+            kind="zombie", checks=frozenset({"zombie-transaction"}),
+            verdict=Verdict.UNSAID if unsaid else Verdict.VIOLATION,
+            story=f"transaction {late.number} of epoch {late.producer[1]} was committed, {newer[0].number} of epoch "
+            f"{newer[0].producer[1]} before",
+        )  # fmt: skip
+
+
+def _hanging(history: History, amiss: _Amiss) -> Iterator[Broken]:
+    """Open at the end, long after every time-out: readers stand still."""
+    for partition, final in history.chronicle.final.items():
+        if final.stable is None or final.end is None or final.stable >= final.end:
+            continue
+        opened = final.unread[final.stable - (final.log_start or 0)]
+        assert opened.producer is not None
+        excused = amiss.excuses(opened.producer[0])
+        yield Broken(
+            kind="hanging", checks=frozenset(), partition=partition, value=opened.value,
+            verdict=Verdict.UNSAID if excused else Verdict.VIOLATION,
+            story=f"open from {final.stable} on, log end {final.end}",
+        )  # fmt: skip

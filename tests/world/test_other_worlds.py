@@ -1,0 +1,59 @@
+"""The checks against the other worlds that know the truth: transactions, groups, settings, each with its own seeds.
+
+Nothing that was broken is passed over, nothing is invented, and hardly anything stays undecided with full evidence.
+`python -m tests.world.as_text SEED transactions` prints a history.
+"""
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.world.drawing import GROUPS, SETTINGS, TRANSACTIONS
+from tests.world.histories import history
+from tests.world.judging import judged
+from tests.world.nightly import sights, withheld
+from tests.world.tally import Tally, tally
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+HISTORIES = 170  # of each world; the nightly has the rest of the seeds
+IN_PART = 30
+# Aborted records whose offsets were given anew after a lawful loss: their own answers are not known to the checks, and
+# no log is there to tell.
+LEFT_IN_PART = {TRANSACTIONS: (28, 29), GROUPS: (), SETTINGS: ()}
+UNDECIDED_MAX = 0.05
+SHOWN = 8
+ENOUGH = {
+    TRANSACTIONS: {"aborted-read violation", "hidden violation", "passed violation", "hanging violation"},
+    GROUPS: {"lost offset violation", "lost offset permitted", "zombie commit violation", "two owners violation"},
+    SETTINGS: {"lost violation", "lost permitted", "lost unsaid"},
+}
+
+
+@pytest.fixture(scope="module", params=[TRANSACTIONS, GROUPS, SETTINGS])
+def told(
+    spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> tuple[str, Tally]:
+    played = [history(seed, request.param) for seed in range(HISTORIES)]
+    cases = [(one, next(sights(one))) for one in played]
+    cases += [(one, withheld(one)) for one in played[:IN_PART] if one.setup.seed not in LEFT_IN_PART[request.param]]
+    return request.param, tally(judged(spark, tmp_path_factory.mktemp(request.param), cases))
+
+
+@pytest.mark.timeout(3600)
+def test_no_broken_promise_is_passed_over_and_none_invented(told: tuple[str, Tally]) -> None:
+    _, found = told
+    assert not found.wrong, f"{len(found.wrong)} wrong:\n" + "\n".join(each.text for each in found.wrong[:SHOWN])
+
+
+@pytest.mark.timeout(3600)
+def test_hardly_anything_stays_undecided_with_full_evidence(told: tuple[str, Tally]) -> None:
+    _, found = told
+    assert found.undecided <= UNDECIDED_MAX * found.asked, f"{found.undecided} of {found.asked}"
+
+
+@pytest.mark.timeout(3600)
+def test_enough_happens_in_each_world(told: tuple[str, Tally]) -> None:
+    name, found = told
+    assert ENOUGH[name] <= {kind for kind, count in found.truth.items() if count > 2}, found.truth
