@@ -361,6 +361,8 @@ def _line(row: FoldedRow) -> AccountLine:
 
 def _flagged(row: FoldedRow, ends: Mapping[Partition, int], places: _Places, held: Holdings, sent: Sends) -> Flagged:
     flags = _settled(row, ends, places)
+    if value_of(row) in sent.overtook_none:
+        flags -= {"send_order"}
     if "back_inside" in flags:
         step = row["step_lo"]
     elif "back_between" in flags:

@@ -14,11 +14,14 @@ from pyspark.sql import functions as sf
 
 from harness.checks.spark.fused_query import BITS, FoldedRow
 from harness.checks.spark.tables import Tables, small_frame
+from harness.history.schema.cluster_rows import PARTITIONS, TOPICS
 from harness.history.schema.schemas import KIND_SEND
 from harness.history.schema.typed_rows import typed
 
 Value = tuple[int, int, int]  # run, partition, value
 _VALUE = {"run": pa.int32(), "partition_id": pa.int32(), "value": pa.int64()}
+_UPWARDS = """partition by run, partition_id, process order by offset desc
+    range between unbounded preceding and current row"""
 _ACKNOWLEDGED = f"kind = {KIND_SEND} and status = 0 and coalesce(acks, -1) <> 0 and offset is not null"
 
 
@@ -39,11 +42,13 @@ class _AgainRow(TypedDict):
 
 @dataclass(frozen=True, kw_only=True)
 class Sends:
-    """in_order: the values that were surely sent after one that stands at their offset or above. again: by run, how
-    many sends were of a value that had been sent before. tries: how many sends may have been appended, of each
-    duplicate that was sent more than once."""
+    """in_order: the values that were surely sent after one that stands at their offset or above. overtook_none: those
+    that stand only below calls of before their topic was created. again: by run, how many sends were of a value that
+    had been sent before. tries: how many sends may have been appended, of each duplicate that was sent more than
+    once."""
 
     in_order: frozenset[Value]
+    overtook_none: frozenset[Value]
     again: Mapping[int, int]
     tries: Mapping[Value, int]
 
@@ -63,7 +68,8 @@ def sends_of(spark: SparkSession, tables: Tables, rows: Sequence[FoldedRow], lin
         wanted = sf.broadcast(small_frame(spark, _VALUE, [dict(zip(_VALUE, each, strict=True)) for each in doubled]))
         tries = typed(_TriesRow, repeated.join(wanted, list(_VALUE), "left_semi").drop("sends").toArrow())
     return Sends(
-        in_order=_surely_later(spark, tables, rows), again={row["run"]: row["again"] for row in again},
+        in_order=_surely_later(spark, tables, rows), overtook_none=_below_earlier_topics_calls(spark, tables, rows),
+        again={row["run"]: row["again"] for row in again},
         tries={value_of(row): row["tries"] for row in tries},
     )  # fmt: skip
 
@@ -88,23 +94,67 @@ def _repeated(tables: Tables, lines: Sequence[FoldedRow]) -> DataFrame | None:
 def _surely_later(spark: SparkSession, tables: Tables, rows: Sequence[FoldedRow]) -> frozenset[Value]:
     """Those whose call began after the other's had returned or was answered, whoever made them; and those that stand
     below one that their own operation had sent before: an operation's order is known."""
-    against = [row for row in rows if row["flags"] & BITS["send_order"] and row["own_process"] is not None]
+    against = _turned_round(rows)
     if not against:
         return frozenset()
     processes = sorted({(row["run"], row["partition_id"], row["own_process"]) for row in against})
     columns = {"run": pa.int32(), "partition_id": pa.int32(), "process": pa.int32()}
     wanted = small_frame(spark, columns, [dict(zip(columns, each, strict=True)) for each in processes])
-    upwards = """partition by run, partition_id, process order by offset desc
-        range between unbounded preceding and current row"""
     before = """partition by run, partition_id, operation order by position
         rows between unbounded preceding and 1 preceding"""
     later = (
         tables.every_record.where(_ACKNOWLEDGED)
         .join(sf.broadcast(wanted), list(columns), "left_semi")
         .selectExpr(
-            *_VALUE, "offset", "invoked_ns", f"min(least(returned_ns, completed_ns)) over ({upwards}) as over_ns",
+            *_VALUE, "offset", "invoked_ns", f"min(least(returned_ns, completed_ns)) over ({_UPWARDS}) as over_ns",
             f"max(if(returned_ns is null, offset, null)) over ({before}) as before",
         )
         .where("over_ns < invoked_ns or offset <= before")
     )  # fmt: skip
     return frozenset(map(value_of, typed(_ValueRow, later.select(*_VALUE).toArrow())))
+
+
+def _below_earlier_topics_calls(spark: SparkSession, tables: Tables, rows: Sequence[FoldedRow]) -> frozenset[Value]:
+    """Of a topic that was created anew, what was called for the one before comes to it only because it was sent again:
+    no order was promised between the two."""
+    created = _created_anew(tables)
+    against = [row for row in _turned_round(rows) if (row["run"], row["partition_id"]) in created]
+    if not against:
+        return frozenset()
+    columns = {"run": pa.int32(), "partition_id": pa.int32(), "process": pa.int32(), "created_ns": pa.int64()}
+    processes = sorted({(row["run"], row["partition_id"], row["own_process"] or 0) for row in against})
+    wanted = [dict(zip(columns, (*each, created[each[:2]]), strict=True)) for each in processes]
+    since = "least(completed_ns, coalesce(returned_ns, invoked_ns + position))"
+    overtaking = (
+        tables.every_record.where(_ACKNOWLEDGED)
+        .join(sf.broadcast(small_frame(spark, columns, wanted)), ["run", "partition_id", "process"])
+        .selectExpr(
+            *_VALUE, "invoked_ns + if(returned_ns is null, position, 0) as place",
+            f"min(if(invoked_ns > created_ns, {since}, null)) over ({_UPWARDS}) as since_above",
+        )
+        .where("since_above < place")
+    )  # fmt: skip
+    found = map(value_of, typed(_ValueRow, overtaking.select(*_VALUE).toArrow()))
+    return frozenset(map(value_of, against)).difference(found)
+
+
+def _created_anew(tables: Tables) -> dict[tuple[int, int], int]:
+    """Until when each partition of a topic that had one of its name before it may not have been there yet."""
+    topics = {(row["run"], row["topic"]): row for row in tables.every(TOPICS) if row["created_ns"] is not None}
+    first: dict[tuple[int, str], int] = {}
+    for (run, _), row in topics.items():
+        first[run, row["name"]] = min(first.get((run, row["name"]), row["created_ns"] or 0), row["created_ns"] or 0)
+    anew = {
+        place: (row["created_ns"] or 0) + (row["uncertainty_ns"] or 0)
+        for place, row in topics.items()
+        if (row["created_ns"] or 0) > first[row["run"], row["name"]]
+    }
+    return {
+        (row["run"], row["partition_id"]): anew[row["run"], row["topic"]]
+        for row in (tables.every(PARTITIONS) if anew else ())
+        if (row["run"], row["topic"]) in anew
+    }
+
+
+def _turned_round(rows: Sequence[FoldedRow]) -> list[FoldedRow]:
+    return [row for row in rows if row["flags"] & BITS["send_order"] and row["own_process"] is not None]
