@@ -115,6 +115,8 @@ ANOMALIES: tuple[Anomaly, ...] = (
              "An input has two results, or none although its offset was committed."),
     _anomaly("last-stable-offset", "Last stable offset passed", "transactions",
              "A read_committed consumer was given a record behind an open transaction."),
+    _anomaly("hanging-transaction", "Hanging transaction", "transactions",
+             "A transaction is open in a partition's log, and nobody ends it."),
     # ---- cycles
     _anomaly("g0", "Write cycle (G0)", "cycles",
              "Each of some operations stands before the next one in some partition, in a circle.",
@@ -139,9 +141,9 @@ ANOMALIES: tuple[Anomaly, ...] = (
     _anomaly("node-ended", "A node that ended while no fault had it down", "cluster",
              "A broker or a controller ended while no fault of the plan had it down."),
     _anomaly("availability", "Availability gap and time to recover", "cluster",
-             "A partition took no writes although writes were tried.", "availability", "recovery"),
+             "A partition took no writes, or gave a reader nothing, although they tried.", "availability", "recovery"),
     _anomaly("client-stuck", "Client stuck", "cluster",
-             "A producer got nothing acknowledged although no fault was in force, and leaders and ISRs were there."),
+             "A producer or a reader got nothing although no fault was in force, and leaders and ISRs were there."),
     # ---- the run
     _anomaly("evidence", "Evidence against evidence", "run",
              "Two parts of what was recorded contradict each other, or a part of it is missing."),

@@ -14,6 +14,7 @@ from harness.checks.families.cluster import (
     client_stuck,
     expectation,
     node_ended,
+    reading_gaps,
     two_leaders,
     unclean_election,
 )
@@ -37,7 +38,9 @@ from harness.checks.families.transactions import (
     aborted_read,
     cycle,
     exactly_once,
+    hanging_transaction,
     isolation,
+    open_transactions,
     stable_offset,
     told_otherwise,
     torn_transaction,
@@ -76,6 +79,7 @@ FAMILIES: tuple[Family, ...] = (
     Family(name=zombie_transaction.CHECK, find=zombie_transaction.find, query=zombie_transaction.query),
     Family(name=told_otherwise.CHECK, find=told_otherwise.find, query=told_otherwise.query),
     Family(name=stable_offset.CHECK, find=stable_offset.find, query=stable_offset.query),
+    Family(name=hanging_transaction.CHECK, find=hanging_transaction.find, query=open_transactions.query),
     Family(name=exactly_once.CHECK, find=exactly_once.find, query=exactly_once.query),
     Family(name=group_owners.CHECK, find=group_owners.find, query=group_owners.query),
     Family(name=zombie_commit.CHECK, find=zombie_commit.find, query=zombie_commit.query),
@@ -88,6 +92,7 @@ FAMILIES: tuple[Family, ...] = (
     Family(name=cycle.CHECK, find=cycle.find, query=cycle.query, follows_detection=True),
     Family(name=contradictions.CHECK, find=contradictions.find, query=contradictions.query),
     Family(name="expectation", find=expectation.find),
+    Family(name=reading_gaps.NAME, find=_nothing, query=reading_gaps.query),
     Family(name="availability", find=availability.find, query=availability.query),
     Family(name=client_stuck.CHECK, find=client_stuck.find, query=client_stuck.query, follows_detection=True),
 )

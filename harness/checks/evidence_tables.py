@@ -127,10 +127,12 @@ def lost_record_rows(findings: Named) -> list[LostRecordRow]:
 
 def gap_rows(context: RunContext) -> list[GapRow]:
     rows: list[GapRow] = []
-    for gap in sorted(context.rows[availability.ANSWER], key=lambda row: (row["partition_id"], row["begin_ns"])):
+    gaps = [*context.rows[availability.ANSWER], *context.rows[availability.READING]]
+    for gap in sorted(gaps, key=lambda row: (row["partition_id"], row["begin_ns"])):
         history = context.partition(gap["partition_id"])
         rows.append({"run": gap["run"], "topic": history.topic, "partition": history.partition,
-                     "begin_ns": gap["begin_ns"], "end_ns": gap["end_ns"], "open": gap["open"]})  # fmt: skip
+                     "begin_ns": gap["begin_ns"], "end_ns": gap["end_ns"], "open": gap["open"],
+                     "reader": availability.reader_words(gap) or None})  # fmt: skip
     return rows
 
 

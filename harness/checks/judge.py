@@ -34,7 +34,7 @@ from harness.checks.coverage import (
 from harness.checks.evidence_tables import Sums
 from harness.checks.families.cluster import availability, node_ended
 from harness.checks.families.evidence import insufficient, missing
-from harness.checks.families.transactions import cycle
+from harness.checks.families.transactions import cycle, hanging_transaction
 from harness.checks.findings import Finding, RunContext
 from harness.checks.judged_runs import JudgedRuns, by_run
 from harness.checks.log_starts import with_bounds
@@ -300,7 +300,8 @@ def _judgement(given: RunInput, facts: Facts, named: list[tuple[str, Finding]]) 
     outcome = outcome_of(scenario.expect if scenario else None, verdict, [finding for _, finding in named])
     counts = {name: sum(finding.classification == name for _, finding in named) for name in _ORDER}
     ended = node_ended.summary(facts.context.history, [f for _, f in named], are_told=verdict is Verdict.INCONCLUSIVE)
-    sentence = verdict_sentence(verdict, reasons, [f for _, f in named], accounting, ended=ended)
+    besides = [ended, availability.summary(facts.context)]
+    sentence = verdict_sentence(verdict, reasons, [f for _, f in named], accounting, besides=besides)
     return Judgement(
         verdict=verdict, sentence=sentence,
         reasons=tuple(reasons), counts=counts, coverage=tuple(coverage), expectations=tuple(outcome.expectations),
@@ -318,6 +319,7 @@ def _verdict(
     violations = [f"{name}: {f.sentence}" for name, f in named if f.classification == "violation"]
     open_ends = (
         _open(named, of_ends=True)  # the cause of what follows
+        + ([] if _may_be_unread(given) else hanging_transaction.holding_back(facts.context.history, named))
         + _inconclusive(given, facts)
         + missing.reasons(facts.context, given.run, accounting)
         + cycle.not_searched(facts.context)
@@ -358,16 +360,20 @@ def _inconclusive(given: RunInput, facts: Facts) -> list[str]:
         for history in facts.context.history.partitions.values()
         if history.is_set_apart and any(row.partition_id == history.partition_id for row in facts.context.flagged)
     ]
-    expected = given.scenario is not None and given.scenario.expect.unreadable
     unread = [
         history
         for history in facts.context.history.partitions.values()
         if not (history.read_to_end or history.deletion or history.is_set_apart)
     ]
-    if unread and not expected:
+    if unread and not _may_be_unread(given):
         names = ", ".join(history.name for history in unread[:5]) + (", ..." if len(unread) > 5 else "")
         reasons.append(f"{plural(len(unread), 'partition')} could not be read to the end: {names}.")
     return reasons
+
+
+def _may_be_unread(given: RunInput) -> bool:
+    """Whether the scenario is about a partition that cannot be read."""
+    return given.scenario is not None and given.scenario.expect.unreadable
 
 
 def _closed(text: str) -> str:

@@ -14,7 +14,7 @@ from kafka.errors import CorruptRecordError
 from kafka.record import MemoryRecords
 
 from harness.cluster.record_codecs import decompress
-from harness.ports.cluster import LogRecord
+from harness.ports.cluster import LogRecord, OpenTransaction
 
 _LENGTH_PREFIX_BYTES = 12  # bytes of offset and length, the same in every format and not included in the length
 _LEAST_LENGTH = {0: 14, 1: 22, 2: 49}  # smallest size by magic: a record without key and value; a batch without records
@@ -24,7 +24,8 @@ HEAD_BYTES = _LAST_DELTA_AT + 4
 _HEADER_BYTES = 61  # magic 2
 _ATTRIBUTES_AT = 21
 _KEY_AT = {0: 18, 1: 26}
-_CODEC = 0x07
+_CODEC, _TRANSACTIONAL, _CONTROL = 0x07, 0x10, 0x20
+_PRODUCER = struct.Struct(">h4xq8xqh")  # attributes, first timestamp, producer id and epoch
 _NO_EPOCH = -1
 
 
@@ -109,6 +110,27 @@ def stored_records(data: bytes) -> Iterator[StoredRecord]:
     for content, magic in _intact(data):
         with _of_records():
             yield from _old_records(content, magic) if magic < 2 else _new_records(content)
+
+
+def open_transactions(data: bytes) -> list[OpenTransaction]:
+    """The transactions without a marker up to the last whole batch, by their first offsets; from headers alone."""
+    found: dict[int, OpenTransaction] = {}
+    for batch in batches(data):
+        if batch.magic < 2:
+            continue
+        attributes, wall_ms, producer, epoch = _PRODUCER.unpack_from(data, batch.start + _ATTRIBUTES_AT)
+        if attributes & _CONTROL:
+            found.pop(producer, None)
+        elif attributes & _TRANSACTIONAL:
+            begun = found.get(producer)
+            found[producer] = OpenTransaction(
+                producer_id=producer,
+                producer_epoch=epoch,
+                first_offset=begun.first_offset if begun else _HEAD.unpack_from(data, batch.start)[0],
+                last_offset=batch.next_offset - 1,
+                wall_ms=begun.wall_ms if begun else wall_ms,
+            )
+    return sorted(found.values(), key=lambda each: each.first_offset)
 
 
 def _intact(data: bytes) -> Iterator[tuple[bytes, int]]:

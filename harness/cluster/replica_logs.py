@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from harness.cluster.record_batches import HEAD_BYTES, batches, end_of, hops, records_of
+from harness.cluster.record_batches import HEAD_BYTES, batches, end_of, hops, open_transactions, records_of
 from harness.errors import HarnessError
 from harness.history.facts.internal_topics import COORDINATORS_TOPICS
 from harness.history.schema.schemas import UNREADABLE_EVENT
@@ -96,6 +96,7 @@ def read_replica(node: NodeId, topic: str, partition: int, folder: Path, *, t_ns
         epochs=log.epochs,
         records=tuple(records_of(log.content)),
         topic_id=log.topic_id,
+        open_transactions=tuple(open_transactions(log.content)),
     )
 
 

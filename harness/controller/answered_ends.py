@@ -1,5 +1,7 @@
 """Where a partition was said to end: what leaders answered the final read, in the table final_reads.
 
+read_committed is answered the last stable offset, which are rows of their own.
+
 An answer that is given again extends its row, so a row is a change; of very many changes the last replaces the one
 before it.
 """
@@ -8,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from harness.controller.recorder import Recorder
+from harness.history.schema.cluster_rows import FinalReadEvent
 from harness.ports.client_events import ReportsEvents
 from harness.ports.cluster import Client, TopicPartition
 
@@ -17,7 +20,7 @@ CHANGES_MAX = 50  # rows of one partition
 class AnsweredEnds:
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
-        self._rows: dict[TopicPartition, tuple[int, dict[str, Any]]] = {}
+        self._rows: dict[tuple[FinalReadEvent, TopicPartition], tuple[int, dict[str, Any]]] = {}
         self._leaders: dict[TopicPartition, tuple[int | None, int | None]] = {}
 
     def told(
@@ -25,6 +28,7 @@ class AnsweredEnds:
         client: Client,
         ends: Mapping[TopicPartition, int],
         *,
+        event: FinalReadEvent,
         process: int,
         asked_ns: int,
         answered_ns: int,
@@ -34,26 +38,27 @@ class AnsweredEnds:
         self._hear_leaders(client)
         for partition, end in ends.items():
             node, epoch = self._leaders.get(partition, (None, None))
-            number, row = self._rows.get(partition, (-1, {}))
+            number, row = self._rows.get((event, partition), (-1, {}))
             whose = {"node": node, "leader_epoch": epoch, "to_offset": end}
             if not row or any(row[name] != value for name, value in whose.items()):
                 number = min(number + 1, CHANGES_MAX - 1)
-                place = {"topic": partition.topic, "partition": partition.partition, "event": "end"}
+                place = {"topic": partition.topic, "partition": partition.partition, "event": event}
                 row = {**place, **whose, "process": process, "invoked_ns": asked_ns, "from_offset": 0}
             row |= {"completed_ns": answered_ns, "from_offset": max(row["from_offset"], reached.get(partition, 0))}
-            self._rows[partition] = number, row
-            self._write(partition)
+            self._rows[event, partition] = number, row
+            self._write(event, partition)
 
     def reached(self, positions: Mapping[TopicPartition, int]) -> None:
         """How far the reader came after the last answer."""
         for partition, position in positions.items():
-            if partition in self._rows and position > (row := self._rows[partition][1])["from_offset"]:
+            _, row = self._rows.get(("end", partition), (-1, {}))
+            if row and position > row["from_offset"]:
                 row["from_offset"] = position
-                self._write(partition)
+                self._write("end", partition)
 
-    def _write(self, partition: TopicPartition) -> None:
-        number, row = self._rows[partition]
-        self._recorder.write("final_reads", row, ["end", partition.topic, partition.partition, number])
+    def _write(self, event: FinalReadEvent, partition: TopicPartition) -> None:
+        number, row = self._rows[event, partition]
+        self._recorder.write("final_reads", row, [event, partition.topic, partition.partition, number])
 
     def _hear_leaders(self, client: Client) -> None:
         """Of the leaders that this client's metadata named the last ones: it asks them."""

@@ -265,22 +265,25 @@ class FinalRead:
             await client.close()
         return reading, None
 
-    def _beyond(
-        self, journal: JournalFile, use: ClientUse, known: Mapping[TopicPartition, int] | None
-    ) -> Beyond | None:
+    def _beyond(self, journal: JournalFile, use: ClientUse, known: Mapping[TopicPartition, int] | None) -> Beyond:
         """Only read_uncommitted is answered the log's end: the other one's may lawfully be lower."""
-        if use.isolation != "read_uncommitted":
-            return None
+        committed = use.isolation == "read_committed"
 
         def told(
             client: Client, ends: Mapping[TopicPartition, int], asked_ns: int, reached: Mapping[TopicPartition, int]
         ) -> None:
             now = self._context.clock.monotonic_ns()
             self._answered.told(
-                client, ends, process=journal.process, asked_ns=asked_ns, answered_ns=now, reached=reached
+                client,
+                ends,
+                event="stable" if committed else "end",
+                process=journal.process,
+                asked_ns=asked_ns,
+                answered_ns=now,
+                reached=reached,
             )
 
-        return Beyond(known=known or {}, told=told)
+        return Beyond(known={} if committed else known or {}, told=told)
 
     def _heard(self, records: Sequence[ReadRecord]) -> None:
         for record in records:

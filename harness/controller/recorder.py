@@ -31,6 +31,7 @@ from harness.ports.cluster import (
     Link,
     LogRecord,
     NodeEnd,
+    OpenTransaction,
     PartitionState,
     ReplicaLog,
 )
@@ -245,7 +246,9 @@ class Recorder:
             epochs=[record.epoch for record in log.records],
             values=values,
         )
-        self.write("replica_snapshots", snapshot_row(snapshot, node, reason, log))
+        unended = log.open_transactions
+        opened = None if unended is None else [_open_transaction(each) for each in unended]
+        self.write("replica_snapshots", snapshot_row(snapshot, node, reason, log) | {"open_transactions": opened})
 
     def coordinator_logs(self, reason: str, logs: Sequence[CoordinatorLog]) -> None:
         """Records what brokers keep of groups and transactions. Safe to call from a thread."""
@@ -342,6 +345,11 @@ class Recorder:
             },
             ["partition", topic, partition],
         )
+
+
+def _open_transaction(each: OpenTransaction) -> dict[str, Any]:
+    row = dataclasses.asdict(each)
+    return {**row, "begun_ms": row.pop("wall_ms")}
 
 
 def _content(state: PartitionState) -> tuple[object, ...]:

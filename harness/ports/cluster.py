@@ -99,8 +99,25 @@ class LogRecord:
 
 
 @dataclass(frozen=True, kw_only=True)
+class OpenTransaction:
+    """A transaction of which a log has records and no end: no marker of its producer follows them.
+
+    first_offset, last_offset: of its records' batches. wall_ms: the timestamp of its first batch.
+    """
+
+    producer_id: int
+    producer_epoch: int
+    first_offset: int
+    last_offset: int
+    wall_ms: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class ReplicaLog:
-    """One replica's log as read from its disk. `records` has data records only, in offset order."""
+    """One replica's log as read from its disk. `records` has data records only, in offset order.
+
+    open_transactions: at its end; None: it was not read for them.
+    """
 
     node: NodeId
     topic: str
@@ -112,6 +129,7 @@ class ReplicaLog:
     epochs: tuple[tuple[int, int], ...]  # leader-epoch-checkpoint: (epoch, start offset)
     records: tuple[LogRecord, ...]
     topic_id: str | None = None  # by its partition.metadata
+    open_transactions: tuple[OpenTransaction, ...] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

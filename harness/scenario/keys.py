@@ -51,7 +51,7 @@ def coverage_bound(value: Any) -> str:
 
 
 def _bounds(value: Any) -> dict[str, float]:
-    known = ("availability_gap_s", "recovery_time_s")
+    known = ("availability_gap_s", "recovery_time_s", "reading_gap_s", "reading_recovery_time_s")
     for key in table_of(value):
         if key not in known:
             raise ValueError(f"unknown bound {key!r}; known: {', '.join(known)}")

@@ -65,7 +65,8 @@ def _held_note(data: RunData) -> str:
 
 def _longest_pause_in_a_gap(data: RunData) -> tuple[int, int] | None:
     """The longest time within a partition's gap in which no client began a send."""
-    gaps = [(row["begin_ns"], row["end_ns"]) for row in data.evidence(GAPS) if row["end_ns"] is not None]
+    writes = [row for row in data.evidence(GAPS) if row["reader"] is None]
+    gaps = [(row["begin_ns"], row["end_ns"]) for row in writes if row["end_ns"] is not None]
     if not gaps:
         return None
     ops = data.folder.table("operations")

@@ -24,7 +24,12 @@ DRILLED_MAX = 80
 OPENING_GROUPS = 12  # whose first finding has its folded rows on the page, too
 IssueOf = Callable[[FindingRow], str]
 _CAUSE_LENGTH_MAX = 60
-_TITLES = {"availability": "No write accepted", "recovery": "Time to recover"}
+# By check, or by check and kind.
+_TITLES = {
+    "availability": "No write accepted",
+    "availability/reading-gap": "Readers got nothing",
+    "recovery": "Time to recover",
+}
 # Whose first moment is an acknowledgement.
 _ACKNOWLEDGED = frozenset(
     {
@@ -35,6 +40,7 @@ _ACKNOWLEDGED = frozenset(
 _FIRST = {
     "unclean-election": "elected",
     "availability": "last write before",
+    "availability/reading-gap": "a record waited since",
     "recovery": "fault began",
     "expectation": "step began",
     "phantom": "first read",
@@ -125,7 +131,9 @@ def _nights(nights: Mapping[str, SeenLately], row: FindingRow) -> str:
 
 def title_of(data: RunData, row: FindingRow) -> str:
     anomaly = data.anomaly(row)
-    own = _TITLES.get(row["check"]) or (anomaly.title if anomaly else "")
+    own = (
+        _TITLES.get(f"{row['check']}/{row['kind']}") or _TITLES.get(row["check"]) or (anomaly.title if anomaly else "")
+    )
     return own or str(row["check"]).replace("-", " ").capitalize()
 
 
@@ -162,7 +170,7 @@ def finding(data: RunData, row: FindingRow, *, drilled: bool, opens: bool, issue
 
 def _first_is(row: FindingRow) -> str:
     """What happened at the moment in the table."""
-    first = _FIRST.get(row["check"])
+    first = _FIRST.get(f"{row['check']}/{row['kind']}") or _FIRST.get(row["check"])
     if first is not None or row["first_ns"] is None:
         return first or ""
     return "first acknowledged" if row["check"] in _ACKNOWLEDGED else "first seen"

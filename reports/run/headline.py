@@ -247,7 +247,9 @@ def _why(evidence: Mapping[str, Any], elected: Any) -> str:
 def _without_finding(data: RunData) -> list[Answer]:
     sums = data.verdict.get("accounting", {})
     faults = [row for row in data.rows(FAULTS) if row["begin_ns"] is not None]
-    gaps = [(row["end_ns"] or row["begin_ns"]) - row["begin_ns"] for row in data.evidence(GAPS)]
+    gaps = [
+        (row["end_ns"] or row["begin_ns"]) - row["begin_ns"] for row in data.evidence(GAPS) if row["reader"] is None
+    ]
     coverage = data.verdict.get("coverage", ())
     met = sum(bool(row["met"]) for row in coverage)
     return [

@@ -26,7 +26,9 @@ def legend(lanes: Iterable[Lane], charts: Sequence[Chart], marks: Sequence[Mark]
     entries = [LegendEntry(style=tone, text=f"finding: {text}", icon=True) for tone, text in _FINDINGS if tone in tones]
     entries += [LegendEntry(style=style, text=text) for style, text in (*_SPANS, *_ISRS) if style in styles]
     if any(lane.kind == "gap" for lane in lanes):
-        entries.append(LegendEntry(style="g", text="over 1 s in which no write was acknowledged"))
+        entries.append(
+            LegendEntry(style="g", text="over 1 s in which no write was acknowledged, or a reader got nothing")
+        )
     epochs = [span.epoch for lane in lanes for span in lane.spans if span.epoch is not None and span.text]
     if epochs:
         entries.append(LegendEntry(style="", text=f"e{max(epochs)}: leader epoch {max(epochs)}"))

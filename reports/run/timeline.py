@@ -272,14 +272,18 @@ def partition_lanes(data: RunData, name: tuple[str, int], duration: float) -> li
         place = _span(data, row["time_ns"], end, duration)
         if place is not None:
             _extend(isrs, _isr_span(data, row, place))
-    gaps = [span for span in (_gap(data, row, duration) for row in data.evidence(GAPS) if _of(row, name)) if span]
+    own = [row for row in data.evidence(GAPS) if _of(row, name)]
+    gaps = [span for row in own if row["reader"] is None and (span := _gap(data, row, duration))]
+    unread = [span for row in own if row["reader"] is not None and (span := _gap(data, row, duration))]
     label = f"{name[0]}-{name[1]}"
     elr = any(row["elr"] for row in states)
     lanes = [
         Lane(label=label, kind="role", spans=fewer(leaders, duration), first=True),
         Lane(label="ISR, ELR" if elr else "ISR", kind="isr", spans=fewer(isrs, duration)),
     ]
-    return [*lanes, Lane(label="no writes", kind="gap", spans=fewer(gaps, duration))] if gaps else lanes
+    for word, spans in (("no writes", gaps), ("no reads", unread)):
+        lanes += [Lane(label=word, kind="gap", spans=fewer(spans, duration))] if spans else []
+    return lanes
 
 
 def _alive_or_not(data: RunData, leader: int, begin: int, end: int | None) -> list[tuple[int, int | None, str]]:
@@ -337,7 +341,8 @@ def _gap(data: RunData, row: GapRow, duration: float) -> Span | None:
     place = _span(data, row["begin_ns"], row["end_ns"], duration)
     if place is None:
         return None
-    title = f"no write acknowledged for {place[1]:.1f} s from {place[0]:.3f} s"
+    what = "no write acknowledged" if row["reader"] is None else f"nothing for {row['reader']}"
+    title = f"{what} for {place[1]:.1f} s from {place[0]:.3f} s"
     return Span(at=place[0], length=place[1], style="g", text="", short="", title=title)
 
 

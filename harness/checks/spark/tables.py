@@ -38,7 +38,7 @@ from harness.history.sealed.derived_tables import derived_of
 from harness.scratch import Scratch, scratch_folder
 
 LARGE = ("records", "replica_log", "value_names", "jumps")
-# `ops` is read only for the operations that a finding names; `bins` is for the page.
+# `operations` are read for those that are noted below, and as a whole only by who needs them; `bins` is for the page.
 SMALL = tuple(name for name in TABLES if name not in (*LARGE, "operations", "bins"))
 # The rows of `operations` that a client rejected for a wrong checksum, by the error's name, and the clients' crashes.
 CORRUPT_READS = RowsOf("corrupt_reads", OperationRow)
@@ -86,6 +86,11 @@ class Tables:
     @property
     def replica_log(self) -> DataFrame:
         return self.large("replica_log")
+
+    @property
+    def operations(self) -> DataFrame:
+        """Staged only when it is asked for."""
+        return self.large("operations")
 
     @property
     def value_names(self) -> DataFrame:
@@ -139,7 +144,7 @@ def open_tables(spark: SparkSession, table_folders: Sequence[Path]) -> Iterator[
 
         @cache
         def large(name: str) -> DataFrame:
-            path, rows = staged[name]
+            path, rows = staged[name] if name in staged else _in_one_file(name, table_folders, staging)
             return read_large(spark, name, [str(path)] if rows else [])
 
         _, count = staged["records"]
@@ -238,9 +243,9 @@ def _opened(name: str, paths: Sequence[str], held: memory.Together | None = None
         try:
             metadata = fragment.metadata
             check_footer(path, metadata, name)
-            if name not in LARGE:
+            if name not in LARGE and held is not None:
                 size, rows = check_size(Path(path), metadata, schema.names), metadata.num_rows
-                if name in SMALL and held is not None:
+                if name in SMALL:
                     held.take(f"{path}: its {rows} rows", max(size, rows * row_bytes(len(schema.names))))
         except (pa.ArrowException, OSError) as error:
             raise HarnessError(unsound(path, error)) from error
@@ -344,7 +349,8 @@ def tables_of(spark: SparkSession, folder: Path, arrow: Mapping[str, pa.Table], 
     """Tables whose rows are numbered already, through files in `folder`: how tests judge many histories at once."""
     arrow = {**arrow, **derived_of(arrow["records"])}
     large = {}
-    for name in LARGE:
+    arrow.setdefault("operations", TABLES["operations"].empty_table())
+    for name in (*LARGE, "operations"):
         path = folder / f"{name}.parquet"
         pq.write_table(arrow[name], path)
         large[name] = read_large(spark, name, [str(path)] if arrow[name].num_rows else [])

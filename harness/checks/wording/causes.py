@@ -105,6 +105,19 @@ _WORDS: Mapping[CauseCode, str] = {
     "fenced-producer-committed": "a fenced producer committed",
     "decision-on-a-lost-disk": "{doubt}",
     "decision-elected-uncleanly": "{doubt}",
+    "marker-not-due": "its coordinator still had time to end it",
+    "marker-cut": "the election of epoch {epoch} cut the log to {offset}, and its marker with what was cut",
+    "coordinators-log-destroyed": (
+        "the disks of every in-sync copy of {partitions}, where its coordinator keeps it, were lost ({nodes})"
+    ),
+    "coordinators-log-lost-in-an-election": (
+        "{nodes} was elected uncleanly, in epoch {epoch} of {partitions}, where its coordinator keeps it"
+    ),
+    "coordinators-log-in-doubt": "it is unknown whether its coordinator lawfully forgot it: {doubt}",
+    "appended-without-asking": (
+        "a record may have come after its transaction's end, and before Kafka 3.6 (KIP-890) leaders did not ask"
+    ),
+    "appended-in-doubt": "it is unknown whether a record may have come after its transaction's end: {doubt}",
     # ---- groups
     "one-generation-two-members": "one generation gave a partition to two members",
     "group-offsets-on-a-lost-disk": "{doubt}",

@@ -114,6 +114,16 @@ _DOUBTS: Mapping[DoubtCode, str] = {
     "decision-elected-uncleanly": (
         "unclean elections were allowed of the transactions' log, and the decision may have gone in one"
     ),
+    "coordinators-log-on-a-lost-disk": (
+        "a disk was lost, and nobody recorded whether it held the log of the transaction's coordinator"
+    ),
+    "coordinators-log-elected-uncleanly": (
+        "unclean elections were allowed, and those of the transaction's coordinator are not recorded"
+    ),
+    "asked-on-an-unknown-release": (
+        "leaders ask the coordinator before they append to a transaction since Kafka 3.6 (KIP-890), and it is unknown "
+        "which release this is, or whether it is Kafka"
+    ),
     "outputs-not-read": "outputs may lie in what was not read of {partitions}",
     "outputs-gone-with-a-topic": "outputs may have gone with a topic that was deleted",
     "topic-deleted-by-somebody": (

@@ -11,11 +11,11 @@ REASONS_MAX = 3  # that a verdict is stated with
 
 
 def verdict_sentence(
-    verdict: Verdict, reasons: Sequence[str], findings: Sequence[Finding], sums: Sums, *, ended: str = ""
-) -> str:
-    """`ended`: the nodes that ended though no fault had ended them, in a sentence; "" where a reason says it."""
-    said = _sentence(verdict, reasons, findings, sums)
-    return f"{said} {ended}" if ended else said
+    verdict: Verdict, reasons: Sequence[str], findings: Sequence[Finding], sums: Sums, *,
+    besides: Sequence[str] = (),
+) -> str:  # fmt: skip
+    """`besides`: what else is told, each a sentence or ""."""
+    return " ".join(each for each in (_sentence(verdict, reasons, findings, sums), *besides) if each)
 
 
 def _sentence(verdict: Verdict, reasons: Sequence[str], findings: Sequence[Finding], sums: Sums) -> str:

@@ -37,6 +37,16 @@ DEFAULTS: Mapping[str, tuple[Default, ...]] = {
         Default(value="1440", before=(2, 0), source="KIP-186"),
         Default(value="10080"),
     ),
+    "transaction.max.timeout.ms": (Default(value="900000"),),
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": (
+        Default(value="60000", before=(2, 8), source="ran 1.1.1 and 2.8.2"),
+        Default(value="10000"),
+    ),
+    # Unknown before; since then a leader asks the coordinator before it appends to a transaction.
+    "transaction.partition.verification.enable": (
+        Default(value="false", before=(3, 6), source="KIP-890"),
+        Default(value="true"),
+    ),
     "offsets.topic.num.partitions": (Default(value="50"),),
     "min.insync.replicas": (Default(value="1"),),
     "cleanup.policy": (Default(value="delete"),),

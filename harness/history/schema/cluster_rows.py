@@ -10,7 +10,7 @@ from harness.history.schema.typed_rows import RowsOf
 
 StepKind = Literal["act", "wait", "expect"]
 StepOutcome = Literal["ok", "failed", "timeout", "skipped"]
-FinalReadEvent = Literal["end", "again"]
+FinalReadEvent = Literal["end", "stable", "again"]
 SnapshotReason = Literal["kill", "heal", "wipe", "restart", "truncation", "end"]
 # Why a process ended, by what it logged in its last seconds (harness/cluster/last_words.py). truncation-refused: it was
 # asked to cut what it takes for committed, of a partition or of its metadata. exception: an error of none of the other
@@ -159,6 +159,16 @@ class ConfigurationRow(TypedDict):
     source: str | None
 
 
+class OpenTransactionRow(TypedDict):
+    """schemas.OPEN_TRANSACTION"""
+
+    producer_id: int
+    producer_epoch: int
+    first_offset: int
+    last_offset: int
+    begun_ms: int
+
+
 class SnapshotRow(TypedDict):
     run: int
     snapshot: int
@@ -173,6 +183,7 @@ class SnapshotRow(TypedDict):
     leader_epochs: str | None
     digest: int | None
     topic_id: str | None
+    open_transactions: list[OpenTransactionRow] | None
 
 
 class LogRow(TypedDict):

@@ -109,6 +109,7 @@ class GapRow(TypedDict):
     begin_ns: int
     end_ns: int | None
     open: bool
+    reader: str | None
 
 
 class FaultMeasureRow(TypedDict):

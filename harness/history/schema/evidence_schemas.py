@@ -64,7 +64,10 @@ EVIDENCE: Mapping[str, pa.Schema] = {
             "topic": _s, "partition": _i32, "offset": _i64, "value": _i64, "leader_epoch": _i32, "invoked_ns": _i64,
             "completed_ns": _i64, "replica": _i32, "error": _s,
         },
-        "gaps": {"run": _i32, "topic": _s, "partition": _i32, "begin_ns": _i64, "end_ns": _i64, "open": _b},
+        # reader: who was given nothing; null: no write was taken.
+        "gaps": {
+            "run": _i32, "topic": _s, "partition": _i32, "begin_ns": _i64, "end_ns": _i64, "open": _b, "reader": _s,
+        },
         # What each fault whose effect was seen did (history/fault_measures.py): seconds from its effect until the last
         # partition it took the leader from had one, until the last ISR it took a victim from was whole, and the longest
         # time within it and after it that a partition took no write; null: no leader, no ISR, no such time. never: it

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from harness.errors import HarnessError
-from harness.history.schema.cluster_rows import EndReason
+from harness.history.schema.cluster_rows import EndReason, FinalReadEvent
 from harness.history.schema.evidence_schemas import EVIDENCE, EVIDENCE_REQUIRED, FINDINGS
 from harness.history.schema.schemas import KIND_SEND, STATUS_OK, TABLES
 
@@ -120,7 +120,7 @@ WORDS: dict[str, tuple[str, ...]] = {
     "client_events.event": ("attempt_failed", "timeout", "disconnect", "connect", "leader", "request"),
     "node_ends.reason": get_args(EndReason),
     "replica_snapshots.reason": ("kill", "heal", "wipe", "restart", "truncation", "end"),
-    "final_reads.event": ("end", "again"),
+    "final_reads.event": get_args(FinalReadEvent),
     "internal_replica_snapshots.reason": ("wipe", "end"),
     "consumer_offsets.kind": (
         "offset",

@@ -32,6 +32,9 @@ NEVER_BEGUN = 3
 
 _STRING = pa.string()
 _NS = pa.int64()
+OPEN_TRANSACTION = pa.struct(
+    {"producer_id": _NS, "producer_epoch": pa.int32(), "first_offset": _NS, "last_offset": _NS, "begun_ms": _NS}
+)
 LINK = pa.struct({"source": pa.int32(), "client": pa.int32(), "target": pa.int32()})
 
 # Tables and columns that came within this version: its folders may lack them, and they are empty and null then.
@@ -42,6 +45,8 @@ ADDED_COLUMNS: Mapping[str, tuple[str, ...]] = {
     "processes": ("group_instance_id", "group_protocol"),
     "client_events": ("request", "version", "code"),
     "group_events": ("require_stable",),
+    "replica_snapshots": ("open_transactions",),
+    "evidence_gaps": ("reader",),
     "records": ("returned_ns",),
 }
 
@@ -345,7 +350,8 @@ TABLES: dict[str, pa.Schema] = {
     # One row per (snapshot, partition): what one replica's log was when it was read from disk.
     # reason: kill | heal | wipe | restart | truncation (cut batches only) | end
     # digest: of its records below its high watermark (log_digest.py); null where that is not known. topic_id: by the
-    # replica's own file.
+    # replica's own file. open_transactions: those that no marker had ended at the log's end, by their first offsets;
+    # begun_ms: the timestamp of the first batch. Null: not known.
     "replica_snapshots": _schema(
         run=pa.int32(),
         snapshot=pa.int32(),
@@ -360,6 +366,7 @@ TABLES: dict[str, pa.Schema] = {
         leader_epochs=_STRING,
         digest=pa.int64(),
         topic_id=_STRING,
+        open_transactions=pa.list_(OPEN_TRANSACTION),
     ),
     # The records of those snapshots. For reason "truncation" only the batches that were cut.
     "replica_log": _schema(
@@ -389,10 +396,10 @@ TABLES: dict[str, pa.Schema] = {
         cleanup_policy=_STRING,
         last_stable_offset=pa.int64(),
     ),
-    # What the final read was told and what it fetched again. event: end | again.
+    # What the final read was told and what it fetched again. event: end | stable | again.
     # end: read_uncommitted was answered that the log ends at to_offset, first and last asked at invoked_ns and
     # answered at completed_ns; from_offset: how far the reader had come when this answer was last given. node: the
-    # leader that the client knew, if any.
+    # leader that the client knew, if any. stable: the same of read_committed, which is answered the last stable offset.
     # again: offsets from_offset to to_offset - 1 were fetched once more at their place between invoked_ns and
     # completed_ns, since `known` offsets in it, acknowledged or read before, had not been returned when the final read
     # came to its end at since_ns; found: how many of these came. Runs sealed before there was this table lack it.

@@ -4,6 +4,7 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import pyarrow as pa
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from kafka.record import MemoryRecordsBuilder
 from kafka.record.util import calc_crc32, calc_crc32c
 
-from harness.cluster.record_batches import batches, end_of, records_of
+from harness.cluster.record_batches import batches, end_of, open_transactions, records_of
 from harness.cluster.record_codecs import GZIP, LZ4, SNAPPY, ZSTD, decompress
 from harness.errors import HarnessError
 from harness.ports.cluster import LogRecord
@@ -112,6 +113,55 @@ def test_every_format_is_read_to_its_end(made: list[Made]) -> None:
     content = b"".join(part.content for part in made)
     assert list(records_of(content)) == [record for part in made for record in part.records]
     assert end_of(batches(content)) == made[-1].end
+
+
+@dataclass(frozen=True)
+class Written:
+    """One batch of a producer: plain, of a transaction, or its marker."""
+
+    producer: int
+    kind: Literal["plain", "transactional", "marker"]
+    records: int
+
+
+def written(each: Written, base: int) -> bytes:
+    builder = MemoryRecordsBuilder(
+        magic=2, compression_type=0, batch_size=1 << 20, transactional=each.kind != "plain", producer_id=each.producer,
+        producer_epoch=3, base_sequence=0,
+    )  # fmt: skip
+    for _ in range(each.records):
+        builder.append(timestamp=1_000 + base, key=None, value=b"v")
+    builder.close()
+    made = bytearray(builder.buffer())
+    struct.pack_into(">qi", made, 0, base, len(made) - 12)
+    (attributes,) = struct.unpack_from(">h", made, 21)
+    struct.pack_into(">h", made, 21, attributes | (0x20 if each.kind == "marker" else 0))
+    struct.pack_into(">I", made, 17, calc_crc32c(bytes(made[21:])))
+    return bytes(made)
+
+
+KINDS = st.sampled_from(("plain", "transactional", "transactional", "marker"))
+
+
+@given(st.lists(st.builds(Written, st.integers(0, 2), KINDS, st.integers(1, 3)), max_size=12))
+def test_a_transaction_is_open_from_its_first_record_until_a_marker_of_its_producer(log: list[Written]) -> None:
+    opened: dict[int, tuple[int, int, int]] = {}
+    content, end = b"", 0
+    for each in log:
+        content += written(each, end)
+        if each.kind == "marker":
+            opened.pop(each.producer, None)
+        elif each.kind == "transactional":
+            first, _, wall_ms = opened.get(each.producer, (end, end, 1_000 + end))
+            opened[each.producer] = first, end + each.records - 1, wall_ms
+        end += each.records
+
+    found = open_transactions(content)
+
+    assert [each.first_offset for each in found] == sorted(each.first_offset for each in found)
+    told = {each.producer_id: (each.first_offset, each.last_offset, each.wall_ms) for each in found}
+    assert told == opened
+    assert {each.producer_epoch for each in found} <= {3}
 
 
 @given(logs(), st.data())

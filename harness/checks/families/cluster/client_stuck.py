@@ -1,20 +1,22 @@
-"""client-stuck: a producer that got no acknowledgement for a stated time although the cluster was healthy.
+"""client-stuck: a producer without an acknowledgement, or a reader without a record, although the cluster was healthy.
 
 Healthy, by the cluster's own books: no fault is in force, no node is down by itself, and every partition has a leader
 and at least min.insync.replicas in-sync replicas. Only sends completely inside such a time count, and a reported time
 never covers two of them, so that neither a fault nor its after-effects count against the client. What brokers answered
 meanwhile is told, with what explains it; where they answered nothing, the client library broke its promise, not the
-system. An observation.
+system. An observation. What a reader waited for is told in reading_gaps.py; a group needs the leader of its own
+partition, too.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TypedDict
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as sf
 
-from harness.checks.families.cluster.availability import TOOK_IT
+from harness.checks.families.cluster.availability import READING, TOOK_IT, Gap, reader_words
 from harness.checks.findings import Finding, RunContext
 from harness.checks.judged_runs import JudgedRuns
 from harness.checks.model.answered_errors import answered
@@ -26,6 +28,7 @@ from harness.checks.wording.chain import fault_words
 from harness.checks.wording.words import plural
 from harness.history.facts.fault_facts import begin_of, begun, end_of
 from harness.history.facts.incarnations import client_name
+from harness.history.facts.internal_topics import GROUP_OFFSETS_TOPIC
 from harness.history.facts.node_end_facts import back_of, earliest_of
 from harness.history.journals.journal_columns import NO_ANSWER
 from harness.history.schema.schemas import STATUS_FAIL, STATUS_INFO
@@ -51,6 +54,11 @@ def unhealthy(history: RunHistory) -> list[Span]:
         if partition.deletion is not None:
             spans.append((partition.deletion.earliest_t, _END))
         spans += _unwritable(partition, history.settings)
+    return _merged(spans)
+
+
+def _merged(spans: Iterable[Span]) -> list[Span]:
+    """Without overlaps, in order."""
     joined: list[Span] = []
     for begin, end in sorted(spans):
         if joined and begin <= joined[-1][1]:
@@ -198,7 +206,81 @@ def find(context: RunContext) -> list[Finding]:
     if scenario is not None and not scenario.workload.workers:
         return []  # a probe tries once, and the scenario sets its time-out
     stuck = sorted(context.rows[ANSWER], key=lambda row: (row["begin_ns"], row["process"]))
-    return [_finding(context, row) for row in stuck]
+    return [_finding(context, row) for row in stuck] + [_of_reader(context, each) for each in _stuck_readers(context)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _StuckReader:
+    """gap: one of those that show it."""
+
+    gap: Gap
+    begin_ns: int
+    end_ns: int
+    partitions: tuple[str, ...]
+
+
+def _stuck_readers(context: RunContext) -> Iterator[_StuckReader]:
+    """The healthy parts of readers' gaps; those of one reader at one time are one."""
+    rows = context.rows[READING]
+    if not rows:
+        return
+    sick = unhealthy(context.history)
+    coordinators = [
+        span
+        for (topic, _), partition in context.history.internal.items()
+        if topic == GROUP_OFFSETS_TOPIC
+        for span in _leaderless(partition)
+    ]
+    found: dict[str, list[tuple[int, int, str, Gap]]] = {}
+    for gap in rows:
+        spans = _merged([*sick, *coordinators]) if gap["group"] is not None else sick
+        for begin, end in _outside(spans, gap["begin_ns"], gap["end_ns"]):
+            if end - begin >= _bound_ns(context.history):
+                name = context.partition(gap["partition_id"]).name
+                found.setdefault(reader_words(gap), []).append((begin, end, name, gap))
+    for parts in found.values():
+        for begin, end in _merged((begin, end) for begin, end, _, _ in parts):
+            own = [(name, gap) for since, until, name, gap in parts if begin <= since and until <= end]
+            names = tuple(sorted({name for name, _ in own}))
+            yield _StuckReader(gap=own[0][1], begin_ns=begin, end_ns=end, partitions=names)
+
+
+def _leaderless(partition: PartitionHistory) -> Iterator[Span]:
+    """Nothing is known before its first state."""
+    ends = [*(state["time_ns"] + (state["uncertainty_ns"] or 0) for state in partition.states), _END]
+    yield _BEGIN, ends[0]
+    for state, end in zip(partition.states, ends[1:], strict=True):
+        if state["leader"] < 0:
+            yield state["time_ns"] - (state["uncertainty_ns"] or 0), end
+
+
+def _outside(spans: Sequence[Span], begin: int, end: int) -> Iterator[Span]:
+    """The parts of [begin, end] that none of these spans, merged and in order, touches."""
+    for since, until in spans:
+        if since > end:
+            break
+        if since > begin:
+            yield begin, since
+        begin = max(begin, until)
+    if begin < end:
+        yield begin, end
+
+
+def _of_reader(context: RunContext, stuck: _StuckReader) -> Finding:
+    history, gap = context.history, stuck.gap
+    seconds = (stuck.end_ns - stuck.begin_ns) / 1e9
+    who, names = reader_words(gap), ", ".join(stuck.partitions[:5])
+    sentence = (
+        f"{who[0].upper()}{who[1:]} got nothing of {names} for {seconds:.3f} s from "
+        f"{history.seconds(stuck.begin_ns)[3:]} on, though acknowledged records waited there, no fault was in "
+        "force and every partition had a leader and enough in-sync replicas"
+    )
+    return Finding(
+        run=context.run, check=CHECK, classification="observation", kind="reader", count=len(stuck.partitions),
+        sentence=sentence + ".", first_ns=stuck.begin_ns, last_ns=stuck.end_ns,
+        evidence={"group": gap["group"], "client": gap["client"], "seconds": seconds,
+                  "partitions": list(stuck.partitions)},
+    )  # fmt: skip
 
 
 def _finding(context: RunContext, row: StuckRow) -> Finding:
