@@ -1,5 +1,4 @@
-"""Held fetches: connections of the other brokers to the victims are cut; the victims' own connections stay. If every
-broker is a victim, nobody fetches from anybody."""
+"""Held fetches: connections of the other brokers to the victims are cut; the victims' own connections stay."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,6 +14,5 @@ class HoldFetches(CutFault):
     says = "the other brokers' fetches from the victims stop"
 
     def links_of(self, cluster: Cluster, victims: Sequence[NodeId]) -> Sequence[Link]:
-        brokers = set(links.brokers_of(cluster))
-        peers = brokers - set(victims) or brokers
+        peers = set(links.brokers_of(cluster)) - set(victims)
         return [link for link in links.all_links(cluster) if link.source in peers and link.target in victims]

@@ -23,7 +23,7 @@ from harness.systems import traits_of
 
 HEAD = '[cluster]\nworld = "docker"\n[[topics]]\nname = "t"\n'
 SLOW = '[[steps]]\nact = { slow = ["1>2"], delay = "1 s" }\n'
-IMPAIR = '[[faults]]\nkind = "packet-loss"\nat = "1 s"\noptions = { loss = "1 %" }\n'
+IMPAIR = '[[faults]]\nkind = "packet-loss"\nat = "1 s"\ntarget = 1\noptions = { loss = "1 %" }\n'
 WITHOUT = "CONFIG_NET_CLS_U32=y\nCONFIG_NET_SCH_PRIO=m\n# CONFIG_NET_SCH_NETEM is not set\n"
 
 

@@ -59,6 +59,9 @@ def steps(*acts: str) -> str:
             "s.toml:9: fault 'halves': halves of 1, 2, 3: there is no such",
         ),
         (fault('at = "1 s"', "halves"), "halves of 1, 2, 3: there is no such link; name a target that leaves somebody"),
+        (fault('at = "1 s"', "slow"), "slow of 1, 2, 3: there is no such link; name a target that leaves somebody"),
+        (fault('at = "1 s"', "isolate"), "isolate of 1, 2, 3: there is no such link"),
+        (fault('at = "1 s"', "hold-fetches"), "hold-fetches of 1, 2, 3: there is no such link"),
         (
             fault('at = "1 s"\ntarget = "leader(our-orders/0)"'),
             "there is no topic 'our-orders'; did you mean 'orders'?",
