@@ -58,7 +58,7 @@ from harness.systems import (
 )
 
 CLIENTS = clients.CLIENTS
-_AFTER_HEALING = ("recover", "drain", "read back", "collect", "stop", "seal")
+_AFTER_HEALING = ("recover", "ask", "drain", "read back", "collect", "ask anew", "stop", "seal")
 
 
 def plan_of(scenario: Scenario) -> Plan:

@@ -53,6 +53,7 @@ _FROM_ROWS = (
     "node_ends",
     "configuration",
     "final_reads",
+    "progress",
     INTERNAL_STATES.name,
     *INTERNAL,
 )
