@@ -220,7 +220,7 @@ def catch_signals(loop: asyncio.AbstractEventLoop, interrupt: asyncio.Event) -> 
     """The first Ctrl-C heals, stops and analyses what there is; the second ends at once: the next command sweeps."""
 
     def on_signal(number: int, frame: FrameType | None) -> None:
-        if interrupt.is_set():
+        if interrupt.is_set() or loop.is_closed():
             os._exit(130)
         loop.call_soon_threadsafe(interrupt.set)
 
