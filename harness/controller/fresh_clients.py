@@ -137,6 +137,7 @@ class AskingAnew:
     # -- the last stable offset ---------------------------
 
     async def _stable(self, deadline_ns: int) -> None:
+        self._rows.begin()
         passed: dict[TopicPartition, int] = {}
         while True:
             stable = await self._stable_offsets()

@@ -298,6 +298,7 @@ CauseCode = Literal[
     "refused-by-a-rule",
     "answer-explained",
     "fenced-by-a-newer",
+    "held-by-its-library",
     "node-is-down",
     "fault-not-over",
     "transaction-open",

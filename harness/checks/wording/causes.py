@@ -42,6 +42,7 @@ _WORDS: Mapping[CauseCode, str] = {
     "refused-by-a-rule": "a rule of the cluster refuses it",
     "answer-explained": "what was answered is explained by the run",
     "fenced-by-a-newer": "a newer producer has its transactional id",
+    "held-by-its-library": "no broker refuses it, so its library holds it up",
     "node-is-down": "{nodes} did not run any more",
     "fault-not-over": "a fault was not over",
     "transaction-open": "a transaction is open there",

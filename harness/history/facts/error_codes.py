@@ -10,6 +10,10 @@ CORRUPT_MESSAGE, UNKNOWN_TOPIC, NOT_LEADER, REQUEST_TIMED_OUT = 2, 3, 6, 7
 NOT_ENOUGH_REPLICAS, NOT_ENOUGH_REPLICAS_AFTER_APPEND = 19, 20
 OUT_OF_ORDER_SEQUENCE_NUMBER, STORAGE_ERROR, UNKNOWN_PRODUCER_ID = 45, 56, 59
 INVALID_PRODUCER_EPOCH, PRODUCER_FENCED = 47, 90
+# What is refused of one producer for what the brokers know of it, or do not.
+OF_THE_PRODUCER = frozenset(
+    {OUT_OF_ORDER_SEQUENCE_NUMBER, 46, INVALID_PRODUCER_EPOCH, 48, 49, 51, UNKNOWN_PRODUCER_ID, PRODUCER_FENCED}
+)
 # What a topic's or a cluster's rules refuse of whoever asks: sizes, formats, rights, quotas.
 OF_A_RULE = frozenset({10, 17, 18, 21, 29, 30, 31, 32, 33, 35, 43, 44, 53, 76, 87, 89})
 

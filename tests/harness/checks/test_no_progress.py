@@ -1,5 +1,6 @@
 """Who got nothing when asked after the last heal: a violation only where Kafka promises it, and never a plain pass."""
 
+import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from harness.checks.judge import Judgement
+from harness.scenario.model import ClusterSpec
 from harness.verdict import Verdict
 from tests.harness.checks.histories.build import SECOND, History, judge_stories
 
@@ -54,6 +56,14 @@ def _explained() -> History:
     return _asked(history, "old", "write", "unanswered")
 
 
+def _stuck(code: int | None, *, fresh: str = "done", system: str = "reference") -> History:
+    """An old producer gets nothing, and a fresh one does what `fresh` says."""
+    history = _log()
+    history.scenario = dataclasses.replace(history.scenario, cluster=ClusterSpec(system=system))
+    _asked(history, "fresh", "write", fresh, until=50.1)
+    return _asked(history, "old", "write", "unanswered" if code is None else "refused", code=code)
+
+
 def _node_down() -> History:
     history = _log()
     history._add("node_ends", node=1, time_ns=40 * SECOND, exit_status=1, reason="fatal-fault", fresh=True)
@@ -92,6 +102,9 @@ STORIES: dict[str, Story] = {
     "a fault is left": _unhealed,
     "old producer refused": told("old", "write", "refused", code=OUT_OF_ORDER),
     "old producer explained": _explained,
+    "held by its library": lambda: _stuck(None),
+    "refused for what it is": lambda: _stuck(OUT_OF_ORDER),
+    "held by it or by others": lambda: _stuck(None, system="attached"),
     "group stands": told("old", "membership", "unanswered", group="g"),
     "group stands, node down": _node_down,
     "stable offset stands": told("fresh", "stable", "unanswered", offset=1),
@@ -125,6 +138,9 @@ def test_what_is_not_got_after_the_last_heal_has_the_class_that_the_contract_giv
         "a fault is left": (noted, [("observation", "fresh-write", False)]),
         "old producer refused": (undecided, [("observation", "old-write", True)]),
         "old producer explained": (noted, [("observation", "old-write", False)]),
+        "held by its library": (noted, [("observation", "old-write", False)]),
+        "refused for what it is": (undecided, [("observation", "old-write", True)]),
+        "held by it or by others": (undecided, [("observation", "old-write", True)]),
         "group stands": (undecided, [("observation", "old-membership", True)]),
         "group stands, node down": (found["group stands, node down"][0], [("observation", "fresh-membership", False)]),
         "stable offset stands": (undecided, [("observation", "fresh-stable", True)]),

@@ -17,7 +17,13 @@ from harness.checks.model.answered_errors import Answered, answered
 from harness.checks.model.partition_history import PartitionHistory
 from harness.checks.wording.answers import answered_words
 from harness.checks.wording.causes import cause_words
-from harness.history.facts.error_codes import INVALID_PRODUCER_EPOCH, OF_A_RULE, PRODUCER_FENCED, error_code
+from harness.history.facts.error_codes import (
+    INVALID_PRODUCER_EPOCH,
+    OF_A_RULE,
+    OF_THE_PRODUCER,
+    PRODUCER_FENCED,
+    error_code,
+)
 from harness.history.facts.fault_facts import begun, end_of
 from harness.history.facts.internal_topics import GROUP_OFFSETS_TOPIC
 from harness.history.facts.node_end_facts import back_of
@@ -152,8 +158,16 @@ def _explained(context: RunContext, history: PartitionHistory, row: ProgressRow)
     return Cause(code="answer-explained") if errors and all(each.explanation is not None for each in errors) else None
 
 
+def _held_by_its_library(context: RunContext, history: PartitionHistory, row: ProgressRow) -> Cause | None:
+    """On a cluster of ours, where fresh clients get theirs and no broker refuses this one for what it is."""
+    if row["age"] != "old" or row["what"] != "write" or history.is_foreign or not _fresh_got(context, [row]):
+        return None
+    codes = {each.error.code for each in _answered(context, history, row)} | {row["code"]}
+    return None if codes & OF_THE_PRODUCER else Cause(code="held-by-its-library")
+
+
 _EXPLANATIONS: Sequence[Callable[[RunContext, PartitionHistory, ProgressRow], Cause | None]] = (
-    _no_leader, _by_a_rule, _too_few, _down, _not_over, _open_transaction, _fenced, _explained,
+    _no_leader, _by_a_rule, _too_few, _down, _not_over, _open_transaction, _fenced, _explained, _held_by_its_library,
 )  # fmt: skip
 
 
