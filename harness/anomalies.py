@@ -144,6 +144,8 @@ ANOMALIES: tuple[Anomaly, ...] = (
              "A partition took no writes, or gave a reader nothing, although they tried.", "availability", "recovery"),
     _anomaly("client-stuck", "Client stuck", "cluster",
              "A producer or a reader got nothing although no fault was in force, and leaders and ISRs were there."),
+    _anomaly("no-progress", "No progress after the last heal", "cluster",
+             "Asked after the last heal, a client got no write acknowledged, no partition, or no record in time."),
     # ---- the run
     _anomaly("evidence", "Evidence against evidence", "run",
              "Two parts of what was recorded contradict each other, or a part of it is missing."),

@@ -57,7 +57,7 @@ from harness.systems import (
 )
 
 CLIENTS = clients.CLIENTS
-_AFTER_HEALING = ("recover", "drain", "read back", "collect", "stop", "seal")
+_AFTER_HEALING = ("recover", "ask", "drain", "read back", "collect", "ask anew", "stop", "seal")
 
 
 def plan_of(scenario: Scenario) -> Plan:
@@ -218,7 +218,7 @@ def catch_signals(loop: asyncio.AbstractEventLoop, interrupt: asyncio.Event) -> 
     """The first Ctrl-C heals, stops and analyses what there is; the second ends at once: the next command sweeps."""
 
     def on_signal(number: int, frame: FrameType | None) -> None:
-        if interrupt.is_set():
+        if interrupt.is_set() or loop.is_closed():
             os._exit(130)
         loop.call_soon_threadsafe(interrupt.set)
 

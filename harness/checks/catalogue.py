@@ -13,6 +13,7 @@ from harness.checks.families.cluster import (
     availability,
     client_stuck,
     expectation,
+    no_progress,
     node_ended,
     reading_gaps,
     two_leaders,
@@ -95,6 +96,7 @@ FAMILIES: tuple[Family, ...] = (
     Family(name=reading_gaps.NAME, find=_nothing, query=reading_gaps.query),
     Family(name="availability", find=availability.find, query=availability.query),
     Family(name=client_stuck.CHECK, find=client_stuck.find, query=client_stuck.query, follows_detection=True),
+    Family(name=no_progress.CHECK, find=no_progress.find),
 )
 
 

@@ -32,7 +32,7 @@ from harness.checks.coverage import (
     zombies,
 )
 from harness.checks.evidence_tables import Sums
-from harness.checks.families.cluster import availability, node_ended
+from harness.checks.families.cluster import availability, no_progress, node_ended
 from harness.checks.families.evidence import insufficient, missing
 from harness.checks.families.transactions import cycle, hanging_transaction
 from harness.checks.findings import Finding, RunContext
@@ -300,7 +300,7 @@ def _judgement(given: RunInput, facts: Facts, named: list[tuple[str, Finding]]) 
     outcome = outcome_of(scenario.expect if scenario else None, verdict, [finding for _, finding in named])
     counts = {name: sum(finding.classification == name for _, finding in named) for name in _ORDER}
     ended = node_ended.summary(facts.context.history, [f for _, f in named], are_told=verdict is Verdict.INCONCLUSIVE)
-    besides = [ended, availability.summary(facts.context)]
+    besides = [ended, availability.summary(facts.context), no_progress.summary([f for _, f in named])]
     sentence = verdict_sentence(verdict, reasons, [f for _, f in named], accounting, besides=besides)
     return Judgement(
         verdict=verdict, sentence=sentence,

@@ -142,18 +142,19 @@ def check_jepsen(
                 waiting.clear()
 
             held = memory.Together()
-            for place, (file, links) in enumerate(files):
+            for place, file in enumerate(files):
+                path, links = file.path, file.through_links
                 try:
-                    size = memory_of(file.stat().st_size) if links or not file.is_symlink() else 0
+                    size = memory_of(path.stat().st_size) if links or not path.is_symlink() else 0
                     if waiting and not held.has_room_for(size):  # holds no more at a time than there is memory for
                         settle()
                         held = memory.Together()
-                    waiting[place] = read_history(file, through_links=links)
-                    held.take(str(file), size)
+                    waiting[place] = read_history(path, through_links=links, name=file.name)
+                    held.take(str(path), size)
                 except (HarnessError, OSError) as error:
                     waiting.pop(place, None)
-                    problem = error if isinstance(error, HarnessError) else UsageError(f"{file}: {error.strerror}")
-                    answers[place] = NotJudged(folder=file, error=problem)
+                    problem = error if isinstance(error, HarnessError) else UsageError(f"{path}: {error.strerror}")
+                    answers[place] = NotJudged(folder=Path(file.name), error=problem)
             settle()
         yield [answers[place] for place in range(len(files))]
 
@@ -170,14 +171,14 @@ def answer_verdict(answer: Any) -> Verdict:
 
 def answer_json(answer: Any) -> str:
     if isinstance(answer, NotJudged):
-        return json.dumps({"name": answer.folder.stem, "error": str(answer.error)})
+        return json.dumps({"name": str(answer.folder), "error": str(answer.error)})
     return str(answer.as_json())
 
 
 def answer_summary(answer: Any) -> list[str]:
     """An answer for people: its verdict, and a line for each kind of anomaly, with a mark if it decides the verdict."""
     if isinstance(answer, NotJudged):
-        return [verdict_line(answer)]
+        return [f"{Verdict.ERROR.value:<13}{answer.folder}  It cannot be judged: {answer.error}"]
     head = f"{answer_verdict(answer).value:<13}{answer.name}"
     if answer.unknown is not None:
         return [head, f"  Jepsen's checker gives no answer: {answer.unknown}"]

@@ -91,6 +91,7 @@ class Commanded:
                     seed=1,
                     interrupt=interrupt,
                     write_out=written_out,
+                    asks_anew=False,  # the application may read on
                 ).go()
 
         return await Recording.begin(folder, run, book=BOOK)

@@ -5,14 +5,18 @@ not be done, for a known reason or an unforeseen one. 130: interrupted. An unfor
 file with the traceback; KAFKA_CHAOS_DEBUG=1 shows the traceback.
 """
 
+import contextlib
 import errno
 import logging
 import os
 import select
+import signal
 import sys
 import tempfile
 import traceback
+from collections.abc import Iterator
 from pathlib import Path
+from types import FrameType
 
 from harness.cli.options import aside, terminal
 from harness.errors import HarnessError, Problems, UsageError
@@ -31,6 +35,23 @@ _OF_THE_MACHINE = (
     errno.ENOMEM, errno.EIO,
 )  # fmt: skip
 _SHOWN = 200
+
+
+@contextlib.contextmanager
+def interrupted_at_once(remedy: str) -> Iterator[None]:
+    """For judging, which has nothing to undo: Ctrl-C and SIGTERM end it with one line. The JVM ends with its input, and
+    the next command sweeps what was for a while."""
+
+    def on_signal(number: int, frame: FrameType | None) -> None:
+        os.write(2, f"kafka-chaos: interrupted while judging: {remedy}\n".encode())
+        os._exit(INTERRUPTED)
+
+    before = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def quiet_gateway() -> None:

@@ -131,6 +131,14 @@ def run(
 def _judge(folder: RunFolder, outcome: RunOutcome, bench: compose.Bench | None, master: str, took_s: float) -> int:
     """The exit code of the verdict."""
     ended = time.monotonic()
+    kept = f"the run is kept; `kafka-chaos check {folder.path}` judges it"
+    with exits.interrupted_at_once(kept):
+        return _judged(folder, outcome, bench, master, took_s=took_s, ended=ended)
+
+
+def _judged(
+    folder: RunFolder, outcome: RunOutcome, bench: compose.Bench | None, master: str, *, took_s: float, ended: float
+) -> int:
     bench = bench or compose.Bench(master=master, folders=[folder.path])
     try:
         with check_many.Stages(aside.say) as stages:

@@ -130,11 +130,16 @@ def attachment(system: str | None, bootstrap: str | None, file: Path | None) -> 
     return overrides
 
 
+_OF_JEPSEN = ("history.edn", "*/history.edn", "*/*/history.edn")  # its store, a test's folder, a test
+
+
 def run_folder(reference: str, runs: Path) -> Path:
     """A path, or the name of a run below `runs`. Raises UsageError at once if it is not a run folder."""
     for path in (Path(reference), runs / reference):
         if os.path.lexists(path / "run.json"):
             return RunFolder(path).path
+    if any(next(Path(reference).glob(pattern), None) for pattern in _OF_JEPSEN):
+        raise UsageError(f"{reference}: no run folder, but histories of Jepsen: add --format jepsen")
     raise UsageError(f"{reference}: no run folder, and none of that name in {runs}; `kafka-chaos list` shows the runs")
 
 

@@ -1,7 +1,8 @@
-"""A run, phase by phase: start, prepare, act (the plan runs), heal, recover, read back, collect, stop, seal.
+"""A run, phase by phase: start, prepare, act (the plan runs), heal, recover, ask, read back, collect, stop, seal.
 
-In every case faults are healed, processes stopped, and the recorded data sealed. The first interrupt ends the plan
-early: then there is no final read, and the data recorded so far is analysed.
+After recovery the load's clients, and after all else fresh ones, are asked whether they get on. In every case faults
+are healed, processes stopped, and the recorded data sealed. The first interrupt ends the plan early: then there is no
+final read, and the data recorded so far is analysed.
 """
 
 import asyncio
@@ -15,7 +16,9 @@ from harness.clock import Clock
 from harness.controller.collection import collect_books
 from harness.controller.context import Acknowledgements, Plan, PlanResult, RunContext
 from harness.controller.final_read import FinalRead
+from harness.controller.fresh_clients import AskingAnew
 from harness.controller.observer import Observer
+from harness.controller.old_clients import OldClients, ProgressRows
 from harness.controller.probes import Probes
 from harness.controller.recorder import Recorder
 from harness.controller.workers import Workers
@@ -74,6 +77,7 @@ class Run:
     write_out: Callable[[Scenario], str]
     progress: Callable[[Progress], None] = lambda progress: None
     needs: Sequence[tuple[str, type]] = ()  # what the plan needs of the cluster: (the use, the capability)
+    asks_anew: bool = True  # by writing to the run's topics at its end
     _phase: str = "start"
     _began_ns: int = 0
     _clients: Workers | None = None
@@ -134,11 +138,39 @@ class Run:
         self._inconclusive.extend(await context.heal_everything())
         self._enter("recover")
         await self._unless_interrupted(self._recover(context))
+        rows = ProgressRows(recorder=context.recorder, observer=context.observer, clock=self.clock)
+        if workers is not None:
+            self._enter("ask")
+            await self._unless_interrupted(self._ask(workers, rows))
         self._enter("drain")
         if workers is not None:
             self._inconclusive.extend(await workers.stop())
         self.folder.update(load_ended_ns=self.clock.monotonic_ns())
         await self._read_back(context)
+        if self.asks_anew:
+            self._enter("ask anew")
+            await self._unless_interrupted(self._ask_anew(context, rows))
+
+    async def _ask(self, workers: Workers, rows: ProgressRows) -> None:
+        scenario, workload = self.scenario, self.scenario.workload
+        partitions = partitions_of(scenario, workload.topics)
+        acks = workload.acks
+        old = OldClients(rows=rows, clock=self.clock, facts=workload.facts, acks=acks, partitions=partitions)
+        await old.ask(workers, timeout_s=scenario.recovery_timeout_s)
+
+    async def _ask_anew(self, context: RunContext, rows: ProgressRows) -> None:
+        scenario, workload = self.scenario, self.scenario.workload
+        of_load = partitions_of(scenario, workload.topics)
+        asking = AskingAnew(
+            rows=rows,
+            clock=self.clock,
+            make_client=self.make_client,
+            bootstrap=self.cluster.bootstrap(None),
+            settings=workload,
+            partitions=partitions_of(scenario),
+            inputs=[each for each in of_load if each.topic not in workload.facts.outputs],
+        )
+        await asking.ask(timeout_s=scenario.recovery_timeout_s)
 
     def _refuse_what_is_missing(self) -> None:
         """Before any load. Raises HarnessError for a capability that the cluster has but this machine lacks."""

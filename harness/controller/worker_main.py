@@ -1,8 +1,9 @@
 """A worker process: one loop, one client at a time, one journal.
 
-Commands come on stdin, one word a line: start, stop. Counters go to stdout, one JSON object a line, after every
-answer, so that a trigger such as "after the 500th ack" fires at once. A closed stdin means that the harness is gone:
-the worker ends. It always ends with `os._exit`, because a client library's thread may hang without limit.
+Commands come on stdin, one word a line: start, ask, stop. Counters go to stdout, one JSON object a line, after every
+answer, so that a trigger such as "after the 500th ack" fires at once; after `ask` so does what the client gets anew
+(told_progress.py). A closed stdin means that the harness is gone: the worker ends. It always ends with `os._exit`,
+because a client library's thread may hang without limit.
 """
 
 import asyncio
@@ -17,6 +18,7 @@ from typing import Any, Literal
 import msgspec
 
 from harness.clock import Clock, SystemClock
+from harness.controller.told_progress import ToldProgress
 from harness.history.journals.journal import JournalFile, ProcessNumbers
 from harness.ports.client_events import ReportsEvents
 from harness.ports.client_use import ClientUse
@@ -61,28 +63,36 @@ def settings_of(spec: WorkerSpec) -> WorkloadSettings:
 
 
 class CountingJournal:
-    """Wraps a journal, and reports each answer to `count`.
+    """Wraps a journal, and reports each answer to `count`, and everything to `progress`.
 
     `tell`: writes the client's events to the journal first; they must stand before the answer that followed them.
     """
 
     def __init__(
-        self, journal: JournalFile, count: Callable[[Mapping[str, int]], None], tell: Callable[[], None]
+        self,
+        journal: JournalFile,
+        count: Callable[[Mapping[str, int]], None],
+        tell: Callable[[], None],
+        progress: ToldProgress,
     ) -> None:
         self._journal = journal
         self._count = count
         self._tell = tell
+        self._progress = progress
 
     @property
     def process(self) -> int:
         return self._journal.process
 
     def invoke(self, f: str, records: Sequence[Send] = (), *, transaction: int | None = None) -> int:
-        return self._journal.invoke(f, records, transaction=transaction)
+        operation = self._journal.invoke(f, records, transaction=transaction)
+        self._progress.invoked(operation, records, transaction)
+        return operation
 
     def complete_send(self, operation: int, outcomes: Sequence[SendOutcome]) -> None:
         self._tell()
         self._journal.complete_send(operation, outcomes)
+        self._progress.sent(operation, outcomes)
         counts: dict[str, int] = {}
         for outcome in outcomes:
             counts[outcome.status] = counts.get(outcome.status, 0) + 1
@@ -91,14 +101,17 @@ class CountingJournal:
     def complete_poll(self, operation: int, records: Sequence[ReadRecord], *, error: str | None = None) -> None:
         self._tell()
         self._journal.complete_poll(operation, records, error=error)
+        self._progress.polled(records, error)
         if records:
             self._count({"polled": len(records)})
 
     def assigned(self, partitions: Sequence[TopicPartition]) -> None:
         self._journal.assigned(partitions)
+        self._progress.assigned(partitions)
 
     def group_event(self, event: GroupEvent, *, transaction: int | None = None) -> None:
         self._journal.group_event(event, transaction=transaction)
+        self._progress.group_event(event)
 
     def done(self, f: str, *, begin_ns: int | None = None, count: int = 0, error: str | None = None) -> None:
         self._journal.done(f, begin_ns=begin_ns, count=count, error=error)
@@ -108,6 +121,7 @@ class CountingJournal:
 
     def end_transaction(self, transaction: int, end: TransactionEnd) -> None:
         self._journal.end_transaction(transaction, end)
+        self._progress.ended(transaction, committed=end.outcome == "committed")
 
 
 class FreshClients:
@@ -123,6 +137,7 @@ class FreshClients:
         numbers: ProcessNumbers,
         name: str,
         role: Literal["producer", "consumer", "both"],
+        progress: ToldProgress,
     ) -> None:
         self._make_client = make_client
         self._bootstrap = bootstrap
@@ -131,6 +146,7 @@ class FreshClients:
         self._numbers = numbers
         self._name = name
         self._plain = ClientUse(role=role)
+        self._progress = progress
         self._present: tuple[int, Client] | None = None
 
     def __call__(self, use: ClientUse | None = None) -> Client:
@@ -147,6 +163,7 @@ class FreshClients:
             tells_attempts=isinstance(client, ReportsEvents) and client.tells_attempts,
         )
         self._present = number, client
+        self._progress.replaced()
         return client
 
     def tell(self) -> None:
@@ -165,6 +182,7 @@ async def act(
     until: asyncio.Event,
     count: Callable[[Mapping[str, int]], None],
     clock: Clock,
+    progress: ToldProgress,
 ) -> None:
     """The worker's work, on any loop; a simulated world runs it as a task."""
     journal = JournalFile(Path(spec.journal), worker=spec.name, clock=clock)
@@ -176,6 +194,7 @@ async def act(
         numbers=ProcessNumbers(first=spec.process_first, step=spec.process_step),
         name=spec.name,
         role="producer" if spec.role == "producer" else "consumer" if spec.role == "consumer" else "both",
+        progress=progress,
     )
     workload = settings.make_worker(
         role=spec.role,
@@ -183,7 +202,7 @@ async def act(
         places=spec.places,
         partitions=[TopicPartition(topic=topic, partition=partition) for topic, partition in spec.partitions],
     )
-    counting: Journal = CountingJournal(journal, count, clients.tell)
+    counting: Journal = CountingJournal(journal, count, clients.tell, progress)
     try:
         await workload.act(clients, counting, stream(spec.seed, f"worker/{spec.name}"), until)
     finally:
@@ -222,7 +241,8 @@ async def _serve(spec: WorkerSpec, *, settings: WorkloadSettings, make_client: C
     reader = asyncio.StreamReader()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     started, until = asyncio.Event(), asyncio.Event()
-    commands = asyncio.create_task(_obey(reader, started, until))
+    progress = ToldProgress(lambda told: _say({"told": told}))
+    commands = asyncio.create_task(_obey(reader, started, until, progress.ask))
     _say({"ready": 1})
     await started.wait()
     if not until.is_set():
@@ -234,6 +254,7 @@ async def _serve(spec: WorkerSpec, *, settings: WorkloadSettings, make_client: C
                 until=until,
                 count=_say,
                 clock=SystemClock(),
+                progress=progress,
             )
         )
         await asyncio.wait([work, asyncio.create_task(until.wait())], return_when=asyncio.FIRST_COMPLETED)
@@ -246,10 +267,14 @@ async def _serve(spec: WorkerSpec, *, settings: WorkloadSettings, make_client: C
     _say({"ended": 1})
 
 
-async def _obey(reader: asyncio.StreamReader, started: asyncio.Event, until: asyncio.Event) -> None:
+async def _obey(
+    reader: asyncio.StreamReader, started: asyncio.Event, until: asyncio.Event, ask: Callable[[], None]
+) -> None:
     while line := await reader.readline():
         if line == b"start\n":
             started.set()
+        elif line == b"ask\n":
+            ask()
         elif line == b"stop\n":
             break
     until.set()
@@ -258,5 +283,5 @@ async def _obey(reader: asyncio.StreamReader, started: asyncio.Event, until: asy
         os._exit(0)  # the harness is gone; the journal is complete up to here
 
 
-def _say(counts: Mapping[str, int]) -> None:
-    os.write(1, msgspec.json.encode(counts) + b"\n")
+def _say(line: Mapping[str, Any]) -> None:
+    os.write(1, msgspec.json.encode(line) + b"\n")

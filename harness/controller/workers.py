@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import msgspec
 
 from harness.controller.context import Acknowledgements
+from harness.controller.told_progress import Told
 from harness.controller.worker_main import STOP_GRACE_S, WorkerSpec, settings_of
 from harness.errors import HarnessError
 from harness.history.journals.journal import ProcessNumbers
@@ -44,6 +45,9 @@ class Workers(Protocol):
 
     def start(self) -> None: ...
 
+    def ask(self, hear: Callable[[str, Told], None]) -> None:
+        """From now on `hear` gets the name of a client of the load and what it tried or got, each thing once."""
+
     async def stop(self) -> list[str]: ...  # in-flight operations get their time-out; returns a sentence per failure
 
     async def kill(self) -> None: ...  # at once; idempotent
@@ -69,6 +73,7 @@ class WorkerProcesses:
         timeouts_ms = [settings_of(spec).delivery_timeout_ms for spec in specs]
         self._stop_s = max(timeouts_ms, default=0) / 1000 + STOP_GRACE_S
         self._workers: list[_Worker] = []
+        self._hear_told: Callable[[str, Told], None] = _unasked
 
     async def prepare(self) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -77,7 +82,7 @@ class WorkerProcesses:
             path.write_bytes(msgspec.json.encode(spec))
             log = self._folder / f"{spec.name}.log"
             process = await self._spawn([*self._command, str(path)], log=log)
-            self._workers.append(_Worker(name=spec.name, process=process, log=log, heard=self._heard))
+            self._workers.append(_Worker(name=spec.name, process=process, log=log, heard=self._heard, told=self._told))
         for worker in self._workers:
             await worker.wait_ready()
 
@@ -86,9 +91,17 @@ class WorkerProcesses:
         if known:
             self._acks.add(**known)
 
+    def _told(self, name: str, told: Told) -> None:
+        self._hear_told(name, told)
+
     def start(self) -> None:
         for worker in self._workers:
             worker.tell("start")
+
+    def ask(self, hear: Callable[[str, Told], None]) -> None:
+        self._hear_told = hear
+        for worker in self._workers:
+            worker.tell("ask")
 
     async def stop(self) -> list[str]:
         for worker in self._workers:
@@ -103,8 +116,12 @@ class WorkerProcesses:
         self._workers.clear()
 
 
+def _unasked(name: str, told: Told) -> None:
+    raise AssertionError(f"{name} told of {told} before it was asked")
+
+
 class _Worker:
-    """One worker process; passes its counters on as they arrive."""
+    """One worker process; passes on its counters, and what it tells, as they arrive."""
 
     def __init__(
         self,
@@ -113,11 +130,13 @@ class _Worker:
         process: asyncio.subprocess.Process,
         log: Path,
         heard: Callable[[Mapping[str, int]], None],
+        told: Callable[[str, Told], None],
     ) -> None:
         self._name = name
         self._process = process
         self._log = log
         self._heard = heard
+        self._told = told
         self._ready = asyncio.Event()
         self._ended_well = False
         self._listening = asyncio.create_task(self._listen(), name=f"worker {name}")
@@ -125,13 +144,15 @@ class _Worker:
     async def _listen(self) -> None:
         assert self._process.stdout is not None
         while line := await self._process.stdout.readline():
-            counts: dict[str, int] = msgspec.json.decode(line)
-            if "ready" in counts:
+            said: dict[str, Any] = msgspec.json.decode(line)
+            if "ready" in said:
                 self._ready.set()
-            elif "ended" in counts:
+            elif "ended" in said:
                 self._ended_well = True
+            elif "told" in said:
+                self._told(self._name, msgspec.convert(said["told"], Told))
             else:
-                self._heard(counts)
+                self._heard(said)
         self._ready.set()  # no more output; wait_ready looks at the exit code
 
     async def wait_ready(self) -> None:

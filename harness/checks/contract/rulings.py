@@ -58,6 +58,11 @@ DoubtCode = Literal[
     "asked-on-an-unknown-release",
     "marker-may-be-lost",
     "decision-may-be-lost",
+    "old-client-got-nothing",
+    "nobody-answered",
+    "polled-or-foreign",
+    "may-wait-for-others",
+    "stable-offset-stands",
 ]
 
 
@@ -287,6 +292,16 @@ CauseCode = Literal[
     "ended-by-a-fault",
     "ended-by-an-error-of-ours",
     "ended-in-doubt",
+    "progress-in-doubt",
+    "led-by-nobody",
+    "too-few-in-sync",
+    "refused-by-a-rule",
+    "answer-explained",
+    "fenced-by-a-newer",
+    "held-by-its-library",
+    "node-is-down",
+    "fault-not-over",
+    "transaction-open",
     "nobody-serves-them",
     "min-insync-replicas-not-kept",
     "two-leaders",

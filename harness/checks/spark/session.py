@@ -5,7 +5,9 @@ Masters other than local ones and standalone clusters use PySpark's ordinary way
 
 import contextlib
 import os
+import signal
 import sys
+import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -119,9 +121,22 @@ def _open(settings: Mapping[str, str]) -> SparkSession:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     for key, value in settings.items():
         builder = builder.config(key, value)
-    session: SparkSession = builder.getOrCreate()
+    with _own_answer_to_ctrl_c():
+        session: SparkSession = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+@contextlib.contextmanager
+def _own_answer_to_ctrl_c() -> Iterator[None]:
+    """PySpark's, which it sets in the main thread, asks a JVM that may have been interrupted as well."""
+    is_main = threading.current_thread() is threading.main_thread()
+    own = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if is_main:
+            signal.signal(signal.SIGINT, own)
 
 
 @contextlib.contextmanager

@@ -35,6 +35,17 @@ _WORDS: Mapping[CauseCode, str] = {
     "compaction-of-a-key": "compaction, by a later record of the same key",
     "compaction-in-doubt": "compaction, by a later record of the same key, as far as known: {doubt}",
     "compaction-of-a-tombstone": "compaction, as a tombstone after {setting}",
+    # ---- what is not got after the last heal
+    "progress-in-doubt": "{doubt}",
+    "led-by-nobody": "{partitions} had no leader",
+    "too-few-in-sync": "fewer were in sync than {setting} demands",
+    "refused-by-a-rule": "a rule of the cluster refuses it",
+    "answer-explained": "what was answered is explained by the run",
+    "fenced-by-a-newer": "a newer producer has its transactional id",
+    "held-by-its-library": "no broker refuses it, so its library holds it up",
+    "node-is-down": "{nodes} did not run any more",
+    "fault-not-over": "a fault was not over",
+    "transaction-open": "a transaction is open there",
     # ---- what its producer did
     "never-retried": "the producer never retried",
     "not-acknowledged": "the producer is not idempotent and its send was not acknowledged",

@@ -44,6 +44,15 @@ _PERMISSIONS: Mapping[PermissionSource, str] = {
     "brokers-differ": f"brokers differ in {UNCLEAN_KEY}, and nobody recorded which of them was controller",
 }
 _DOUBTS: Mapping[DoubtCode, str] = {
+    "old-client-got-nothing": (
+        "nothing that was recorded explains it, and whether the brokers or the client's library held it up is unknown"
+    ),
+    "nobody-answered": "no broker answered, though leaders and in-sync replicas were there",
+    "polled-or-foreign": (
+        "leaders and in-sync replicas were there as far as the brokers tell, and others may have touched the cluster"
+    ),
+    "may-wait-for-others": "a coordinator waits for members that it has not given up yet",
+    "stable-offset-stands": "it is unknown what holds it back",
     "end-told-by-whom": "nothing shows that the leader in force answered, and no deposed one",
     "end-told-to-whom": (
         "nothing shows whether a read_uncommitted reader was answered that, or a read_committed one, whose end may be "

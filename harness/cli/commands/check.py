@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from harness import compose
-from harness.cli import check_many, listing, presentation
+from harness.cli import check_many, exits, listing, presentation
 from harness.cli.options import (
     MASTER,
     MEMORY,
@@ -55,6 +55,34 @@ def check(
 ) -> None:
     """Judges stored runs again, from their folders alone, and writes their pages; or judges Jepsen's histories."""
     _check_format(kind)
+    with exits.interrupted_at_once("nothing of what is judged has changed; the same command judges it"):
+        code = _check(
+            paths,
+            runs,
+            master=master,
+            pages=pages,
+            kind=kind,
+            as_json=as_json,
+            ww_deps=ww_deps,
+            sub_via=sub_via,
+            compatible=compatible,
+        )
+    raise typer.Exit(code)
+
+
+def _check(
+    paths: list[str],
+    runs: Path,
+    *,
+    master: str,
+    pages: bool | None,
+    kind: str,
+    as_json: bool,
+    ww_deps: bool,
+    sub_via: str | None,
+    compatible: bool,
+) -> int:
+    """The exit code of the worst verdict."""
     if kind == JEPSEN:
         via = sub_via or check_many.SUB_VIA[0]
         with check_many.check_jepsen(
@@ -71,7 +99,7 @@ def check(
             for answer in answers:
                 for line in [check_many.answer_json(answer)] if as_json else check_many.answer_summary(answer):
                     terminal.say(line)
-        raise typer.Exit(check_many.worst_of_histories(answers))
+        return check_many.worst_of_histories(answers)
     given = {"--json": as_json, "--ww-deps": ww_deps, "--sub-via": sub_via, "--jepsen-compatible": compatible}
     for option, value in given.items():
         if value:
@@ -85,7 +113,7 @@ def check(
             case _:
                 for each in judged:
                     terminal.say(check_many.verdict_line(each))
-    raise typer.Exit(exit_code_of({each.verdict for each in judged}))
+    return exit_code_of({each.verdict for each in judged})
 
 
 def export(

@@ -17,7 +17,7 @@ from harness.cluster.attached.container_rules import ContainerRules, can_cut
 from harness.cluster.attached.reachability import is_answering, is_gone, is_silent
 from harness.cluster.confined import empty
 from harness.cluster.docker import file_export
-from harness.cluster.docker.engine import Engine, engine_errors
+from harness.cluster.docker.engine import Engine, engine_errors, unless_ended
 from harness.errors import HarnessError, UsageError
 from harness.ports.cluster import CanCutLinks, Evidence, Link, NodeId, ReplicaLog, ShowsLogs
 from harness.scenario.model import ClusterSpec
@@ -103,7 +103,11 @@ class ComposeCluster(ForeignCluster):
     # -- CanCrash, CanStop, CanPause ----------------------------------------------------------------------------------
 
     async def kill(self, node: NodeId) -> Evidence:
-        return await self._end(node, lambda container: container.kill(), "SIGKILL")
+        def kill(container: Any) -> None:
+            with unless_ended():  # since it was looked at
+                container.kill()
+
+        return await self._end(node, kill, "SIGKILL")
 
     async def shut_down(self, node: NodeId) -> Evidence:
         return await self._end(node, lambda container: container.stop(timeout=_STOP_S), "SIGTERM")

@@ -9,6 +9,13 @@ from dataclasses import dataclass
 CORRUPT_MESSAGE, UNKNOWN_TOPIC, NOT_LEADER, REQUEST_TIMED_OUT = 2, 3, 6, 7
 NOT_ENOUGH_REPLICAS, NOT_ENOUGH_REPLICAS_AFTER_APPEND = 19, 20
 OUT_OF_ORDER_SEQUENCE_NUMBER, STORAGE_ERROR, UNKNOWN_PRODUCER_ID = 45, 56, 59
+INVALID_PRODUCER_EPOCH, PRODUCER_FENCED = 47, 90
+# What is refused of one producer for what the brokers know of it, or do not.
+OF_THE_PRODUCER = frozenset(
+    {OUT_OF_ORDER_SEQUENCE_NUMBER, 46, INVALID_PRODUCER_EPOCH, 48, 49, 51, UNKNOWN_PRODUCER_ID, PRODUCER_FENCED}
+)
+# What a topic's or a cluster's rules refuse of whoever asks: sizes, formats, rights, quotas.
+OF_A_RULE = frozenset({10, 17, 18, 21, 29, 30, 31, 32, 33, 35, 43, 44, 53, 76, 87, 89})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +74,7 @@ _CODES: Mapping[int, tuple[str, str]] = {
         "the batch does not follow the last one that the leader knows of this producer",
     ),
     46: ("DUPLICATE_SEQUENCE_NUMBER", "the leader has the batch already, and does not know its offset any more"),
-    47: ("INVALID_PRODUCER_EPOCH", "another producer took over the id of this one"),
+    INVALID_PRODUCER_EPOCH: ("INVALID_PRODUCER_EPOCH", "another producer took over the id of this one"),
     48: ("INVALID_TXN_STATE", "the transaction is in no state for this"),
     49: ("INVALID_PRODUCER_ID_MAPPING", "the producer id is not that of the transactional id any more"),
     50: ("INVALID_TRANSACTION_TIMEOUT", "the transaction's timeout is longer than the brokers allow"),
@@ -84,7 +91,7 @@ _CODES: Mapping[int, tuple[str, str]] = {
     76: ("UNSUPPORTED_COMPRESSION_TYPE", "the broker does not take this compression"),
     87: ("INVALID_RECORD", "the broker's rules refuse the record"),
     89: ("THROTTLING_QUOTA_EXCEEDED", "the client's quota is used up"),
-    90: ("PRODUCER_FENCED", "a newer producer has the transactional id"),
+    PRODUCER_FENCED: ("PRODUCER_FENCED", "a newer producer has the transactional id"),
     100: ("UNKNOWN_TOPIC_ID", "the broker knows no topic of this id"),
     120: ("TRANSACTION_ABORTABLE", "the transaction has to be aborted, and may be tried again"),
 }

@@ -11,6 +11,7 @@ edn_bulk.py reads lines in the form that Jepsen prints; edn_reader.py reads all 
 import contextlib
 import gc
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,33 +32,76 @@ _STATUS = {"ok": STATUS_OK, "fail": STATUS_FAIL, "info": STATUS_INFO}
 _STATUS_OF = {_K[name]: status for name, status in _STATUS.items()}
 _WITH_RECORDS = ("txn", "send", "poll")
 _REMEDY = "Jepsen's Kafka histories are wanted (jepsen.tests.kafka)"
+_OF_A_TEST = "history.edn"  # in the folder that Jepsen makes for each test
+_OTHER_FORMS = ("history.txt", "test.jepsen")
 _BIG = 1 << 62
 _PROCESS_MAX = 2**31 - 1
 
 
-def read_history(path: Path, *, through_links: bool = True) -> ImportedHistory:
-    """The history of one .edn file, named by the file's stem. Raises HarnessError."""
+@dataclass(frozen=True, kw_only=True)
+class HistoryFile:
+    """through_links: it was named itself, so a link may stand for it."""
+
+    path: Path
+    name: str
+    through_links: bool
+
+
+def read_history(path: Path, *, through_links: bool = True, name: str = "") -> ImportedHistory:
+    """The history of one .edn file. Raises HarnessError."""
     text = bytes_of(path, through_links=through_links)
-    return _imported(path.stem, text, str(path), lambda: read_bytes(text, place=str(path)))
+    return _imported(name or _name_of(path), text, str(path), lambda: read_bytes(text, place=str(path)))
 
 
 def import_text(name: str, text: str) -> ImportedHistory:
     return _imported(name, text.encode(), name, lambda: read_text(text, place=name))
 
 
-def history_files(paths: Sequence[Path]) -> list[tuple[Path, bool]]:
-    """The named files, and all .edn files below named folders, by name; and whether links may be followed there."""
-    files: list[tuple[Path, bool]] = []
+def history_files(paths: Sequence[Path]) -> list[HistoryFile]:
+    """The named files, and the histories below named folders, by name.
+
+    Jepsen's folder of a test has history.edn, and other .edn files that are none (results.edn, consume-counts.edn,
+    those of its nodes): there it is the history, named by its folder. Elsewhere every .edn file is one. Links such as
+    its `latest` are not followed, unless they are named themselves.
+    """
+    files: list[HistoryFile] = []
     for path in paths:
-        found = sorted(path.rglob("*.edn")) if path.is_dir() else [path]
-        if not found:
+        if not path.is_dir():
+            _refuse_other_forms(path)
+            files.append(HistoryFile(path=path, name=_name_of(path), through_links=True))
+            continue
+        found = sorted(path.rglob("*.edn"))
+        tests = {file.parent for file in found if file.name == _OF_A_TEST}
+        own = [file for file in found if file.name == _OF_A_TEST or tests.isdisjoint(file.parents)]
+        if not own:
             raise UsageError(f"{path} has no .edn file: name files of Jepsen histories, or a folder of them")
-        files += [(file, not path.is_dir()) for file in found]
+        files += [HistoryFile(path=file, name=_name_below(path, file), through_links=False) for file in own]
     return files
 
 
+def _refuse_other_forms(path: Path) -> None:
+    if path.name in _OTHER_FORMS:
+        beside = path.with_name(_OF_A_TEST)
+        where = f"give {beside}, which lies beside it" if beside.is_file() else f"give the test's {_OF_A_TEST}"
+        raise UsageError(f"{path}: this form of a history is not read: {where}")
+
+
+def _name_of(path: Path) -> str:
+    """The file's stem; of Jepsen's history.edn the test's folder."""
+    return path.resolve().parent.name if path.name == _OF_A_TEST else path.stem
+
+
+def _name_below(folder: Path, file: Path) -> str:
+    """So that the tests of a store differ: with the folders between."""
+    between = file.parent.relative_to(folder)
+    if file.name != _OF_A_TEST:
+        return file.stem
+    return _name_of(file) if between == Path() else between.as_posix()
+
+
 def read_histories(paths: Sequence[Path]) -> list[ImportedHistory]:
-    return [read_history(file, through_links=links) for file, links in history_files(paths)]
+    files = history_files(paths)
+    return [read_history(file.path, through_links=file.through_links, name=file.name) for file in files]
 
 
 def _imported(name: str, text: bytes, place: str, plainly: Callable[[], Iterable[tuple[int, Any]]]) -> ImportedHistory:

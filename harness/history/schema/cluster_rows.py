@@ -11,6 +11,12 @@ from harness.history.schema.typed_rows import RowsOf
 StepKind = Literal["act", "wait", "expect"]
 StepOutcome = Literal["ok", "failed", "timeout", "skipped"]
 FinalReadEvent = Literal["end", "stable", "again"]
+Age = Literal["old", "fresh"]
+AskedFor = Literal["write", "membership", "read", "stable"]
+AskOutcome = Literal["done", "refused", "unanswered", "not_asked"]
+# nothing_new: no record was written that it could have been given. unsupported: no client can ask. not_waited_for: the
+# old clients had got it, and this one not yet after a moment.
+WhyNotAsked = Literal["nothing_new", "unsupported", "not_waited_for"]
 SnapshotReason = Literal["kill", "heal", "wipe", "restart", "truncation", "end"]
 # Why a process ended, by what it logged in its last seconds (harness/cluster/last_words.py). truncation-refused: it was
 # asked to cut what it takes for committed, of a partition or of its metadata. exception: an error of none of the other
@@ -229,6 +235,25 @@ class FinalReadRow(TypedDict):
     found: int | None
 
 
+class ProgressRow(TypedDict):
+    run: int
+    age: Age
+    what: AskedFor
+    topic: str
+    partition: int
+    client: str | None
+    group: str | None
+    outcome: AskOutcome
+    reason: WhyNotAsked | None
+    error: str | None
+    code: int | None
+    asked_ns: int
+    until_ns: int
+    offset: int | None
+    leader: int | None
+    isr: list[int] | None
+
+
 FAULTS = RowsOf("faults", FaultRow)
 DISK_EVENTS = RowsOf("disk_events", DiskEventRow)
 STEPS = RowsOf("steps", StepRow)
@@ -242,3 +267,4 @@ REPLICA_SNAPSHOTS = RowsOf("replica_snapshots", SnapshotRow)
 REPLICA_LOG = RowsOf("replica_log", LogRow)
 PARTITIONS = RowsOf("partitions", PartitionRow)
 FINAL_READS = RowsOf("final_reads", FinalReadRow)
+PROGRESS = RowsOf("progress", ProgressRow)

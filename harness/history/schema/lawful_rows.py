@@ -16,7 +16,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from harness.errors import HarnessError
-from harness.history.schema.cluster_rows import EndReason, FinalReadEvent
+from harness.history.schema.cluster_rows import (
+    Age,
+    AskedFor,
+    AskOutcome,
+    EndReason,
+    FinalReadEvent,
+    WhyNotAsked,
+)
 from harness.history.schema.evidence_schemas import EVIDENCE, EVIDENCE_REQUIRED, FINDINGS
 from harness.history.schema.schemas import KIND_SEND, STATUS_OK, TABLES
 
@@ -61,6 +68,7 @@ REQUIRED: dict[str, tuple[str, ...]] = {
     "replica_log": ("snapshot", "node", "topic", "partition", "partition_id", "offset", "value"),
     "partitions": ("partition_id", "topic", "partition", "read_to_end"),
     "final_reads": ("topic", "partition", "event", "invoked_ns", "completed_ns", "from_offset", "to_offset"),
+    "progress": ("age", "what", "topic", "partition", "outcome", "asked_ns", "until_ns"),
     "value_names": ("value", "name"),
     "jumps": ("partition_id", "value", "offset", "jump"),
     "activity": ("sends", "reads", "final_reads", "transactional", "halting", "log_append"),
@@ -105,6 +113,7 @@ _WITHIN: dict[str, tuple[int, int | None]] = {
     "kept_from": _FROM_0, "version": _FROM_0, "value": _FROM_0, "log_start_offset": _FROM_0, "log_end_offset": _FROM_0,
     "high_watermark": _FROM_0, "end_offset": _FROM_0, "last_stable_offset": _FROM_0, "sends": _FROM_0, "reads": _FROM_0,
     "final_reads": _FROM_0, "final_reads.from_offset": _FROM_0, "final_reads.to_offset": _FROM_0, "known": _FROM_0,
+    "progress.offset": _FROM_0,
     "found": _FROM_0, "exit_status": _FROM_0, "signal": (1, None),
     "leader": (-1, None), "leader_epoch": (-1, None), "node": (-1, None),
 }  # fmt: skip
@@ -121,6 +130,10 @@ WORDS: dict[str, tuple[str, ...]] = {
     "node_ends.reason": get_args(EndReason),
     "replica_snapshots.reason": ("kill", "heal", "wipe", "restart", "truncation", "end"),
     "final_reads.event": get_args(FinalReadEvent),
+    "progress.age": get_args(Age),
+    "progress.what": get_args(AskedFor),
+    "progress.outcome": get_args(AskOutcome),
+    "progress.reason": get_args(WhyNotAsked),
     "internal_replica_snapshots.reason": ("wipe", "end"),
     "consumer_offsets.kind": (
         "offset",
@@ -145,7 +158,7 @@ WORDS: dict[str, tuple[str, ...]] = {
 }
 _TIMES = dict.fromkeys(
     ("operations", "records", "transactions", "group_events", "final_reads"), ("invoked_ns", "completed_ns")
-) | {"steps": ("begin_ns", "end_ns"), "node_ends": ("time_ns", "back_ns")}
+) | {"steps": ("begin_ns", "end_ns"), "node_ends": ("time_ns", "back_ns"), "progress": ("asked_ns", "until_ns")}
 
 
 _SCHEMAS = {**TABLES, "findings": FINDINGS, **{f"evidence_{name}": schema for name, schema in EVIDENCE.items()}}

@@ -38,7 +38,7 @@ OPEN_TRANSACTION = pa.struct(
 LINK = pa.struct({"source": pa.int32(), "client": pa.int32(), "target": pa.int32()})
 
 # Tables and columns that came within this version: its folders may lack them, and they are empty and null then.
-ADDED_TABLES = (*DERIVED, "disk_events", "topics", "node_ends", "final_reads")
+ADDED_TABLES = (*DERIVED, "disk_events", "topics", "node_ends", "final_reads", "progress")
 ADDED_COLUMNS: Mapping[str, tuple[str, ...]] = {
     "faults": ("planned_ns", "scheduled"),
     "configuration": ("source",),
@@ -418,6 +418,32 @@ TABLES: dict[str, pa.Schema] = {
         to_offset=pa.int64(),
         known=pa.int64(),
         found=pa.int64(),
+    ),
+    # What clients got after the last heal, when each partition and each group was asked for it: one row per client or
+    # group, thing and partition. age: old, a client of the load; fresh, one that began after the load's had stopped.
+    # what: write, an answer to acks=all (old: to the load's own acks); membership, a group's member was given the
+    # partition; read, a record of it came; stable, the last stable offset (offset) passed the fresh write.
+    # outcome: done | refused (of `error`, with Kafka's `code` if a broker answered one) | unanswered | not_asked (for
+    # `reason`). asked_ns, until_ns: from the first asking to the answer, or to the end of the asking. leader, isr: as
+    # last seen when it was over. A fresh client's write is no record of the run: it comes after all that is judged was
+    # read, and stands nowhere else. Runs sealed before there was this table lack it.
+    "progress": _schema(
+        run=pa.int32(),
+        age=_STRING,
+        what=_STRING,
+        topic=_STRING,
+        partition=pa.int32(),
+        client=_STRING,
+        group=_STRING,
+        outcome=_STRING,
+        reason=_STRING,
+        error=_STRING,
+        code=pa.int16(),
+        asked_ns=_NS,
+        until_ns=_NS,
+        offset=_NS,
+        leader=pa.int32(),
+        isr=pa.list_(pa.int32()),
     ),
     # Names for values that were not made by a producer of the workload (probes, imported histories).
     "value_names": _schema(run=pa.int32(), value=pa.int64(), name=_STRING),

@@ -46,6 +46,7 @@ _FROM_ROWS = (
     "node_ends",
     "configuration",
     "final_reads",
+    "progress",
     INTERNAL_STATES.name,
     *INTERNAL,
 )

@@ -279,7 +279,7 @@ def test_a_history_that_cannot_be_read_costs_only_itself(tmp_path: Path, sound: 
     ended = CliRunner().invoke(app, ["check", str(tmp_path), "--format", "jepsen"])
     assert ended.exit_code == code, ended.output
     errors = {line.split()[1]: line for line in ended.stdout.splitlines() if line.startswith("error ")}
-    assert list(errors) == ["b-nested.edn", "d-folder.edn", "e-link.edn", "f-pipe.edn"]
+    assert list(errors) == ["b-nested", "d-folder", "e-link", "f-pipe"]
     for name, why in zip(errors, ("nested more than", "is a folder", "is a symbolic link", "is a pipe"), strict=True):
         assert why in errors[name]
     message = CliRunner().invoke(app, ["check", str(tmp_path), "--format", "jepsen", "--json"])
@@ -287,6 +287,14 @@ def test_a_history_that_cannot_be_read_costs_only_itself(tmp_path: Path, sound: 
     assert ["error" in answer for answer in answers] == [True, False, True, True, True]
     alone = CliRunner().invoke(app, ["check", str(tmp_path / "f-pipe.edn"), "--format", "jepsen"])
     assert isinstance(alone.exception, UsageError)
+
+
+def test_a_store_of_jepsen_that_is_checked_as_runs_of_ours_is_told_the_option(tmp_path: Path) -> None:
+    (tmp_path / "kafka" / "20230407T1").mkdir(parents=True)
+    (tmp_path / "kafka" / "20230407T1" / "history.edn").write_text(SOUND)
+    for given in (tmp_path, tmp_path / "kafka" / "20230407T1"):
+        with pytest.raises(UsageError, match="add --format jepsen"):
+            run_folders([str(given)], tmp_path / "runs")
 
 
 @pytest.mark.usefixtures("checks_here")

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -20,6 +21,7 @@ from harness.errors import HarnessError, Problem, Problems, UsageError
 from harness.history.journals.journal import JournalFile
 from harness.ports.cluster import TopicPartition
 from tests.reports.stories.crash_story import crash_run
+from tests.waiting import PATIENCE_S
 
 ROOT = Path(__file__).parents[3]
 TOPIC = '[[topics]]\nname = "orders"\n'
@@ -380,3 +382,37 @@ def test_a_home_that_cannot_be_used_is_reported_and_costs_no_command_that_only_l
     assert (code, error.count("\n")) == (4, 1)
     assert "XDG_STATE_HOME chooses another" in error
     assert use("list")[0] == 0
+
+
+JUDGING = """
+import time
+from harness.cli import exits
+with exits.interrupted_at_once("the run is kept; `kafka-chaos check RUN` judges it"):
+    print("judging", flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_while_judging_is_one_line_with_the_remedy(number: signal.Signals) -> None:
+    judging = subprocess.Popen(
+        [sys.executable, "-c", JUDGING], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        assert judging.stdout is not None
+        assert judging.stdout.readline() == "judging\n"
+        judging.send_signal(number)
+        _, said = judging.communicate(timeout=PATIENCE_S)
+    finally:
+        judging.kill()
+        judging.wait()
+
+    assert judging.returncode == exits.INTERRUPTED
+    assert said == "kafka-chaos: interrupted while judging: the run is kept; `kafka-chaos check RUN` judges it\n"
+
+
+def test_what_answered_signals_before_answers_them_again_once_it_is_judged() -> None:
+    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+    with exits.interrupted_at_once("..."):
+        assert signal.getsignal(signal.SIGINT) is signal.getsignal(signal.SIGTERM)
+    assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before

@@ -4,13 +4,16 @@ import asyncio
 import dataclasses
 import os
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from harness.controller.context import Acknowledgements, PlanResult, RunContext
 from harness.controller.run import Progress, Run, partitions_of
+from harness.controller.told_progress import Told, ToldProgress
 from harness.controller.worker_main import WorkerSpec, act, settings_of
 from harness.controller.workers import controller_numbers, worker_specs
 from harness.errors import HarnessError
@@ -234,6 +237,8 @@ class TaskWorkers:
         self._acks = acks
         self._until = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
+        self._progress: dict[str, ToldProgress] = {}
+        self._hear: Callable[[str, Told], None] | None = None
 
     async def prepare(self) -> None:
         await asyncio.sleep(0)
@@ -243,6 +248,7 @@ class TaskWorkers:
             self._acks.add(**dict(counts))
 
         for spec in self._specs:
+            self._progress[spec.name] = ToldProgress(partial(self._told, spec.name))
             work = act(
                 spec,
                 settings=settings_of(spec),
@@ -250,8 +256,18 @@ class TaskWorkers:
                 until=self._until,
                 count=count,
                 clock=CLOCK,
+                progress=self._progress[spec.name],
             )
             self._tasks.append(asyncio.create_task(work))
+
+    def _told(self, name: str, told: Mapping[str, Any]) -> None:
+        assert self._hear is not None, "nobody asked"
+        self._hear(name, msgspec.convert(told, Told))
+
+    def ask(self, hear: Callable[[str, Told], None]) -> None:
+        self._hear = hear
+        for progress in self._progress.values():
+            progress.ask()
 
     async def stop(self) -> list[str]:
         self._until.set()

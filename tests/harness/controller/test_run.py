@@ -31,7 +31,8 @@ async def test_a_quiet_run_accounts_for_every_record(stage: Any) -> None:
     assert (outcome.status, list(outcome.inconclusive), outcome.error) == ("complete", [], None)
     run = staged.folder.run
     assert [phase["name"] for phase in run["phases"]] == [
-        "start", "prepare", "act", "heal", "recover", "drain", "read back", "collect", "stop", "seal",
+        "start", "prepare", "act", "heal", "recover", "ask", "drain", "read back", "collect", "ask anew",
+        "stop", "seal",
     ]  # fmt: skip
     assert len(run["anchors"]) == 2
     assert staged.cluster.stopped

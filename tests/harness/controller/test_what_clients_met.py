@@ -8,6 +8,7 @@ from kafka.errors import KafkaTimeoutError, UnknownProducerIdError
 
 from harness.clients.client_log import ClientLog
 from harness.clock import SystemClock
+from harness.controller.told_progress import ToldProgress
 from harness.controller.worker_main import CountingJournal, FreshClients
 from harness.history.facts.values import ValueNames
 from harness.history.journals.journal import JournalFile, Met, Process, ProcessNumbers, Sent
@@ -42,11 +43,12 @@ def failed(t_ns: int, *, topic: str = "orders") -> ClientEvent:
 
 def at_work(path: Path, *, makes: Any = Client) -> tuple[FreshClients, CountingJournal, JournalFile]:
     journal = JournalFile(path, worker="p", clock=SystemClock())
+    progress = ToldProgress(lambda told: None)
     clients = FreshClients(
         make_client=lambda **_: makes(), bootstrap="", settings=SETTINGS, journal=journal,
-        numbers=ProcessNumbers(first=0, step=1), name="p", role="producer",
+        numbers=ProcessNumbers(first=0, step=1), name="p", role="producer", progress=progress,
     )  # fmt: skip
-    return clients, CountingJournal(journal, lambda _: None, clients.tell), journal
+    return clients, CountingJournal(journal, lambda _: None, clients.tell, progress), journal
 
 
 def send(journal: CountingJournal) -> int:

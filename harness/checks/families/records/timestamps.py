@@ -1,12 +1,14 @@
 """Timestamps (KIP-32): compares a record's timestamp with its producer's, its broker's clock and its log.
 
 Changed: a reader got another timestamp than the producer's answer had (LogAppendTime) or the producer had set
-(CreateTime), or two reads differ. A batch that is sent again and is already in the log is answered with its largest
-timestamp (UnifiedLog), so under CreateTime a record's own may be earlier than the answer, but not than its send. Out of
-time: a broker stamped a record outside the time between its send and its acknowledgement, by more than a second;
-reported only if the brokers' clock is this machine's. Backwards: under LogAppendTime a record of the final log has an
-earlier timestamp than the one before it. A leader takes the time while it holds the log's lock, so within a leader
-epoch nothing permits that; between leaders the clocks of two machines may differ, which is an observation.
+(CreateTime), or two reads differ. Answered: the record's own lies between its send and its answer, and the one that its
+producer was answered does not: the answer is the odd one, not the record. A batch that is sent again and is already in
+the log is answered with its largest timestamp (UnifiedLog), so under CreateTime a record's own may be earlier than the
+answer, but not than its send. Out of time: a broker stamped a record outside the time between its send and its
+acknowledgement, by more than a second; reported only if the brokers' clock is this machine's. Backwards: under
+LogAppendTime a record of the final log has an earlier timestamp than the one before it. A leader takes the time while
+it holds the log's lock, so within a leader epoch nothing permits that; between leaders the clocks of two machines may
+differ, which is an observation.
 """
 
 from collections.abc import Sequence
@@ -30,6 +32,7 @@ _CLOCKS_NS = 10**9
 _ROUNDED_NS = 2 * 10**6  # milliseconds are rounded, and so are the anchors of the clocks
 _WORDS = {
     "changed": "read with a timestamp that is not the one sent",
+    "answered": "answered with a timestamp that is not the record's",
     "out-of-time": "stamped by the broker outside the time between send and acknowledgement",
     "backwards": "appended with an earlier timestamp than the record before",
 }
@@ -53,6 +56,8 @@ class TimestampRow(TypedDict):
 
 
 ANSWER = RowsOf(CHECK, TimestampRow)
+_Key = tuple[int, str, bool]  # partition, kind, whether across leaders
+_Groups = dict[_Key, list[TimestampRow]]
 
 
 def query(runs: JudgedRuns) -> list[TimestampRow]:
@@ -117,15 +122,42 @@ def query(runs: JudgedRuns) -> list[TimestampRow]:
 
 
 def find(context: RunContext) -> list[Finding]:
-    groups: dict[tuple[int, str, bool], list[TimestampRow]] = {}
+    groups: _Groups = {}
     for row in sorted(context.rows[ANSWER], key=lambda row: (row["partition_id"], row["kind"], row["offset"] or 0)):
         across = row["kind"] == "backwards" and row["leader_epoch"] != row["epoch_before"]
-        groups.setdefault((row["partition_id"], row["kind"], across), []).append(row)
-    return [_finding(context, *key, rows) for key, rows in groups.items()]
+        groups.setdefault((row["partition_id"], _kind(context, row), across), []).append(row)
+    return [_finding(context, *key, rows, _total(groups, key)) for key, rows in groups.items()]
 
 
-def _finding(context: RunContext, partition_id: int, kind: str, across: bool, rows: Sequence[TimestampRow]) -> Finding:
-    history, count = context.partition(partition_id), rows[0]["total"]
+def _kind(context: RunContext, row: TimestampRow) -> str:
+    """Clients run on this machine: what they set lies within their own send by its clock."""
+    wall, before_ms, now_ms = context.history.wall_ns, row["before_ms"], row["now_ms"]
+    invoked_ns, completed_ns = row["invoked_ns"], row["completed_ns"]
+    if row["kind"] != "changed" or wall is None or None in (before_ms, invoked_ns, completed_ns):
+        return row["kind"]
+    assert before_ms is not None
+    assert invoked_ns is not None
+    assert completed_ns is not None
+    earliest_ns, latest_ns = invoked_ns + wall[0] - _CLOCKS_NS, completed_ns + wall[1] + _CLOCKS_NS
+
+    def is_within(time_ms: int) -> bool:
+        return earliest_ns <= time_ms * 10**6 <= latest_ns
+
+    return "answered" if is_within(now_ms) and not is_within(before_ms) else "changed"
+
+
+def _total(groups: _Groups, key: _Key) -> int:
+    """Counted by the query, where its kind was not parted in two."""
+    partition_id, kind, across = key
+    other = {"answered": "changed", "changed": "answered"}.get(kind)
+    is_parted = other is not None and (partition_id, other, across) in groups
+    return len(groups[key]) if is_parted else groups[key][0]["total"]
+
+
+def _finding(
+    context: RunContext, partition_id: int, kind: str, across: bool, rows: Sequence[TimestampRow], count: int
+) -> Finding:
+    history = context.partition(partition_id)
     classification: Class = "observation" if across else "violation"
     cause = Cause(code="two-clocks") if across else NOTHING_PERMITS_IT
     first = rows[0]
@@ -154,4 +186,6 @@ def _finding(context: RunContext, partition_id: int, kind: str, across: bool, ro
 def _against(kind: str, row: TimestampRow) -> str:
     if kind == "backwards":
         return f"the record before has {row['before_ms']} ms"
+    if kind == "answered":
+        return f"the broker answered {row['before_ms']} ms"
     return "others read another" if row["before_ms"] is None else f"the producer knows {row['before_ms']} ms"

@@ -273,6 +273,11 @@ def answered_with_the_last_timestamp_of_its_batch() -> History:
 
 
 @story
+def answered_in_nanoseconds() -> History:
+    return _clocked(1_050_000_000, 1050, log_append=False)
+
+
+@story
 def stamped_before_its_send() -> History:
     return _clocked(1050, 900, log_append=False)
 

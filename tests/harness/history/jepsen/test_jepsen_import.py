@@ -115,6 +115,37 @@ def test_a_folder_gives_its_histories_in_order_of_name(tmp_path: Path) -> None:
         read_histories([tmp_path / "empty"])
 
 
+def test_a_store_as_jepsen_lays_it_out_gives_each_tests_history_alone_named_by_its_folder(tmp_path: Path) -> None:
+    for test, time in (("kafka", "20230407T120000.000+0000"), ("kafka", "20230408T1"), ("queue", "20230407T1")):
+        folder = tmp_path / "store" / test / time
+        (folder / "n1").mkdir(parents=True)
+        (folder / "history.edn").write_text(TXN)
+        (folder / "history.txt").write_text("0\t:invoke\t:poll\t[[:poll]]")
+        for other in ("results.edn", "consume-counts.edn", "n1/state.edn"):
+            (folder / other).write_text("{:valid? true}")
+    for latest in (tmp_path / "store" / "latest", tmp_path / "store" / "kafka" / "latest"):
+        latest.symlink_to(tmp_path / "store" / "kafka" / "20230408T1")
+
+    def names(*paths: Path) -> list[str]:
+        return [history.name for history in read_histories(paths)]
+
+    store = tmp_path / "store"
+    assert names(store) == ["kafka/20230407T120000.000+0000", "kafka/20230408T1", "queue/20230407T1"]
+    assert names(store / "kafka") == ["20230407T120000.000+0000", "20230408T1"]
+    assert names(store / "kafka" / "20230408T1") == names(store / "latest") == ["20230408T1"]
+    assert names(store / "queue" / "20230407T1" / "history.edn") == ["20230407T1"]
+
+
+@pytest.mark.parametrize("name", ["history.txt", "test.jepsen"])
+def test_of_a_form_that_is_not_read_the_message_names_the_file_beside_it(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("0\t:invoke\t:poll\t[[:poll]]")
+    with pytest.raises(UsageError, match=r"give the test's history\.edn"):
+        read_histories([tmp_path / name])
+    (tmp_path / "history.edn").write_text(TXN)
+    with pytest.raises(UsageError, match=r"give .*history\.edn, which lies beside it"):
+        read_histories([tmp_path / name])
+
+
 _OK = ":index 0 :time 0 :process 0 :type :ok"
 
 
