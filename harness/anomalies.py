@@ -143,7 +143,7 @@ ANOMALIES: tuple[Anomaly, ...] = (
              "acks=all was answered while fewer replicas were in sync than the topic demands."),
     _anomaly("two-leaders", "Two leaders in one epoch", "cluster", "Two brokers led a partition in the same epoch."),
     _anomaly("leader-epochs", "Leader epochs out of order", "cluster",
-             "The epochs along a log fall, or a leader stamped a record with an epoch before its own."),
+             "The epochs along a log fall, or a record is stamped with an epoch that it cannot have."),
     _anomaly("high-watermark-regression", "High watermark that goes back", "cluster",
              "A leader's high watermark was lower than before, in one epoch."),
     _anomaly("inconsistent-topic-id", "Log of another topic", "cluster",

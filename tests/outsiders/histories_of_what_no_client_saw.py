@@ -195,6 +195,51 @@ def epochs_fall_in_a_coordinators_log() -> HistoryBuilder:
     return history
 
 
+@case(
+    "a new leader's epoch begins at ten, and the five records before that carry it, on all three logs",
+    VIOLATION,
+    {"leader-epochs violation": 1},
+    why="they were appended before that epoch was",
+)
+def stamped_with_the_epoch_after() -> HistoryBuilder:
+    history = led()
+    history.fail_over(2)
+    _later(history, (1, 1))
+    history.log[5:10] = [(offset, 1, value) for offset, _, value in history.log[5:10]]
+    history.finish()
+    return history
+
+
+@case(
+    "a leader loses power, is back within its session with a shorter log, and goes on in its epoch below its own start",
+    PASS,
+    why="what it takes now is of its epoch, wherever it stands",
+)
+def a_leader_goes_on_below_its_start() -> HistoryBuilder:
+    history = led(8)
+    history.sends([(18, None, 2), (19, None, 2)], at=5)
+    history.log += [(8, 0, 18), (9, 0, 19)]
+    history.fail_over(2)
+    history.destroyed("power-loss", 2, "tail", at=13, until=14, first=8, partition_id=0)
+    history.started(2, at=14)
+    history.log = history.log[:8]
+    _later(history, (1, 1)).finish()
+    return history
+
+
+@case(
+    "records are stamped with an epoch that the cluster's own books do not have",
+    OPEN,
+    {"leader-epochs observation": 1},
+    why="either somebody led in it, or nobody stamped them with it",
+)
+def stamped_with_an_unknown_epoch() -> HistoryBuilder:
+    history = led()
+    history.fail_over(2)
+    _later(history, (4, 4)).finish()
+    return history
+
+
 # ---- the high watermark ---------------------------------------------------------------------------------------------
 
 

@@ -11,7 +11,7 @@ the final read was given. Batches without an epoch (message formats before 0.11)
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypedDict
+from typing import Literal, TypedDict
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -21,6 +21,7 @@ from harness.checks.contract.rulings import Cause, Class
 from harness.checks.families.evidence.disks_against_reads import NEAR_NS
 from harness.checks.findings import Finding, RunContext
 from harness.checks.judged_runs import JudgedRuns
+from harness.checks.model.elections import Election
 from harness.checks.model.partition_history import PartitionHistory
 from harness.checks.wording.causes import cause_words
 from harness.checks.wording.words import nodes_words
@@ -31,6 +32,7 @@ from harness.history.schema.internal_rows import CONSUMER_OFFSETS, INTERNAL_SNAP
 from harness.history.schema.typed_rows import RowsOf, typed
 
 CHECK = "leader-epochs"
+_Kind = Literal["fall", "stamp", "early", "unknown"]
 
 
 class EpochSpanRow(TypedDict):
@@ -102,24 +104,24 @@ class _Log:
     is_cut: bool = False
     in_doubt: bool = False
 
-    def fall(self) -> "_Older | None":
+    def fall(self) -> "_Stamp | None":
         """The first record of an epoch that stands behind one of a later epoch."""
         for newer, span in enumerate(self.spans):
             behind = [older for older in self.spans[:newer] if older.last > span.first]
             if behind:
                 older = max(behind, key=lambda each: each.last)
-                return _Older(self, older.epoch, older.last, span.epoch, span.first)
+                return _Stamp(self, older.epoch, older.last, span.epoch, span.first)
         return None
 
 
 @dataclass(frozen=True)
-class _Older:
-    """In this log a record of the epoch `older` stands at `offset`, and one of `newer`, or its start, at `since`."""
+class _Stamp:
+    """A record of this log, at `offset`, that cannot have its epoch: by the epoch `other`, which begins at `since`."""
 
     log: _Log
-    older: int
+    epoch: int
     offset: int
-    newer: int
+    other: int
     since: int
 
 
@@ -130,13 +132,15 @@ def find(context: RunContext) -> list[Finding]:
     findings = []
     for partition_id, rows in sorted(by_partition.items()):
         history = context.partition(partition_id)
-        logs = list(_logs(history, rows))
-        falls = [fall for log in logs if not log.in_doubt and (fall := log.fall()) is not None]
-        if falls:
-            findings.append(_finding(context, history, "fall", falls))
-        stamped = [older for log in logs if not log.in_doubt for older in _stamped_before(history, log)]
-        if stamped and not falls:
-            findings.append(_finding(context, history, "stamp", stamped))
+        logs = [log for log in _logs(history, rows) if not log.in_doubt]
+        # Who finds one kind need not hear of the next ones: they are of the same stamps.
+        of_kinds: tuple[tuple[_Kind, list[_Stamp]], ...] = (
+            ("fall", [fall for log in logs if (fall := log.fall()) is not None]),
+            ("stamp", [stamp for log in logs for stamp in _stamped_before(history, log)]),
+            ("early", [stamp for log in logs for stamp in _stamped_early(history, log)]),
+            ("unknown", [stamp for log in logs for stamp in _of_no_leader(history, log)]),
+        )
+        findings += [_finding(context, history, kind, stamps) for kind, stamps in of_kinds if stamps][:1]
     for (topic, partition), logs in sorted(_internal_logs(context).items()):
         falls = [fall for log in logs if (fall := log.fall()) is not None]
         if falls:
@@ -186,14 +190,16 @@ def _was_just_cut(history: PartitionHistory, snapshot: SnapshotRow) -> bool:
     )
 
 
-def _stamped_before(history: PartitionHistory, log: _Log) -> Iterator[_Older]:
+# ---- the logs against the elections ---------------------------------------------------------------------------------
+
+
+def _stamped_before(history: PartitionHistory, log: _Log) -> Iterator[_Stamp]:
     """What a leader's log has of an epoch before its own, from its own start on."""
     if log.node is None or log.is_cut:
         return
     for election in history.elections:
-        told = election.start_from.source in ("journal", "checkpoint") and election.start_from.node == election.leader
-        start = election.start
-        if election.leader != log.node or start is None or not told or election.latest_t > log.time_ns:
+        start = _own_start(election)
+        if election.leader != log.node or start is None or election.latest_t > log.time_ns:
             continue
         if any(election.earliest_t <= loss.time_ns <= log.time_ns for loss in history.losses_by_node.get(log.node, ())):
             continue
@@ -202,8 +208,43 @@ def _stamped_before(history: PartitionHistory, log: _Log) -> Iterator[_Older]:
             # A later leader may have had it, if its epoch begins above it.
             from_another = any(each.start is None or each.start > span.last for each in later)
             if span.epoch < election.epoch and span.last >= start and not from_another:
-                yield _Older(log, span.epoch, span.last, election.epoch, start)
+                yield _Stamp(log, span.epoch, span.last, election.epoch, start)
                 return
+
+
+def _own_start(election: Election) -> int | None:
+    """Where the leader's log ended when it began to lead, by its own word."""
+    told = election.start_from
+    return election.start if told.source in ("journal", "checkpoint") and told.node == election.leader else None
+
+
+def _stamped_early(history: PartitionHistory, log: _Log) -> Iterator[_Stamp]:
+    """What stands below the start of its own epoch. A leader that lost a part of its log may have gone on below."""
+    for span in log.spans:
+        election = history.election_of(span.epoch)
+        start = None if election is None else _own_start(election)
+        if election is None or start is None or span.first >= start:
+            continue
+        begins = (
+            event["from_offset"]
+            for event in history.events
+            if event["event"] in ("leadership_start", "leadership_resumed") and event["leader_epoch"] == span.epoch
+        )
+        cut = any(each.node == election.leader and each.time_ns >= election.earliest_t for each in history.truncations)
+        if not cut and not history.losses_by_node.get(election.leader) and all((each or 0) >= start for each in begins):
+            yield _Stamp(log, span.epoch, span.first, span.epoch, start)
+            return
+
+
+def _of_no_leader(history: PartitionHistory, log: _Log) -> Iterator[_Stamp]:
+    """What is stamped with an epoch that the books do not have. The logs are read before the books are."""
+    known = {row["leader_epoch"] for row in history.states if row["exact"]}
+    if not known or history.is_foreign or history.is_recreated or history.is_set_apart or history.deletion is not None:
+        return
+    for span in log.spans:
+        if span.epoch not in known and span.epoch > min(known):
+            yield _Stamp(log, span.epoch, span.first, max(known), span.first)
+            return
 
 
 def _internal_logs(context: RunContext) -> dict[tuple[str, int], list[_Log]]:
@@ -241,38 +282,44 @@ def _unrecorded(context: RunContext, topic: str, partition: int) -> PartitionHis
 # ---- what they come to ----------------------------------------------------------------------------------------------
 
 
-def _ruled(context: RunContext, history: PartitionHistory, older: Sequence[_Older]) -> tuple[Class, Cause]:
-    damaged = sorted({each.log.node for each in older if each.log.node is not None and _was_damaged(history, each)})
-    if damaged and len(damaged) == len({each.log.node for each in older}):
-        return "observation", Cause(code="epochs-of-a-damaged-log", nodes=tuple(damaged))
-    if context.history.settings.release < FOLLOWERS_CUT_BY_EPOCHS:
+def _ruled(
+    context: RunContext, history: PartitionHistory, kind: _Kind, stamps: Sequence[_Stamp]
+) -> tuple[Class, Cause]:
+    if all(_was_damaged(history, stamp) for stamp in stamps):
+        nodes = sorted({stamp.log.node for stamp in stamps if stamp.log.node is not None})
+        return "observation", Cause(code="epochs-of-a-damaged-log", nodes=tuple(nodes))
+    if kind == "unknown":
+        return "observation", Cause(code="books-contradict")
+    if kind == "fall" and context.history.settings.release < FOLLOWERS_CUT_BY_EPOCHS:
         return "observation", Cause(code="epochs-before-kip-279")
     return "violation", Cause(code="epochs-only-rise")
 
 
-def _was_damaged(history: PartitionHistory, older: _Older) -> bool:
+def _was_damaged(history: PartitionHistory, stamp: _Stamp) -> bool:
     """Whether a fault may have changed the stamp: no checksum covers it. Followers copy it from their leader."""
     return any(
-        loss.event.extent in ("batch", "unknown") and loss.time_ns <= older.log.time_ns for loss in history.disk_losses
+        loss.event.extent in ("batch", "unknown") and loss.time_ns <= stamp.log.time_ns for loss in history.disk_losses
     )
 
 
-_WORDS = {
-    "fall": "the epochs of {name} fall along the log: a record of epoch {older}, at {offset}, stands behind one of "
-    "epoch {newer}, at {since}, {where}",
-    "stamp": "broker {node} led {name} in epoch {newer} from {since} on, and its log has a record of epoch {older} "
+_WORDS: Mapping[_Kind, str] = {
+    "fall": "the epochs of {name} fall along the log: a record of epoch {epoch}, at {offset}, stands behind one of "
+    "epoch {other}, at {since}, {where}",
+    "stamp": "broker {node} led {name} in epoch {other} from {since} on, and its log has a record of epoch {epoch} "
     "behind that, at {offset}",
+    "early": "a record of {name} at {offset}, {where}, is stamped with epoch {epoch}, whose leader began it at {since}",
+    "unknown": "a record of {name} at {offset}, {where}, is stamped with epoch {epoch}, and by the cluster's own books "
+    "nobody has led in it",
 }
 
 
-def _finding(context: RunContext, history: PartitionHistory, kind: str, found: Sequence[_Older]) -> Finding:
-    classification, cause = _ruled(context, history, found)
-    first = min(found, key=lambda each: each.log.time_ns)
-    nodes = sorted({each.log.node for each in found if each.log.node is not None})
-    where = f"on {nodes_words(nodes)}" if nodes else "as the final read was given it"
+def _finding(context: RunContext, history: PartitionHistory, kind: _Kind, stamps: Sequence[_Stamp]) -> Finding:
+    classification, cause = _ruled(context, history, kind, stamps)
+    first = min(stamps, key=lambda each: each.log.time_ns)
+    nodes = sorted({each.log.node for each in stamps if each.log.node is not None})
     words = _WORDS[kind].format(
-        name=history.name, node=first.log.node, older=first.older, offset=first.offset, newer=first.newer,
-        since=first.since, where=where,
+        name=history.name, node=first.log.node, epoch=first.epoch, offset=first.offset, other=first.other,
+        since=first.since, where=f"on {nodes_words(nodes)}" if nodes else "as the final read was given it",
     )  # fmt: skip
     is_internal = history.partition_id < 0
     return Finding(
@@ -285,16 +332,17 @@ def _finding(context: RunContext, history: PartitionHistory, kind: str, found: S
         count=1,
         sentence=f"{words[0].upper()}{words[1:]}: {cause_words(cause)}.",
         cause=cause,
-        epoch=first.newer,
-        offsets=[first.since, first.offset],
+        epoch=first.epoch,
+        offsets=sorted({first.since, first.offset}),
         first_ns=first.log.time_ns,
-        last_ns=max(each.log.time_ns for each in found),
+        last_ns=max(each.log.time_ns for each in stamps),
+        open_question=cause.code == "books-contradict",
         evidence={
             "partition": history.name,
             "logs": [
-                {"node": each.log.node, "t_ns": each.log.time_ns, "leader_epoch": each.older, "offset": each.offset,
-                 "later_epoch": each.newer, "from_offset": each.since}
-                for each in found[:20]
+                {"node": each.log.node, "t_ns": each.log.time_ns, "leader_epoch": each.epoch, "offset": each.offset,
+                 "other_epoch": each.other, "from_offset": each.since}
+                for each in stamps[:20]
             ],
         },
     )  # fmt: skip
