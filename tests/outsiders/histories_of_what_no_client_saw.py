@@ -228,6 +228,22 @@ def a_leader_goes_on_below_its_start() -> HistoryBuilder:
 
 
 @case(
+    "without journals: in the leader's checkpoint its first epoch begins where retention has moved the log",
+    PASS,
+    why="a checkpoint keeps no start below that of its log; the other replica's log has still all of that epoch",
+)
+def a_checkpoint_that_went_up_with_its_log() -> HistoryBuilder:
+    history = led(10)
+    history.finish()
+    history.rows["broker_events"].clear()
+    own = history.rows["replica_snapshots"][0]
+    own["log_start_offset"], own["leader_epochs"] = 6, "0:6"
+    snapshot, kept = own["snapshot"], history.rows["replica_log"]
+    history.rows["replica_log"] = [row for row in kept if row["snapshot"] != snapshot or row["offset"] >= 6]
+    return history
+
+
+@case(
     "records are stamped with an epoch that the cluster's own books do not have",
     OPEN,
     {"leader-epochs observation": 1},

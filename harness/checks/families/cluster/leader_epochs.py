@@ -219,10 +219,13 @@ def _own_start(election: Election) -> int | None:
 
 
 def _stamped_early(history: PartitionHistory, log: _Log) -> Iterator[_Stamp]:
-    """What stands below the start of its own epoch. A leader that lost a part of its log may have gone on below."""
+    """What stands below the start of its own epoch. A leader that lost a part of its log may have gone on below.
+
+    A checkpoint does not say it: the start of its first epoch goes up with the log's (LeaderEpochFileCache).
+    """
     for span in log.spans:
         election = history.election_of(span.epoch)
-        start = None if election is None else _own_start(election)
+        start = None if election is None or election.start_from.source != "journal" else _own_start(election)
         if election is None or start is None or span.first >= start:
             continue
         begins = (
