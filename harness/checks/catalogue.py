@@ -13,14 +13,25 @@ from harness.checks.families.cluster import (
     availability,
     client_stuck,
     expectation,
+    high_watermark,
+    leader_epochs,
     no_progress,
     node_ended,
     reading_gaps,
+    topic_ids,
     two_leaders,
     unclean_election,
 )
 from harness.checks.families.evidence import contradictions
-from harness.checks.families.groups import group_delivery, group_offsets, group_owners, group_presence, zombie_commit
+from harness.checks.families.groups import (
+    commit_beyond_end,
+    group_delivery,
+    group_generation,
+    group_offsets,
+    group_owners,
+    group_presence,
+    zombie_commit,
+)
 from harness.checks.families.reads import dirty_read, end_offset, head_skip, polls
 from harness.checks.families.records import (
     acknowledged_regression,
@@ -66,6 +77,9 @@ FAMILIES: tuple[Family, ...] = (
     Family(name="lost-write", find=lost_write.find),
     Family(name="unclean-election", find=unclean_election.find),
     Family(name=two_leaders.CHECK, find=two_leaders.find),
+    Family(name=leader_epochs.CHECK, find=leader_epochs.find, query=leader_epochs.query),
+    Family(name=high_watermark.CHECK, find=high_watermark.find),
+    Family(name=topic_ids.CHECK, find=topic_ids.find),
     Family(name="dirty-read", find=dirty_read.find),
     Family(name="aborted-read", find=aborted_read.find),
     Family(name=phantom.CHECK, find=phantom.find, query=phantom.query, follows_detection=True),
@@ -83,10 +97,12 @@ FAMILIES: tuple[Family, ...] = (
     Family(name=hanging_transaction.CHECK, find=hanging_transaction.find, query=open_transactions.query),
     Family(name=exactly_once.CHECK, find=exactly_once.find, query=exactly_once.query),
     Family(name=group_owners.CHECK, find=group_owners.find, query=group_owners.query),
+    Family(name=group_generation.CHECK, find=group_generation.find, query=group_generation.query),
     Family(name=zombie_commit.CHECK, find=zombie_commit.find, query=zombie_commit.query),
     Family(name=group_presence.NAME, find=_nothing, query=group_presence.query),
     Family(name=group_offsets.CHECK, find=group_offsets.find, query=group_offsets.query),
     Family(name=group_delivery.CHECK, find=group_delivery.find, query=group_delivery.query),
+    Family(name=commit_beyond_end.CHECK, find=commit_beyond_end.find),
     Family(name=timestamps.CHECK, find=timestamps.find, query=timestamps.query, follows_detection=True),
     Family(name=end_offset.CHECK, find=end_offset.find, query=end_offset.query),
     Family(name=head_skip.CHECK, find=head_skip.find, query=head_skip.query),

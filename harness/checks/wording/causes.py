@@ -147,6 +147,9 @@ _WORDS: Mapping[CauseCode, str] = {
     "old-generation-committed": "the coordinator has to refuse a commit with the generation before",
     "replaced-member-committed": "the coordinator has to refuse a member that was replaced under its group.instance.id",
     "given-up-and-committed": "a coordinator checks who is a member, and in which generation, not who owns a partition",
+    "generation-only-rises": "a generation is in the group's log before a member hears of it, and only rises",
+    "generation-perhaps-told-late": "a fault may have kept the older one from its member until then",
+    "commits-are-not-compared": "a coordinator stores any offset, and compares it with no log",
     "transaction-perhaps-pending": "the end of its transaction may still have been pending",
     "committed-is-delivered-once": "what is committed is delivered once",
     "committed-before-it-was-read": "an offset was committed before its records were read",
@@ -183,6 +186,17 @@ _WORDS: Mapping[CauseCode, str] = {
     "nobody-serves-them": "{nodes} ended by themselves, and nobody is left who could serve them",
     "min-insync-replicas-not-kept": "min.insync.replicas not kept",
     "two-leaders": "two leaders in one epoch",
+    "epochs-only-rise": "a leader stamps what it appends with its epoch, and epochs only rise along a log (KIP-101)",
+    "epochs-before-kip-279": (
+        "before Kafka 2.0 (KIP-279) a follower might be cut to its high watermark and go on with an older epoch"
+    ),
+    "epochs-of-a-damaged-log": "the log of {nodes} was damaged by a fault, and no checksum covers a batch's epoch",
+    "high-watermark-only-rises": "a leader's high watermark only rises within its epoch, and nothing had restarted it",
+    "high-watermark-of-a-process-unknown": (
+        "a leader's high watermark only rises within its epoch, and whether it was the same process nobody knows"
+    ),
+    "log-of-another-topic": "a broker serves and follows only with the log of the topic itself (KIP-516)",
+    "log-left-behind": "a broker that was not in sync may have the log of a topic that had the name before",
     "two-clocks": "two leaders' clocks may differ",
     "step-failed": "step {number}",
 }

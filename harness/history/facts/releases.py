@@ -13,6 +13,10 @@ _OF_KAFKA = re.compile(r"kafka:(\d+(?:\.\d+)*)(?:-[\w.-]+)?")
 _WEEK_MS, _DAY_MS = str(7 * 24 * 3600 * 1000), str(24 * 3600 * 1000)
 # From here on the offsets of a group expire only after its last member has left it (KIP-211).
 GROUPS_KEEP_THEIR_OFFSETS: Release = (2, 1)
+# From here on a follower never falls back on its high watermark where its leader knows epochs (KIP-279).
+FOLLOWERS_CUT_BY_EPOCHS: Release = (2, 0)
+# From here on a group without members is kept as long as its offsets are (KAFKA-2720).
+EMPTY_GROUPS_ARE_KEPT: Release = (0, 10, 1)
 # From here on an offset that is sent to a transaction may name its member and generation (KIP-447).
 TRANSACTIONS_NAME_MEMBERS: Release = (2, 5)
 # From here on a member may commit with an older epoch of its own, if it had the partition by then (KIP-1251).

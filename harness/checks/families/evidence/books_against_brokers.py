@@ -1,6 +1,7 @@
 """Books against brokers: statements of the coordination log that contradict each other or the brokers' journals.
 
-In an exact log epochs only increase, only replicas are in sync, and every epoch exists in which a broker led.
+In an exact log epochs only increase, a partition is of one topic, only replicas are in sync, and every epoch exists
+in which a broker led.
 two_leaders.py handles two leaders of one epoch. A partition that is created again starts its epochs again.
 """
 
@@ -9,11 +10,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 from harness.checks.contract.rulings import Cause
+from harness.checks.families.cluster.topic_ids import known
 from harness.checks.families.evidence.disks_against_reads import CHECK
 from harness.checks.findings import Finding, RunContext
 from harness.checks.model.partition_history import PartitionHistory
 from harness.checks.wording.words import nodes_words
-from harness.history.schema.cluster_rows import BROKER_EVENTS, PARTITION_STATES, REPLICA_SNAPSHOTS, PartitionStateRow
+from harness.history.schema.cluster_rows import (
+    BROKER_EVENTS,
+    PARTITION_STATES,
+    REPLICA_SNAPSHOTS,
+    TOPICS,
+    PartitionStateRow,
+)
 from harness.history.schema.schemas import UNREADABLE_EVENT
 
 _APART_NS = 1_000_000_000  # between the brokers' clocks and the books', at most
@@ -32,6 +40,7 @@ def find(context: RunContext) -> list[Finding]:
             continue
         findings += _backwards(context, history, books)
         findings += _strangers(context, history, books, alive)
+        findings += _two_topics(context, history, books)
         findings += _unknown_terms(context, history, books, written_until)
     return findings
 
@@ -60,6 +69,18 @@ def _backwards(context: RunContext, history: PartitionHistory, books: Sequence[P
             sides={"before": _state(before), "after": _state(after)},
         )  # fmt: skip
         return  # the first one is enough
+
+
+def _two_topics(
+    context: RunContext, history: PartitionHistory, books: Sequence[PartitionStateRow]
+) -> Iterable[Finding]:
+    """A topic keeps its id as long as it is there; one that is created again is another (incarnations.py)."""
+    said = {row["topic"]: row["topic_id"] for row in context.tables[TOPICS]}
+    own = [(row["time_ns"], topic_id) for row in books if (topic_id := known(row["topic_id"])) is not None]
+    ids = sorted({topic_id for _, topic_id in own} | ({topic} if (topic := known(said.get(history.topic))) else set()))
+    if len(ids) > 1:
+        sentence = f"By the cluster's own books {history.name} is of {len(ids)} topics, {', '.join(ids)}"
+        yield _finding(context, history, "two-topics", sentence, time_ns=own[0][0], sides={"topic_ids": ids[:50]})
 
 
 def _strangers(
