@@ -1,4 +1,4 @@
-"""How long nothing held a run's coordinators and partitions up: all kept their leaders, and no fault was in force.
+"""How long nothing held a run's coordinators and partitions up: they kept their leaders, and no fault was in force.
 
 Where the states of the internal topics' partitions were recorded, they say whether a coordinator was there, and a dead
 broker holds nothing up once others lead. Where they were not, only a time counts in which every partition's replicas
@@ -6,7 +6,7 @@ were in sync and no fault was in force at all.
 """
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from harness.checks.model.elections import exact_states
 from harness.checks.model.partition_history import RunHistory
@@ -17,20 +17,29 @@ from harness.history.schema.internal_rows import INTERNAL_STATES
 _NEVER = 2**62
 _SHOWN_BY_LEADERS = frozenset({"kill", "stop"})
 Span = tuple[int, int]
+Place = tuple[str, int]  # topic, partition
 
 
 class LeadersKnown:
-    """Of one run."""
+    """Of one run. places: the topic-partitions that count; None: all of them."""
 
-    def __init__(self, history: RunHistory, tables: Tables) -> None:
-        internal: dict[tuple[str, int], list[PartitionStateRow]] = {}
+    def __init__(self, history: RunHistory, tables: Tables, places: Collection[Place] | None = None) -> None:
+        internal: dict[Place, list[PartitionStateRow]] = {}
         for row in tables.rows(INTERNAL_STATES, history.run):
             internal.setdefault((row["topic"], row["partition"]), []).append(row)
         spans = [span for fault in history.faults if (span := _in_force(fault, bool(internal))) is not None]
-        own = [each for each in history.partitions.values() if each.deletion is None and not each.is_set_apart]
+        own = [
+            each
+            for each in history.partitions.values()
+            if each.deletion is None
+            and not each.is_set_apart
+            and (places is None or (each.topic, each.partition) in places)
+        ]
         for partition in own:
             spans += _leaderless(partition.states, all_in_sync=not internal)
-        for rows in internal.values():
+        for place, rows in internal.items():
+            if places is not None and place not in places:
+                continue
             spans += _leaderless(exact_states(rows), all_in_sync=False)
         self._known = all(partition.states for partition in own)
         self._busy = _merged(spans)

@@ -222,7 +222,7 @@ class _Coordinators:
 
     def __init__(self, runs: JudgedRuns, history: RunHistory) -> None:
         self._history = history
-        self._leaders = LeadersKnown(history, runs.tables)
+        self._tables = runs.tables
         logs = [row for row in runs.tables.rows(INTERNAL_SNAPSHOTS, history.run) if row["topic"] == TRANSACTIONS_TOPIC]
         self._logs = logs
         self._ends = {row["snapshot"] for row in logs if row["reason"] == "end"}
@@ -272,11 +272,23 @@ class _Coordinators:
         if since_ns is None:
             begun_ns = row["begun_ns"] if row["begun_ns"] is not None else self._history.origin
             since_ns = begun_ns + (self._longest_ms(row, begun_ns) + self._setting_ms(_INTERVAL, begun_ns)) * _MS
-        return self._leaders.for_long(since_ns, PENDING_NS)
+        return self._leaders(row).for_long(since_ns, PENDING_NS)
+
+    def _leaders(self, row: OpenRow) -> LeadersKnown:
+        """Of its coordinator's log, if it is known which that is, and of its partition: others hold its marker up there
+        no more than any transaction does."""
+        if row["state_partition"] is None:
+            return LeadersKnown(self._history, self._tables)
+        own = self._history.partitions[row["partition_id"]]
+        return LeadersKnown(
+            self._history,
+            self._tables,
+            {(TRANSACTIONS_TOPIC, row["state_partition"]), (own.topic, own.partition)},
+        )
 
     def _longest_ms(self, row: OpenRow, begun_ns: int) -> int:
         told = row["timeout_ms"]
-        if row["known"] == "unregistered":
+        if row["known"] in ("unregistered", "forgotten"):
             return 0  # nobody will end it
         return told if told is not None else self._setting_ms(_LONGEST, begun_ns)
 
