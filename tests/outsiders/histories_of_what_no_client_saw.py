@@ -246,7 +246,7 @@ def a_checkpoint_that_went_up_with_its_log() -> HistoryBuilder:
 @case(
     "records are stamped with an epoch that the cluster's own books do not have",
     OPEN,
-    {"leader-epochs observation": 1},
+    {"evidence observation": 1},
     why="either somebody led in it, or nobody stamped them with it",
 )
 def stamped_with_an_unknown_epoch() -> HistoryBuilder:

@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from harness.checks.contract.rulings import Cause, Class
+from harness.checks.families.evidence.disks_against_reads import CHECK as EVIDENCE
 from harness.checks.families.evidence.disks_against_reads import NEAR_NS
 from harness.checks.findings import Finding, RunContext
 from harness.checks.judged_runs import JudgedRuns
@@ -240,12 +241,16 @@ def _stamped_early(history: PartitionHistory, log: _Log) -> Iterator[_Stamp]:
 
 
 def _of_no_leader(history: PartitionHistory, log: _Log) -> Iterator[_Stamp]:
-    """What is stamped with an epoch that the books do not have. The logs are read before the books are."""
+    """What is stamped with an epoch that the books do not have. The logs are read before the books are.
+
+    Of one in which a broker says that it led books_against_brokers.py speaks.
+    """
     known = {row["leader_epoch"] for row in history.states if row["exact"]}
+    told = {event["leader_epoch"] for event in history.events if event["event"] == "leadership_start"}
     if not known or history.is_foreign or history.is_recreated or history.is_set_apart or history.deletion is not None:
         return
     for span in log.spans:
-        if span.epoch not in known and span.epoch > min(known):
+        if span.epoch not in known | told and span.epoch > min(known):
             yield _Stamp(log, span.epoch, span.first, max(known), span.first)
             return
 
@@ -327,9 +332,9 @@ def _finding(context: RunContext, history: PartitionHistory, kind: _Kind, stamps
     is_internal = history.partition_id < 0
     return Finding(
         run=context.run,
-        check=CHECK,
+        check=EVIDENCE if kind == "unknown" else CHECK,
         classification=classification,
-        kind=kind,
+        kind="unknown-stamp" if kind == "unknown" else kind,
         topic=None if is_internal else history.topic,
         partition=None if is_internal else history.partition,
         count=1,
