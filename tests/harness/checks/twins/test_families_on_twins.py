@@ -193,6 +193,14 @@ OUTCOMES: dict[str, tuple[Verdict, Expected]] = {
     # transactions
     "transaction_committed_as_a_whole": (PASS, {}),
     "transaction_aborted_as_a_whole": (PASS, {}),
+    "offset_of_an_aborted_record_given_anew_after_every_disk_in_sync_was_lost": (
+        PASS,
+        {("inconsistent-offsets", "two-values", LAWFUL): 1},
+    ),
+    "offset_of_an_aborted_record_given_anew_though_a_disk_in_sync_had_it": (
+        VIOLATION,
+        {("inconsistent-offsets", "two-values", BAD): 1},
+    ),
     "transactions_interleaved_in_two_partitions": (PASS, {("cycle", "G0", LAWFUL): 1}),
     "transaction_of_unknown_outcome_as_a_whole": (PASS, {}),
     "transaction_of_unknown_outcome_not_at_all": (PASS, {}),

@@ -55,6 +55,28 @@ def _with_something(history: History) -> History:
     return history
 
 
+def _offset_given_anew(*, in_sync: tuple[int, ...]) -> History:
+    """Offset 0 had a record of an aborted transaction, until broker 1 lost its disk; no log shows it."""
+    history = _history()
+    history.transaction(7, ABORTED, at=2.0, until=4.0)
+    history.send(10, 0, at=2.5, status=ABORTED, transaction=7)
+    history.state(1, 0, in_sync, at=5)
+    history.fault("wipe", [1], at=6)
+    history.state(1, 1, in_sync, at=8, start=0)
+    history.send(SOMETHING, 0, at=9)
+    return _finally(history)
+
+
+@story
+def offset_of_an_aborted_record_given_anew_after_every_disk_in_sync_was_lost() -> History:
+    return _offset_given_anew(in_sync=(1,))
+
+
+@story
+def offset_of_an_aborted_record_given_anew_though_a_disk_in_sync_had_it() -> History:
+    return _offset_given_anew(in_sync=(1, 2))
+
+
 @story
 def transactions_interleaved_in_two_partitions() -> History:
     """Of t-0 transaction 7 has offset 0 and transaction 8 offset 1; of t-1 it is the other way round."""
