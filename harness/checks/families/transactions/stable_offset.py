@@ -1,9 +1,11 @@
 """Last stable offset: a read_committed reader passed the first record of a transaction that was still open (KIP-98).
 
-Such a reader must not see anything at or above the first offset of any open transaction. A transaction was certainly
-open until the last of its sends was answered, because it ends only after that; its first record was in the log before
-all records above it. So a record above must not be returned by a poll that ended before that answer. A permitted rewind
-of the log explains it.
+Such a reader must not see anything at or above the first offset of any open transaction; its first record was in the
+log before all records above it. One that was committed was certainly open until the last of its sends was answered,
+because its producer ends it only after that. Any other one the coordinator may have ended meanwhile, in one partition
+after the other, and in the next epoch, so that nothing more of it is appended where it has ended: there it was open
+until the last send that got an offset was called. So a record above must not be returned by a poll that ended before
+that. A permitted rewind of the log explains it.
 """
 
 from typing import TypedDict
@@ -18,6 +20,7 @@ from harness.checks.judged_runs import JudgedRuns
 from harness.checks.wording.causes import cause_words
 from harness.checks.wording.words import plural, ranges
 from harness.history.schema.client_rows import TRANSACTIONS
+from harness.history.schema.schemas import STATUS_OK
 from harness.history.schema.typed_rows import RowsOf, typed
 
 CHECK = "last-stable-offset"
@@ -48,12 +51,14 @@ def query(runs: JudgedRuns) -> list[PassedRow]:
     if not strict or not runs.rows(TRANSACTIONS):
         return []
     sent = runs.tables.records.where("kind = 0 and transaction is not null and offset is not null")
-    ends = sent.groupBy("run", "transaction").agg(sf.max("completed_ns").alias("open_until"))
+    committed = sent.where(f"status = {STATUS_OK}")
+    ends = committed.groupBy("run", "transaction").agg(sf.max("completed_ns").alias("answered_ns"))
     begins = (
         sent.groupBy("run", "partition_id", "transaction")
-        .agg(sf.min("offset").alias("offset"))
-        .join(ends, ["run", "transaction"])
-        .selectExpr("run", "partition_id", "offset", "transaction", "open_until", "cast(null as bigint) as value",
+        .agg(sf.min("offset").alias("offset"), sf.max("invoked_ns").alias("called_ns"))
+        .join(ends, ["run", "transaction"], "left")
+        .selectExpr("run", "partition_id", "offset", "transaction",
+                    "coalesce(answered_ns, called_ns) as open_until", "cast(null as bigint) as value",
                     "cast(null as bigint) as operation", "cast(null as int) as process",
                     "cast(null as bigint) as completed_ns", "cast(null as int) as leader_epoch")
     )  # fmt: skip

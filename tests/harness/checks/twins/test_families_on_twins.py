@@ -224,6 +224,8 @@ OUTCOMES: dict[str, tuple[Verdict, Expected]] = {
     "stable_offset_passed": (VIOLATION, {("last-stable-offset", "passed", BAD): 1}),
     "stable_offset_passed_by_a_read_uncommitted_reader": (PASS, {}),
     "stable_offset_reached_after_the_end": (PASS, {}),
+    "stable_offset_passed_where_a_coordinator_may_have_ended_the_transaction_already": (PASS, {}),
+    "stable_offset_passed_where_a_fenced_producer_wrote_on": (VIOLATION, {("last-stable-offset", "passed", BAD): 1}),
     "open_transaction_read_by_a_read_committed_reader": (VIOLATION, {("last-stable-offset", "passed", BAD): 1}),
     "fenced_producer_committed": (VIOLATION, {("zombie-transaction", "fenced", BAD): 1}),
     "fenced_producer_was_refused": (PASS, {}),

@@ -194,6 +194,32 @@ def open_transaction_read_by_a_read_committed_reader() -> History:
     return _passed(STRICT, at=4, offset=0)
 
 
+def _passed_of_a_fenced_producer(*, partition_id: int) -> History:
+    """Transaction 7 has offset 0 of t-0, which a reader passes at 4 s; its last send is called at 6 s. Then it is told
+    that its coordinator had aborted it."""
+    history = _history()
+    history.transaction(7, ABORTED, at=2, until=7)
+    history.send(10, 0, at=2.5, status=ABORTED, transaction=7)
+    history.send(20, 1, at=3, process=2)
+    history.send(11, 2 if partition_id == 0 else 0, at=6, status=ABORTED, transaction=7, partition_id=partition_id)
+    history.poll([(1, 20)], at=4, process=STRICT)
+    for row in history.rows["processes"]:
+        row["offset_reset"] = "latest"
+    history.final([(1, 20)])
+    history.final([], partition_id=1)
+    return history
+
+
+@story
+def stable_offset_passed_where_a_coordinator_may_have_ended_the_transaction_already() -> History:
+    return _passed_of_a_fenced_producer(partition_id=1)
+
+
+@story
+def stable_offset_passed_where_a_fenced_producer_wrote_on() -> History:
+    return _passed_of_a_fenced_producer(partition_id=0)
+
+
 # ---- fencing --------------------------------------------------------------------------------------------------------
 
 
