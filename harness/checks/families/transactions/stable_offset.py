@@ -28,7 +28,8 @@ _ROWS_MAX = 20_000
 
 
 class PassedRow(TypedDict):
-    """A record that was read although a transaction with an earlier one was still open."""
+    """A record that was read although a transaction with an earlier one was still open. answered_ns: by then all
+    records of that had their offsets."""
 
     run: int
     partition_id: int
@@ -40,6 +41,7 @@ class PassedRow(TypedDict):
     leader_epoch: int | None
     transaction: int
     open_until: int
+    answered_ns: int
     total: int
 
 
@@ -51,14 +53,15 @@ def query(runs: JudgedRuns) -> list[PassedRow]:
     if not strict or not runs.rows(TRANSACTIONS):
         return []
     sent = runs.tables.records.where("kind = 0 and transaction is not null and offset is not null")
-    committed = sent.where(f"status = {STATUS_OK}")
-    ends = committed.groupBy("run", "transaction").agg(sf.max("completed_ns").alias("answered_ns"))
+    ends = sent.groupBy("run", "transaction").agg(
+        sf.max("completed_ns").alias("answered_ns"), sf.expr(f"bool_or(status = {STATUS_OK})").alias("committed")
+    )
     begins = (
         sent.groupBy("run", "partition_id", "transaction")
         .agg(sf.min("offset").alias("offset"), sf.max("invoked_ns").alias("called_ns"))
-        .join(ends, ["run", "transaction"], "left")
-        .selectExpr("run", "partition_id", "offset", "transaction",
-                    "coalesce(answered_ns, called_ns) as open_until", "cast(null as bigint) as value",
+        .join(ends, ["run", "transaction"])
+        .selectExpr("run", "partition_id", "offset", "transaction", "answered_ns",
+                    "if(committed, answered_ns, called_ns) as open_until", "cast(null as bigint) as value",
                     "cast(null as bigint) as operation", "cast(null as int) as process",
                     "cast(null as bigint) as completed_ns", "cast(null as int) as leader_epoch")
     )  # fmt: skip
@@ -67,16 +70,17 @@ def query(runs: JudgedRuns) -> list[PassedRow]:
         runs.tables.records.where("kind > 0")
         .join(readers, ["run", "process"], "left_semi")
         .selectExpr("run", "partition_id", "offset", "cast(null as bigint) as transaction",
-                    "cast(null as bigint) as open_until", "value", "operation", "process", "completed_ns",
-                    "leader_epoch")
+                    "cast(null as bigint) as answered_ns", "cast(null as bigint) as open_until", "value", "operation",
+                    "process", "completed_ns", "leader_epoch")
     )  # fmt: skip
     below = "partition by run, partition_id order by offset range between unbounded preceding and current row"
     found = (
         begins.unionByName(reads)
-        .selectExpr("*", f"max(struct(open_until, transaction)) over ({below}) as opened")
+        .selectExpr("*", f"max(struct(open_until, transaction, answered_ns)) over ({below}) as opened")
         .where("value is not null and completed_ns < opened.open_until")
         .selectExpr("run", "partition_id", "offset", "value", "operation", "process", "completed_ns", "leader_epoch",
                     "opened.transaction as transaction", "opened.open_until as open_until",
+                    "opened.answered_ns as answered_ns",
                     "count(*) over (partition by run, partition_id) as total")
     )  # fmt: skip
     return typed(PassedRow, found.orderBy("run", "partition_id", "offset").limit(_ROWS_MAX).toArrow())
@@ -89,7 +93,7 @@ def find(context: RunContext) -> list[Finding]:
             context.partition(row["partition_id"]),
             offset=row["offset"],
             epoch=None,
-            time_ns=row["open_until"],
+            time_ns=row["answered_ns"],
             code="rewound-under-the-reader",
         )
         groups.setdefault((row["partition_id"], rewind), []).append(row)

@@ -201,6 +201,10 @@ OUTCOMES: dict[str, tuple[Verdict, Expected]] = {
         VIOLATION,
         {("inconsistent-offsets", "two-values", BAD): 1},
     ),
+    "aborted_record_that_was_written_again_after_a_permitted_loss": (
+        PASS,
+        {("unclean-election", "election", "observation"): 1, ("duplicate", "moved", LAWFUL): 1},
+    ),
     "transactions_interleaved_in_two_partitions": (PASS, {("cycle", "G0", LAWFUL): 1}),
     "transaction_of_unknown_outcome_as_a_whole": (PASS, {}),
     "transaction_of_unknown_outcome_not_at_all": (PASS, {}),

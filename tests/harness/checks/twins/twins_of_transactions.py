@@ -78,6 +78,26 @@ def offset_of_an_aborted_record_given_anew_though_a_disk_in_sync_had_it() -> His
 
 
 @story
+def aborted_record_that_was_written_again_after_a_permitted_loss() -> History:
+    """Offset 3 of t-0 is cut off before it is answered; the same record is acknowledged at offset 0, and aborted. All
+    logs have it there, and the final reader is not given it."""
+    history = _history()
+    history.unclean_config("true")
+    history.transaction(7, ABORTED, at=2, until=9)
+    history.send(10, 0, at=2.5, took=4, status=ABORTED, transaction=7)
+    history.poll([(3, 10)], at=3, process=LOOSE, epoch=0)
+    history.state(1, 0, (1,), at=4)
+    history.fault("kill", [1], at=4.5, until=8)
+    history.state(2, 1, (2,), at=5, start=0)
+    history.send(SOMETHING, 2, at=10)
+    for node in ISR:
+        history.snapshot(node, [(0, 1, 10), (2, 1, SOMETHING)], high_watermark=3, epochs="1:0")
+    for row in history.rows["processes"]:
+        row["offset_reset"] = "latest"
+    return _finally(history)
+
+
+@story
 def transactions_interleaved_in_two_partitions() -> History:
     """Of t-0 transaction 7 has offset 0 and transaction 8 offset 1; of t-1 it is the other way round."""
     history = _history()
