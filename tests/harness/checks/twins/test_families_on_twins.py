@@ -188,6 +188,13 @@ OUTCOMES: dict[str, tuple[Verdict, Expected]] = {
     ),
     "group_offset_lost_with_a_disk": (INCONCLUSIVE, {("lost-group-offset", "lost", NOTED): 1}),
     "two_owners_in_one_generation": (VIOLATION, {("two-owners", "same-generation", BAD): 1}),
+    "group_offset_lost_with_the_tail_of_a_log_of_offsets": (INCONCLUSIVE, {("lost-group-offset", "lost", NOTED): 1}),
+    "group_offset_lost_beside_the_tail_of_another_log": (VIOLATION, {("lost-group-offset", "lost", BAD): 1}),
+    "committed_late_by_one_that_was_in_the_later_generation": (PASS, {}),
+    "committed_late_by_one_that_was_told_the_number_when_it_came_again": (
+        VIOLATION,
+        {("two-owners", "same-generation", BAD): 1, ("zombie-commit", "old-generation", BAD): 1},
+    ),
     "two_owners_of_two_generations": (PASS, {}),
     "given_up_and_taken_under_one_number": (PASS, {}),
     # transactions
