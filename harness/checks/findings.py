@@ -172,7 +172,7 @@ class RunContext:
         for other in self._at.get((row.partition_id, row.offset), ()):
             if other.value == row.value:
                 continue
-            if other.status == STATUS_OK and other.acknowledged == row.offset and (other.invoked_ns or 0) > since:
+            if other.answered and (other.invoked_ns or 0) > since:
                 times.add(other.completed_ns)
             if other.read_first is not None and other.read_first > since + 2 * READ_AHEAD_NS:
                 times.add(other.read_first)
@@ -194,7 +194,8 @@ class RunContext:
         return found
 
     def _answered_by(self, history: PartitionHistory, row: Flagged) -> int | None:
-        if row.status != STATUS_OK or row.process is None or row.invoked_ns is None or row.completed_ns is None:
+        told = row.answered or row.status == STATUS_OK
+        if not told or row.process is None or row.invoked_ns is None or row.completed_ns is None:
             return None
         return self._leader_views.answered_by(
             row.process, history.topic, history.partition, sent_ns=row.invoked_ns, answered_ns=row.completed_ns
@@ -229,8 +230,11 @@ class RunContext:
 
 
 def lost_record_of(history: PartitionHistory, row: Flagged) -> LostRecord:
-    """A value at one offset. Its sender's answer applies to the offset it names; at other offsets readers saw it."""
-    answered = row.status == 0 and row.acknowledged in (None, row.offset)
+    """A value at one offset. Its sender's answer applies to the offset it names; at other offsets readers saw it.
+
+    What the log promises does not depend on the transaction: an answered record may not leave it, nor may its marker.
+    """
+    answered = row.answered or (row.status == 0 and row.acknowledged is None)
     t = row.completed_ns if answered else row.read_first
     seen = row.seen_any if row.offset is None else row.seen
     damaged = any(
@@ -240,7 +244,7 @@ def lost_record_of(history: PartitionHistory, row: Flagged) -> LostRecord:
     )
     return LostRecord(
         offset=row.offset, epoch=epoch_of_copies(history, row.copies, t, row.read_epoch),
-        acks=row.acks if row.status == 0 else None, t_acknowledged=t, committed=bool(seen & SEEN_POLL),
+        acks=row.acks if row.status == 0 or row.answered else None, t_acknowledged=t, committed=bool(seen & SEEN_POLL),
         in_a_log=bool(row.copies), copies=row.copies, others=row.others, t_last_read=row.read_last,
         matched=not damaged, t_sent=row.invoked_ns if answered else None,
     )  # fmt: skip

@@ -214,7 +214,7 @@ def decided_of_one_of_two() -> HistoryBuilder:
     "the coordinator aborts a transaction by time-out, and later tells its producer that it is committed",
     VIOLATION,
     {"lost-write violation": {5, 6}},
-    also=["torn-transaction violation", "evidence violation", "evidence observation"],
+    also=["torn-transaction violation", "transaction-outcome violation", "evidence violation", "evidence observation"],
     why="KAFKA-6119: the producer was told that all of it is there, and none of it is",
 )
 def committed_after_the_time_out() -> HistoryBuilder:

@@ -199,6 +199,7 @@ class Send:
     in_sync: int = 0  # how many the leader took to be in sync when it appended the batch
     appended_at: int | None = None
     below_minimum: bool = False  # for certain acknowledged against min.insync.replicas
+    perhaps_below: bool = False  # so it was, and that was changed about then
     transaction: int | None = None
 
 

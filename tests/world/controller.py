@@ -41,8 +41,8 @@ class Controller:
         values, now = self.world.min_in_sync[topic], self.world.now
         for send in self.world.chronicle.sends if least < values[-1] else ():
             # Who sees the change a little later than brokers do may not call it certain.
-            if send.partition[0] == topic and now - send.completed_ns < MARGIN_NS:
-                send.below_minimum = False
+            if send.partition[0] == topic and now - send.completed_ns < MARGIN_NS and send.below_minimum:
+                send.below_minimum, send.perhaps_below = False, True
         values.append(least)
         self._says(topic, "min.insync.replicas", str(least))
 

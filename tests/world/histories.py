@@ -164,6 +164,12 @@ def _final_read(
             )
             continue
         replica = leader.replicas[partition]
+        if replica.high_watermark < replica.epoch_start:
+            # OFFSET_NOT_AVAILABLE (KIP-207): it does not know yet what was committed before it led.
+            world.chronicle.final[partition] = FinalState(
+                partition=partition, read_to_end=False, end=None, log_start=None, unread=()
+            )
+            continue
         end = max(replica.high_watermark, replica.start)
         fetched = served(world, replica, replica.start, end, isolation=isolation)
         read = Read(

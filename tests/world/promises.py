@@ -10,15 +10,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tests.world.broken import Broken
-from tests.world.chronicle import Partition, Send, Transaction
+from tests.world.chronicle import Entry, Partition, Send, Transaction
 from tests.world.clients import OK
 from tests.world.histories import History
 from tests.world.lost_writes import lost_writes
 from tests.world.promises_of_groups import broken_in_groups
 from tests.world.transaction_coordinator import TransactionState
 from tests.world.transactional import ABORTED, COMMITTED, UNKNOWN
-from tests.world.truth import Verdict
+from tests.world.truth import Verdict, fates
 
+_NEVER = 2**62
 _HIDDEN = frozenset({"lost-write", "unreadable", "torn-transaction", "unseen-tail"})
 
 
@@ -36,7 +37,9 @@ def broken_promises(history: History) -> list[Broken]:
         *_mixed_up(history),
         *_passed(history),
         *_zombies(history.chronicle.transactions, amiss),
+        *_at_once(history, amiss),
         *_hanging(history, amiss),
+        *_lost_uncommitted(history),
     ]
 
 
@@ -163,8 +166,8 @@ def _torn(history: History, amiss: _Amiss) -> Iterator[Broken]:
 
 
 def _read_while_open(history: History) -> Iterator[Broken]:
-    """read_committed was given what nobody is given at the end, of a transaction whose client knows no outcome: who
-    reads the coordinator's log may call it aborted."""
+    """read_committed was given a record of a transaction whose client knows no outcome, and nobody is given it at the
+    end, or its coordinator had aborted it: who reads the coordinator's log may call it aborted."""
     final = {entry.value for poll in history.chronicle.polls if poll.final for r in poll.reads for entry in r.entries}
     read = {
         entry.value
@@ -175,7 +178,10 @@ def _read_while_open(history: History) -> Iterator[Broken]:
     }
     for send in history.chronicle.sends:
         transaction = _transaction_of(history, send)
-        if transaction is not None and transaction.outcome == UNKNOWN and set(send.values) & (read - final):
+        if transaction is None or transaction.outcome != UNKNOWN:
+            continue
+        given = set(send.values) & (read if _was_aborted(history, transaction) else read - final)
+        if given:
             yield Broken(
                 kind="read while open",
                 checks=frozenset({"aborted-read"}),
@@ -183,6 +189,23 @@ def _read_while_open(history: History) -> Iterator[Broken]:
                 story=f"transaction {transaction.number}",
                 partition=send.partition,
             )
+
+
+def _was_aborted(history: History, transaction: Transaction) -> bool:
+    """Whether its coordinator decided so: what it began while this was the last one under that id."""
+    after = [
+        each.begun_ns
+        for each in history.chronicle.transactions
+        if each.transactional_id == transaction.transactional_id and each.begun_ns > transaction.begun_ns
+    ]
+    decisions = (kept.what.kept for kept in history.chronicle.kept if isinstance(kept.what, Entry))
+    return any(
+        isinstance(each, TransactionState)
+        and each.state == "PrepareAbort"
+        and each.transactional_id == transaction.transactional_id
+        and transaction.begun_ns <= each.begun_ns < min(after, default=_NEVER)
+        for each in decisions
+    )
 
 
 def _mixed_up(history: History) -> Iterator[Broken]:
@@ -193,8 +216,8 @@ def _mixed_up(history: History) -> Iterator[Broken]:
 
 
 def _passed(history: History) -> Iterator[Broken]:
-    """read_committed was given a record above an open transaction: who looks at clients alone knows that it was open
-    only until its last send was answered."""
+    """read_committed was given a record above an open transaction: who looks at clients alone knows that a committed
+    one was open until its last send was answered, and any other until it was last called there."""
     sends = {value: send for send in history.chronicle.sends for value in send.values}
     for passed in history.chronicle.passed:
         send = sends.get(passed.value)
@@ -206,10 +229,14 @@ def _passed(history: History) -> Iterator[Broken]:
         ]
         if transaction is None or send is None or send.base is None or not polls:
             continue
-        answers = [
-            each.completed_ns
-            for each in history.chronicle.sends
-            if each.transaction == transaction.number and each.base is not None
+        of_it = [
+            each for each in history.chronicle.sends if each.transaction == transaction.number and each.base is not None
+        ]
+        committed = transaction.outcome == COMMITTED
+        until = [
+            each.completed_ns if committed else each.invoked_ns
+            for each in of_it
+            if committed or each.partition == passed.partition
         ]
         above = any(
             offset > send.base
@@ -217,7 +244,7 @@ def _passed(history: History) -> Iterator[Broken]:
             if read.partition == passed.partition
             for offset, _ in read.placed()
         )
-        seen = above and polls[0].error is None and polls[0].completed_ns < max(answers)
+        seen = above and polls[0].error is None and polls[0].completed_ns < max(until, default=0)
         yield Broken(
             kind="passed",
             checks=frozenset({"last-stable-offset"}),
@@ -225,6 +252,21 @@ def _passed(history: History) -> Iterator[Broken]:
             verdict=Verdict.VIOLATION if seen else Verdict.UNSAID,
             story=f"transaction {transaction.number} was open",
         )
+
+
+def _at_once(history: History, amiss: _Amiss) -> Iterator[Broken]:
+    """A coordinator that lost its decisions lets two clients of one id commit at once."""
+    committed = [each for each in history.chronicle.transactions if each.outcome == COMMITTED]
+    for place, one in enumerate(committed):
+        for other in committed[place + 1 :]:
+            same = one.transactional_id == other.transactional_id and one.process != other.process
+            if same and other.begun_ns < (one.ended_ns or 0) and amiss.decisions.get(one.producer[0]):
+                yield Broken(
+                    kind="zombie at once",
+                    checks=frozenset({"zombie-transaction"}),
+                    verdict=Verdict.UNSAID,
+                    story=f"transactions {one.number} and {other.number}",
+                )
 
 
 def _zombies(transactions: Sequence[Transaction], amiss: _Amiss) -> Iterator[Broken]:
@@ -256,6 +298,32 @@ def _zombies(transactions: Sequence[Transaction], amiss: _Amiss) -> Iterator[Bro
             story=f"transaction {late.number} of epoch {late.producer[1]} was committed, {newer[0].number} of epoch "
             f"{newer[0].producer[1]} before",
         )
+
+
+def _lost_uncommitted(history: History) -> Iterator[Broken]:
+    """What leaders had acknowledged of transactions that were not committed is promised to nobody; but it is a promise
+    of the log's that an offset has one value, and that what was read and acknowledged stays in order."""
+    chronicle = history.chronicle
+    for partition, final in chronicle.final.items():
+        if final.end is None:
+            continue
+        there = {entry.value for entry in final.unread}
+        sends = [
+            send
+            for send in chronicle.sends
+            if send.partition == partition
+            and (transaction := _transaction_of(history, send)) is not None
+            and transaction.outcome != COMMITTED
+        ]
+        for lost in fates(chronicle, partition, sends, there, final.log_start or 0):
+            yield Broken(
+                kind="lost uncommitted",
+                checks=frozenset(),
+                partition=partition,
+                value=lost.value,
+                verdict=Verdict.PERMITTED if lost.verdict is Verdict.PERMITTED else Verdict.UNSAID,
+                story=f"of a transaction that was not committed, at {lost.offset}: {lost.took}: {lost.story}",
+            )
 
 
 def _hanging(history: History, amiss: _Amiss) -> Iterator[Broken]:

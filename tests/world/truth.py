@@ -304,6 +304,10 @@ def _judged(
     if trail.send.below_minimum:
         story = f"broker {trail.send.acknowledged_by} knew that {trail.send.in_sync} were in sync when it was sent"
         return _lost(trail, partition, Verdict.VIOLATION, "below-minimum", happening.time_ns, story)
+    if trail.send.perhaps_below:
+        return _lost(
+            trail, partition, Verdict.UNSAID, "perhaps-below-minimum", happening.time_ns, "the minimum changed"
+        )
     if not weak and trail.emptied is not None and _uninformed(trail.emptied):
         t = trail.emptied.happening.time_ns
         return _lost(trail, partition, Verdict.UNSAID, "clean-of-robbed", t, "sound, uninformed")

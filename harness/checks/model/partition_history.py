@@ -301,6 +301,7 @@ class RunHistory:
     unclean_transactions: bool | None = None  # the same of the partitions that transactions' states are kept in
     settings: SettingsOverTime = field(default_factory=SettingsOverTime)
     internal: Mapping[tuple[str, int], PartitionHistory] = field(default_factory=dict)  # of the coordinators' topics
+    disk_losses: tuple[DiskLoss, ...] = ()  # of whatever partition, in order of time
     wall_ns: tuple[int, int] | None = None  # least and greatest difference of wall time to the run's clock
 
     def seconds(self, time_ns: int | None) -> str:
@@ -361,6 +362,7 @@ def read_run_history(
         unclean_group_offsets=None if is_foreign else rules.ever(GROUP_OFFSETS_TOPIC),
         unclean_transactions=None if is_foreign else rules.ever(TRANSACTIONS_TOPIC),
         settings=settings,
+        disk_losses=losses.every,
         internal=_internal(tables, run, rules, losses, faults, ends, is_foreign=is_foreign),
         wall_ns=(min(apart), max(apart)) if apart else None,
     )
@@ -460,6 +462,10 @@ class _Losses:
                 self._of_any.append(place)
             else:
                 self._of.setdefault((loss.event.topic, loss.event.partition), []).append(place)
+
+    @property
+    def every(self) -> tuple[DiskLoss, ...]:
+        return tuple(self._all)
 
     def of(self, topic: str, partition: int) -> tuple[DiskLoss, ...]:
         places = sorted((*self._of_any, *self._of.get((topic, partition), ())))

@@ -21,7 +21,6 @@ from harness.checks.spark.fused_query import BITS, CONDITIONS, FoldedRow, flagge
 from harness.checks.spark.sends import Sends, sends_of, value_of
 from harness.checks.spark.tables import Tables, small_frame
 from harness.history.schema.cluster_rows import PARTITIONS, REPLICA_SNAPSHOTS, TOPICS
-from harness.history.schema.schemas import STATUS_OK
 from harness.history.schema.typed_rows import typed
 
 # Beyond this many flagged rows the rest is counted but not classed one by one.
@@ -79,6 +78,7 @@ class Flagged:
     above_kept: bool = False  # it and an earlier record above it are both in the final log: neither was cut
     in_order: bool = True  # send_order: it was surely called later; False: so it was if one task made both calls
     tries: int = 1  # sends of this value that may have been appended: an application may send one again
+    answered: bool = False  # its send was answered with this offset, whatever became of its transaction
 
     @property
     def epoch(self) -> int | None:
@@ -89,7 +89,7 @@ class Flagged:
     @property
     def known_until_ns(self) -> int | None:
         """When clients last knew of it here: its answer, or the begin of the last poll that returned it."""
-        answered = self.completed_ns if self.status == STATUS_OK and self.acknowledged == self.offset else None
+        answered = self.completed_ns if self.answered else None
         return max((t for t in (answered, self.read_last) if t is not None), default=None)
 
 
@@ -381,4 +381,5 @@ def _flagged(row: FoldedRow, ends: Mapping[Partition, int], places: _Places, hel
         read_last=row["r_last"], step=step, flags=flags, held=ever, held_at_end=at_end, copies=copies, others=others,
         below_acks_all=above is not None and above < (row["own_t0"] or 0), above_kept=row["above_kept"],
         in_order=value_of(row) in sent.in_order, tries=sent.tries.get(value_of(row), 1),
+        answered=row["answered"],
     )  # fmt: skip

@@ -30,7 +30,11 @@ BITS = {name: 1 << place for place, name in enumerate(CONDITIONS)}
 _FLAG_BITS = " | ".join(f"if(coalesce({condition}, false), {BITS[name]}, 0)" for name, condition in CONDITIONS.items())
 _OF_ROW = (
     "run", "partition_id", "value", "offset", "v_status", "v_acks", "v_ack",
-    *(f"coalesce(if(acked, s_{name}, null), v_{name}) as own_{name}" for name in ("acks", "process", "op", "t0", "t1")),
+    *(
+        f"coalesce(if(acked or answered, s_{name}, null), v_{name}) as own_{name}"
+        for name in ("acks", "process", "op", "t0", "t1")
+    ),
+    "answered",
     "seen", "v_seen", "v_finals", "r_epoch", "r_first", "r_last", "step_lo", "step_hi", "jump_lo", "jump_hi",
     "acked_all_above",
     "coalesce(seen & 2 > 0 and (kept_above < s_t0 or kept_since_above < s_place), false) as above_kept",
@@ -52,6 +56,7 @@ class FoldedRow(TypedDict):
     own_op: int | None
     own_t0: int | None
     own_t1: int | None
+    answered: bool
     seen: int
     v_seen: int
     v_finals: int
@@ -82,7 +87,8 @@ OVER = "least(completed_ns, coalesce(returned_ns, invoked_ns + position))"
 # One row per (run, partition_id, value, offset), with what is known of the value as a whole beside it (v_...), and what
 # lies around it in its partition's log and in its sender's order. s_since: a send whose s_place is behind it comes
 # after it, if not for certain (sends.py), then where one task made both calls. A value that was sent more than once is
-# one record; own_...: of the send that was acknowledged at the row's offset, else of the first. The status of a refusal
+# one record; own_...: of the send that was answered with the row's offset, else of the first. answered: so also in a
+# transaction that was not committed. The status of a refusal
 # is 3 until it is v_status, since every other answer says more. `a_...`: the line of the accounting that its value is
 # in, on one of the rows (`accounts`); a_restamped: a value of it was seen with two timestamps; a_step: the longest step
 # within a poll onto one of its rows. What leaves are the rows with a flag, and one row for each line. Both engines of
@@ -115,7 +121,8 @@ with said as (
 ), spread as (
   -- acks=0 promises nothing, even if a client calls it a success.
   select /*+ REPARTITION(run, partition_id) */ *,
-    coalesce(status = 0 and coalesce(s_acks, -1) <> 0, false) as acked
+    coalesce(status = 0 and coalesce(s_acks, -1) <> 0, false) as acked,
+    coalesce(status is not null and offset is not null and coalesce(s_acks, -1) <> 0, false) as answered
   from folded
 ), of_value as (
   select *,

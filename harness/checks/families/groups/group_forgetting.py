@@ -163,7 +163,7 @@ def _elected_uncleanly(place: PartitionHistory, survival: Survival, kept: Kept) 
 
 def _by_any_partition(context: RunContext, kept: Kept, place: PartitionHistory | None = None) -> tuple[Class, Cause]:
     """Where it is not recorded who led and who was in sync. place: the group's, of which brokers were heard."""
-    losses = kept.partition.disk_losses if place is None else place.disk_losses
+    losses = context.history.disk_losses if place is None else place.disk_losses
     nodes = None if place is None else {node for row in place.states for node in row["replicas"] or ()}
     since_ns, until_ns = kept.stored_ns, kept.gone_ns
     if any(since_ns <= loss.time_ns <= until_ns and _may_have_held_offsets(loss, nodes) for loss in losses):

@@ -172,10 +172,22 @@ class _Told:
         return own[-1]["generation"] == generation and own[-1]["completed_ns"] > held[-1]["invoked_ns"]
 
     def _was_in(self, commit: PlacedEvent, later: PlacedEvent) -> bool:
-        """Whether the committing member was one of that later generation, and only heard of it after it committed."""
+        """Whether the committing member was one of that later generation, and only heard of it after it committed.
+
+        Not of the very one if it was told a partition that another had in it: the number came again.
+        """
         own = self._own.get(commit["process"], ())
-        after = {event["generation"] for event in own if event["completed_ns"] > commit["invoked_ns"]}
-        return later["generation"] in after
+        after = {
+            event["partition_id"]
+            for event in own
+            if event["completed_ns"] > commit["invoked_ns"] and event["generation"] == later["generation"]
+        }
+        return bool(after) and not any(
+            event["generation"] == later["generation"]
+            and event["partition_id"] in after
+            and self._members.are_two(commit, event)
+            for event in self._before(commit["invoked_ns"])
+        )
 
     def given_up(
         self, commit: PlacedEvent, generation: int, held: Sequence[PlacedEvent], *, may_be_behind: bool

@@ -3,7 +3,8 @@
 A skip counts only over records of the final log that were there when the poll was answered; for consumers that may be
 read_committed, over committed ones. A consumer's position may be reset when it no longer exists, so a permitted cut of
 *committed* records explains it; a clean fail-over does not. The cut must lie between the previous poll and this one: an
-election long before explains nothing.
+election long before explains nothing. With auto.offset.reset=earliest the reset leads to the head of the log, to
+records that are older than the cut; otherwise what comes next was written after it.
 """
 
 from collections.abc import Mapping
@@ -13,7 +14,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as sf
 
-from harness.checks.contract.rewinds import Rewind, under_a_reader
+from harness.checks.contract.rewinds import Rewind, Rewinds, under_a_reader
 from harness.checks.contract.rulings import NOTHING_PERMITS_IT
 from harness.checks.families.transactions.isolation import perhaps_committed_readers, with_outcome
 from harness.checks.findings import Finding, RunContext, finding_of_rows
@@ -25,7 +26,6 @@ from harness.checks.wording.words import offsets_words, plural
 from harness.history.schema.typed_rows import RowsOf, typed
 
 NAME = "polls"
-Span = tuple[int | None, int | None]  # begin of the previous poll, end of this one
 
 # flag -> (check, kind, what happened)
 _KINDS = {
@@ -40,7 +40,9 @@ class JumpedRow(TypedDict):
     """The begin of the poll before the one that returned a row, and the end of that one.
 
     over_nothing: they jumped over no record that had been written by then and that they had to be given: what the
-    final log has there came later, of a leader or a send after the poll, or had not certainly been committed.
+    final log has there came later, of a leader or a send after the poll, or had not certainly been committed. position:
+    the lowest at which they were to go on. to_the_head: none is below it in the final log, and all of them begin there
+    where their position does not exist.
     """
 
     run: int
@@ -50,6 +52,8 @@ class JumpedRow(TypedDict):
     since: int | None
     until: int
     over_nothing: bool
+    position: int
+    to_the_head: bool
 
 
 ANSWER = RowsOf(NAME, JumpedRow)
@@ -77,10 +81,11 @@ def query(runs: JudgedRuns) -> list[JumpedRow]:
         .join(flagged, [*place, "value", "offset"], "left_semi")
     )  # fmt: skip
     found = (
-        _over_nothing(runs, jumps)
+        _to_the_head(runs, _over_nothing(runs, jumps))
         .groupBy(*place, "value", "offset")
         .agg(sf.min("since").alias("since"), sf.max("completed_ns").alias("until"),
-             sf.bool_and("over_nothing").alias("over_nothing"))
+             sf.bool_and("over_nothing").alias("over_nothing"), sf.min(sf.expr("came_from + 1")).alias("position"),
+             sf.bool_and("to_the_head").alias("to_the_head"))
     )  # fmt: skip
     return typed(JumpedRow, found.toArrow())
 
@@ -118,14 +123,29 @@ def _over_nothing(runs: JudgedRuns, jumps: DataFrame) -> DataFrame:
     )
 
 
+def _to_the_head(runs: JudgedRuns, jumps: DataFrame) -> DataFrame:
+    """With a column of this name."""
+    earliest = [
+        {"run": run, "process": process}
+        for (run, process), client in runs.processes().items()
+        if client["offset_reset"] == "earliest"
+    ]
+    readers = sf.broadcast(runs.frame({"run": pa.int32(), "process": pa.int32()}, earliest))
+    final = runs.tables.records.where("kind = 2 and replica is null")
+    lowest = final.groupBy("run", "partition_id").agg(sf.min("offset").alias("lowest"))
+    return (
+        jumps.join(readers.withColumn("goes_back", sf.lit(True)), ["run", "process"], "left")
+        .join(lowest, ["run", "partition_id"], "left")
+        .withColumn("to_the_head", sf.expr("coalesce(goes_back and offset <= lowest, false)"))
+    )
+
+
 def find(context: RunContext) -> list[Finding]:
     findings = []
     jumps: dict[tuple[int, int, int | None], JumpedRow] = {
         (row["partition_id"], row["value"], row["offset"]): row for row in context.rows[ANSWER]
     }
-    spans: dict[tuple[int, int, int | None], Span] = {
-        place: (row["since"], row["until"]) for place, row in jumps.items()
-    }
+    rewinds = Rewinds(context)
     lawful = {place for place, row in jumps.items() if row["over_nothing"]}
     for flag, (check, kind, what) in _KINDS.items():
         for history, rows in context.by_partition(flag):
@@ -133,7 +153,7 @@ def find(context: RunContext) -> list[Finding]:
             for row in rows:
                 if flag in ("skip_inside", "skip_between") and (row.partition_id, row.value, row.offset) in lawful:
                     continue
-                groups.setdefault(_rewind(history, row, spans), []).append(row)
+                groups.setdefault(_rewind(history, row, jumps, rewinds), []).append(row)
             for rewind, members in groups.items():
                 sentence = (
                     f"{plural(len(members), 'read record')} {offsets_words(members)} of {history.name} {what}: "
@@ -148,10 +168,20 @@ def find(context: RunContext) -> list[Finding]:
     return findings
 
 
-def _rewind(history: PartitionHistory, row: Flagged, spans: Mapping[tuple[int, int, int | None], Span]) -> Rewind:
+def _rewind(
+    history: PartitionHistory,
+    row: Flagged,
+    jumps: Mapping[tuple[int, int, int | None], JumpedRow],
+    rewinds: Rewinds,
+) -> Rewind:
     if row.offset is None or row.step is None:
         return Rewind(classification="violation", cause=NOTHING_PERMITS_IT)
-    since, until = spans.get((row.partition_id, row.value, row.offset), (None, None))
+    jump = jumps.get((row.partition_id, row.value, row.offset))
+    since, until = (None, None) if jump is None else (jump["since"], jump["until"])
+    if jump is not None and jump["to_the_head"] and since is not None:
+        reset = rewinds.under_a_position(history, jump["position"], since_ns=since, until_ns=jump["until"])
+        if reset is not None:
+            return reset
     return under_a_reader(
         history, offset=row.offset - row.step, epoch=row.read_epoch, time_ns=until, since_ns=since,
         code="rewound-under-the-consumer",

@@ -4,7 +4,7 @@ Twice in the final log breaks the promise of an idempotent producer; a producer 
 twice (attempts.py), but no broker may duplicate what was sent once. What an application sends again under one value
 is there as often, lawfully. If the log kept at most one of the two offsets, a truncation moved the value: it is judged
 like the loss of the missing offset, and not more strictly. If the configuration removed that one, nothing was cut, and
-the log once had both.
+the log once had both. What no read_committed reader is given is not missing where the in-sync logs have it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from typing import Any
 
 from harness.checks.contract.rulings import Cause, Class, Ruling
 from harness.checks.families.evidence.disks_against_reads import last_read
-from harness.checks.families.records.lost_write import is_unreadable
+from harness.checks.families.records.lost_write import is_unreadable, kept_there
 from harness.checks.families.records.removal import Removal
 from harness.checks.findings import Finding, RunContext, finding_of_rows
 from harness.checks.model.attempts import Attempts, Repeated
@@ -21,6 +21,7 @@ from harness.checks.spark.detection import SEEN_FINAL, Flagged
 from harness.checks.wording.causes import cause_words
 from harness.checks.wording.words import plural, ranges
 from harness.history.schema.client_rows import ClientEventRow
+from harness.history.schema.schemas import STATUS_OK
 
 _ATTEMPTS_MAX = 20
 
@@ -37,7 +38,8 @@ def find(context: RunContext) -> list[Finding]:
         failed: dict[Cause, list[ClientEventRow]] = {}
         for places in values.values():
             away = [row for row in places if not row.seen & SEEN_FINAL and removal.of(row) is None]
-            gone = [row for row in away if not is_unreadable(history, row, last.get(history.partition_id, -1))]
+            end = last.get(history.partition_id, -1)
+            gone = [row for row in away if not is_unreadable(history, row, end) and not _is_hidden(history, row)]
             if places[0].final_offsets > 1 or not gone:
                 if len(places) <= places[0].tries:
                     continue  # the application sent it as often: docs/control.md
@@ -67,6 +69,17 @@ def find(context: RunContext) -> list[Finding]:
                 )
             )  # fmt: skip
     return findings
+
+
+def _is_hidden(history: PartitionHistory, row: Flagged) -> bool:
+    """Whether it is, or may be, in the log at this offset. Of what was answered in a transaction that did not certainly
+    commit only logs show that it is not there."""
+    in_sync = frozenset(history.final_isr)
+    known = bool(in_sync) and in_sync <= history.end_snapshots.keys()
+    there = kept_there(history, row)
+    if row.answered and row.status != STATUS_OK:
+        return not known or bool(in_sync & there)
+    return known and in_sync <= there
 
 
 def _removed(removal: Removal, members: Sequence[Flagged]) -> str:

@@ -57,7 +57,13 @@ def is_unreadable(history: PartitionHistory, row: Flagged, last: int) -> bool:
         above = end is None or row.offset is None or row.offset >= end
     else:
         above = row.offset is None or row.offset > last
-    return above and bool(in_sync) and in_sync <= history.end_snapshots.keys() and in_sync <= row.held_at_end
+    return above and bool(in_sync) and in_sync <= history.end_snapshots.keys() and in_sync <= kept_there(history, row)
+
+
+def kept_there(history: PartitionHistory, row: Flagged) -> frozenset[int]:
+    """The replicas whose final logs have it at its offset, not only somewhere."""
+    ends = {end["snapshot"] for end in history.end_snapshots.values()}
+    return frozenset(copy.node for copy in row.copies if copy.snapshot in ends)
 
 
 def _stands_still(context: RunContext, history: PartitionHistory) -> bool:

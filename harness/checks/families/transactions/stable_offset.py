@@ -1,9 +1,11 @@
 """Last stable offset: a read_committed reader passed the first record of a transaction that was still open (KIP-98).
 
-Such a reader must not see anything at or above the first offset of any open transaction. A transaction was certainly
-open until the last of its sends was answered, because it ends only after that; its first record was in the log before
-all records above it. So a record above must not be returned by a poll that ended before that answer. A permitted rewind
-of the log explains it.
+Such a reader must not see anything at or above the first offset of any open transaction; its first record was in the
+log before all records above it. One that was committed was certainly open until the last of its sends was answered,
+because its producer ends it only after that. Any other one the coordinator may have ended meanwhile, in one partition
+after the other, and in the next epoch, so that nothing more of it is appended where it has ended: there it was open
+until the last send that got an offset was called. So a record above must not be returned by a poll that ended before
+that. A permitted rewind of the log explains it.
 """
 
 from typing import TypedDict
@@ -18,6 +20,7 @@ from harness.checks.judged_runs import JudgedRuns
 from harness.checks.wording.causes import cause_words
 from harness.checks.wording.words import plural, ranges
 from harness.history.schema.client_rows import TRANSACTIONS
+from harness.history.schema.schemas import STATUS_OK
 from harness.history.schema.typed_rows import RowsOf, typed
 
 CHECK = "last-stable-offset"
@@ -25,7 +28,8 @@ _ROWS_MAX = 20_000
 
 
 class PassedRow(TypedDict):
-    """A record that was read although a transaction with an earlier one was still open."""
+    """A record that was read although a transaction with an earlier one was still open. answered_ns: by then all
+    records of that had their offsets."""
 
     run: int
     partition_id: int
@@ -37,6 +41,7 @@ class PassedRow(TypedDict):
     leader_epoch: int | None
     transaction: int
     open_until: int
+    answered_ns: int
     total: int
 
 
@@ -48,12 +53,15 @@ def query(runs: JudgedRuns) -> list[PassedRow]:
     if not strict or not runs.rows(TRANSACTIONS):
         return []
     sent = runs.tables.records.where("kind = 0 and transaction is not null and offset is not null")
-    ends = sent.groupBy("run", "transaction").agg(sf.max("completed_ns").alias("open_until"))
+    ends = sent.groupBy("run", "transaction").agg(
+        sf.max("completed_ns").alias("answered_ns"), sf.expr(f"bool_or(status = {STATUS_OK})").alias("committed")
+    )
     begins = (
         sent.groupBy("run", "partition_id", "transaction")
-        .agg(sf.min("offset").alias("offset"))
+        .agg(sf.min("offset").alias("offset"), sf.max("invoked_ns").alias("called_ns"))
         .join(ends, ["run", "transaction"])
-        .selectExpr("run", "partition_id", "offset", "transaction", "open_until", "cast(null as bigint) as value",
+        .selectExpr("run", "partition_id", "offset", "transaction", "answered_ns",
+                    "if(committed, answered_ns, called_ns) as open_until", "cast(null as bigint) as value",
                     "cast(null as bigint) as operation", "cast(null as int) as process",
                     "cast(null as bigint) as completed_ns", "cast(null as int) as leader_epoch")
     )  # fmt: skip
@@ -62,16 +70,17 @@ def query(runs: JudgedRuns) -> list[PassedRow]:
         runs.tables.records.where("kind > 0")
         .join(readers, ["run", "process"], "left_semi")
         .selectExpr("run", "partition_id", "offset", "cast(null as bigint) as transaction",
-                    "cast(null as bigint) as open_until", "value", "operation", "process", "completed_ns",
-                    "leader_epoch")
+                    "cast(null as bigint) as answered_ns", "cast(null as bigint) as open_until", "value", "operation",
+                    "process", "completed_ns", "leader_epoch")
     )  # fmt: skip
     below = "partition by run, partition_id order by offset range between unbounded preceding and current row"
     found = (
         begins.unionByName(reads)
-        .selectExpr("*", f"max(struct(open_until, transaction)) over ({below}) as opened")
+        .selectExpr("*", f"max(struct(open_until, transaction, answered_ns)) over ({below}) as opened")
         .where("value is not null and completed_ns < opened.open_until")
         .selectExpr("run", "partition_id", "offset", "value", "operation", "process", "completed_ns", "leader_epoch",
                     "opened.transaction as transaction", "opened.open_until as open_until",
+                    "opened.answered_ns as answered_ns",
                     "count(*) over (partition by run, partition_id) as total")
     )  # fmt: skip
     return typed(PassedRow, found.orderBy("run", "partition_id", "offset").limit(_ROWS_MAX).toArrow())
@@ -84,7 +93,7 @@ def find(context: RunContext) -> list[Finding]:
             context.partition(row["partition_id"]),
             offset=row["offset"],
             epoch=None,
-            time_ns=row["open_until"],
+            time_ns=row["answered_ns"],
             code="rewound-under-the-reader",
         )
         groups.setdefault((row["partition_id"], rewind), []).append(row)

@@ -114,18 +114,18 @@ def past_the_stable_offset(history: History) -> set[tuple[int, int, int]]:
 
 
 def _spans(history: History) -> Iterator[tuple[int, int, int]]:
-    """(partition, first offset there, last answer to any of its sends) of each transaction."""
+    """(partition, first offset there, until when it was certainly open there) of each transaction: of one that was
+    committed the last answer to any of its sends, else the last call there."""
     sends: dict[int, list[Row]] = defaultdict(list)
     for row in history.rows["records"]:
         if row["kind"] == 0 and row["transaction"] is not None and row["offset"] is not None:
             sends[row["transaction"]].append(row)
     for rows in sends.values():
+        committed = [row["completed_ns"] for row in rows if row["status"] == _COMMITTED]
         for partition_id in {row["partition_id"] for row in rows}:
-            yield (
-                partition_id,
-                min(row["offset"] for row in rows if row["partition_id"] == partition_id),
-                max(row["completed_ns"] for row in rows),
-            )
+            there = [row for row in rows if row["partition_id"] == partition_id]
+            until = max(committed) if committed else max(row["invoked_ns"] for row in there)
+            yield partition_id, min(row["offset"] for row in there), until
 
 
 def uncommitted_reads(history: History) -> set[tuple[int, int, int]]:

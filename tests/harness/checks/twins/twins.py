@@ -298,6 +298,27 @@ def a_poll_went_back() -> History:
     return history
 
 
+def _read_from_the_head_again(*, offset_reset: str) -> History:
+    """A consumer had read up to 9; then the log ended at 7, and it read from 0 on, in the same assignment."""
+    history = acknowledged()
+    history.unclean_config("true")
+    history.client(9, offset_reset=offset_reset)
+    history.poll([(offset, offset) for offset in range(10)], at=4, epoch=0)
+    failed_over(history, leader=2, isr_before=(1,), kept=7)
+    history.poll([(offset, offset) for offset in range(7)], at=11, epoch=0)
+    return history
+
+
+@story
+def a_poll_went_back_to_the_head_after_the_log_had_been_cut_below_its_position() -> History:
+    return _read_from_the_head_again(offset_reset="earliest")
+
+
+@story
+def a_poll_went_back_to_the_head_though_its_consumer_never_resets_its_position() -> History:
+    return _read_from_the_head_again(offset_reset="none")
+
+
 @story
 def a_new_assignment_starts_over() -> History:
     history = nothing_happened()

@@ -1,6 +1,6 @@
 """Tiny histories of consumer groups: records 0 to 9 of one partition, read by members 1 and 2 (processes 21, 22)."""
 
-from tests.harness.checks.histories.build import History
+from tests.harness.checks.histories.build import SECOND, History
 from tests.harness.checks.twins.twins import acknowledged
 from tests.harness.checks.twins.twins_of_clients import LOG, story
 
@@ -187,6 +187,26 @@ def group_offset_lost_with_a_disk() -> History:
     return history
 
 
+def _offset_lost_with_the_tail_of(topic: str) -> History:
+    history = _told(None)
+    history.fault("power-loss", [2], at=5.8, until=5.9)
+    history._add(
+        "disk_events", node=2, time_ns=int(5.8 * SECOND), fault=0, extent="tail", topic=topic, partition=3,
+        from_offset=1, to_offset=9,
+    )  # fmt: skip
+    return history
+
+
+@story
+def group_offset_lost_with_the_tail_of_a_log_of_offsets() -> History:
+    return _offset_lost_with_the_tail_of("__consumer_offsets")
+
+
+@story
+def group_offset_lost_beside_the_tail_of_another_log() -> History:
+    return _offset_lost_with_the_tail_of("t")
+
+
 # ---- owners ---------------------------------------------------------------------------------------------------------
 
 
@@ -214,3 +234,27 @@ def given_up_and_taken_under_one_number() -> History:
     for row in history.rows["group_events"]:
         row["generation"] = 2
     return history
+
+
+def _committed_late(*, told: int) -> History:
+    """Member 1 commits in generation 1 after member 2 was told generation 2; later it is told the same number."""
+    history = _handed_over()
+    for row in history.rows["group_events"]:
+        if row["event"] == "revoked":
+            row |= {"event": "lost", "invoked_ns": 6 * SECOND, "completed_ns": 6 * SECOND}
+    history.group("committed", at=5.2, process=ONE, offset=5, generation=1)
+    history.second_partition()
+    history.group("assigned", at=7, process=ONE, generation=2, partition_id=told)
+    return history
+
+
+@story
+def committed_late_by_one_that_was_in_the_later_generation() -> History:
+    """It was told another partition of it, a little later."""
+    return _committed_late(told=1)
+
+
+@story
+def committed_late_by_one_that_was_told_the_number_when_it_came_again() -> History:
+    """It was told the partition that another had in the generation of that number."""
+    return _committed_late(told=0)

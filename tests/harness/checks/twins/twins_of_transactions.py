@@ -55,6 +55,48 @@ def _with_something(history: History) -> History:
     return history
 
 
+def _offset_given_anew(*, in_sync: tuple[int, ...]) -> History:
+    """Offset 0 had a record of an aborted transaction, until broker 1 lost its disk; no log shows it."""
+    history = _history()
+    history.transaction(7, ABORTED, at=2.0, until=4.0)
+    history.send(10, 0, at=2.5, status=ABORTED, transaction=7)
+    history.state(1, 0, in_sync, at=5)
+    history.fault("wipe", [1], at=6)
+    history.state(1, 1, in_sync, at=8, start=0)
+    history.send(SOMETHING, 0, at=9)
+    return _finally(history)
+
+
+@story
+def offset_of_an_aborted_record_given_anew_after_every_disk_in_sync_was_lost() -> History:
+    return _offset_given_anew(in_sync=(1,))
+
+
+@story
+def offset_of_an_aborted_record_given_anew_though_a_disk_in_sync_had_it() -> History:
+    return _offset_given_anew(in_sync=(1, 2))
+
+
+@story
+def aborted_record_that_was_written_again_after_a_permitted_loss() -> History:
+    """Offset 3 of t-0 is cut off before it is answered; the same record is acknowledged at offset 0, and aborted. All
+    logs have it there, and the final reader is not given it."""
+    history = _history()
+    history.unclean_config("true")
+    history.transaction(7, ABORTED, at=2, until=9)
+    history.send(10, 0, at=2.5, took=4, status=ABORTED, transaction=7)
+    history.poll([(3, 10)], at=3, process=LOOSE, epoch=0)
+    history.state(1, 0, (1,), at=4)
+    history.fault("kill", [1], at=4.5, until=8)
+    history.state(2, 1, (2,), at=5, start=0)
+    history.send(SOMETHING, 2, at=10)
+    for node in ISR:
+        history.snapshot(node, [(0, 1, 10), (2, 1, SOMETHING)], high_watermark=3, epochs="1:0")
+    for row in history.rows["processes"]:
+        row["offset_reset"] = "latest"
+    return _finally(history)
+
+
 @story
 def transactions_interleaved_in_two_partitions() -> History:
     """Of t-0 transaction 7 has offset 0 and transaction 8 offset 1; of t-1 it is the other way round."""
@@ -170,6 +212,32 @@ def stable_offset_reached_after_the_end() -> History:
 @story
 def open_transaction_read_by_a_read_committed_reader() -> History:
     return _passed(STRICT, at=4, offset=0)
+
+
+def _passed_of_a_fenced_producer(*, partition_id: int) -> History:
+    """Transaction 7 has offset 0 of t-0, which a reader passes at 4 s; its last send is called at 6 s. Then it is told
+    that its coordinator had aborted it."""
+    history = _history()
+    history.transaction(7, ABORTED, at=2, until=7)
+    history.send(10, 0, at=2.5, status=ABORTED, transaction=7)
+    history.send(20, 1, at=3, process=2)
+    history.send(11, 2 if partition_id == 0 else 0, at=6, status=ABORTED, transaction=7, partition_id=partition_id)
+    history.poll([(1, 20)], at=4, process=STRICT)
+    for row in history.rows["processes"]:
+        row["offset_reset"] = "latest"
+    history.final([(1, 20)])
+    history.final([], partition_id=1)
+    return history
+
+
+@story
+def stable_offset_passed_where_a_coordinator_may_have_ended_the_transaction_already() -> History:
+    return _passed_of_a_fenced_producer(partition_id=1)
+
+
+@story
+def stable_offset_passed_where_a_fenced_producer_wrote_on() -> History:
+    return _passed_of_a_fenced_producer(partition_id=0)
 
 
 # ---- fencing --------------------------------------------------------------------------------------------------------
