@@ -44,7 +44,6 @@ _ALLOWED: Mapping[tuple[str, str], str] = {
     ("reports/explanations.py", "startswith"): "pages of documentation are Markdown",
     ("reports/explanations.py", "partition"): "pages of documentation are Markdown",
     ("reports/run_data.py", "import re"): "ranges and names of nodes within words, for display",
-    ("reports/run_data.py", "startswith"): "a path that begins with a dash would be an option of a command",
     ("reports/run/replay/commands.py", "startswith"): "a value that begins with a dash would be an option of a command",
     ("reports/run/replay/commands.py", "partition"): "KEY=VALUE, as an override is given",
     ("reports/run/replay/issue.py", "import re"): "what Markdown would take for markup is escaped",
