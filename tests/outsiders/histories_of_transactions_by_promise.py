@@ -226,6 +226,31 @@ def committed_after_the_time_out() -> HistoryBuilder:
     return _ends(history, [(2, 7)], [(2, 8)])
 
 
+@case(
+    "the coordinator's log loses its unflushed end with the decision to commit, and it decides anew to abort",
+    OPEN,
+    {"transaction-outcome observation": 1},
+    also=[
+        "lost-write violation",
+        "lost-write observation",
+        "torn-transaction violation",
+        "torn-transaction observation",
+    ],
+    why="a lawful loss in the log of decisions may take them, whatever became of the disks of the topic",
+)
+def decided_anew_after_the_tail_of_the_log_of_decisions_was_lost() -> HistoryBuilder:
+    history = _two(system="kafka:4.3.1")
+    _txn(history, 1, COMMITTED, [(0, 0, 5), (1, 0, 6)], at=1, until=3)
+    history.fault("power-loss", [1], at=4, until=5)
+    history._add(
+        "disk_events", node=1, time_ns=4 * 10**9, fault=0, extent="tail", topic="__transaction_state", partition=7,
+        from_offset=1, to_offset=3,
+    )  # fmt: skip
+    for state, at in (("Ongoing", 1.1), ("PrepareAbort", 12.0), ("CompleteAbort", 12.1)):
+        history.decided(state, at=at, begun_ns=1_100_000_000, timeout_ms=10_000)
+    return _ends(history, [(0, 5)], [(0, 6)])
+
+
 def _coordinator_dies(*, applied: bool) -> HistoryBuilder:
     """Committed at second 5; broker 3, the coordinator, is killed a moment later. Markers of t-1 are the question."""
     history = _two()

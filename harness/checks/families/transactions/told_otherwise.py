@@ -87,8 +87,8 @@ def find(context: RunContext) -> list[Finding]:
 def _ruled(context: RunContext, row: ToldOtherwiseRow) -> tuple[Class, Cause]:
     """What was decided may lawfully be gone with the log that held it, and have been decided anew."""
     history, since_ns = context.history, row["invoked_ns"]
-    losses = [loss for partition in history.partitions.values() for loss in partition.disk_losses]
-    if any(loss.time_ns >= since_ns and loss.event.topic in (None, *COORDINATORS_TOPICS) for loss in losses):
+    topics = (None, *COORDINATORS_TOPICS)
+    if any(loss.time_ns >= since_ns and loss.event.topic in topics for loss in history.disk_losses):
         return "observation", Cause(code="decision-on-a-lost-disk", doubt=Doubt(code="decision-on-a-lost-disk"))
     struck = any(
         fault["begin_ns"] is not None and (fault["end_ns"] or since_ns) >= since_ns for fault in history.faults
