@@ -19,7 +19,7 @@ from harness.errors import HarnessError, UsageError
 
 UNFINISHED = ".unfinished"
 _HELD = Path("/proc/self/fd")  # paths below it lead to a folder held open, wherever it is moved
-_REMEDY = "nothing in a run folder is read or written through one: remove it"
+_REMEDY = "nothing of a run is read or written through one: remove it"
 
 _PLAIN = "a plain file is wanted here"
 _NAME_BYTES_MAX = 255  # of a part of a path, on every file system of Linux
@@ -162,6 +162,13 @@ class FilesBelow:
                 os.close(descriptor)
                 raise HarnessError(f"{path} has a second name (a hard link), which would be written too: copy the file")
             return os.fdopen(descriptor, "ab", buffering=0)
+
+    def open_in_place(self, name: str) -> BinaryIO:
+        """Opens a file that is there, to change it where it lies, unbuffered."""
+        path = self.top / name
+        with _errors_in_one_line(path, "written"), self._folder_of(name) as (folder, base):
+            _refuse_unless_file(os.stat(base, dir_fd=folder, follow_symlinks=False).st_mode, path)
+            return os.fdopen(self._opened(folder, base, os.O_RDWR, path), "r+b", buffering=0)
 
     def make_folder(self, name: str) -> None:
         """Creates the folder unless it exists."""
