@@ -213,7 +213,7 @@ class _ReadsLogs(ComposeCluster):
             except (
                 tarfile.TarError,
                 OSError,
-            ) as error:  # a file that grows while the engine reads it makes the archive end early
+            ) as error:  # of a file that grew meanwhile it ends early
                 problem = str(error)
         raise HarnessError(f"{place} of container {container.name} came broken {_ATTEMPTS} times ({problem})")
 

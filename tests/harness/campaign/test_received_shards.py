@@ -167,6 +167,27 @@ def test_a_file_that_none_leaves_is_one_line(tmp_path: Path, merge: Merge, file:
     assert "unforeseen" not in said
 
 
+@pytest.mark.parametrize(
+    "name", ["runs/0001/x\n", "runs/0001/\u202ex", "runs/0001/a\x1b[2J", "runs/0003/x", "runs/0001/../x"]
+)
+def test_a_run_folder_that_none_leaves_is_blamed_on_the_journal_that_names_it(
+    tmp_path: Path, merge: Merge, name: str
+) -> None:
+    first, _ = shards(tmp_path)
+    strange = replace_folder((first / NAME).read_text(), name)
+    (first / NAME).write_text(strange)
+    code, said = merge()
+    assert (code, len(said.splitlines())) == (4, 1)
+    assert f"{NAME}: not as this campaign leaves it: run 1 has its folder in " in said
+
+
+def replace_folder(journal: str, name: str) -> str:
+    line, _, others = journal.partition("\n")
+    stored = json.loads(line)
+    stored["run"]["folder"] = name
+    return json.dumps(stored) + "\n" + others
+
+
 @pytest.mark.parametrize("there", ["a run", "their plan", "a link", "a file"])
 def test_nothing_that_exists_is_taken_over(tmp_path: Path, merge: Merge, there: str) -> None:
     shards(tmp_path, drawn=True)
