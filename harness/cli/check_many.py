@@ -154,6 +154,9 @@ def check_jepsen(
                     waiting.pop(place, None)
                     problem = error if isinstance(error, HarnessError) else UsageError(f"{file}: {error.strerror}")
                     answers[place] = NotJudged(folder=file, error=problem)
+                except MISFITS as error:
+                    waiting.pop(place, None)
+                    answers[place] = NotJudged(folder=file, error=misfit(file, error, what="what its lines hold"))
             settle()
         yield [answers[place] for place in range(len(files))]
 

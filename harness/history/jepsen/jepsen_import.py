@@ -151,13 +151,13 @@ class _Import:
             if process in self._open:
                 raise UsageError(f"{place}: process {process} invokes while its operation before is open: {_REMEDY}")
             self._open[process] = (place, event, index, time)
-        elif kind in _STATUS_OF:
+        elif isinstance(kind, Keyword) and kind in _STATUS_OF:
             invocation = self._open.pop(process, None)
             if invocation is None:
                 raise UsageError(f"{place}: process {process} completes what it never invoked: {_REMEDY}")
             self._completed(place, event, _STATUS_OF[kind], Moment(invocation[2], invocation[3], index, time))
         else:
-            found = "no :type" if kind is None else f":type {written(kind)}"
+            found = "no :type" if kind is None else f":type {written(kind)[:60]}"
             raise UsageError(f"{place}: the event has {found}, not :invoke, :ok, :fail or :info: {_REMEDY}")
 
     def _completed(self, place: str, event: Mapping[Any, Any], status: int, when: Moment) -> None:
