@@ -17,8 +17,8 @@ from harness.campaign.journal import Finished, JudgedLine, encoded, read_state
 from harness.campaign.plan import Plan, PlannedRun, shard_of, wrong_name
 from harness.campaign.rows import RunJudged
 from harness.errors import HarnessError, UsageError
-from harness.history.files_below import FilesBelow, can_lie_below, copy_contents
-from harness.history.schema.texts import NESTING_MAX, json_below
+from harness.history.files_below import NESTING_MAX, FilesBelow, can_lie_below, copy_contents
+from harness.history.schema.texts import json_below
 from harness.printable import printable
 from harness.verdict import Verdict
 

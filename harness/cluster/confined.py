@@ -49,6 +49,8 @@ def empty(data: Path, *, top: Path) -> int:
                         os.unlink(name, dir_fd=here)
         except OSError as error:
             raise HarnessError(f"{data} cannot be emptied: {error.strerror}, {error.filename}") from error
+        except RecursionError:
+            raise HarnessError(f"{data} cannot be emptied: its folders are nested too deep; remove it") from None
         assert not os.listdir(folder), "everything below the data directory was removed"
     return removed
 

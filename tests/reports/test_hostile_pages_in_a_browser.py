@@ -25,7 +25,8 @@ pytestmark = pytest.mark.browser
 
 _ACTED = """(() => { for (const each of document.querySelectorAll("*"))
   for (const event of ["mouseover", "focus", "click", "load", "error", "toggle", "input"])
-    if (!each.closest("a, iframe, form")) each.dispatchEvent(new Event(event, {bubbles: true, cancelable: true})); })()"""
+    if (!each.closest("a, iframe, form"))
+      each.dispatchEvent(new Event(event, {bubbles: true, cancelable: true})); })()"""
 _SEEN = """(() => ({
   owned: typeof window.owned, frames: window.frames.length, shown: getComputedStyle(document.body).display,
   sources: document.querySelectorAll("[src], link, iframe, object, embed, base, img, meta[http-equiv]").length,

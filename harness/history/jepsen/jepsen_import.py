@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import HarnessError, UsageError
+from harness.history.files_below import all_below
 from harness.history.jepsen.clojure_order import map_order
 from harness.history.jepsen.edn_bulk import BulkPoll, BulkSend, Line, Micro, NotInBulk, OddLine, lines_of, reads
 from harness.history.jepsen.edn_reader import Keyword, bytes_of, frozen, read_bytes, read_text, written
@@ -49,7 +50,9 @@ def history_files(paths: Sequence[Path]) -> list[tuple[Path, bool]]:
     """The named files, and all .edn files below named folders, by name; and whether links may be followed there."""
     files: list[tuple[Path, bool]] = []
     for path in paths:
-        found = sorted(path.rglob("*.edn")) if path.is_dir() else [path]
+        found = [path]
+        if path.is_dir():
+            found = sorted(Path(entry.path) for entry in all_below(path) if entry.name.endswith(".edn"))
         if not found:
             raise UsageError(f"{path} has no .edn file: name files of Jepsen histories, or a folder of them")
         files += [(file, not path.is_dir()) for file in found]
