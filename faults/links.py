@@ -41,9 +41,10 @@ def apart_from_brokers(links: Sequence[Link]) -> set[NodeId]:
 
 def peers_of(links: Sequence[Link], victims: Collection[int]) -> list[Link]:
     """Every link between a victim and any other broker, both directions. A victim may be a controller without replicas:
-    brokers open links to it."""
+    brokers open links to it. If every broker is a victim, each is set apart from each."""
     others = apart_from_brokers(links) - set(victims)
-    return [link for link in _between_nodes(links, victims) if link.source not in others and link.target not in others]
+    found = [link for link in _between_nodes(links, victims) if link.source not in others and link.target not in others]
+    return found or between_peers(links, [[NodeId(node)] for node in victims])
 
 
 def to_coordination(links: Sequence[Link], victims: Collection[int]) -> list[Link]:

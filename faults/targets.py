@@ -40,6 +40,7 @@ _OF_PARTITION: dict[str, Roles] = {
 }
 _MOVING = (*_OF_PARTITION, "controller")
 ROLES = (*_MOVING, "random", "all", "broker")
+_SIGN = re.compile(r"([+-])(?![^(]*\))")  # between terms: a topic's name in parentheses may have a hyphen
 _TERM = re.compile(r"\s*([a-z_]+|\d+)\s*(?:\(\s*([^()]*?)\s*\))?\s*")
 
 
@@ -87,14 +88,14 @@ def parse(expression: Any) -> list[tuple[str, str, str | None]]:
     """(sign, word, argument) of every term. Raises UsageError, so that a scenario is refused before its run."""
     text = " + ".join(str(item) for item in expression) if isinstance(expression, list | tuple) else str(expression)
     terms = []
-    for number, piece in enumerate(re.split(r"([+-])", text)):
+    for number, piece in enumerate(_SIGN.split(text)):
         if number % 2:
             continue
         match = _TERM.fullmatch(piece)
         if match is None or not (is_number(match.group(1)) or match.group(1) in ROLES):
             raise _wrong(expression)
         terms.append(match)
-    signs = ["+", *re.findall(r"[+-]", text)]
+    signs = ["+", *_SIGN.findall(text)]
     return [(sign, term.group(1), term.group(2)) for sign, term in zip(signs, terms, strict=True)]
 
 

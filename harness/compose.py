@@ -30,7 +30,6 @@ from harness.controller.collection import seal_unfinished
 from harness.controller.context import Acknowledgements, Plan
 from harness.controller.fault_schedule import FaultSchedule
 from harness.controller.faults.plan_words import plan_words
-from harness.controller.follower import Follower
 from harness.controller.run import Progress, Run, RunOutcome, partitions_of
 from harness.controller.steps import OrderedSteps
 from harness.controller.workers import WorkerProcesses, Workers, controller_numbers, worker_specs
@@ -210,7 +209,6 @@ async def _run(scenario: Scenario, folder: RunFolder, progress: Callable[[Progre
         write_out=written_out,
         progress=progress,
         needs=tuple(capabilities.needs(scenario)),
-        follow=lambda: Follower.start(folder.path, spawn=cluster.spawn_worker),
     )
     with resolving(lambda: names(None)):
         return await run.go()

@@ -62,7 +62,7 @@ def kind_of_process(command: Iterable[Any]) -> str | None:
         return "jvm"
     if names.intersection(_BROWSERS):
         return "browser"
-    if "-m" in words and words[words.index("-m") + 1] in _NODES:
+    if "-m" in words and words[words.index("-m") + 1] in _NODES and words[-1] != "flaws":  # which starts no node
         return "cluster"
     return "docker" if Path(words[0]).name == "docker" else None
 

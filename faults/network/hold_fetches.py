@@ -1,4 +1,5 @@
-"""Held fetches: connections of the other brokers to the victims are cut; the victims' own connections stay."""
+"""Held fetches: connections of the other brokers to the victims are cut; the victims' own connections stay. If every
+broker is a victim, nobody fetches from anybody."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,5 +15,6 @@ class HoldFetches(CutFault):
     says = "the other brokers' fetches from the victims stop"
 
     def links_of(self, cluster: Cluster, victims: Sequence[NodeId]) -> Sequence[Link]:
-        peers = set(links.brokers_of(cluster)) - set(victims)
+        brokers = set(links.brokers_of(cluster))
+        peers = brokers - set(victims) or brokers
         return [link for link in links.all_links(cluster) if link.source in peers and link.target in victims]

@@ -15,7 +15,6 @@ from harness.clock import Clock
 from harness.controller.collection import collect_books
 from harness.controller.context import Acknowledgements, Plan, PlanResult, RunContext
 from harness.controller.final_read import FinalRead
-from harness.controller.follower import Follower
 from harness.controller.observer import Observer
 from harness.controller.probes import Probes
 from harness.controller.recorder import Recorder
@@ -24,7 +23,7 @@ from harness.errors import HarnessError, in_a_line
 from harness.history.journals.journal import ProcessNumbers
 from harness.history.journals.opened_journals import opened_journals
 from harness.history.run_folder import RunFolder
-from harness.history.sealed.sealing import note, seal
+from harness.history.sealed.sealing import seal
 from harness.ports.capabilities import ReportsWhatIsMissing
 from harness.ports.cluster import CanCrash, ClientMaker, Cluster, NodeId, TopicDefinition, TopicPartition
 from harness.scenario.model import Scenario
@@ -75,11 +74,9 @@ class Run:
     write_out: Callable[[Scenario], str]
     progress: Callable[[Progress], None] = lambda progress: None
     needs: Sequence[tuple[str, type]] = ()  # what the plan needs of the cluster: (the use, the capability)
-    follow: Callable[[], Coroutine[Any, Any, Follower]] | None = None  # starts the conversion beside the run
     _phase: str = "start"
     _began_ns: int = 0
     _clients: Workers | None = None
-    _follower: Follower | None = None
     _interrupted_in: str | None = None
     _was_read: bool = False
     _inconclusive: list[str] = field(default_factory=list)
@@ -105,7 +102,7 @@ class Run:
                     await self._clients.kill()
                 await context.observer.stop()
             finally:
-                await asyncio.gather(cluster.stop(), self._end_following())
+                await cluster.stop()
                 display.cancel()
                 recorder.close()
         if self._interrupted_in is not None and not self._was_read:
@@ -179,19 +176,6 @@ class Run:
             group.create_task(self._create_topics(context))
             if workers is not None:
                 group.create_task(workers.prepare())
-                group.create_task(self._start_following())
-
-    async def _start_following(self) -> None:
-        try:
-            self._follower = await self.follow() if self.follow is not None else None
-        except OSError as error:
-            note(self.folder, f"no conversion beside the run: {error}")
-
-    async def _end_following(self) -> None:
-        """Called before the seal, which converts what is left."""
-        complaint = await self._follower.end() if self._follower is not None else None
-        if complaint is not None:
-            note(self.folder, complaint)
 
     async def _create_topics(self, context: RunContext) -> None:
         definitions = topic_definitions(self.scenario)

@@ -27,10 +27,7 @@ from harness.history.schema.texts import read_run, read_verdict
 from harness.scenario.model import Scenario, WorkloadSpec
 
 # Files that every command reads by path; checked for links first.
-_READ = (
-    "run.json", "scenario.toml", "scenario.source.toml", "verdict.json", "attached.jsonl", "history", "tables",
-    "converting",
-)  # fmt: skip
+_READ = ("run.json", "scenario.toml", "scenario.source.toml", "verdict.json", "attached.jsonl", "history", "tables")
 _DELTA = ("operation", "offset", "value", "invoked_ns", "completed_ns")  # measured: a fifth to a third smaller
 
 

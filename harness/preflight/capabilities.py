@@ -19,7 +19,7 @@ from harness.ports.cluster import (
 )
 from harness.ports.faults import Fault
 from harness.ports.questions import AnswersQuestions
-from harness.preflight import engine
+from harness.preflight import engine, settings
 from harness.scenario.model import Scenario
 from harness.scenario.numbers import is_number
 from harness.systems import cluster_kind, remedy, traits_of
@@ -96,9 +96,9 @@ def check_workload(scenario: Scenario) -> None:
 
 
 def ignored(scenario: Scenario) -> list[str]:
-    """One line for each part of a scenario that has no effect on a cluster that already runs."""
+    """One line for each part of a scenario that has no effect: on a cluster that already runs, or on that release."""
     if not scenario.cluster.is_foreign:
-        return []
+        return settings.without_effect(scenario, traits_of(scenario.cluster))
     lines = []
     if scenario.cluster.settings:
         names = ", ".join(sorted(scenario.cluster.settings))

@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import faults.targets
+from faults.network.link_fault import LinkFault
 from harness.cluster.base_cluster import BrokerCluster
 from harness.errors import UsageError
-from harness.ports.cluster import Link
+from harness.ports.cluster import Cluster, Link, NodeId
+from harness.ports.faults import NothingToStrike, PlannedFault
 from harness.scenario.model import Scenario
 from harness.scenario.numbers import is_number
 from harness.systems import made
@@ -28,6 +30,7 @@ class Cast:
     apart: tuple[int, ...]  # coordination services, and controllers that are not brokers
     links: Sequence[Link]
     clients: int
+    cluster: Cluster | None = None
 
     @property
     def knows_nodes(self) -> bool:
@@ -101,6 +104,19 @@ class Cast:
             found = found - meant if sign == "-" else found | meant
         return frozenset(found)
 
+    def strikes_nothing(self, planned: PlannedFault) -> Wrong | None:
+        """Why a fault on links finds none in every case. None if it finds some, or that depends on roles or chance."""
+        victims = self.certainly(planned.target)
+        if self.cluster is None or not isinstance(planned.fault, LinkFault) or not victims:
+            return None
+        try:
+            planned.fault.strikes(self.cluster, [NodeId(victim) for victim in sorted(victims)])
+        except NothingToStrike as nothing:
+            return str(nothing), "name a target that leaves somebody to be cut from, or start more brokers"
+        except UsageError:  # a link that is not there, which is reported by its name
+            return None
+        return None
+
     def _brokers_words(self) -> str:
         return f"brokers: {', '.join(str(broker) for broker in self.brokers)}" if self.brokers else ""
 
@@ -118,4 +134,5 @@ def of(scenario: Scenario) -> Cast:
         apart=tuple(int(node.node) for node in cluster.nodes if node.role != "broker"),
         links=cluster.links(),
         clients=clients,
+        cluster=cluster,
     )

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from harness.clients import catalogue as clients
 from harness.errors import Problem, Problems, UsageError
-from harness.preflight import capabilities, cast, names, old_brokers, order, target, times
+from harness.preflight import capabilities, cast, names, old_brokers, order, settings, target, times
 from harness.scenario.file import load
 from harness.scenario.model import ClusterSpec, Scenario
 from harness.scenario.names import nearest
@@ -74,6 +74,7 @@ def preflight(
         found += names.problems(scenario, members)
         found += order.problems(scenario, members)
         found += capabilities.problems(scenario)
+        found += settings.problems(scenario, traits_of(on))
         found += old_brokers.problems(scenario, traits_of(on))
     return sorted(dict.fromkeys(found), key=lambda problem: problem.place.line)
 

@@ -84,11 +84,13 @@ def _of_assignment(assignment: Sequence[Sequence[int]]) -> Iterator[Wrong]:
 def _of_fault(spec: FaultSpec, cast: Cast) -> Iterator[tuple[str, Wrong]]:
     """(key, what is wrong and the remedy)."""
     try:
-        faults.catalogue.of_schedule(spec)
+        planned = faults.catalogue.of_schedule(spec)
     except UsageError as error:
         yield "options" if _is_known(spec.kind) else "kind", (str(error), "")
         return
     wrong = cast.wrong_target(spec.target or "all")
+    if wrong is None:
+        wrong = cast.strikes_nothing(planned)
     if wrong is not None:
         yield "target", wrong
     if spec.when is not None:
@@ -155,7 +157,7 @@ def _of_step(step: StepSpec, cast: Cast, made: set[str]) -> Iterator[Wrong]:
     found: list[Wrong | None] = []
     planned = _planned(step)
     if planned is not None and planned.fault.may_hit:
-        found.append(cast.wrong_target(planned.target))
+        found.append(cast.wrong_target(planned.target) or cast.strikes_nothing(planned))
     if planned is not None and planned.given.get("links"):
         found.append(_of_links(planned.given["links"], cast))
     if step.kind == "act" and word in _OF_TARGETS:

@@ -9,7 +9,7 @@ from typing import Any
 
 from harness.scenario.durations import seconds
 from harness.scenario.model import COMMANDS
-from harness.scenario.readers import Reader, count, flag, table_of, text, texts, whole, whole_numbers
+from harness.scenario.readers import Reader, count, flag, table_of, target, text, texts, whole, whole_numbers
 from harness.verdict import Verdict
 
 
@@ -90,7 +90,7 @@ TOPIC: dict[str, tuple[str, Reader]] = {
 }
 FAULT: dict[str, tuple[str, Reader]] = {
     "kind": ("kind", text),
-    "target": ("target", text),
+    "target": ("target", target),
     "at": ("at_s", seconds),
     "every": ("every_s", seconds),
     "when": ("when", text),

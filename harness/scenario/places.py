@@ -67,6 +67,11 @@ class Places:
         said = self._option(Said(section=section, topic=topic, key=key)) or self._option(Said(section=section))
         return said or self.line(self._key_line(section, index, key))
 
+    def setting(self, section: str, setting: str, *, index: int = 0, topic: str = "") -> Place:
+        """The place of one of the section's `settings`."""
+        said = self._option(Said(section=section, topic=topic, key="settings"))
+        return said or self.key(section, setting, index=index, topic=topic)
+
     def fault(self, number: int, key: str) -> Place:
         """The place of a key of the scenario's fault `number` (from 0)."""
         return self.key("faults", key, index=self.faults[number] if number < len(self.faults) else number)

@@ -23,6 +23,11 @@ def text(value: Any) -> str:
     return value
 
 
+def target(value: Any) -> str:
+    """A broker's id may stand as a number."""
+    return str(whole(value)) if isinstance(value, int) else text(value)
+
+
 def whole(value: Any) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
         raise ValueError(f"a whole number is needed, not {value!r}")

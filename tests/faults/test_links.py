@@ -82,6 +82,14 @@ def test_held_fetches_leave_the_victims_own_connections_alone(monkeypatch: pytes
     assert cut_by(HoldFetches(), 3, 1, monkeypatch=monkeypatch) == between((2, 1), (3, 1))
 
 
+@pytest.mark.parametrize("fault", [Isolate(), HoldFetches()])
+def test_where_every_broker_is_a_victim_each_is_apart_from_each(
+    fault: CutFault, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = cut_by(fault, 3, 1, 2, 3, monkeypatch=monkeypatch)
+    assert found == between((1, 2), (2, 1), (1, 3), (3, 1), (2, 3), (3, 2))
+
+
 def test_halves_cut_only_between_the_sides(monkeypatch: pytest.MonkeyPatch) -> None:
     found = cut_by(Halves(), 4, 1, 2, monkeypatch=monkeypatch)
     assert found == between((1, 3), (1, 4), (2, 3), (2, 4), (3, 1), (4, 1), (3, 2), (4, 2))

@@ -19,10 +19,8 @@ from harness.clock import SystemClock
 from harness.cluster.local.ownership import RunOwnership
 from harness.cluster.replica_logs import read_events
 from harness.errors import HarnessError, UsageError
-from harness.history.journals import two_processes
-from harness.history.journals.pieces import FOLDER, Journals, PiecesUnfit
 from harness.history.run_folder import RunFolder
-from harness.history.sealed.sealing import note, seal
+from harness.history.sealed.sealing import seal
 from harness.ports.cluster import NodeId
 from harness.scenario.file import load
 from reports.render import write_report
@@ -186,24 +184,6 @@ def test_a_run_that_goes_on_is_left_to_its_harness(tmp_path: Path, monkeypatch: 
     assert folder.run["status"] == "unfinished"
 
 
-def test_the_second_converter_is_ours_whatever_the_directory_we_are_in_holds(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = killed_run(tmp_path)
-    for number in (1, 2):
-        (folder.history / f"producer-{number}.jsonl").touch()
-    (folder.path / "harness").mkdir()
-    (folder.path / "harness" / "__init__.py").write_text(f"open({str(tmp_path / 'canary')!r}, 'w')\n")
-    monkeypatch.setattr(two_processes, "LARGE_BYTES", 0)
-    monkeypatch.setattr(two_processes, "_cores", lambda: 2)
-    monkeypatch.chdir(folder.path)
-
-    journals = two_processes.begun_journals(folder.files)
-
-    assert [each.path.name for each in journals.ended()] == ["producer-1.jsonl", "producer-2.jsonl"]
-    assert not (tmp_path / "canary").exists()
-
-
 def test_books_that_were_made_to_break_the_reader_are_reported_and_break_nothing(tmp_path: Path) -> None:
     folder = with_nodes(killed_run(tmp_path))
     books = folder.nodes / "100" / "data" / "version-2"
@@ -230,8 +210,7 @@ def assert_told(folder: RunFolder) -> None:
     "name",
     [
         "run.json", "scenario.toml", "verdict.json", "attached.jsonl", "history", "history/producer-1.jsonl",
-        "history/books", "history/snapshot-00000.parquet", "tables", "tables/records.parquet", "converting",
-        "converting/piece-00000",
+        "history/books", "history/snapshot-00000.parquet", "tables", "tables/records.parquet",
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("kind", ["link", "pipe"])
@@ -277,30 +256,12 @@ def test_a_journal_that_names_a_file_elsewhere_is_not_believed(cut: str, tmp_pat
     assert event.cut == ()
 
 
-def test_a_piece_that_names_a_journal_elsewhere_is_not_believed(tmp_path: Path, outside: Path) -> None:
-    folder = killed_run(tmp_path)
-    journals = Journals()
-    (outside / "j.jsonl").touch()
-    journals.take(outside / "j.jsonl")
-    folder.files.make_folder(FOLDER)
-    journals.put_away(folder.files)
-    piece = folder.path / FOLDER / "piece-00000"
-    text = piece.read_bytes()
-    renamed = text[8:].replace(b'"j.jsonl"', b'"../../outside/j.jsonl"').rstrip()
-    renamed += b" " * (-len(renamed) % 8)
-    piece.write_bytes(len(renamed).to_bytes(8, "little") + renamed)
-
-    with pytest.raises(PiecesUnfit, match=r"there is no such journal"):
-        Journals.resumed(folder.path / FOLDER, folder.history)
-
-
 WRITES: dict[str, Callable[[RunFolder], object]] = {
     "run.json": lambda folder: folder.update(more=1),
     "scenario.toml": lambda folder: folder.write_scenario("# s"),
     "tables/operations.parquet": lambda folder: folder.write_table("operations", folder.table("operations")),
     "tables": seal,
-    "converting": seal,
-    "harness.log": lambda folder: note(folder, "words"),
+    "harness.log": lambda folder: folder.files.append("harness.log").close(),
     "report.html": lambda folder: write_report(folder.path),
     "jepsen.edn": lambda folder: export_jepsen(folder.path, None),
 }
@@ -317,7 +278,7 @@ def test_nothing_is_written_through_a_planted_link(name: str, ending: str, tmp_p
     place.symlink_to(target)
     before = {path: path.read_bytes() for path in outside.rglob("*") if path.is_file()}
 
-    if ending and name in ("tables", "converting", "harness.log"):
+    if ending and name in ("tables", "harness.log"):
         WRITES[name](folder)  # nothing of that name is ever made
     else:
         with pytest.raises(UsageError, match=f"{name}{ending} is a symbolic link"):

@@ -35,7 +35,7 @@ def system_of(spec: ClusterSpec) -> System:
         raise UsageError(f"layout {layout!r}: Kafka {version} has {', '.join(layouts)}")
     if layout not in kafka_zookeeper.LAYOUTS:
         return kafka_kraft.KraftKafka(spec)
-    if numbers_of(version) >= kafka_one_listener.NAMED_LISTENERS_SINCE:
+    if version.numbers >= kafka_one_listener.NAMED_LISTENERS_SINCE:
         return kafka_zookeeper.ZookeeperKafka(spec)
     if spec.world != "local":
         raise UsageError(
@@ -58,20 +58,15 @@ def traits_of(spec: ClusterSpec) -> Traits:
     if not spec.system.startswith(PREFIX):
         return Traits(kind=spec.system, coordination="zookeeper", world=spec.world, groups=False)
     version = version_of(spec.system)
-    numbers = numbers_of(version)
     layout = spec.layout or layouts_of(version)[0]
     return Traits(
         kind="kafka",
         coordination="zookeeper" if layout in kafka_zookeeper.LAYOUTS else "kraft",
         world=spec.world,
-        version=numbers,
+        version=version.numbers,
         # KIP-966: on by default where storage is formatted by 4.1 or newer.
-        eligible_leader_replicas=numbers >= (4, 1) and spec.features.get(ELR_FEATURE, "1") != "0",
+        eligible_leader_replicas=version.numbers >= (4, 1) and spec.features.get(ELR_FEATURE, "1") != "0",
     )
-
-
-def numbers_of(version: KafkaVersion) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.version.partition("-")[0].split("."))
 
 
 def layouts_of(version: KafkaVersion) -> list[str]:

@@ -67,10 +67,6 @@ class KafkaSystem:
     def version(self) -> KafkaVersion:
         return version_of(self.spec.system)
 
-    @property
-    def numbers(self) -> tuple[int, ...]:
-        return tuple(int(part) for part in self.version.version.partition("-")[0].split("."))
-
     @cached_property
     def home(self) -> KafkaHome:
         """Raises HarnessError if the jars are not on this machine, or differ from those that were fetched."""
@@ -144,7 +140,7 @@ class KafkaSystem:
         config = environment.here(node).config
         config.mkdir(parents=True, exist_ok=True)
         # Up to 1.1 only state change messages at level TRACE show what a replica becomes.
-        traced = self.numbers < (1, 2)
+        traced = self.version.numbers < (1, 2)
         text = log4j2_properties() if self.version.log4j == 2 else log4j_properties(traced_state_changes=traced)
         (config / self._log_configuration).write_text(text, encoding="utf-8")
 

@@ -50,6 +50,10 @@ class KafkaVersion:
     def __str__(self) -> str:
         return self.version
 
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        return numbers_of(self.version)
+
     def modules(self) -> tuple[Module, ...]:
         """The modules to download. kafka-tools comes alone: its dependencies belong to Connect, Jetty and Jersey."""
         broker = Module(group=GROUP, name=self.artifact, version=self.version)
@@ -136,6 +140,10 @@ KAFKA_VERSIONS: tuple[KafkaVersion, ...] = (
         zookeeper_main=_ZOOKEEPER_MAIN,
     ),
 )
+
+
+def numbers_of(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.partition("-")[0].split("."))
 
 
 def resolve_version(text: str) -> KafkaVersion:

@@ -1,4 +1,4 @@
-"""Splits the text of a journal into lines. A killed writer tears its last line, and no other.
+"""A run's journals, and their lines. A killed writer tears its last line, and no other.
 
 Any other unreadable line was damaged afterwards, and its contents are unknown.
 """
@@ -7,9 +7,14 @@ from pathlib import Path
 
 import msgspec
 
-from harness.history.journals.journal import Line
+from harness.history.journals.journal import CONTROLLER_ROWS, Line
 
 _DECODER: msgspec.json.Decoder[Line] = msgspec.json.Decoder(Line)
+
+
+def journal_paths(history: Path) -> list[Path]:
+    """In the order in which a run's tables have them."""
+    return sorted(path for path in history.glob("*.jsonl") if path.name != CONTROLLER_ROWS)
 
 
 def read_lines(path: Path) -> list[Line]:

@@ -10,9 +10,8 @@ from typing import Any
 
 from harness.history.facts.offset_ranges import OffsetRanges
 from harness.history.journals.journal import OUTCOME, STATUS, Declare, End, Invoke, Process, Read, Sent
-from harness.history.journals.journal_lines import UnfitLine, lines_in
+from harness.history.journals.journal_lines import UnfitLine, journal_paths, lines_in
 from harness.history.journals.merging import TopicPart
-from harness.history.journals.pieces import journal_paths
 
 _PIECE_BYTES = 1_000_000
 _TAKEN = {b'["D"', b'["E"', b'["I"', b'["P"', b'["R"', b'["S"'}

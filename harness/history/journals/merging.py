@@ -8,8 +8,7 @@ import numpy as np
 
 from harness.history.facts.values import ValueNames
 from harness.history.journals.journal import Process
-from harness.history.journals.journal_columns import NO_PARTITION, NO_WORD, JournalColumns
-from harness.history.journals.journal_state import FIELDS
+from harness.history.journals.journal_columns import FIELDS, NO_PARTITION, NO_WORD, JournalColumns
 
 TopicPart = tuple[str, int]
 _WORDS = ("word", "error", "member", "request")
@@ -32,15 +31,14 @@ def merged(journals: Sequence[JournalColumns], names: ValueNames, known: Sequenc
     words: dict[str, int] = {}
     clients: list[Process] = []
     complete: list[bool | None] = []
-    mentioned = {place for journal in journals for place in journal.state.places}
+    mentioned = {place for journal in journals for place in journal.places}
     partition_ids = {place: number for number, place in enumerate(sorted(mentioned.union(known)))}
     shifts = []
     operations = begun = transactions = 0
     for journal in journals:
-        state = journal.state
         numbers = np.array([words.setdefault(word, len(words)) for word in journal.words.all()], np.int64)
         spoken = np.append(numbers, NO_WORD)
-        of_place = np.array([partition_ids[place] for place in state.places], np.int64)
+        of_place = np.array([partition_ids[place] for place in journal.places], np.int64)
         texts = np.array([names.number_of_text(text) for text in journal.texts.all()], np.int64)
         shifts.append(
             {
@@ -54,11 +52,11 @@ def merged(journals: Sequence[JournalColumns], names: ValueNames, known: Sequenc
                 **dict.fromkeys(_WORDS, spoken),
             }
         )
-        clients += state.clients
-        complete += [journal.is_complete] * len(state.clients)
-        operations += state.operations_ended
-        begun += state.operations_begun
-        transactions += state.transactions_begun
+        clients += journal.clients
+        complete += [journal.is_complete] * len(journal.clients)
+        operations += journal.operations_ended
+        begun += journal.operations_begun
+        transactions += journal.transactions_begun
     columns = {name: _column(name, fields, journals, shifts) for name, fields in FIELDS.items()}
     return Merged(columns=columns, clients=clients, complete=complete, words=words, partition_ids=partition_ids)
 
@@ -67,20 +65,15 @@ def _column(
     name: str, fields: Sequence[str], journals: Sequence[JournalColumns], shifts: Sequence[dict[str, Any]]
 ) -> dict[str, Any]:
     width = len(fields)
-    parts = [[np.frombuffer(part, np.int64) for part in journal.integers(name)] for journal in journals]
-    whole = np.empty((sum(len(part) for of_journal in parts for part in of_journal) // width, width), np.int64)
-    flat, start = whole.reshape(-1), 0
-    for of_journal, shift in zip(parts, shifts, strict=True):
-        begin = start
-        for part in of_journal:
-            flat[start : start + len(part)] = part
-            start += len(part)
-        rows = whole[begin // width : start // width]
+    parts = [np.frombuffer(journal.columns.pop(name), np.int64).reshape(-1, width) for journal in journals]
+    whole, start = np.empty((sum(map(len, parts)), width), np.int64), 0
+    for part, shift in zip(parts, shifts, strict=True):
+        rows = whole[start : start + len(part)]
+        rows[:] = part
+        start += len(part)
         for place, field in enumerate(fields):
             if field in shift:
                 rows[:, place] = _shifted(field, rows[:, place], shift[field])
-    for journal in journals:
-        journal.drop(name)
     return {field: whole[:, place] for place, field in enumerate(fields)}
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from harness.errors import HarnessError
 from harness.history.journals.journal import CONTROLLER_ROWS
-from harness.history.journals.pieces import journal_paths
+from harness.history.journals.journal_lines import journal_paths
 from harness.history.run_folder import RunFolder
 
 _REMEDY = "put it back as the run left it, without it nothing can be judged"

@@ -1,28 +1,22 @@
 """Seals a run folder: converts the journals, the controller's rows and the snapshots to tables.
 
-It needs nothing but the folder, so any later command can seal a run whose harness was killed. If journals were
-converted during the run (converter.py), it continues from there; the tables are the same.
+It needs nothing but the folder, so any later command can seal a run whose harness was killed.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
-from datetime import datetime
 
 import numpy as np
 import pyarrow as pa
 
-from harness.clock import SystemClock
-from harness.errors import HarnessError, UsageError
 from harness.history.facts.incarnations import Incarnations, client_name
 from harness.history.facts.log_digest import with_digests
 from harness.history.facts.values import ValueNames
 from harness.history.journals.controller_rows import BOOKS, CONTROLLER_SEEN, ROWS, read_rows, read_snapshots
-from harness.history.journals.journal_columns import JournalChanged
+from harness.history.journals.journal_lines import journal_paths
 from harness.history.journals.merging import TopicPart
 from harness.history.journals.opened_journals import check_journals, may_lack_their_end
-from harness.history.journals.pieces import FOLDER, Journals, PiecesUnfit, journal_paths
-from harness.history.journals.two_processes import begun_journals
 from harness.history.run_folder import RunFolder
 from harness.history.schema.client_rows import VALUE_NAMES, ValueNameRow
 from harness.history.schema.cluster_rows import (
@@ -41,7 +35,6 @@ from harness.history.schema.schemas import ROW_GROUP, TABLES
 from harness.history.schema.typed_rows import AnyRow, TypedRows
 from harness.history.sealed.derived_tables import Derived
 from harness.history.sealed.tables import Conversion, Converted
-from harness.printable import printable
 
 _FINAL_READ = "final-read"
 _FROM_ROWS = (
@@ -94,7 +87,6 @@ def seal(folder: RunFolder) -> None:
     folder.write_table("replica_snapshots", _table("replica_snapshots", with_digests(rows[REPLICA_SNAPSHOTS], log)))
     for table in _FROM_ROWS:
         folder.write_table(table, _table(table, rows.named(table)))
-    folder.files.remove_folder(FOLDER)
     missing = _missing(folder, rows, converted)
     if missing != folder.run.get("missing", []):
         folder.update(missing=missing)
@@ -102,29 +94,9 @@ def seal(folder: RunFolder) -> None:
         folder.update(journals_may_lack_their_end=True)
 
 
-def note(folder: RunFolder, line: str) -> None:
-    """Appends a line to harness.log, from any process that works on the folder. A full disk loses it: nothing depends
-    on it. Raises UsageError for a link in its place."""
-    moment = datetime.fromtimestamp(SystemClock().wall_ns() / 1e9)
-    try:
-        with folder.files.append("harness.log") as log:
-            log.write(f"{moment:%Y-%m-%d %H:%M:%S} INFO seal: {printable(line)}\n".encode())
-    except (HarnessError, OSError) as error:
-        if isinstance(error, UsageError):
-            raise
-
-
 def _converted(folder: RunFolder, rows: TypedRows) -> tuple[Converted, ValueNames]:
-    try:
-        return _finished(folder, rows, begun_journals(folder.files))
-    except (PiecesUnfit, JournalChanged) as error:
-        note(folder, f"{error}; the journals are converted from their beginning")
-        return _finished(folder, rows, Journals())
-
-
-def _finished(folder: RunFolder, rows: TypedRows, begun: Journals) -> tuple[Converted, ValueNames]:
     names = ValueNames((row["value"], row["name"]) for row in rows[VALUE_NAMES])
-    conversion = Conversion(names=names, begun=begun)
+    conversion = Conversion(names=names)
     for path in journal_paths(folder.history):
         conversion.add(path)
     return conversion.finish(_mentioned(rows)), names

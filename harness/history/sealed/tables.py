@@ -1,10 +1,12 @@
 """Converts journals to tables: all tables that come from clients' journals, with the columns of schemas.py.
 
-Rows stay flat from the journal's lists to Arrow: Python handles each list once (extend), numpy does the rest. Journals
-are read one piece at a time, also while they are written, and records are written one row group at a time.
+Rows stay flat from the journal's lists to Arrow: Python handles each list once (extend), numpy does the rest. Records
+are written one row group at a time.
 """
 
+import gc
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -14,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 
 from harness.history.facts.values import ValueNames
+from harness.history.journals.journal_columns import JournalColumns
 from harness.history.journals.merging import Merged, TopicPart, merged
-from harness.history.journals.pieces import Journals
 from harness.history.schema.schemas import TABLES
 from harness.history.sealed.client_tables import client_events_table
 from harness.history.sealed.group_tables import Transactions, group_events_table, processes_table
@@ -24,21 +26,22 @@ from harness.history.sealed.record_columns import record_tables
 
 
 class Conversion:
-    """Takes journals (`add`), then returns the tables (`finish`). `names` may grow. `begun`: converted
-    during the run."""
+    """Takes journals (`add`), in the order in which the tables have them, then returns the tables (`finish`), once.
+    `names` may grow."""
 
-    def __init__(self, *, names: ValueNames, run: int = 0, begun: Journals | None = None) -> None:
+    def __init__(self, *, names: ValueNames, run: int = 0) -> None:
         self._names = names
         self._run = run
-        self._journals = Journals() if begun is None else begun
+        self._journals: list[JournalColumns] = []
 
     def add(self, path: Path) -> None:
-        while self._journals.take(path):
-            pass
+        """Raises JournalUnfit."""
+        with _no_collection():
+            self._journals.append(JournalColumns(path))
 
     def finish(self, known: Iterable[TopicPart] = ()) -> "Converted":
         """`known`: topic-partitions of the run that need not occur in any journal; they get ids all the same."""
-        journals = self._journals.ended()
+        journals = self._journals
         all_of_them = merged(journals, self._names, list(known))
         columns, run, clients = all_of_them.columns, self._run, all_of_them.clients
         last_ns = _last_ns(all_of_them)
@@ -95,3 +98,15 @@ def _last_ns(all_of_them: Merged) -> int:
         [client.time_ns for client in all_of_them.clients],
     ]
     return max((int(np.max(column)) for column in times if len(column)), default=0)
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Switches the garbage collector off: millions of small lists without cycles would be searched in vain."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()

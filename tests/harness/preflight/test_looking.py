@@ -1,11 +1,12 @@
 """What can be known before a run is told before it: all at once, each with its place, and nothing is begun."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from harness.errors import HarnessError, Place, Problem, Problems
-from harness.preflight import engine, target
+from harness.preflight import capabilities, engine, target
 from harness.preflight.looking import all_ready, preflight, ready
 from harness.scenario import file as scenario_file
 from harness.scenario import names
@@ -53,6 +54,17 @@ def steps(*acts: str) -> str:
         (fault('at = "1 s"\ntarget = "leadr(orders/0)"'), "s.toml:9: fault 'crash': target 'leadr(orders/0)': write a"),
         (fault('at = "1 s"\ntarget = "random(4)"'), "random(4) of 3 brokers; at most random(3)"),
         (fault('at = "1 s"\ntarget = "random(x)"'), "random(x) is nobody; write random(1)"),
+        (
+            fault('at = "1 s"\ntarget = "all"', "halves"),
+            "s.toml:9: fault 'halves': halves of 1, 2, 3: there is no such",
+        ),
+        (fault('at = "1 s"', "halves"), "halves of 1, 2, 3: there is no such link; name a target that leaves somebody"),
+        (
+            fault('at = "1 s"\ntarget = "leader(our-orders/0)"'),
+            "there is no topic 'our-orders'; did you mean 'orders'?",
+        ),
+        (fault('at = "1 s"\ntarget = 7'), "target '7': there is no broker 7; brokers: 1, 2"),
+        (fault('at = "1 s"\ntarget = true'), "s.toml:9: target: a whole number is needed, not True"),
         (fault('at = "1 s"\ntarget = "1 - all"'), "target '1 - all': no node is left of it; subtract less"),
         (fault('when = "new_leader(order/0)"'), "s.toml:8: fault 'crash': there is no topic 'order'; did you mean"),
         (fault('when = "acks > 3"'), "s.toml:8: fault 'crash': trigger 'acks > 3': write \"acks >= 500\""),
@@ -216,6 +228,59 @@ def test_a_target_alone_is_looked_at_by_the_same_way(tmp_path: Path, monkeypatch
     (problem,) = preflight(None, ClusterSpec(system="kafka:3.9.1"), checks=False)
     assert "fetch-kafka 3.9.1" in str(problem)
     assert preflight(None, ClusterSpec()) == []
+
+
+MISTAKEN_SETTINGS = f"""{TOPIC}settings = {{ "min.insync.replica" = 1, "retention.ms" = "an hour" }}
+{TEN_SECONDS}
+[cluster]
+flaws = ["truncate-to-high-watermark"]
+[cluster.settings]
+"log.dirs" = "/a,/b"
+"broker.id" = 7
+"min.insync.replicas" = "two"
+"unclean.leader.election.enable" = "yes"
+"retention.ms" = 1
+"no.such.key" = 1
+"listener.name.internal.own" = "anything"
+"log.initial.task.delay.ms" = 500
+"""
+
+
+def test_settings_that_no_kafka_has_or_that_are_the_harness_s_own_are_told_with_their_line() -> None:
+    assert told(MISTAKEN_SETTINGS) == [
+        "s.toml:4: topic 'orders', setting 'min.insync.replica': no Kafka has such a topic's setting; did you mean "
+        "'min.insync.replicas'?",
+        "s.toml:4: topic 'orders', setting 'retention.ms': a whole number is needed (long), not 'an hour'",
+        "s.toml:9: [cluster] flaws: the reference has no flaw 'truncate-to-high-watermark'; did you mean "
+        "'truncate-to-high-watermark-at-start'?",
+        "s.toml:11: [cluster] settings, 'log.dirs': the harness gives every node its own; leave it out: a broker has "
+        "one log directory here, on the disk that faults act on",
+        "s.toml:12: [cluster] settings, 'broker.id': the harness gives every node its own; leave it out: [cluster] "
+        "brokers, layout and --world decide it",
+        "s.toml:13: [cluster] settings, 'min.insync.replicas': a whole number is needed (int), not 'two'",
+        "s.toml:14: [cluster] settings, 'unclean.leader.election.enable': true or false is needed (boolean), not 'yes'",
+        "s.toml:15: [cluster] settings, 'retention.ms': no Kafka has it as a broker's setting; it is a topic's: "
+        "[[topics]] settings",
+        "s.toml:16: [cluster] settings, 'no.such.key': no Kafka has such a broker's setting",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("system", "lines"),
+    [
+        ("kafka:0.10.2.2", ["Kafka 0.10.2.2 has no broker.session.timeout.ms, transaction.max.timeout.ms: no effect"]),
+        ("kafka:4.3.1", ["Kafka 4.3.1 has no log.message.format.version: no effect"]),
+        ("reference", []),
+    ],
+)
+def test_settings_that_only_other_releases_have_are_said_to_have_no_effect(system: str, lines: list[str]) -> None:
+    settings = {
+        "transaction.max.timeout.ms": "1", "broker.session.timeout.ms": "1", "min.insync.replicas": "1",
+        "zookeeper.session.timeout.ms": "1", "log.message.format.version": "2.8",
+    }  # fmt: skip
+    cluster = ClusterSpec(system=system, settings=settings)
+    scenario = replace(parse(TOPIC + TEN_SECONDS), cluster=cluster)
+    assert capabilities.ignored(scenario) == lines
 
 
 SHIPPED = [*names.shipped_names(), *names.seed_names()]

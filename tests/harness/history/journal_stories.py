@@ -1,7 +1,5 @@
-"""Builds journals with every kind of line, and lets them grow on disk as in a run."""
+"""Journals with every kind of line, cut as a kill cuts them."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +41,8 @@ acts = st.one_of(
         st.booleans(),
     ),
 )
+# of each journal: the share of its bytes that is left; 1: all of it
+cuts = st.fixed_dictionaries({f"{name}.jsonl": st.one_of(st.just(1.0), st.floats(0, 1)) for name in NAMES})
 stories = st.fixed_dictionaries({name: st.lists(acts, max_size=25) for name in NAMES})
 
 
@@ -129,41 +129,8 @@ def written(folder: Path, story: dict[str, list[tuple[Any, ...]]]) -> dict[str, 
     return {f"{name}.jsonl": (folder / f"{name}.jsonl").read_bytes() for name in NAMES}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Growth:
-    """How journals grow on disk: at each step some have grown to a share of their bytes, often in the middle of a line.
-    A journal without an entry does not exist yet."""
-
-    steps: tuple[dict[str, float], ...]
-    put_away: tuple[bool, ...]  # after each step
-    ends: dict[str, float]  # what a kill leaves of each; 1: all
-
-
-_shares = st.dictionaries(st.sampled_from([f"{name}.jsonl" for name in NAMES]), st.floats(0, 1), max_size=3)
-growths = st.integers(0, 6).flatmap(
-    lambda count: st.builds(
-        Growth,
-        steps=st.tuples(*[_shares] * count),
-        put_away=st.tuples(*[st.booleans()] * count),
-        ends=st.fixed_dictionaries({f"{name}.jsonl": st.one_of(st.just(1.0), st.floats(0, 1)) for name in NAMES}),
-    )
-)
-
-
-def grow(history: Path, whole: dict[str, bytes], growth: Growth, seen: Callable[[bool], None]) -> None:
-    """Writes the journals as `growth` says; calls `seen` after each step, with whether to store a piece. They never
-    shrink."""
-    history.mkdir(parents=True, exist_ok=True)
-    sizes: dict[str, int] = {}
-
-    def reach(shares: dict[str, float]) -> None:
-        for name, share in shares.items():
-            size = max(sizes.get(name, 0), int(share * len(whole[name])))
-            with (history / name).open("ab") as file:
-                file.write(whole[name][sizes.get(name, 0) : size])
-            sizes[name] = size
-
-    for shares, away in zip(growth.steps, growth.put_away, strict=True):
-        reach(shares)
-        seen(away)
-    reach(growth.ends)
+def cut(history: Path, whole: dict[str, bytes], shares: dict[str, float]) -> None:
+    """Writes what is left of the journals, often with a torn last line."""
+    history.mkdir(parents=True)
+    for name, share in shares.items():
+        (history / name).write_bytes(whole[name][: int(share * len(whole[name]))])
