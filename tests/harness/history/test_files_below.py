@@ -251,9 +251,7 @@ def test_what_is_nested_too_deep_to_be_removed_is_one_line(tmp_path: Path) -> No
         here = inner
     os.close(here)
     try:
-        with pytest.raises(
-            HarnessError, match=r"/d cannot be written: its folders are nested too deep: remove it$"
-        ):
+        with pytest.raises(HarnessError, match=r"/d cannot be written: its folders are nested too deep: remove it$"):
             FilesBelow(tmp_path).remove_folder("d")
         with pytest.raises(HarnessError, match=r"cannot be emptied: its folders are nested too deep; remove it$"):
             empty(tmp_path / "d", top=tmp_path)
