@@ -156,6 +156,16 @@ def test_a_plan_that_none_leaves_is_one_line(tmp_path: Path, merge: Merge, field
     assert "unforeseen" not in said
 
 
+@pytest.mark.parametrize("key", ["known_key", "scenario", "system", "client"])
+def test_half_a_character_in_a_planned_run_is_one_line(tmp_path: Path, merge: Merge, key: str) -> None:
+    first, _ = shards(tmp_path)
+    runs = json.loads((first / "campaign.json").read_text())["runs"]
+    changed(first, runs=[runs[0] | {key: "\ud800"}, *runs[1:]])
+    code, said = merge()
+    assert (code, len(said.splitlines())) == (4, 1)
+    assert "campaign.json: a text in it holds half a character" in said
+
+
 @pytest.mark.parametrize("file", ["campaign.json", NAME])
 @pytest.mark.parametrize(
     "content", [b"\xff", b"[" * 100_000, b'{"a":' * 5000 + b"1" + b"}" * 5000, b"[]", b'"\\ud800"', b"{" * (17 << 20)]
