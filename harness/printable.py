@@ -6,6 +6,7 @@ pass for a line of ours. Each is shown as its code.
 
 import logging
 import re
+import shlex
 from types import TracebackType
 
 # Controls (C0 but tab and line feed, DEL, C1), what is invisible or turns the direction of writing, separators of
@@ -25,6 +26,11 @@ def visible(text: str) -> str:
 def printable(text: object) -> str:
     """On one line."""
     return visible(str(text)).replace("\n", _BREAKS["\n"]).replace("\t", _BREAKS["\t"])
+
+
+def for_a_shell(place: str) -> str:
+    """A path or name as one word of a command, and no option of it."""
+    return shlex.quote(f"./{place}" if place.startswith("-") else place)
 
 
 def _code(match: "re.Match[str]") -> str:

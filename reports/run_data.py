@@ -1,7 +1,6 @@
 """A judged run folder, read once with pandas: tables, verdict and names, and how moments and values are written."""
 
 import re
-import shlex
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
@@ -32,6 +31,7 @@ from harness.history.schema.lawful_rows import check_table
 from harness.history.schema.parquet_tables import check_texts, read_table, rows_of
 from harness.history.schema.typed_rows import AnyRow, R, RowsOf
 from harness.ports.cluster import COORDINATION
+from harness.printable import for_a_shell
 from harness.scenario.model import Scenario
 
 VALUE_LENGTH_MAX = 120
@@ -226,11 +226,6 @@ class RunData:
 
 def utc(seconds: int) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-
-
-def for_a_shell(place: str) -> str:
-    """A path or name as one word of a command, and no option of it."""
-    return shlex.quote(f"./{place}" if place.startswith("-") else place)
 
 
 def readable(text: str, coordination: str = COORDINATION_WORDS) -> str:

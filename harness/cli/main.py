@@ -139,6 +139,7 @@ def _judge(folder: RunFolder, outcome: RunOutcome, bench: compose.Bench | None, 
             terminal.say(f"The run could not be done: {outcome.error}")
         presentation.print_outcome(terminal, judged)
         terminal.say(f"run {took_s:.1f} s, verdict {time.monotonic() - ended:.1f} s after it ended", style="dim")
+        presentation.print_origin(terminal, folder)
     finally:
         bench.close()  # once on a machine this takes long: class_archive.py
     return judged.judgement.exit_code
@@ -149,6 +150,7 @@ def _recorded(folder: RunFolder, outcome: RunOutcome) -> int:
     if outcome.error:
         raise HarnessError(f"the run could not be done: {outcome.error}; what there is of it: {folder.path}")
     terminal.say(f"Recorded, and not judged: {folder.path}; `kafka-chaos check` judges it, here or elsewhere")
+    presentation.print_origin(terminal, folder)
     return Verdict.PASS.exit_code if outcome.status == "complete" else Verdict.INCONCLUSIVE.exit_code
 
 

@@ -9,7 +9,9 @@ from harness import compose
 from harness.cli.terminal import Terminal
 from harness.controller.run import Progress
 from harness.errors import MISFITS, misfit
+from harness.history.run_folder import RunFolder
 from harness.judged import Judged
+from harness.printable import for_a_shell
 
 if TYPE_CHECKING:
     from reports.comparison.page import Comparison
@@ -103,6 +105,15 @@ def print_outcome(terminal: Terminal, judged: Judged) -> None:
         terminal.say(f"Page: {judged.page}")
     else:
         terminal.say(f"No page: {judged.page_error}")
+
+
+def print_origin(terminal: Terminal, folder: RunFolder) -> None:
+    """What a run came from, and the command that does it again: its folder is a scenario, with its seed."""
+    run = folder.run
+    ours = run["commits"].get("kafka-chaos")
+    commit = "" if ours is None else f" ({ours['commit'][:12]}, {ours['state']})"
+    version = f"kafka-chaos {run['versions']['kafka-chaos']}{commit}"
+    terminal.say(f"Seed {run['seed']}, {version}; again: kafka-chaos run {for_a_shell(str(folder.path))}")
 
 
 def unmet(expectations: Iterable[Mapping[str, Any]]) -> str:

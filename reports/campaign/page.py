@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from harness.printable import for_a_shell
 from reports.campaign.data import CampaignData, Run
 from reports.campaign.distributions import measures
 from reports.campaign.grid import NAMES, WORST_FIRST, grid
@@ -20,7 +21,7 @@ from reports.comparison.measures import number
 from reports.model import Answer, Badge, Tone
 from reports.render import STYLES, html_of, write_page
 from reports.run.page import Problems
-from reports.run_data import count_of, for_a_shell
+from reports.run_data import count_of
 from reports.terms import CAMPAIGN_TERMS
 
 PAGE = "campaign.html"

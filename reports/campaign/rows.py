@@ -7,11 +7,12 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from urllib.parse import quote
 
+from harness.printable import for_a_shell
 from reports.campaign.data import CampaignData, MeasureOfRun, Run
 from reports.campaign.grid import NAMES, WORST_FIRST, cut
 from reports.campaign.model import MeasuredFault, RunLink, RunRow
 from reports.comparison.measures import number
-from reports.run_data import count_of, for_a_shell
+from reports.run_data import count_of
 
 LISTED_MAX = 2_000
 _MEASURED_MAX = 20  # faults of one run in its row

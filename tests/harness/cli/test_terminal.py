@@ -20,6 +20,7 @@ from harness.cli import presentation
 from harness.cli.check_many import verdict_line
 from harness.cli.terminal import Terminal
 from harness.cli.verification import Cell, write_junit
+from harness.history.run_folder import RunFolder
 from harness.judged import Judged
 from harness.printable import LogLines, printable
 from harness.verdict import Verdict
@@ -162,6 +163,19 @@ def test_the_log_of_a_run_has_a_line_for_each_record(tmp_path: Path) -> None:
 
     (line,) = path.read_text(encoding="utf-8").splitlines()
     assert line.endswith(TERMINAL_SHOWN)
+
+
+@pytest.mark.parametrize("commits", [{}, {"kafka-chaos": {"commit": "0123456789abcdef", "state": "modified"}}])
+def test_the_last_line_of_a_run_says_what_it_came_from_and_how_to_do_it_again(
+    commits: dict[str, object], capsys: Shown, tmp_path: Path
+) -> None:
+    folder = RunFolder(a_run(tmp_path / "a run", versions={"kafka-chaos": "1.2"}, commits=commits))
+
+    presentation.print_origin(Terminal(), folder)
+
+    commit = " (0123456789ab, modified)" if commits else ""
+    again = f"kafka-chaos run '{folder.path}'"
+    assert capsys.readouterr().out == f"Seed 7, kafka-chaos 1.2{commit}; again: {again}\n"
 
 
 def test_junit_xml_is_xml_whatever_a_run_said(tmp_path: Path) -> None:
