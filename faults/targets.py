@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from harness.errors import HarnessError, UsageError
 from harness.ports.cluster import NodeId
+from harness.scenario.numbers import is_number
 
 
 class View(Protocol):
@@ -52,20 +53,20 @@ def _wrong(expression: Any) -> UsageError:
 
 def _partition(argument: str, expression: Any) -> tuple[str, int]:
     topic, slash, partition = argument.rpartition("/")
-    if not slash or not partition.isdigit():
+    if not slash or not is_number(partition):
         raise _wrong(expression)
     return topic, int(partition)
 
 
 def _term(word: str, argument: str | None, view: View, brokers: Sequence[NodeId], expression: Any) -> list[int]:
     """The nodes of a term other than random(N)."""
-    if word.isdigit():
+    if is_number(word):
         return [int(word)]
     if word == "all":
         return list(brokers)
     if word == "controller":
         return [view.controller]
-    if word == "broker" and argument and argument.isdigit():
+    if word == "broker" and argument and is_number(argument):
         return [int(argument)]
     if word in _OF_PARTITION and argument:
         topic, partition = _partition(argument, expression)
@@ -91,7 +92,7 @@ def parse(expression: Any) -> list[tuple[str, str, str | None]]:
         if number % 2:
             continue
         match = _TERM.fullmatch(piece)
-        if match is None or not (match.group(1).isdigit() or match.group(1) in ROLES):
+        if match is None or not (is_number(match.group(1)) or match.group(1) in ROLES):
             raise _wrong(expression)
         terms.append(match)
     signs = ["+", *_SIGN.findall(text)]
@@ -143,6 +144,6 @@ def resolve(
 
 
 def _how_many(argument: str | None, expression: Any) -> int:
-    if argument and not argument.isdigit():
+    if argument and not is_number(argument):
         raise _wrong(expression)
     return int(argument or "1")

@@ -13,6 +13,8 @@ _SAID_MAX = 200
 _REMEDIES = {
     "what its tables hold": "seal the run again from its journals",
     "what its journals hold": "put them back as the run left them",
+    "what its lines hold": "write the history as Jepsen does",
+    "what its nodes left on their disks": "take an image whose broker writes Kafka's files",
 }
 
 

@@ -54,8 +54,11 @@ def names(group: str) -> list[str]:
     return list(_entries(group, ()))
 
 
-def health() -> list[tuple[str, bool, str]]:
-    """(package, whether all that it adds can be loaded, what that is or what is wrong), for `doctor`."""
+def health(objects: Mapping[str, type], classes: Mapping[str, type]) -> list[tuple[str, bool, str]]:
+    """(package, whether all that it adds is right, what that is or what is wrong), for `doctor`.
+
+    objects, classes: by group, what its entry points lead to: an object of that type, or a class derived from it.
+    """
     found: dict[str, list[EntryPoint]] = {}
     for entry in (entry for group in GROUPS for entry in _found(group)):
         found.setdefault(_package(entry), []).append(entry)
@@ -64,7 +67,10 @@ def health() -> list[tuple[str, bool, str]]:
         try:
             for entry in entries:
                 _entries(entry.group, ())
-                _imported(entry)
+                if entry.group in classes:
+                    _loaded_class(entry, classes[entry.group])
+                else:
+                    _loaded(entry, objects[entry.group])
             words = [f"{entry.group.rpartition('.')[2].removesuffix('s')} {entry.name}" for entry in entries]
             rows.append((f"package {package}", True, ", ".join(words)))
         except HarnessError as error:

@@ -12,6 +12,8 @@ from harness.cluster.local.addresses import AddressBlock
 from harness.errors import HarnessError
 from harness.java import java_home, java_version
 from harness.ports.cluster import COORDINATION
+from harness.ports.faults import Fault
+from harness.scenario.model import WorkloadSpec
 from harness.systems import docker_health
 
 
@@ -35,14 +37,27 @@ def health() -> list[tuple[str, bool, str]]:
         found.append(("Java", False, str(error)))
     found.extend(kafka_jars.kafka_health())
     found.append(docker_health())
-    packages = extensions.health()
+    from harness.checks.family import Family  # its libraries take a while to load
+
+    packages = extensions.health(
+        {extensions.CHECKS: Family, extensions.SYSTEMS: SystemKind},
+        {extensions.FAULTS: Fault, extensions.WORKLOADS: WorkloadSpec},
+    )
     found.extend(packages)
     if all(sound for _, sound, _ in packages):
-        kinds = extensions.load(extensions.SYSTEMS, SystemKind)
-        found.extend((f"system {kind.name}", not kind.lacks(), kind.lacks() or "runs here") for kind in kinds)
+        found.extend(_health_of(kind) for kind in extensions.load(extensions.SYSTEMS, SystemKind))
     try:
         with AddressBlock([COORDINATION], client_links=1) as block:
             found.append(("addresses", True, f"127.{block.block}.0.0/16 is free, ports from {block.port}"))
     except (HarnessError, OSError) as error:
         found.append(("addresses", False, str(error)))
     return found
+
+
+def _health_of(kind: SystemKind) -> tuple[str, bool, str]:
+    try:
+        lacks = kind.lacks()
+    except Exception as error:  # noqa: BLE001  # whatever a stranger's code raises costs its own line
+        package = extensions.package_of(extensions.SYSTEMS, kind.name)
+        lacks = f"package {package}: what it lacks here cannot be told ({type(error).__name__}: {error})"
+    return f"system {kind.name}", not lacks, lacks or "runs here"

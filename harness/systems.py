@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from harness.clock import SystemClock
 from harness.cluster.attached.journal import AttachedJournal
 from harness.cluster.brokers.catalogue import traits_of as traits_of_brokers
-from harness.cluster.docker.labels import still_there
+from harness.cluster.docker.labels import entered
 from harness.cluster.local import ownership
 from harness.cluster.local.cluster import LocalCluster
 from harness.cluster.local.ownership import LeftRun
@@ -19,7 +19,6 @@ from harness.scenario.file import parse
 from harness.scenario.model import ATTACHED, AttachedSpec, ClusterSpec, Scenario
 from harness.scenario.names import nearest
 from harness.scenario.variants import Traits
-from harness.user_state import state_directory
 
 if TYPE_CHECKING:
     from harness.cluster.attached.cluster import ForeignCluster
@@ -125,17 +124,22 @@ def docker_health() -> tuple[str, bool, str]:
 
 def sweep_containers() -> list[str]:
     """What killed runs left in the Docker engine; asks it only where a run of this user's can have left anything."""
-    is_due = ownership.is_anything_entered() or still_there().exists()
-    if not (is_due and (state_directory() / "owner").exists()):
+    if not entered():
         return []
-    from harness.cluster.docker.sweep import sweep
+    from harness.cluster.docker.sweep import sweep  # its libraries take a while to load
 
     return sweep()
 
 
 def is_anything_left() -> bool:
     """Whether runs that are over have left something that no sweep could end, undo or remove."""
-    return still_there().exists() or ownership.is_anything_over()
+    if ownership.is_anything_over():
+        return True
+    if not entered():
+        return False
+    from harness.cluster.docker.sweep import left_by
+
+    return bool(left_by())
 
 
 def owes(run: Path) -> bool:

@@ -1,11 +1,14 @@
 """Where what was fetched or made once is kept for later runs: the user's cache, as the XDG specification has it."""
 
+import contextlib
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from harness.errors import HarnessError
+
+_MAY_ENTER = stat.S_IXGRP | stat.S_IXOTH
 
 
 def cache_directory(environment: Mapping[str, str] = os.environ) -> Path:
@@ -20,13 +23,12 @@ def cache_directory(environment: Mapping[str, str] = os.environ) -> Path:
 def refuse_others(environment: Mapping[str, str] = os.environ) -> None:
     """Raises HarnessError where somebody else than this user and root may change the cache: what lies in it is run.
 
-    Looked at are the folder that it is in, its own, and those in that. One that is not there yet is nobody's.
+    Looked at are the folder that it is in, its own, and all in that. One that is not there yet is nobody's.
     """
     top = cache_directory(environment)
     try:
-        parts = sorted(path for path in top.iterdir() if path.is_dir()) if top.is_dir() else []
-        for path in (top.parent, top, *parts):
-            if path.exists() and (why := _of_others(path.stat(), sticky=path == top.parent)):
+        for path, found in _to_look_at(top):
+            if why := _of_others(found, sticky=path == top.parent):
                 raise HarnessError(
                     f"{path} {why}, and what lies in the cache is run: if all in it is yours, `chmod -R go-w` it; else "
                     "let XDG_CACHE_HOME name another place"
@@ -35,12 +37,33 @@ def refuse_others(environment: Mapping[str, str] = os.environ) -> None:
         raise HarnessError(f"{error.filename}: {error.strerror}; XDG_CACHE_HOME chooses another place") from error
 
 
+def _to_look_at(top: Path) -> Iterator[tuple[Path, os.stat_result]]:
+    """The folder above, the cache's own, those in that, and all below that others can come to: what they put in the
+    place of a jar is run as that jar is."""
+    for path in (top.parent, top):
+        if path.exists():
+            yield path, path.stat()
+    waiting = [top]
+    is_open = top.exists() and bool(top.stat().st_mode & _MAY_ENTER)
+    while waiting:
+        gone = contextlib.suppress(FileNotFoundError, NotADirectoryError)  # another run is at work here
+        with gone, os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                with gone:
+                    found = entry.stat(follow_symlinks=False)
+                    yield Path(entry.path), found
+                    if is_open and stat.S_ISDIR(found.st_mode) and found.st_mode & _MAY_ENTER:
+                        waiting.append(Path(entry.path))
+
+
 def _of_others(found: os.stat_result, *, sticky: bool) -> str:
     """sticky: that bit keeps others from putting something else in the place of what is ours."""
     if found.st_uid not in (0, os.geteuid()):
         return f"belongs to user {found.st_uid}, who is not user {os.geteuid()}"
     if sticky and found.st_mode & stat.S_ISVTX:
         return ""
+    if stat.S_ISLNK(found.st_mode):
+        return ""  # nobody but its owner can change where it leads
     # By custom a group with the number of its user has that user alone.
     shared = stat.S_IWOTH | (stat.S_IWGRP if found.st_gid != found.st_uid else 0)
     return f"may be written to by others (mode {stat.S_IMODE(found.st_mode):04o})" if found.st_mode & shared else ""

@@ -12,12 +12,14 @@ from typing import Any
 
 import msgspec
 
+from harness.campaign.journal import NAME as JOURNAL
 from harness.campaign.journal import Finished, JudgedLine, encoded, read_state
 from harness.campaign.plan import Plan, PlannedRun, shard_of, wrong_name
 from harness.campaign.rows import RunJudged
 from harness.errors import HarnessError, UsageError
-from harness.history.files_below import FilesBelow, can_lie_below, copy_contents
-from harness.history.schema.texts import NESTING_MAX, json_below
+from harness.history.files_below import NESTING_MAX, FilesBelow, can_lie_below, copy_contents
+from harness.history.schema.texts import json_below
+from harness.printable import printable
 from harness.verdict import Verdict
 
 _LATEST = "latest"  # RUNS/latest of a run's own folder: the only link that a campaign leaves
@@ -57,19 +59,27 @@ def read_shard(folder: Path, *, names_accepted: bool = False) -> Shard:
         raise UsageError(f"{folder}: which findings were accepted lies outside of it; name the file with --accepted")
     try:
         plan = plan_from(stored)
-        _refuse_unfit(plan, state.judged)
+        _refuse_unfit(plan)
     except (msgspec.MsgspecError, KeyError, TypeError, ValueError) as error:
         raise HarnessError(f"{folder / 'campaign.json'}: not as a campaign leaves it: {error}") from error
+    try:
+        _refuse_unfit_verdicts(plan, state.judged)
+    except ValueError as error:
+        raise HarnessError(f"{folder / JOURNAL}: not as this campaign leaves it: {error}") from error
     return Shard(files=files, plan=plan, judged=state.judged, stored=stored)
 
 
-def _refuse_unfit(plan: Plan, judged: Mapping[int, RunJudged]) -> None:
+def _refuse_unfit(plan: Plan) -> None:
     """Raises ValueError."""
     if wrong := wrong_name(plan.name):
         raise ValueError(wrong)
     shard, of = plan.shard
     if not 1 <= shard <= of:
         raise ValueError(f"shard {shard} of {of}")
+
+
+def _refuse_unfit_verdicts(plan: Plan, judged: Mapping[int, RunJudged]) -> None:
+    """Raises ValueError."""
     known = {run.number for run in plan.runs}
     if strange := sorted(set(judged) - known):
         raise ValueError(f"runs {strange[:5]} have a verdict and are not planned")
@@ -79,7 +89,7 @@ def _refuse_unfit(plan: Plan, judged: Mapping[int, RunJudged]) -> None:
             raise ValueError(f"run {number} has the verdict {run.verdict[:20]!r}, none of {', '.join(words)}")
         _, _, below = run.folder.partition("runs/")
         own = below.partition("/")[0].lstrip("0") == str(number) and run.folder == f"runs/{below}"
-        if run.folder and not (own and can_lie_below(run.folder)):
+        if run.folder and not (own and can_lie_below(run.folder) and run.folder == printable(run.folder)):
             raise ValueError(f"run {number} has its folder in {run.folder[:80]!r}, which is not its own")
 
 

@@ -155,6 +155,10 @@ def check_jepsen(
                     waiting.pop(place, None)
                     problem = error if isinstance(error, HarnessError) else UsageError(f"{path}: {error.strerror}")
                     answers[place] = NotJudged(folder=Path(file.name), error=problem)
+                except MISFITS as error:
+                    waiting.pop(place, None)
+                    problem = misfit(path, error, what="what its lines hold")
+                    answers[place] = NotJudged(folder=Path(file.name), error=problem)
             settle()
         yield [answers[place] for place in range(len(files))]
 

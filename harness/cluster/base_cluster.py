@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from harness.clock import Anchor, Clock
+from harness.cluster import node_files
 from harness.cluster.books.observing import Observation
 from harness.cluster.brokers.system import NodeEnvironment, NodeFolders, System, host_name
 from harness.cluster.confined import folder_below
@@ -19,7 +20,7 @@ from harness.cluster.link_holders import LinkHolders
 from harness.cluster.node_lives import NodeLives
 from harness.cluster.power_loss import lose_tail
 from harness.cluster.questions import BrokerQuestions
-from harness.cluster.replica_logs import log_end, read_high_watermarks, read_replicas
+from harness.cluster.replica_logs import log_end_in, read_high_watermarks, read_replicas
 from harness.errors import HarnessError
 from harness.history.facts.disk_facts import DiskEvent
 from harness.history.run_folder import RunFolder
@@ -164,8 +165,7 @@ class BrokerCluster(ABC):
         return self._lives.ends()
 
     def _starts_logging(self, node: NodeId) -> None:
-        log = self._folders(node).log
-        self._log_bytes[node] = log.stat().st_size if log.is_file() else 0
+        self._log_bytes[node] = node_files.size(self._folders(node).log)
 
     def _runs(self, node: NodeId) -> None:
         """It was seen to listen. Raises HarnessError if it has ended since."""
@@ -241,8 +241,7 @@ class BrokerCluster(ABC):
         return read_coordinator_logs(node, data, t_ns=self._clock.monotonic_ns(), anchor=self._anchor())
 
     def log_end(self, node: NodeId, topic: str, partition: int) -> int | None:
-        folder = self._folders(node).data / f"{topic}-{partition}"
-        return log_end(folder) if folder.is_dir() else None
+        return log_end_in(self._folders(node).data, topic, partition)
 
     def high_watermark(self, node: NodeId, topic: str, partition: int) -> int | None:
         return self.high_watermarks(node).get((topic, partition))

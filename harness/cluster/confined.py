@@ -49,6 +49,8 @@ def empty(data: Path, *, top: Path) -> int:
                         os.unlink(name, dir_fd=here)
         except OSError as error:
             raise HarnessError(f"{data} cannot be emptied: {error.strerror}, {error.filename}") from error
+        except RecursionError:
+            raise HarnessError(f"{data} cannot be emptied: its folders are nested too deep; remove it") from None
         assert not os.listdir(folder), "everything below the data directory was removed"
     return removed
 
@@ -59,8 +61,3 @@ def refuse_links(folder: Path) -> None:
         mode = path.lstat().st_mode
         if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
             raise HarnessError(f"{path} is no plain file: what it leads to is not the replica's, and is left alone")
-
-
-def open_unlinked(path: str, flags: int) -> int:
-    """An `opener` for open() that fails on a link, even if it was created a moment ago."""
-    return os.open(path, flags | os.O_NOFOLLOW)

@@ -10,7 +10,7 @@ from pathlib import Path
 from harness.clock import Anchor
 from harness.cluster.books import group_records, transaction_records
 from harness.cluster.record_batches import StoredRecord, stored_records
-from harness.cluster.replica_logs import coordinators_folders, read_log
+from harness.cluster.replica_logs import coordinators_folders, may_be_held, read_log
 from harness.history.facts.internal_topics import GROUP_OFFSETS_TOPIC
 from harness.ports.cluster import NodeId
 from harness.ports.coordinator_logs import CoordinatorLog, CoordinatorRecord, OffsetsRecord, TransactionRecord
@@ -20,7 +20,8 @@ KEPT_RECORDS = 20_000  # of each replica
 
 def read_coordinator_logs(node: NodeId, data: Path, *, t_ns: int, anchor: Anchor) -> list[CoordinatorLog]:
     """The replicas of a data directory that hold any record; most of the 50 partitions are empty."""
-    logs = (_read(node, topic, part, folder, t_ns, anchor) for topic, part, folder in coordinators_folders(data))
+    replicas = may_be_held(coordinators_folders(data))
+    logs = (_read(node, topic, part, folder, t_ns, anchor) for topic, part, folder in replicas)
     return [log for log in logs if log.log_end > 0]
 
 

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.cluster.confined import open_unlinked, refuse_links
+from harness.cluster import node_files
+from harness.cluster.confined import refuse_links
 from harness.cluster.record_batches import Batch, batches, is_intact, records_begin
 from harness.cluster.replica_logs import read_recovery_points, segment_files
 from harness.errors import HarnessError
@@ -44,7 +45,7 @@ def damage_log(folder: Path, *, at: Place) -> Damage:
     found = [
         (segment, begins, batch)
         for segment in (_read_after_a_crash(folder, segments) if at == "unflushed" else segments)
-        for content in (segment.read_bytes(),)
+        for content in (node_files.read(segment),)
         for begins, batch in _with_first_offsets(segment, batches(content))
         if is_intact(content[batch.start : batch.stop])
     ]
@@ -55,7 +56,7 @@ def damage_log(folder: Path, *, at: Place) -> Damage:
         found[-1] if at == "last" else next(each for each in found if each[2].next_offset > middle)
     )
     from_byte, to_byte = _flip(segment, batch)
-    with segment.open("rb") as file:
+    with node_files.opened(segment) as file:
         content = os.pread(file.fileno(), batch.stop - batch.start, batch.start)
     if is_intact(content):
         raise HarnessError(f"{segment}: bytes {from_byte} to {to_byte} were changed, and the checksum still holds")
@@ -84,7 +85,7 @@ def _flip(segment: Path, batch: Batch) -> tuple[int, int]:
     first = batch.start + records_begin(batch.magic)
     count = min(_FLIPPED_BYTES_MAX, batch.stop - first)
     from_byte = first + (batch.stop - first - count) // 2
-    with open(segment, "r+b", buffering=0, opener=open_unlinked) as file:
+    with node_files.opened_for_change(segment) as file:
         sound = os.pread(file.fileno(), count, from_byte)
         os.pwrite(file.fileno(), bytes(byte ^ _ONE_BIT for byte in sound), from_byte)
     return from_byte, from_byte + count

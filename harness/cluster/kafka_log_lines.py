@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.clock import Anchor
+from harness.cluster import node_files
 from harness.cluster.kafka_log_patterns import FETCHERS, LINE, Said, matches
 from harness.ports.cluster import BrokerEvent, NodeId
 from harness.scenario.topic_names import METADATA_TOPIC
@@ -29,12 +30,7 @@ _MICROSECOND = timedelta(microseconds=1)
 
 def read_log_lines(node: NodeId, path: Path, anchor: Anchor) -> list[BrokerEvent]:
     """Returns the events of one broker's log file; none if it does not exist. Its times must be UTC."""
-    try:
-        file = path.open(encoding="utf-8", errors="replace")
-    except FileNotFoundError:
-        return []
-    with file:
-        return events_of(node, file, anchor)
+    return events_of(node, node_files.lines(path), anchor)
 
 
 def events_of(node: NodeId, lines: Iterable[str], anchor: Anchor) -> list[BrokerEvent]:

@@ -1,8 +1,10 @@
 """The last lines of a node's log, for error messages, or the one that says why it ended."""
 
-import os
 import re
 from pathlib import Path
+
+from harness.cluster import node_files
+from harness.errors import HarnessError
 
 _LINES = 5
 _LINE_CHARACTERS = 300
@@ -30,9 +32,7 @@ def reason_in(log: Path) -> str:
 
 def _end_of(log: Path) -> list[str]:
     try:
-        with log.open("rb") as file:
-            file.seek(max(file.seek(0, os.SEEK_END) - _READ_BYTES, 0))
-            text = file.read().decode(errors="replace")
-    except OSError:
+        text = node_files.read_end(log, _READ_BYTES).decode(errors="replace")
+    except (OSError, HarnessError):
         return []
     return [line.rstrip()[:_LINE_CHARACTERS] for line in text.splitlines() if line.strip()]

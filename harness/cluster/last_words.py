@@ -5,13 +5,14 @@ was logged since the process was started counts, and as a reason only what it lo
 those entries that names a known reason decides, for more errors may follow while it ends.
 """
 
-import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 
+from harness.cluster import node_files
+from harness.errors import HarnessError
 from harness.history.schema.cluster_rows import EndReason
 
 _READ_BYTES = 1 << 18
@@ -66,10 +67,8 @@ class LastWords:
 def last_words(log: Path, *, since: int = 0) -> LastWords:
     """`since`: the size of the log when the process was started."""
     try:
-        with log.open("rb") as file:
-            file.seek(max(file.seek(0, os.SEEK_END) - _READ_BYTES, since))
-            text = file.read().decode(errors="replace")
-    except OSError:
+        text = node_files.read_end(log, _READ_BYTES, since=since).decode(errors="replace")
+    except (OSError, HarnessError):
         return LastWords()
     return words_of(text)
 

@@ -8,7 +8,8 @@ not check its log.
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.cluster.confined import open_unlinked, refuse_links
+from harness.cluster import node_files
+from harness.cluster.confined import refuse_links
 from harness.cluster.record_batches import batches
 from harness.cluster.replica_logs import segment_files
 from harness.ports.faults import NothingToStrike
@@ -28,7 +29,7 @@ class LostTail:
 def lose_tail(folder: Path, *, records: int) -> LostTail:
     """Removes at least `records` offsets from the replica in `folder`. Raises NothingToStrike if it has fewer."""
     refuse_links(folder)
-    found = [(segment, batch) for segment in segment_files(folder) for batch in batches(segment.read_bytes())]
+    found = [(segment, batch) for segment in segment_files(folder) for batch in batches(node_files.read(segment))]
     end = found[-1][1].next_offset if found else 0
     # The kept part ends at or before the first lost offset; a batch is lost as a whole or not at all.
     kept = [(segment, batch) for segment, batch in found if batch.next_offset <= end - records]
@@ -40,8 +41,8 @@ def lose_tail(folder: Path, *, records: int) -> LostTail:
         if int(segment.stem) < int(last.stem):
             continue
         size = at if segment == last else 0
-        removed += segment.stat().st_size - size
-        with open(segment, "r+b", opener=open_unlinked) as cut:
+        removed += node_files.size(segment) - size
+        with node_files.opened_for_change(segment) as cut:
             cut.truncate(size)
         if segment != last:
             # Removed, not left empty: its name alone would mean that the log continues at its base offset.

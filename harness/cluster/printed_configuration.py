@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from harness.clock import Anchor
+from harness.cluster import node_files
 from harness.cluster.kafka_log_patterns import LINE, PATTERNS
 from harness.history.schema.schemas import AT_START
 from harness.ports.cluster import ConfigurationChange, NodeId
@@ -44,12 +45,7 @@ _LINES_BETWEEN = 3
 
 def read_printed(node: NodeId, path: Path, anchor: Anchor) -> list[ConfigurationChange]:
     """What the node's log has of it, at each of its starts; nothing if there is no log. Its times must be UTC."""
-    try:
-        file = path.open(encoding="utf-8", errors="replace")
-    except FileNotFoundError:
-        return []
-    with file:
-        return list(printed(node, file, anchor))
+    return list(printed(node, node_files.lines(path), anchor))
 
 
 def printed(node: NodeId, lines: Iterable[str], anchor: Anchor) -> Iterator[ConfigurationChange]:

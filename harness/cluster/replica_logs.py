@@ -14,9 +14,12 @@ from typing import Annotated, Any
 
 import msgspec
 
+from harness import memory
+from harness.cluster import node_files
 from harness.cluster.record_batches import HEAD_BYTES, batches, end_of, hops, open_transactions, records_of
 from harness.errors import HarnessError
 from harness.history.facts.internal_topics import COORDINATORS_TOPICS
+from harness.history.files_below import can_lie_below
 from harness.history.schema.schemas import UNREADABLE_EVENT
 from harness.ports.cluster import BrokerEvent, LogRecord, NodeId, ReplicaLog
 from harness.scenario.topic_names import INTERNAL_TOPICS
@@ -42,17 +45,16 @@ def coordinators_folders(data: Path) -> Iterator[tuple[str, int, Path]]:
 
 
 def _folders(data: Path) -> Iterator[tuple[str, int, Path]]:
-    if not data.is_dir():
-        return
-    for folder in sorted(data.iterdir()):
-        match = _REPLICA.fullmatch(folder.name)
-        if match and folder.is_dir():
-            yield match[1], int(match[2]), folder
+    for name in node_files.folders(data):
+        match = _REPLICA.fullmatch(name)
+        if match and node_files.has_folder(data / name):
+            yield match[1], int(match[2]), data / name
 
 
 def segment_files(folder: Path) -> list[Path]:
     """Returns the files in the order of their offsets."""
-    return sorted((path for path in folder.glob("*.log") if path.stem.isdigit()), key=lambda path: int(path.stem))
+    paths = (folder / name for name in node_files.names(folder) if name.endswith(".log"))
+    return sorted((path for path in paths if path.stem.isdecimal()), key=lambda path: int(path.stem))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,7 +105,7 @@ def read_replica(node: NodeId, topic: str, partition: int, folder: Path, *, t_ns
 def read_topic_id(folder: Path) -> str | None:
     """The replica's topic id, which brokers store since 2.8 (KIP-516)."""
     try:
-        text = (folder / _PARTITION_METADATA).read_text(encoding="utf-8")
+        text = node_files.read(folder / _PARTITION_METADATA).decode("utf-8")
     except (OSError, UnicodeDecodeError):
         return None
     fields = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
@@ -113,18 +115,37 @@ def read_topic_id(folder: Path) -> str | None:
 def read_replicas(node: NodeId, data: Path, *, t_ns: int) -> list[ReplicaLog]:
     """Returns all replicas of a data directory."""
     return [
-        read_replica(node, topic, partition, folder, t_ns=t_ns) for topic, partition, folder in partition_folders(data)
+        read_replica(node, topic, partition, folder, t_ns=t_ns)
+        for topic, partition, folder in may_be_held(partition_folders(data))
     ]
+
+
+def may_be_held(replicas: Iterable[tuple[str, int, Path]]) -> list[tuple[str, int, Path]]:
+    """The same, before their logs are read one after the other. Raises HarnessError where they are too large together:
+    what one of them says of its size may be made up."""
+    found, together = list(replicas), memory.Together()
+    for _, _, folder in found:
+        for segment in segment_files(folder):
+            together.take(str(segment), node_files.size(segment))
+    return found
 
 
 def _contents(folder: Path) -> list[tuple[int, bytes]]:
     """(base offset, bytes) of every segment."""
     for _ in range(_ATTEMPTS):
         try:
-            return [(int(segment.stem), segment.read_bytes()) for segment in segment_files(folder)]
+            segments = segment_files(folder)
+            contents = node_files.read_joined(segments)
+            return [(int(segment.stem), content) for segment, content in zip(segments, contents, strict=True)]
         except FileNotFoundError:
             continue  # a live broker deleted a file after it was listed
     raise HarnessError(f"{folder}: its segments vanish while they are read; stop the broker first")
+
+
+def log_end_in(data: Path, topic: str, partition: int) -> int | None:
+    """Of a replica in a data directory; None where there is none."""
+    folder = data / f"{topic}-{partition}"
+    return log_end(folder) if node_files.has_folder(folder) else None
 
 
 def log_end(folder: Path) -> int:
@@ -145,9 +166,10 @@ def _last_end(segments: Iterable[tuple[int, int | None]]) -> int:
 def _end_of_file(path: Path) -> int | None:
     """Reads windows, not the whole file: many small batches share one; of a large batch only the head is read."""
     try:
-        file = os.open(path, os.O_RDONLY)
+        opened = node_files.opened(path)
     except FileNotFoundError:
         return None  # a live broker deleted it at this moment
+    file = opened.fileno()
     begins, window = 0, b""
 
     def head_at(position: int) -> bytes:
@@ -156,10 +178,8 @@ def _end_of_file(path: Path) -> int | None:
             begins, window = position, os.pread(file, _WINDOW_BYTES, position)
         return window[position - begins : position - begins + HEAD_BYTES]
 
-    try:
+    with opened:
         return end_of(hops(os.fstat(file).st_size, head_at))
-    finally:
-        os.close(file)
 
 
 # ---- checkpoints and journals ---------------------------------------------------------------------------------------
@@ -168,7 +188,7 @@ def _end_of_file(path: Path) -> int | None:
 def _lines(path: Path) -> list[list[str]]:
     """The entries of a Kafka checkpoint file; none if it does not exist or is being replaced."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = node_files.read(path).decode("utf-8").splitlines()
     except FileNotFoundError:
         return []
     return [line.split(" ") for line in lines[2:] if line]
@@ -216,10 +236,10 @@ def read_events(node: NodeId, evidence: Path) -> Iterator[BrokerEvent]:
     An unreadable line before other lines becomes an event of its own: something is missing there. Raises HarnessError.
     """
     try:
-        lines = (evidence / EVENTS).read_bytes().splitlines()  # bytes: a torn line may end inside a character
+        lines = node_files.read(evidence / EVENTS).splitlines()  # bytes: a torn line may end inside a character
     except FileNotFoundError:
         return
-    t_ns = 0
+    t_ns, cuts = 0, memory.Together()
     for number, line in enumerate(lines, start=1):
         try:
             entry = _ENTRY.decode(line)
@@ -244,7 +264,7 @@ def read_events(node: NodeId, evidence: Path) -> Iterator[BrokerEvent]:
             to_offset=entry.to_offset,
             reason=entry.reason,
             detail=_text(entry.detail),
-            cut=tuple(_cut(evidence, entry.cut)),
+            cut=tuple(_cut(evidence, entry.cut, cuts)),
         )
 
 
@@ -252,10 +272,16 @@ def _text(detail: Any) -> str | None:
     return detail if detail is None or isinstance(detail, str) else json.dumps(detail)
 
 
-def _cut(evidence: Path, named: str | None) -> Sequence[LogRecord]:
-    """The file of removed batches must lie below the journal's folder; any other path in a journal is refused."""
-    name = Path(named or "/")
-    if name.is_absolute() or ".." in name.parts:
+def _cut(evidence: Path, named: str | None, cuts: memory.Together) -> Sequence[LogRecord]:
+    """The file of removed batches must lie below the journal's folder; any other path in a journal is refused.
+
+    cuts: what was held before. Raises HarnessError.
+    """
+    if named is None or not can_lie_below(named):
         return ()
-    path = evidence / name
-    return list(records_of(path.read_bytes())) if path.is_file() else ()
+    try:
+        content = node_files.read(evidence / named)
+    except FileNotFoundError:
+        return ()
+    cuts.take(str(evidence / named), len(content))
+    return list(records_of(content))

@@ -46,7 +46,7 @@ class StoredNodes:
         return system_of(self.spec)
 
     def _folders(self, node: NodeId) -> NodeFolders:
-        return NodeFolders.below(self.folder.nodes / str(node))
+        return NodeFolders.below(self.folder.files.top / "nodes" / str(node))
 
     def logs(self) -> Iterator[tuple[NodeId, Sequence[ReplicaLog]]]:
         self.folder.files.refuse_links("nodes")

@@ -68,8 +68,11 @@ class RunningBooks:
 
 
 async def collect_books(folder: RunFolder, *, cluster: Cluster, clock: Clock, after: SoFar) -> None:
-    """Reads from disk in a thread, so that the run's other tasks go on."""
-    await asyncio.to_thread(_collect, folder, RunningBooks(cluster), clock, after)
+    """Reads from disk in a thread, so that the run's other tasks go on. Raises HarnessError, OSError."""
+    try:
+        await asyncio.to_thread(_collect, folder, RunningBooks(cluster), clock, after)
+    except (*MISFITS, struct.error) as error:  # a node may have made up what it left there
+        raise misfit(folder.path / "nodes", error, what="what its nodes left on their disks") from error
 
 
 def _collect(folder: RunFolder, books: Books, clock: Clock, after: SoFar) -> None:

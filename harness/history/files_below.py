@@ -19,11 +19,12 @@ from harness.errors import HarnessError, UsageError
 
 UNFINISHED = ".unfinished"
 _HELD = Path("/proc/self/fd")  # paths below it lead to a folder held open, wherever it is moved
-_REMEDY = "nothing in a run folder is read or written through one: remove it"
+_REMEDY = "nothing of a run is read or written through one: remove it"
 
 _PLAIN = "a plain file is wanted here"
 _NAME_BYTES_MAX = 255  # of a part of a path, on every file system of Linux
 _PIECE = 1 << 20
+NESTING_MAX = 100  # of folders below a run's, a campaign's or a user's
 
 
 def can_lie_below(name: str) -> bool:
@@ -163,6 +164,13 @@ class FilesBelow:
                 raise HarnessError(f"{path} has a second name (a hard link), which would be written too: copy the file")
             return os.fdopen(descriptor, "ab", buffering=0)
 
+    def open_in_place(self, name: str) -> BinaryIO:
+        """Opens a file that is there, to change it where it lies, unbuffered."""
+        path = self.top / name
+        with _errors_in_one_line(path, "written"), self._folder_of(name) as (folder, base):
+            _refuse_unless_file(os.stat(base, dir_fd=folder, follow_symlinks=False).st_mode, path)
+            return os.fdopen(self._opened(folder, base, os.O_RDWR, path), "r+b", buffering=0)
+
     def make_folder(self, name: str) -> None:
         """Creates the folder unless it exists."""
         with _errors_in_one_line(self.top / name, "written"), self._folder_of(name) as (folder, base):
@@ -285,20 +293,30 @@ def _errors_in_one_line(path: Path, done: str, *, but: type[OSError] | tuple[()]
         raise
     except OSError as error:
         raise HarnessError(f"{path} cannot be {done}: {error.strerror or error}") from error
+    except RecursionError:
+        raise HarnessError(f"{path} cannot be {done}: its folders are nested too deep: remove it") from None
 
 
-def _refuse_links_in(top: Path) -> None:
-    waiting = [str(top)]
+def all_below(top: Path) -> Iterator["os.DirEntry[str]"]:
+    """At any depth that a run's or a user's files have. No link is followed. Raises HarnessError."""
+    waiting = [(str(top), 1)]
     while waiting:
-        folder = waiting.pop()
+        folder, depth = waiting.pop()
+        if depth > NESTING_MAX:
+            raise HarnessError(f"{top}: folders nested more than {NESTING_MAX} deep: remove them")
         gone = contextlib.suppress(FileNotFoundError)  # it was replaced at this moment
         with _errors_in_one_line(Path(folder), "read"), gone, os.scandir(folder) as entries:
             for entry in entries:
                 if entry.is_dir(follow_symlinks=False):
-                    waiting.append(entry.path)
-                elif not entry.is_file(follow_symlinks=False):
-                    with contextlib.suppress(FileNotFoundError):
-                        _refuse_unless_file(os.lstat(entry.path).st_mode, Path(entry.path))
+                    waiting.append((entry.path, depth + 1))
+                yield entry
+
+
+def _refuse_links_in(top: Path) -> None:
+    for entry in all_below(top):
+        if not (entry.is_dir(follow_symlinks=False) or entry.is_file(follow_symlinks=False)):
+            with contextlib.suppress(FileNotFoundError):
+                _refuse_unless_file(os.lstat(entry.path).st_mode, Path(entry.path))
 
 
 def _refuse_unless_file(mode: int, path: Path, remedy: str = _REMEDY) -> None:

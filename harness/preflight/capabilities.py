@@ -21,6 +21,7 @@ from harness.ports.faults import Fault
 from harness.ports.questions import AnswersQuestions
 from harness.preflight import engine, settings
 from harness.scenario.model import Scenario
+from harness.scenario.numbers import is_number
 from harness.systems import cluster_kind, remedy, traits_of
 
 _ACTS: Mapping[str, type] = {
@@ -147,7 +148,7 @@ def _on_somebody_elses(scenario: Scenario) -> Iterator[tuple[Place, str, str]]:
         yield flaws, "[cluster] flaws", "only the reference cluster can be told to follow a flaw"
     apart_only = "isolate" in cluster.attached.commands and "cut" not in cluster.attached.commands
     coordination = cluster.system != "attached" or any(
-        node.isdigit() and int(node) >= COORDINATION for node in cluster.attached.nodes
+        is_number(node) and int(node) >= COORDINATION for node in cluster.attached.nodes
     )
     for section, index, planned in faults.catalogue.planned(scenario):
         refused = _fault_refused(planned.fault, apart_only=apart_only, coordination=coordination)

@@ -13,6 +13,7 @@ from harness.errors import UsageError
 from harness.ports.cluster import Cluster, Link, NodeId
 from harness.ports.faults import NothingToStrike, PlannedFault
 from harness.scenario.model import Scenario
+from harness.scenario.numbers import is_number
 from harness.systems import made
 
 Wrong = tuple[str, str]  # (what is wrong, the remedy)
@@ -37,7 +38,7 @@ class Cast:
 
     def lacks_node(self, node: Any, *, also: Sequence[int] = ()) -> Wrong | None:
         """Why this node cannot be named: it is no broker, and not one of `also`. None if it can."""
-        if not isinstance(node, int) and not str(node).lstrip("-").isdigit():
+        if not isinstance(node, int) and not is_number(str(node).removeprefix("-")):
             return f"{node!r} is no broker's id", self._brokers_words()
         if not self.knows_nodes or int(node) in (*self.brokers, *also):
             return None
@@ -69,19 +70,19 @@ class Cast:
         return None
 
     def _wrong_term(self, word: str, argument: str | None, expression: Any) -> Wrong | None:
-        if word.isdigit():
+        if is_number(word):
             return self.lacks_node(word, also=self.apart)
         if word == "broker":
             return self.lacks_node(argument or "", also=self.apart)
         if word == "random":
             count = argument or "1"
-            if not count.isdigit() or int(count) < 1:
+            if not is_number(count) or int(count) < 1:
                 return f"random({argument}) is nobody", "write random(1)"
             if self.knows_nodes and int(count) > len(self.brokers):
                 return f"random({argument}) of {len(self.brokers)} brokers", f"at most random({len(self.brokers)})"
         if word in _OF_PARTITION:
             topic, slash, partition = (argument or "").rpartition("/")
-            if not slash or not partition.isdigit():
+            if not slash or not is_number(partition):
                 return f"{word} is of a partition", f"write {word}({next(iter(self.topics), 'orders')}/0)"
             return self.lacks_partition(topic, int(partition))
         return None
@@ -96,7 +97,7 @@ class Cast:
         for sign, word, argument in terms:
             if word == "all" and self.knows_nodes:
                 meant = set(self.brokers)
-            elif word.isdigit() or (word == "broker" and (argument or "").isdigit()):
+            elif is_number(word) or (word == "broker" and is_number(argument or "")):
                 meant = {int(argument if word == "broker" and argument else word)}
             else:
                 return None

@@ -12,6 +12,7 @@ from typing import Any, Literal, cast
 
 from harness.scenario.durations import seconds
 from harness.scenario.model import StepSpec
+from harness.scenario.numbers import is_number
 
 # The first key is the act; the others are its options. _check_value below checks the values. Any other act is a fault,
 # by its name: faults/catalogue.py knows the faults and their options, and is used before a run. A stored run is read
@@ -77,7 +78,7 @@ def wrong_condition(word: str, value: Any) -> tuple[str, str] | None:
     """(What is wrong, the remedy) where the condition can hold on no cluster, since its value is of another kind."""
     if word in LISTS_BROKERS and not (isinstance(value, list) and all(type(broker) is int for broker in value)):
         return f"{word} is a list of broker ids, not {value!r}", ""
-    by_broker = isinstance(value, dict) and all(str(broker).isdecimal() for broker in value)
+    by_broker = isinstance(value, dict) and all(is_number(str(broker)) for broker in value)
     if word in KEYED_BY_BROKER and not by_broker:
         return f"{word} is a table by broker id, not {value!r}", f"write {word} = {{ 1 = … }}"
     return None

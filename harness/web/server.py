@@ -22,7 +22,7 @@ from typing import Any
 from harness.clock import SystemClock
 from harness.errors import MISFITS, HarnessError, UsageError
 from harness.history.files_below import FilesBelow
-from harness.printable import printable
+from harness.printable import printable, visible
 from harness.web import lists
 from harness.web.live import LiveRuns
 from harness.web.places import Places
@@ -172,7 +172,7 @@ class Handler(BaseHTTPRequestHandler):
             case ("state", *place) if place:
                 with self.server.looking:
                     state = self.server.live.of(self._run_at(place)).look()
-                self._answer(HTTPStatus.OK, json.dumps(state).encode(), kind=_JSON)
+                self._answer(HTTPStatus.OK, json.dumps(_shown(state)).encode(), kind=_JSON)
             case ("files", *place) if place and place[-1] in SERVED:
                 self._framed(place) if SERVED[place[-1]] == _HTML else self._file(place)
             case _:
@@ -262,6 +262,15 @@ class Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  # http.server's name
         """Requests are not logged: their path has the secret."""
+
+
+def _shown(value: Any) -> Any:
+    """The texts of an answer as a page may show them."""
+    if isinstance(value, dict):
+        return {key: _shown(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_shown(each) for each in value]
+    return visible(value) if isinstance(value, str) else value
 
 
 def serve(server: Server, *, tell: Callable[[str], None]) -> None:

@@ -13,6 +13,7 @@ from harness.history.facts.link_facts import struck_links
 from harness.history.schema.cluster_rows import FAULTS, PARTITION_STATES, FaultRow
 from harness.history.schema.evidence_rows import FindingRow
 from harness.ports.cluster import COORDINATION
+from harness.scenario.numbers import is_number
 from reports.model import CauseStep, RuleLine, Story, Tone
 from reports.run.late import too_late
 from reports.run.picture import picture
@@ -149,7 +150,7 @@ def _shrink_sentence(data: RunData, link: ChainLink) -> str:
     if link.held_by != "cut":
         return f"{sentence} {gone} had been {link.held_by} for {link.held_s:.1f} s."
     most = str(data.environment.get(_LAG_KEY, ""))
-    longer = most.isdigit() and link.held_s * 1000 > int(most)
+    longer = is_number(most) and link.held_s * 1000 > int(most)
     end = f", longer than {_LAG_KEY}={most} allows." if longer else "."
     return f"{sentence} The cut had held their fetches from broker {link.leader} for {link.held_s:.1f} s{end}"
 

@@ -44,6 +44,23 @@ def test_a_cache_that_others_may_write_to_is_refused(tmp_path: Path, part: str) 
     assert not (cache / "kafka-chaos" / "spark-classes").exists()
 
 
+@pytest.mark.parametrize("part", ["4.3.1", "4.3.1/libs", "4.3.1/libs/kafka.jar"])
+def test_what_others_may_change_deep_in_the_cache_is_not_run(tmp_path: Path, part: str) -> None:
+    environment = {"XDG_CACHE_HOME": str(tmp_path)}
+    libs = made_in_cache("kafka", environment) / "4.3.1" / "libs"
+    libs.mkdir(parents=True, mode=0o700)
+    (libs / "kafka.jar").write_bytes(b"PK")
+    (libs / "latest.jar").symlink_to("kafka.jar")
+    for folder in (cache_directory(environment), libs.parents[1], libs.parent, libs):
+        folder.chmod(0o755)
+    refuse_others(environment)
+    place = libs.parents[1] / part
+    place.chmod(place.stat().st_mode | stat.S_IWOTH)
+    with pytest.raises(HarnessError, match=r"may be written to by others") as refused:
+        refuse_others(environment)
+    assert f"{place} " in str(refused.value)
+
+
 def test_a_cache_in_a_folder_of_everybody_is_its_users_own_if_nobody_can_replace_it(tmp_path: Path) -> None:
     tmp_path.chmod(0o1777)
     assert made_in_cache("kafka", {"XDG_CACHE_HOME": str(tmp_path)}).is_dir()

@@ -35,6 +35,7 @@ from harness.errors import HarnessError, Place, Problem, Problems, UsageError
 from harness.history.files_below import FilesBelow
 from harness.history.run_versions import versions
 from harness.scenario.durations import seconds
+from harness.scenario.numbers import is_number
 from harness.scenario.readers import COUNT_MAX
 from harness.trends.store import Store
 
@@ -165,7 +166,7 @@ def _only(plan: Plan, shard: str | None) -> Plan:
     if shard is None:
         return plan
     index, slash, of = shard.partition("/")
-    if not (slash and index.isdecimal() and of.isdecimal() and 1 <= int(index) <= int(of) <= len(plan.runs)):
+    if not (slash and is_number(index) and is_number(of) and 1 <= int(index) <= int(of) <= len(plan.runs)):
         raise _option(
             "--shard", f"write I/N, 1/{min(2, len(plan.runs))} for example, with N up to {len(plan.runs)} runs"
         )

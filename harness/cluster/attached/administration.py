@@ -14,6 +14,7 @@ from harness.cluster.books.observing import known_id
 from harness.cluster.broker_requests import BrokerConnection
 from harness.errors import HarnessError
 from harness.ports.cluster import NodeId
+from harness.scenario.numbers import is_number
 
 ADDRESS = tuple[str, int]
 _ASK_S = 5.0
@@ -41,7 +42,7 @@ class Looked:
 def address_of(text: str, place: str) -> ADDRESS:
     """Parses "host:port". Raises HarnessError that names `place`."""
     host, colon, port = text.strip().rpartition(":")
-    if not colon or not host or not port.isdigit():
+    if not colon or not host or not is_number(port):
         raise HarnessError(f'{place}: {text!r} is no address; write "host:port"')
     return host.strip("[]"), int(port)
 

@@ -34,6 +34,7 @@ from harness.ports.cluster import (
     ShowsLogs,
 )
 from harness.scenario.model import ClusterSpec
+from harness.scenario.numbers import is_number
 
 # A fault is not injected unless there is a command that undoes it.
 _UNDONE_BY: Mapping[str, str] = {
@@ -275,7 +276,7 @@ def cluster_by_commands(spec: ClusterSpec) -> type[CommandCluster]:
     if "slow" in commands and "cut" not in commands:
         raise UsageError("[attached] has slow and no cut: give cut and heal, which say that links can be told apart")
     for node, text in spec.attached.nodes.items():
-        if not node.isdigit():
+        if not is_number(node):
             raise UsageError(f'[attached] nodes: {node!r} is no broker id; write nodes = {{ 1 = "host:port" }}')
         address_of(text, f"[attached] nodes {node}")
     return _made_of(frozenset(commands))

@@ -214,7 +214,10 @@ class _ReadsLogs(ComposeCluster):
             try:
                 file_export.note(file_export.extract(archive, target), target.parent)
                 return target
-            except tarfile.TarError as error:  # a file that grows while the engine reads it makes the archive end early
+            except (
+                tarfile.TarError,
+                OSError,
+            ) as error:  # of a file that grew meanwhile it ends early
                 problem = str(error)
         raise HarnessError(f"{place} of container {container.name} came broken {_ATTEMPTS} times ({problem})")
 

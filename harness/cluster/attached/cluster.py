@@ -21,7 +21,7 @@ from harness.cluster.books.observing_quorum import QuorumObservation
 from harness.cluster.local.processes import Spawner
 from harness.cluster.printed_configuration import KEYS
 from harness.cluster.questions import BrokerQuestions
-from harness.cluster.replica_logs import log_end, partition_folders, read_high_watermarks, read_replica
+from harness.cluster.replica_logs import log_end_in, may_be_held, partition_folders, read_high_watermarks, read_replica
 from harness.errors import HarnessError
 from harness.history.schema.schemas import AT_START
 from harness.ports.cluster import (
@@ -331,14 +331,12 @@ class ForeignCluster(ABC):
         now = self._clock.monotonic_ns()
         return [
             read_replica(node, topic, partition, folder, t_ns=now)
-            for topic, partition, folder in partition_folders(data)
-            if topic in topics
+            for topic, partition, folder in may_be_held(each for each in partition_folders(data) if each[0] in topics)
         ]
 
     @staticmethod
     def _log_end_in(data: Path, topic: str, partition: int) -> int | None:
-        folder = data / f"{topic}-{partition}"
-        return log_end(folder) if folder.is_dir() else None
+        return log_end_in(data, topic, partition)
 
     @staticmethod
     def _high_watermark_in(data: Path, topic: str, partition: int) -> int | None:

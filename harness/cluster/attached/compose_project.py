@@ -13,11 +13,12 @@ from harness.cluster.docker.labels import NODE
 from harness.errors import UsageError
 from harness.ports.cluster import NodeId
 from harness.scenario.model import ClusterSpec
+from harness.scenario.numbers import is_number
 
 PREFIX = "compose:"
 PROJECT, SERVICE = "com.docker.compose.project", "com.docker.compose.service"
 FILES, FOLDER = "com.docker.compose.project.config_files", "com.docker.compose.project.working_dir"
-_NODE_NAME = re.compile(r"(?:node|kafka|broker)[-_]?(\d+)")
+_NODE_NAME = re.compile(r"(?:node|kafka|broker)[-_]?([0-9]{1,10})")
 
 
 def file_of(spec: ClusterSpec) -> Path:
@@ -51,8 +52,12 @@ def find(spec: ClusterSpec) -> tuple[Engine, dict[NodeId, Any]]:
 
 
 def files_of(labels: Mapping[str, str]) -> list[Path]:
+    """Of any project of the engine: one whose labels name no place has none."""
     folder = Path(labels.get(FOLDER, "/"))
-    return [(folder / name.strip()).resolve() for name in labels.get(FILES, "").split(",") if name.strip()]
+    try:
+        return [(folder / name.strip()).resolve() for name in labels.get(FILES, "").split(",") if name.strip()]
+    except (OSError, RuntimeError, ValueError):
+        return []
 
 
 def nodes_of(containers: Sequence[Any], services: Mapping[str, str]) -> dict[NodeId, Any]:
@@ -64,10 +69,10 @@ def nodes_of(containers: Sequence[Any], services: Mapping[str, str]) -> dict[Nod
     for service in sorted(by_service):
         label = by_service[service][0].labels.get(NODE, "")
         name = _NODE_NAME.fullmatch(service)
-        if not services and (label.isdigit() or name is not None):
-            chosen.setdefault(NodeId(int(label if label.isdigit() else name[1] if name else "")), []).append(service)
+        if not services and (is_number(label) or name is not None):
+            chosen.setdefault(NodeId(int(label if is_number(label) else name[1] if name else "")), []).append(service)
     for number, service in services.items():
-        if not number.isdigit() or service not in by_service:
+        if not is_number(number) or service not in by_service:
             raise UsageError(
                 f"[attached] services: {number} = {service!r}; write a broker id and a service, one of "
                 f"{', '.join(sorted(by_service))}"

@@ -33,6 +33,7 @@ from harness.ports.cluster import (
     NodeId,
     PartitionState,
 )
+from harness.scenario.numbers import is_number
 
 UNCERTAINTY_NS = 1_000_000
 EXACT = -1  # the observer column of rows from the system's own records
@@ -219,7 +220,7 @@ class _Reader:
             scope = "broker" if record.resource else "cluster"
         else:
             return  # settings of clients, groups, loggers
-        node = int(record.resource) if scope == "broker" and record.resource.isdigit() else -1
+        node = int(record.resource) if scope == "broker" and is_number(record.resource) else -1
         self.configuration.append(
             ConfigurationChange(
                 t_ns=t_ns, scope=scope, name=record.resource, node=node, key=record.key, value=record.value or ""

@@ -15,6 +15,7 @@ from typing import Any
 from kafka.errors import CorruptRecordError
 from kafka.record import MemoryRecords
 
+from harness.cluster import node_files
 from harness.cluster.books.metadata_records import (
     QuorumLeader,
     Record,
@@ -62,7 +63,7 @@ class MetadataLog:
 
 def longest(folders: Iterable[Path]) -> Path | None:
     """Of several nodes' log folders, the one that a quorum would elect: highest epoch, then highest end offset."""
-    present = [folder for folder in folders if folder.is_dir() and any(folder.glob("*.log"))]
+    present = [folder for folder in folders if _segments(folder)]
     return max(present, key=_end, default=None)
 
 
@@ -84,16 +85,18 @@ def read_log(folder: Path) -> MetadataLog:
 
 
 def _segments(folder: Path) -> list[Path]:
-    return sorted(folder.glob("*.log"), key=lambda path: int(path.stem))
+    paths = (folder / name for name in node_files.names(folder) if name.endswith(".log"))
+    return sorted(paths, key=lambda path: int(path.stem))
 
 
 def _joined(folder: Path) -> bytes:
     """Joins all segments: after a torn batch nothing counts, in later segments either."""
-    return b"".join(path.read_bytes() for path in _segments(folder))
+    return b"".join(node_files.read_joined(_segments(folder)))
 
 
 def _snapshots(folder: Path) -> list[Path]:
-    return sorted((path for path in folder.glob("*.checkpoint") if "-" in path.stem), key=_reach)
+    paths = (folder / name for name in node_files.names(folder) if name.endswith(".checkpoint"))
+    return sorted((path for path in paths if "-" in path.stem), key=_reach)
 
 
 def _reach(snapshot: Path) -> tuple[int, int]:
@@ -117,7 +120,7 @@ def _of_snapshot(path: Path, skipped: Counter[int]) -> Iterator[MetadataEntry]:
     """The records of a snapshot, all dated as the last log record that it includes."""
     end, epoch = _reach(path)
     wall_ms: int | None = None
-    for entry in _entries(path.read_bytes(), path, skipped):
+    for entry in _entries(node_files.read(path), path, skipped):
         if isinstance(entry.record, SnapshotHeader):
             wall_ms = entry.record.last_wall_ms
         elif not isinstance(entry.record, TransactionMark):

@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness import memory
+from harness.cluster import node_files
 from harness.errors import HarnessError
 
 _MAGIC = 0x5A4B4C47
@@ -94,7 +96,8 @@ class ChangeFollower:
 
     def read_on(self) -> Iterator[ZnodeChange]:
         """Returns every change since the last call, in order; none if there is no log yet. Raises HarnessError."""
-        for path in sorted(self._folder.glob("log.*"), key=lambda path: int(path.suffix[1:], 16)):
+        paths = [self._folder / name for name in node_files.names(self._folder) if name.startswith("log.")]
+        for path in sorted(paths, key=lambda path: int(path.suffix[1:], 16)):
             for session, zxid, wall_ms, kind, body, end in _entries(path, self._read_to.get(path, _FIRST)):
                 self._read_to[path] = end
                 yield from self._changes(session, zxid, wall_ms, kind, body)
@@ -121,7 +124,7 @@ class ChangeFollower:
 
 def _entries(path: Path, position: int) -> Iterator[tuple[int, int, int, int, bytes, int]]:
     """Yields (session, zxid, wall time in ms, type, record, position of the next entry), from `position` on."""
-    with path.open("rb") as file:
+    with node_files.opened(path) as file:
         head = file.read(_FIRST)
         if len(head) < _FIRST:
             return  # just created
@@ -132,6 +135,7 @@ def _entries(path: Path, position: int) -> Iterator[tuple[int, int, int, int, by
         file.seek(position)
         while len(prefix := file.read(_ENTRY.size)) == _ENTRY.size:
             checksum, length = _ENTRY.unpack(prefix)
+            memory.check(f"{path}: the entry at {position}", length)
             entry = file.read(length) if length >= _HEADER.size else b""
             if len(entry) < _HEADER.size or len(entry) < length or zlib.adler32(entry) != checksum & 0xFFFFFFFF:
                 return

@@ -18,7 +18,7 @@ from harness.cluster.base_cluster import BrokerCluster, after_refusals, link_nam
 from harness.cluster.brokers.catalogue import system_of
 from harness.cluster.brokers.system import NodeFolders
 from harness.cluster.confined import folder_below
-from harness.cluster.docker import images
+from harness.cluster.docker import file_export, images
 from harness.cluster.docker.capabilities import Capabilities, probe
 from harness.cluster.docker.engine import Engine, connect, engine_errors
 from harness.cluster.docker.environment import PLACE, DockerEnvironment
@@ -33,7 +33,7 @@ from harness.cluster.docker.system_images import provide_image
 from harness.cluster.last_words import LastWords
 from harness.cluster.link_holders import LinkHolders
 from harness.cluster.local.processes import Spawner
-from harness.errors import HarnessError
+from harness.errors import HarnessError, in_a_line
 from harness.ports.capabilities import CanImpairPackets, Impairment, Place
 from harness.ports.cluster import CanSlowLinks, ClientId, ClusterHistory, Evidence, Link, Node, NodeId, ReplicaLog
 from harness.ports.coordinator_logs import CoordinatorLog
@@ -100,7 +100,7 @@ class DockerCluster(BrokerCluster):
                 hostname=f"machine{node.node}",
             )  # fmt: skip
             copied = capabilities.volumes is not None
-            folder = self._run / "nodes" / str(node.node) if copied else Path(volume.attrs["Mountpoint"])
+            folder = self._run / "nodes" / str(node.node) if copied else Path(volume.attrs["Mountpoint"]).resolve()
             made = ContainerNode(
                 node=node.node, engine=engine, infra=infra, volume=name, folder=folder, copied=copied,
                 entry=capabilities.entry, on_end=partial(self._has_ended, node.node), disk=disk,
@@ -123,7 +123,7 @@ class DockerCluster(BrokerCluster):
         options = {"type": "tmpfs", "device": "tmpfs", "o": f"size={self._disk_bytes}"}
         with engine_errors(f"making volume {disk}"):
             made = engine.client.volumes.create(disk, driver="local", driver_opts=options, labels=dict(labels))
-        return disk, Path(made.attrs["Mountpoint"])
+        return disk, Path(made.attrs["Mountpoint"]).resolve()
 
     def _create_containers(self, environment: DockerEnvironment) -> None:
         assert self._engine is not None, "the engine was reached"
@@ -158,9 +158,13 @@ class DockerCluster(BrokerCluster):
     def _remove(self, engine: Engine) -> None:
         try:
             for node, each in self._nodes.items():
-                if each.is_running:
-                    each.kill()
-                each.keep(self._run / "nodes" / str(node))
+                kept = self._run / "nodes" / str(node)
+                try:
+                    if each.is_running:
+                        each.kill()
+                    each.keep(kept)
+                except (HarnessError, OSError) as error:  # what else was recorded is kept and judged all the same
+                    file_export.note([f"all that is missing of its volume: {in_a_line(error)}\n"], kept)
         finally:
             self._nodes.clear()
             remove_run(engine, self._run)

@@ -16,14 +16,19 @@ from harness import memory
 from harness.history.files_below import copy_contents
 
 LEFT_OUT = "left-out.txt"
+_NESTING_MAX = 12  # folders below a volume's own; with names of any length a path stays one that can be opened
+_TOO_DEEP = f"folders nested more than {_NESTING_MAX} deep"
 
 
 def copy(source: Path, target: Path) -> list[str]:
     """Copies a volume that is a folder of this machine into a folder that may exist; returns what was skipped."""
     left_out = []
-    for place, _, _, here in os.fwalk(source):
+    for place, inner, _, here in os.fwalk(source):
         below = Path(place).relative_to(source)
         (target / below).mkdir(parents=True, exist_ok=True)
+        if len(below.parts) == _NESTING_MAX and inner:
+            left_out.append(_skipped_line(str(below), _TOO_DEEP))
+            inner.clear()
         for name in os.listdir(here):
             found = os.lstat(name, dir_fd=here)
             if stat.S_ISREG(found.st_mode):
@@ -58,7 +63,10 @@ def joined(pieces: Iterable[bytes], what: str) -> bytes:
 
 
 def extract(archive: bytes, target: Path) -> list[str]:
-    """Extracts the engine's archive of a container's folder; returns what was skipped. Raises tarfile.TarError."""
+    """Extracts the engine's archive of a container's folder; returns what was skipped.
+
+    Raises tarfile.TarError, OSError where a file is in the place of a folder that came before, or the other way round.
+    """
     target.mkdir(parents=True, exist_ok=True)
     left_out: list[str] = []
 
@@ -67,6 +75,9 @@ def extract(archive: bytes, target: Path) -> list[str]:
             left_out.append(
                 _skipped_line(member.name, "a link" if member.issym() or member.islnk() else "no plain file")
             )
+            return None
+        if len(Path(member.name).parts) > _NESTING_MAX + 1:
+            left_out.append(_skipped_line(member.name, _TOO_DEEP))
             return None
         try:
             return tarfile.data_filter(member, path)
@@ -82,6 +93,7 @@ def extract(archive: bytes, target: Path) -> list[str]:
 def note(left_out: Sequence[str], folder: Path) -> None:
     """Writes the list of skipped files."""
     if left_out:
+        folder.mkdir(parents=True, exist_ok=True)
         text = "Not taken out of the container, since it could lead elsewhere:\n" + "".join(left_out)
         with open(folder / LEFT_OUT, "w", encoding="utf-8", errors="backslashreplace", opener=_unlinked) as file:
             file.write(text)

@@ -1,5 +1,7 @@
 """Labels that identify the owner of a container, network or volume, even after the harness was killed."""
 
+import contextlib
+import hashlib
 import os
 import uuid
 from collections.abc import Mapping
@@ -15,18 +17,47 @@ NODE = "kafka-chaos.node"  # the node's id, if it belongs to a node
 
 
 def labels_of(run: Path, **more: str) -> Mapping[str, str]:
-    """The labels of everything that a run creates in the engine."""
+    """The labels of everything that a run creates in the engine; whoever asks for them is about to, and is entered."""
+    enter(run.resolve())
     extra = {f"kafka-chaos.{key}": value for key, value in more.items()}
     return {RUN: str(run.resolve()), HOST: boot_id(), OWNER: owner(), **extra}
 
 
-def still_there() -> Path:
-    """A file that is there while the engine may have something that a sweep could not remove.
+def enter(run: Path) -> None:
+    """Until `forget`, the engine may have something of the run's, whatever became of its entry among the runs.
 
-    Sweeps strike runs off the list, whether or not the engine let go of all they had; without this nobody would ask the
-    engine again.
+    Sweeps strike runs off that list when no engine answers, too, or when it does not let go of all they had.
     """
-    return state_directory() / "containers-left"
+    mark = mark_of(run)
+    if not mark.exists():
+        draft = mark.with_suffix(f".{uuid.uuid4().hex}.new")
+        draft.write_bytes(os.fsencode(run))
+        draft.replace(mark)
+
+
+def forget(run: Path) -> None:
+    """The engine has nothing of it any more."""
+    mark_of(run).unlink(missing_ok=True)
+
+
+def entered() -> list[Path]:
+    """The runs of which the engine may have something, whether or not they go on."""
+    found = []
+    for mark in sorted(_marks().glob("*.run")):
+        with contextlib.suppress(FileNotFoundError):  # its run, or another sweep, was faster
+            found.append(Path(os.fsdecode(mark.read_bytes())))
+    return found
+
+
+def mark_of(run: Path) -> Path:
+    """The file that says so."""
+    return _marks() / (hashlib.sha256(os.fsencode(run)).hexdigest()[:24] + ".run")
+
+
+def _marks() -> Path:
+    folder = state_directory() / "containers"
+    folder.mkdir(exist_ok=True)
+    return folder
 
 
 def owner() -> str:

@@ -215,7 +215,7 @@ class ContainerNode:
             archive = file_export.joined(pieces, f"the volume of node {self.node}")
         try:
             file_export.note(file_export.extract(archive, folder), folder)
-        except tarfile.TarError as error:
+        except (tarfile.TarError, OSError) as error:
             raise HarnessError(f"the volume of node {self.node} came broken from the engine ({error})") from None
 
     def _execute(self, command: Sequence[str]) -> str:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from harness.ports.cluster import ClientId, Link, NodeId
+from harness.scenario.numbers import is_number
 
 Mode = Literal["hang", "reset"]
 CHAIN = "KAFKA_CHAOS"
@@ -116,7 +117,7 @@ def _rule(rest: str) -> Rule | None:
     ports = [(word, words[place + 1]) for place, word in enumerate(words[:-1]) if word in ("--dport", "--sport")]
     peers = [words[place + 1] for place, word in enumerate(words[:-1]) if word in ("-s", "-d")]
     modes = [mode for mode, target in _TARGETS.items() if f"-j {target}" in rest]
-    if len(ports) != 1 or len(modes) != 1 or len(peers) > 1 or not ports[0][1].isdigit():
+    if len(ports) != 1 or len(modes) != 1 or len(peers) > 1 or not is_number(ports[0][1]):
         return None
     peer = peers[0].removesuffix("/32") if peers else None
     rule = Rule(inbound=ports[0][0] == "--dport", peer=peer, port=int(ports[0][1]), mode=modes[0])

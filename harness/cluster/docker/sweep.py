@@ -12,43 +12,58 @@ from docker.errors import DockerException, NotFound
 from requests.exceptions import RequestException
 
 from harness.cluster.docker.engine import Engine, connect, engine_errors, reason
-from harness.cluster.docker.labels import OWNER, RUN, owner, still_there
+from harness.cluster.docker.labels import OWNER, RUN, entered, forget, mark_of, owner
 from harness.cluster.local.ownership import when_over
 from harness.errors import HarnessError
 
 
 def sweep() -> list[str]:
-    """Returns one sentence per removed object; does nothing if no engine answers."""
-    try:
-        engine = connect()
-    except HarnessError:
+    """Returns one sentence per removed object, or per run whose objects stay because no engine answers."""
+    if not entered():
         return []
     try:
-        still_there().unlink(missing_ok=True)
+        engine = connect()
+    except HarnessError as error:
+        return [
+            f"what {run} may have left in the Docker engine stays: {error}; if that engine is gone for good, remove "
+            f"{mark_of(run)}"
+            for run in left_by()
+        ]
+    try:
         return sweep_engine(engine)
     finally:
         engine.close()
 
 
+def left_by() -> list[Path]:
+    """The runs that are over, and of which an engine may still have something."""
+    found = []
+    for run in entered():
+        with when_over(run) as over:
+            found.extend([run] if over else [])
+    return found
+
+
 def sweep_engine(engine: Engine) -> list[str]:
     sentences = []
-    for run in sorted({_run_of(thing) for _, thing in _ours(engine)}):
-        with when_over(Path(run)) as over:
+    for run in sorted({*entered(), *(Path(_run_of(thing)) for _, thing in _ours(engine))}):
+        with when_over(run) as over:
             if over:
-                sentences.extend(remove_run(engine, Path(run)))
+                sentences.extend(remove_run(engine, run))
     return sentences
 
 
 def remove_run(engine: Engine, run: Path) -> list[str]:
     """Removes everything with this run's labels: containers first, because they use the others. Returns one sentence
     each. What cannot be removed now is left to the next sweep."""
-    sentences = []
+    sentences, all_gone = [], True
     for kind, thing in _ours(engine, run=run):
         sentence, is_gone = _removed(kind, thing, run)
-        if not is_gone:
-            still_there().touch()
+        all_gone = all_gone and is_gone
         if sentence:
             sentences.append(sentence)
+    if all_gone:
+        forget(run.resolve())
     return sentences
 
 

@@ -71,11 +71,6 @@ def _lock_in(folder: int, *, create: bool) -> int:
     return descriptor
 
 
-def is_anything_entered() -> bool:
-    """True if there are active runs, or runs that ended without cleaning up."""
-    return any(entries().glob("*.json"))
-
-
 def is_anything_over() -> bool:
     """True if the entry of a run is there that is no longer active."""
     for path in entries().glob("*.json"):

@@ -4,6 +4,7 @@
 docs/control.md is the description for users; a test holds the tables here against it.
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, cast, get_args
@@ -62,6 +63,7 @@ def read_request(line: bytes) -> Request:
     if not isinstance(asked, dict):
         raise Refused("bad-json", "this line is JSON, but no object")
     _check_depth(asked)
+    _refuse_equal_keys(line)
     words = [word for word in asked if word in WORDS]
     for key in asked:
         if key not in (*WORDS, "id", "within"):
@@ -99,6 +101,21 @@ def _check_depth(value: Any, depth: int = 0) -> None:
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     for each in inner:
         _check_depth(each, depth + 1)
+
+
+def _refuse_equal_keys(line: bytes) -> None:
+    """Which of two is meant nobody can say. Of a line that was read and is not nested too deep."""
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for key, value in pairs:
+            if key in found:
+                raise Refused("bad-request", f"the key {key[:100]!r} is there twice in one object")
+            found[key] = value
+        return found
+
+    # The numbers were read before: a whole one of many digits is none here.
+    json.loads(line, object_pairs_hook=once, parse_int=str, parse_float=str)
 
 
 def fields_of(value: Any, known: Mapping[str, type | tuple[type, ...]], *, of: str) -> dict[str, Any]:

@@ -57,6 +57,8 @@ NESTING_MAX = 100
 DIGITS_MAX = 1000
 _BYTES_IN_MEMORY = 8  # bytes of memory per byte of EDN, approximately
 _REMEDY = "write the history as Jepsen does: one map a line, or one vector of maps"
+_OCTAL = "01234567"
+_SHOWN_MAX = 200  # characters of what is wrong, which may be as long as the file
 _NAMED_CHARACTERS = {"newline": "\n", "return": "\r", "space": " ", "tab": "\t", "formfeed": "\f", "backspace": "\b"}
 _ESCAPES = {"t": "\t", "r": "\r", "n": "\n", "\\": "\\", '"': '"', "b": "\b", "f": "\f"}
 _OPEN = {"{": "}", "[": "]", "(": ")", "#{": "}"}
@@ -149,7 +151,8 @@ class _Reader:
         return self._line
 
     def _wrong(self, what: str, at: int) -> UsageError:
-        return UsageError(f"{self._place}:{self.line(at)}: {what}: {_REMEDY}")
+        shown = what if len(what) <= _SHOWN_MAX else f"{what[:_SHOWN_MAX]}…"
+        return UsageError(f"{self._place}:{self.line(at)}: {shown}: {_REMEDY}")
 
     def _too_much(self, what: str, at: int) -> HarnessError:
         return HarnessError(f"{self._place}:{self.line(at)}: {what}")
@@ -285,7 +288,7 @@ class _Reader:
             escape = match[1]
             if escape[0] == "u" and len(escape) == 5:
                 return chr(int(escape[1:], 16))
-            if escape.isdigit():
+            if escape[0] in _OCTAL:
                 return chr(int(escape, 8))
             if escape not in _ESCAPES:
                 raise self._wrong(f"\\{escape} is no escape of a string", at)
@@ -302,7 +305,7 @@ class _Reader:
             if "\ud800" <= (character := chr(int(name[1:], 16))) <= "\udfff":
                 raise self._wrong(f"\\{name} is half a character", at)
             return Character(character)
-        if name[0] == "o" and name[1:].isdigit():
+        if name[0] == "o" and name[1:2] in tuple(_OCTAL):
             return Character(chr(int(name[1:], 8)))
         if name not in _NAMED_CHARACTERS:
             raise self._wrong(f"\\{name} is no character", at)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import HarnessError, UsageError
+from harness.history.files_below import all_below
 from harness.history.jepsen.clojure_order import map_order
 from harness.history.jepsen.edn_bulk import BulkPoll, BulkSend, Line, Micro, NotInBulk, OddLine, lines_of, reads
 from harness.history.jepsen.edn_reader import Keyword, bytes_of, frozen, read_bytes, read_text, written
@@ -70,7 +71,7 @@ def history_files(paths: Sequence[Path]) -> list[HistoryFile]:
             _refuse_other_forms(path)
             files.append(HistoryFile(path=path, name=_name_of(path), through_links=True))
             continue
-        found = sorted(path.rglob("*.edn"))
+        found = sorted(Path(entry.path) for entry in all_below(path) if entry.name.endswith(".edn"))
         tests = {file.parent for file in found if file.name == _OF_A_TEST}
         own = [file for file in found if file.name == _OF_A_TEST or tests.isdisjoint(file.parents)]
         if not own:
@@ -195,13 +196,13 @@ class _Import:
             if process in self._open:
                 raise UsageError(f"{place}: process {process} invokes while its operation before is open: {_REMEDY}")
             self._open[process] = (place, event, index, time)
-        elif kind in _STATUS_OF:
+        elif isinstance(kind, Keyword) and kind in _STATUS_OF:
             invocation = self._open.pop(process, None)
             if invocation is None:
                 raise UsageError(f"{place}: process {process} completes what it never invoked: {_REMEDY}")
             self._completed(place, event, _STATUS_OF[kind], Moment(invocation[2], invocation[3], index, time))
         else:
-            found = "no :type" if kind is None else f":type {written(kind)}"
+            found = "no :type" if kind is None else f":type {written(kind)[:60]}"
             raise UsageError(f"{place}: the event has {found}, not :invoke, :ok, :fail or :info: {_REMEDY}")
 
     def _completed(self, place: str, event: Mapping[Any, Any], status: int, when: Moment) -> None:

@@ -19,6 +19,7 @@ from harness.history.schema.schema_version import SCHEMA_VERSION
 from harness.history.schema.schemas import ADDED_COLUMNS, TABLES
 from harness.history.schema.texts import TEXT_MAX
 from harness.history.schema.typed_rows import R
+from harness.scenario.numbers import is_number
 
 _ROW_BYTES, _CELL_BYTES = 200, 60  # bytes of a row as a dict, approximately
 _WORTH_A_LOOK, _NOT_WORTH_A_LOOK = 1 << 22, 1 << 18
@@ -93,8 +94,8 @@ def check_footer(
     """
     found = metadata.schema.to_arrow_schema()
     version = (found.metadata or {}).get(_VERSION, b"0")
-    if not version.isdigit():
-        raise HarnessError(f"{path}: its schema {version!r} is no number: {remedy}")
+    if not is_number(version.decode(errors="replace")):
+        raise HarnessError(f"{path}: its schema {version[:20]!r} is no number: {remedy}")
     if int(version) > SCHEMA_VERSION:
         raise UsageError(f"{path}: schema {int(version)} is newer than this kafka-chaos ({SCHEMA_VERSION}); update it")
     if version == b"1":

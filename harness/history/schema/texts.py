@@ -217,7 +217,10 @@ def json_below(files: FilesBelow, name: str) -> dict[str, Any]:
     try:
         value = json_of(text)
         check_values(value)
+        json.dumps(value, ensure_ascii=False).encode()
         return _object_in(value)
+    except UnicodeEncodeError:
+        raise HarnessError(f"{place}: a text in it holds half a character, which no table can hold") from None
     except ValueError as error:
         raise HarnessError(f"{place}: {error}") from None
 

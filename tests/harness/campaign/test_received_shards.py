@@ -156,6 +156,16 @@ def test_a_plan_that_none_leaves_is_one_line(tmp_path: Path, merge: Merge, field
     assert "unforeseen" not in said
 
 
+@pytest.mark.parametrize("key", ["known_key", "scenario", "system", "client"])
+def test_half_a_character_in_a_planned_run_is_one_line(tmp_path: Path, merge: Merge, key: str) -> None:
+    first, _ = shards(tmp_path)
+    runs = json.loads((first / "campaign.json").read_text())["runs"]
+    changed(first, runs=[runs[0] | {key: "\ud800"}, *runs[1:]])
+    code, said = merge()
+    assert (code, len(said.splitlines())) == (4, 1)
+    assert "campaign.json: a text in it holds half a character" in said
+
+
 @pytest.mark.parametrize("file", ["campaign.json", NAME])
 @pytest.mark.parametrize(
     "content", [b"\xff", b"[" * 100_000, b'{"a":' * 5000 + b"1" + b"}" * 5000, b"[]", b'"\\ud800"', b"{" * (17 << 20)]
@@ -165,6 +175,27 @@ def test_a_file_that_none_leaves_is_one_line(tmp_path: Path, merge: Merge, file:
     code, said = merge()
     assert (code, len(said.splitlines())) == (4, 1)
     assert "unforeseen" not in said
+
+
+@pytest.mark.parametrize(
+    "name", ["runs/0001/x\n", "runs/0001/\u202ex", "runs/0001/a\x1b[2J", "runs/0003/x", "runs/0001/../x"]
+)
+def test_a_run_folder_that_none_leaves_is_blamed_on_the_journal_that_names_it(
+    tmp_path: Path, merge: Merge, name: str
+) -> None:
+    first, _ = shards(tmp_path)
+    strange = replace_folder((first / NAME).read_text(), name)
+    (first / NAME).write_text(strange)
+    code, said = merge()
+    assert (code, len(said.splitlines())) == (4, 1)
+    assert f"{NAME}: not as this campaign leaves it: run 1 has its folder in " in said
+
+
+def replace_folder(journal: str, name: str) -> str:
+    line, _, others = journal.partition("\n")
+    stored = json.loads(line)
+    stored["run"]["folder"] = name
+    return json.dumps(stored) + "\n" + others
 
 
 @pytest.mark.parametrize("there", ["a run", "their plan", "a link", "a file"])

@@ -276,15 +276,17 @@ def test_a_history_that_cannot_be_read_costs_only_itself(tmp_path: Path, sound: 
     (tmp_path / "d-folder.edn").mkdir()
     (tmp_path / "e-link.edn").symlink_to(tmp_path / "c-sound.edn")
     os.mkfifo(tmp_path / "f-pipe.edn")
+    (tmp_path / "g-typeless.edn").write_text("{:process 0, :type [1]}")
     ended = CliRunner().invoke(app, ["check", str(tmp_path), "--format", "jepsen"])
     assert ended.exit_code == code, ended.output
     errors = {line.split()[1]: line for line in ended.stdout.splitlines() if line.startswith("error ")}
-    assert list(errors) == ["b-nested", "d-folder", "e-link", "f-pipe"]
-    for name, why in zip(errors, ("nested more than", "is a folder", "is a symbolic link", "is a pipe"), strict=True):
+    assert list(errors) == ["b-nested", "d-folder", "e-link", "f-pipe", "g-typeless"]
+    reasons = ("nested more than", "is a folder", "is a symbolic link", "is a pipe", "the event has :type [1]")
+    for name, why in zip(errors, reasons, strict=True):
         assert why in errors[name]
     message = CliRunner().invoke(app, ["check", str(tmp_path), "--format", "jepsen", "--json"])
     answers = [json.loads(line) for line in message.stdout.splitlines()]
-    assert ["error" in answer for answer in answers] == [True, False, True, True, True]
+    assert ["error" in answer for answer in answers] == [True, False, True, True, True, True]
     alone = CliRunner().invoke(app, ["check", str(tmp_path / "f-pipe.edn"), "--format", "jepsen"])
     assert isinstance(alone.exception, UsageError)
 

@@ -137,10 +137,20 @@ def test_a_table_that_none_leaves_is_one_line(
         b'{"a":' * 5000 + b"1" + b"}" * 5000,
         b'{"sentence": "' + b"A" * (2 << 20) + b'"}',
         b'{"sentence": "' + b"A" * (17 << 20) + b'"}',
+        b'{"verdict": "\\ud800", "sentence": "\\ud800"}',
         b'{"exit_code": 1' + b"0" * 30 + b"}",
         None,
     ],
-    ids=["no UTF-8", "deep", "deep objects", "a long text", "a long file", "a long number", "a link"],
+    ids=[
+        "no UTF-8",
+        "deep",
+        "deep objects",
+        "a long text",
+        "a long file",
+        "half a character",
+        "a long number",
+        "a link",
+    ],
 )
 def test_a_plan_or_verdict_that_none_leaves_is_one_line(
     places: Mapping[str, Path], use: Use, command: str, file: str, content: bytes | None

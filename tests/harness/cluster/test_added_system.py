@@ -2,12 +2,14 @@
 
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from harness import extensions, machine
 from harness.cluster.brokers.catalogue import system_of, traits_of
+from harness.cluster.brokers.system import SystemKind
 from harness.errors import HarnessError, UsageError
 from harness.preflight import capabilities, target
 from harness.scenario import file as scenario_file
@@ -90,3 +92,41 @@ def test_a_broken_package_is_reported_by_doctor_and_stops_only_who_names_it(
     with pytest.raises(HarnessError, match="OSError: no"):
         system_of(ClusterSpec(system="broken"))
     extensions.forget()
+
+
+@pytest.mark.cluster
+def test_doctor_names_each_package_that_is_wrong_and_tells_all_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    source = "class Thing:\n    name = 'other'\nTHING = Thing()\n"
+    groups = {"faults": "Thing", "workloads": "Thing", "checks": "THING", "systems": "THING"}
+    for name, leads_to in groups.items():
+        points = {f"kafka_chaos.{name}": {f"thing-{name}": f"strange_{name}:{leads_to}"}}
+        install(tmp_path, f"strange-{name}", entry_points=points, modules={f"strange_{name}": source})
+    extensions.forget()
+    try:
+        fields = {what: (there, found) for what, there, found in machine.health()}
+    finally:
+        extensions.forget()
+    for name in groups:
+        there, found = fields[f"package strange-{name} 1.0"]
+        assert (there, f"entry point 'thing-{name}'" in found) == (False, True)
+    assert "addresses" in fields
+
+
+@pytest.mark.cluster
+def test_a_system_that_cannot_say_what_it_lacks_costs_its_own_line(
+    patient: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (kind,) = (each for each in extensions.load(extensions.SYSTEMS, SystemKind) if each.name == "absent")
+
+    def lacks() -> str:
+        raise ZeroDivisionError("by zero")
+
+    monkeypatch.setattr(extensions, "load", lambda *_: [replace(kind, lacks=lacks)])
+    fields = {what: (there, found) for what, there, found in machine.health()}
+    assert fields["system absent"][0] is False
+    assert "kafka-chaos-example 1.0" in fields["system absent"][1]
+    assert "ZeroDivisionError: by zero" in fields["system absent"][1]
+    assert "addresses" in fields

@@ -2,15 +2,18 @@
 
 import contextlib
 import os
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
 import pytest
 
+from harness.cluster.confined import empty
 from harness.errors import HarnessError, UsageError
 from harness.history import files_below
-from harness.history.files_below import FilesBelow
+from harness.history.files_below import FilesBelow, all_below
+from harness.history.jepsen.jepsen_import import history_files
 
 SECRET = b"not yours"
 
@@ -221,3 +224,36 @@ def test_a_top_that_has_become_a_link_since_is_refused(files: FilesBelow, tmp_pa
 def test_what_cannot_be_written_is_one_line_with_the_place(files: FilesBelow) -> None:
     with pytest.raises(HarnessError, match=r"top/none/run.json cannot be written: No such file"):
         files.replace("none/run.json", b"{}")
+
+
+def deep(folder: Path, *, levels: int = 400) -> Path:
+    """Folders in each other, more than anybody may walk down; short enough to be removed by whoever cleans up."""
+    folder.joinpath(*["d"] * levels).mkdir(parents=True)
+    return folder
+
+
+def test_folders_without_end_are_one_short_line_and_nobody_walks_down(tmp_path: Path) -> None:
+    files = FilesBelow(deep(tmp_path / "run"))
+    with pytest.raises(HarnessError, match=r"/run/d: folders nested more than 100 deep: remove them$"):
+        files.refuse_links("d")
+    with pytest.raises(HarnessError, match="nested more than 100 deep"):
+        history_files([tmp_path])
+    with pytest.raises(HarnessError, match="nested more than 100 deep"):
+        list(all_below(tmp_path))
+
+
+def test_what_is_nested_too_deep_to_be_removed_is_one_line(tmp_path: Path) -> None:
+    here = os.open(tmp_path, os.O_RDONLY)
+    for _ in range(1200):
+        os.mkdir("d", dir_fd=here)
+        inner = os.open("d", os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = inner
+    os.close(here)
+    try:
+        with pytest.raises(HarnessError, match=r"/d cannot be written: its folders are nested too deep: remove it$"):
+            FilesBelow(tmp_path).remove_folder("d")
+        with pytest.raises(HarnessError, match=r"cannot be emptied: its folders are nested too deep; remove it$"):
+            empty(tmp_path / "d", top=tmp_path)
+    finally:
+        subprocess.run(["rm", "-rf", str(tmp_path / "d")], check=True)

@@ -302,3 +302,30 @@ def test_a_problem_is_a_line_with_place_and_remedy() -> None:
     problem = Problem(place=Place(file="s.toml", line=3), what="no", remedy="do")
     assert str(problem) == "s.toml:3: no; do"
     assert issubclass(Problems, HarnessError)
+
+
+ATTACHED = '[cluster]\nsystem = "attached"\nbootstrap = "{0}"\n{1}' + TOPIC
+
+
+@pytest.mark.parametrize("digits", ["²", "9" * 5000, "--5", "٣", "1_0"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        fault('at = "1 s"\ntarget = "{0}"'),
+        fault('at = "1 s"\ntarget = "leader(orders/{0})"'),
+        fault('at = "1 s"\ntarget = "broker({0})"'),
+        fault('at = "1 s"\ntarget = "random({0})"'),
+        fault('when = "new_leader(orders/{0})"'),
+        steps('act = {{ kill = "{0}" }}'),
+        steps('until = {{ log_end = {{ "{0}" = 1 }}, topic = "orders" }}'),
+        ATTACHED.format("localhost:{0}", ""),
+        ATTACHED.format("localhost:1", '[attached]\nnodes = {{ "{0}" = "h:1" }}\n'),
+    ],
+)
+def test_digits_that_are_no_number_are_told_like_anything_else_that_is_none(text: str, digits: str) -> None:
+    try:
+        problems = told(text.format(digits))
+    except HarnessError as refused:
+        problems = [str(refused)]
+    assert problems
+    assert all("\n" not in problem for problem in problems)

@@ -63,3 +63,16 @@ def test_a_project_is_known_by_its_files_wherever_they_were_named_from(tmp_path:
 def test_a_compose_file_that_is_not_there_is_reported() -> None:
     with pytest.raises(UsageError, match="no such file"):
         file_of(ClusterSpec(system="compose:nowhere.yaml"))
+
+
+@pytest.mark.parametrize("label", ["\u00b2", "9" * 5000, "-1", ""])
+def test_a_label_that_is_no_number_names_no_node(label: str) -> None:
+    assert named(Container("node1", {NODE: label}), Container("left", {NODE: label})) == {1: "node1"}
+    with pytest.raises(UsageError, match="write a broker id and a service"):
+        named(Container("left"), **{f"n{label}": "left"})
+
+
+def test_a_project_whose_labels_name_no_place_costs_nobody_else_anything(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    for name in ("a\0b", "x" * 5000, "loop/compose.yaml"):
+        assert tmp_path / "compose.yaml" not in files_of({FOLDER: str(tmp_path), FILES: name})

@@ -163,3 +163,30 @@ def test_what_was_left_out_is_noted_and_nothing_else_is(tmp_path: Path) -> None:
     assert not (tmp_path / LEFT_OUT).exists()
     note(["'link': a link\n"], tmp_path)
     assert (tmp_path / LEFT_OUT).read_text().splitlines()[1:] == ["'link': a link"]
+
+
+def test_folders_that_are_nested_without_end_are_left_out_and_the_rest_is_copied(tmp_path: Path) -> None:
+    volume = tmp_path / "volume"
+    (volume / "data").mkdir(parents=True)
+    (volume / "log").write_bytes(b"lines")
+    here = os.open(volume / "data", os.O_RDONLY)
+    for _ in range(60):
+        os.mkdir("d" * 200, dir_fd=here)
+        inner = os.open("d" * 200, os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = inner
+    os.close(here)
+    deep = _archive(*((f"./{'d/' * count}", tarfile.DIRTYPE, "") for count in range(1, 40)))
+
+    (copied,) = copy(volume, tmp_path / "kept")
+    extracted = extract(deep, tmp_path / "taken")
+
+    assert _files(tmp_path / "kept") == {"log": b"lines"}
+    assert copied.endswith("folders nested more than 12 deep\n")
+    assert len(extracted) == 39 - 13
+    assert all(line.endswith("nested more than 12 deep\n") for line in extracted)
+
+
+def test_a_note_of_what_was_left_out_is_made_where_nothing_else_was_taken(tmp_path: Path) -> None:
+    note(["all of it\n"], tmp_path / "kept")
+    assert (tmp_path / "kept" / LEFT_OUT).read_text().splitlines()[1:] == ["all of it"]

@@ -13,7 +13,7 @@ from harness.cluster.docker.engine import Engine
 from harness.cluster.docker.infra import make_network, start_infra
 from harness.cluster.docker.labels import HOST, NODE, OWNER, RUN, labels_of, owner
 from harness.cluster.docker.sweep import sweep, sweep_engine
-from harness.cluster.local.ownership import RunOwnership, is_anything_entered
+from harness.cluster.local.ownership import RunOwnership, is_anything_over
 from harness.cluster.local.processes import boot_id
 
 
@@ -126,7 +126,7 @@ def test_what_the_engine_refused_is_asked_for_again_although_its_run_is_off_the_
         code, first = said()
         assert (code, _there(engine, left)) == (4, ["volume"])
         assert f"volume {left}, left behind by {run}, cannot be removed" in first
-        assert not is_anything_entered()
+        assert not is_anything_over()
         code, again = said()
         assert code == 4
         assert f"volume {left}, left behind by {run}, cannot be removed" in again
@@ -137,3 +137,37 @@ def test_what_the_engine_refused_is_asked_for_again_although_its_run_is_off_the_
     assert f"removed volume {left}" in last
     assert "Nothing is left behind." in last
     assert _there(engine, left) == []
+
+
+def test_what_a_run_left_in_an_engine_that_does_not_answer_is_told_each_time_until_one_does(
+    engine: Engine, left: str, run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with RunOwnership(run) as ownership:
+        ownership.owes = True  # as if it was killed
+
+    def said() -> tuple[object, str]:
+        monkeypatch.setattr("sys.argv", ["kafka-chaos", "sweep"])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        return ended.value.code, " ".join("".join(capsys.readouterr()).split())
+
+    with monkeypatch.context() as without:
+        without.setenv("DOCKER_HOST", f"unix://{run}/none.sock")
+        for _ in range(2):
+            code, sentence = said()
+            assert code == 4
+            assert "may have left in the Docker engine stays: no Docker engine answers" in sentence
+    assert _there(engine, left) == ["container", "network", "volume"]
+    code, sentence = said()
+    assert (code, "Nothing is left behind." in sentence) == (0, True)
+    assert _there(engine, left) == []
+
+
+def test_a_run_that_goes_on_while_no_engine_answers_has_left_nothing(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    labels_of(run)
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{run}/none.sock")
+    with RunOwnership(run):
+        assert sweep() == []
+    assert len(sweep()) == 1

@@ -124,3 +124,28 @@ def test_a_long_text_takes_a_few_times_its_length_of_memory(text: str) -> None:
         assert tracemalloc.get_traced_memory()[1] < 20 * len(text)
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    "kind", ["[:ok]", "{:a 1}", "#{[1]}", "(nil)", "##NaN", "1e400", "#a {:b []}", ":" + "k" * 5000]
+)
+def test_whatever_stands_in_the_place_of_a_type_is_named_shortly(kind: str) -> None:
+    with pytest.raises(UsageError, match=r"^h:1: the event has :type ") as error:
+        import_text("h", f"{{:process 0, :type {kind}, :f :poll, :value nil}}")
+
+    assert len(str(error.value)) < 250
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        r'"\8"', '"\\\u00b2"', "\\" + "x" * 5000, "1" + "y" * 900, ":a/" + "/" * 5000,
+        "#{" + 2 * (" {" + " ".join(f"{n} {n}" for n in range(3000)) + "}") + "}",
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_shown_shortly_however_long_it_is(text: str) -> None:
+    with pytest.raises(UsageError) as error:
+        list(read_text(text, place="history.edn"))
+
+    assert str(error.value).startswith("history.edn:1: ")
+    assert len(str(error.value)) < 400
