@@ -7,8 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from harness.history.journals.converter import follow, once
-
 from benchmarks.process_tree import cpu_s, tree_of
 from harness import compose
 from harness.checks.judge import judge, judge_many
@@ -37,17 +35,11 @@ def table_mb(folder: Path) -> float:
     return round(sum(path.stat().st_size for path in (folder / "tables").glob("*.parquet")) / 1e6, 2)
 
 
-def convert_as_beside_a_run(folder: Path) -> None:
-    """What the process that follows a run's journals leaves when it has come to their ends and is asked to stop."""
-    follow(folder.resolve(), stopped=once())
-
-
 def check(folder: Path, bench: EarlySession, *, began: float, waiting: bool) -> dict[str, Any]:
-    """Seal and judge. `waiting`: as beside a run, the journals are converted and the JVM is warm before it ends."""
+    """Seal and judge. `waiting`: as beside a run, the JVM is warm before it ends."""
     stages = Stages()
     try:
         if waiting:
-            convert_as_beside_a_run(folder)
             warm_up(bench.session())
             began = time.perf_counter()
         bench.open()
