@@ -92,6 +92,8 @@ def append_to_the_logs(history: History, partition_id: int, value: int) -> int:
     """One more record at the end of the final log and of every replica; returns its offset."""
     partition = next(row for row in history.rows["partitions"] if row["partition_id"] == partition_id)
     offset, epoch = partition["end_offset"], max(row["leader_epoch"] for row in states_of(history, partition_id))
+    if partition["last_stable_offset"] == offset:
+        partition["last_stable_offset"] += 1
     partition["end_offset"] += 1
     history._add(
         "records", kind=2, status=0, operation=next_operation(history), process=FINAL_READER, assignment=0, topic="t",

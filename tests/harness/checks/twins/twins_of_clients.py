@@ -218,6 +218,8 @@ def _stamped(final_ms: Mapping[int, int], *, log_append: bool, epochs: Mapping[i
     history = History()
     history.client(1, acks=-1)
     history.state(1, 0, (1, 2, 3), at=0, start=0)
+    for offset, epoch in (epochs or {}).items():
+        history.state(2, epoch, (1, 2, 3), at=1 + offset / 10 - 0.05, start=offset)
     for value in range(3):
         stamp = final_ms[value] if log_append else 1000 + value
         history.send(value, value, at=1 + value / 10, timestamp_ms=stamp)
