@@ -15,8 +15,7 @@ import pyarrow.parquet as pq
 from harness.checks.fingerprint import fingerprint_of
 from harness.history.facts import values
 from harness.history.run_folder import RunFolder
-from harness.history.schema.evidence_schemas import EVIDENCE, FINDINGS
-from harness.history.schema.schemas import TABLES
+from harness.history.schema.schemas import EVIDENCE, FINDINGS, TABLES
 from harness.history.sealed.bins import bins_of
 
 SECOND = 1_000_000_000

@@ -51,7 +51,7 @@ from harness.history.facts.extent import MANY_ROWS
 from harness.history.facts.incarnations import client_name
 from harness.history.run_folder import RunFolder
 from harness.history.schema.cluster_rows import BROKER_EVENTS, CONFIGURATION, CONTROLLERS
-from harness.history.schema.evidence_schemas import EVIDENCE, FINDINGS
+from harness.history.schema.schemas import EVIDENCE, FINDINGS
 from harness.history.schema.typed_rows import AnyRow, OfRun, TypedRows
 from harness.history.sealed.derived_tables import complete
 from harness.memory import TooLarge

@@ -18,11 +18,9 @@ import pyarrow.parquet as pq
 from harness.clock import Anchor, Clock
 from harness.errors import HarnessError, UsageError
 from harness.history.files_below import FilesBelow
-from harness.history.schema.evidence_schemas import FINDINGS
 from harness.history.schema.lawful_rows import REMEDY, check_table
 from harness.history.schema.parquet_tables import read_table
-from harness.history.schema.schema_version import SCHEMA_VERSION
-from harness.history.schema.schemas import ADDED_TABLES, ROW_GROUP, TABLES
+from harness.history.schema.schemas import ADDED_TABLES, FINDINGS, ROW_GROUP, SCHEMA_VERSION, TABLES
 from harness.history.schema.texts import read_run, read_verdict
 from harness.scenario.model import Scenario, WorkloadSpec
 

@@ -14,7 +14,7 @@ from harness.errors import HarnessError
 from harness.history.run_folder import RunFolder
 from harness.history.schema.client_rows import VALUE_NAMES
 from harness.history.schema.cluster_rows import CONTROLLERS
-from harness.history.schema.evidence_schemas import EVIDENCE, FINDINGS
+from harness.history.schema.schemas import EVIDENCE, FINDINGS
 from reports.run_data import RunData
 from tests.reports.stories.unclean_story import loss_run
 

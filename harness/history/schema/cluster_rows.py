@@ -1,11 +1,22 @@
-"""What a row of each table about the cluster and what was done to it holds (schemas.py says what the columns mean).
+"""The tables about the cluster and what was done to it, each declared as the type of its rows (column_types.py).
 
-A column is `X | None` where it may be null by `lawful_rows.REQUIRED`; a test holds every type against its schema.
 `run` is numbered by whoever reads.
 """
 
-from typing import Literal, TypedDict
+from typing import Annotated, Literal, TypedDict
 
+from harness.history.schema.column_types import (
+    Added,
+    Broker,
+    Int16,
+    Int32,
+    Int64,
+    LeaderEpoch,
+    Nanoseconds,
+    Natural32,
+    Natural64,
+    Within,
+)
 from harness.history.schema.typed_rows import RowsOf
 
 StepKind = Literal["act", "wait", "expect"]
@@ -35,223 +46,291 @@ EndReason = Literal[
 
 
 class LinkRow(TypedDict):
-    """schemas.LINK"""
+    """From a broker or node (source), or from a client, to a node."""
 
-    source: int | None
-    client: int | None
-    target: int
+    source: Int32 | None
+    client: Int32 | None
+    target: Int32
 
 
 class FaultRow(TypedDict):
-    run: int
-    fault: int
+    """One row per fault. begin_ns/end_ns: null when the effect was never seen; proved: it was seen on the victims.
+    kind: kill | stop | pause | cut | slow | impair | wipe | full ... nodes: the victims. links: those that were struck,
+    each from a broker or node (source) or a client to a node (target); null: not known which. planned_ns: when the plan
+    wanted it to begin; asked_ns: when it was begun; begin_ns: when its effect was seen. scheduled: its place in the
+    scenario's [[faults]], step: in its [[steps]], both from 0; one fault of the plan has a row for each victim."""
+
+    run: Int32
+    fault: Natural32
     kind: str
     label_text: str | None
-    nodes: list[int]
+    nodes: list[Int32]
     links: list[LinkRow] | None
     proved: bool | None
     trigger_text: str | None
-    asked_ns: int | None
-    begin_ns: int | None
-    end_asked_ns: int | None
-    end_ns: int | None
+    asked_ns: Nanoseconds | None
+    begin_ns: Nanoseconds | None
+    end_asked_ns: Nanoseconds | None
+    end_ns: Nanoseconds | None
     proof_text: str | None
     healed_proof_text: str | None
-    step: int | None
-    planned_ns: int | None
-    scheduled: int | None
+    step: Int32 | None
+    planned_ns: Added[Nanoseconds | None]
+    scheduled: Added[Natural32 | None]
 
 
 class DiskEventRow(TypedDict):
-    run: int
-    node: int
-    time_ns: int
-    fault: int | None
+    """What a fault destroyed on a disk, one row per node and place (disk_facts.py says what each extent means)."""
+
+    run: Int32
+    node: Broker
+    time_ns: Nanoseconds
+    fault: Natural32 | None
     extent: str
     topic: str | None
-    partition: int | None
-    from_offset: int | None
-    to_offset: int | None
+    partition: Natural32 | None
+    from_offset: Int64 | None
+    to_offset: Int64 | None
 
 
 class StepRow(TypedDict):
-    run: int
-    step: int
+    """One row per step of an ordered plan. kind: act | wait | expect. outcome: ok | failed | timeout | skipped. act:
+    what was done, waited for or expected, as the scenario calls it. arguments: its table there, as JSON: {"elect":
+    "unclean", "topic": "orders"}. Either null: not known."""
+
+    run: Int32
+    step: Natural32
     kind: StepKind
     act: str | None
     step_text: str
-    begin_ns: int | None
-    end_ns: int | None
+    begin_ns: Nanoseconds | None
+    end_ns: Nanoseconds | None
     outcome: StepOutcome
     seen_text: str | None
     arguments: str | None
 
 
 class PartitionStateRow(TypedDict):
-    run: int
+    """The state of a partition from time_ns on, until the next row of the same (topic, partition, observer).
+    exact=true: from the coordination log (observer -1); exact=false: polled from broker `observer`. leader -1 = none.
+    isr_before: the ISR in the state before; elr: the eligible leader replicas (KIP-966; null where the system has none,
+    and in runs stored before this column). unclean: the new leader was in neither before, nor, when both were empty,
+    the last known leader. partition_epoch: znode version (null when polled). uncertainty_ns: half-width of time_ns."""
+
+    run: Int32
     topic: str
-    partition: int
-    time_ns: int
-    uncertainty_ns: int | None
+    partition: Natural32
+    time_ns: Nanoseconds
+    uncertainty_ns: Natural64 | None
     exact: bool
-    observer: int
-    leader: int
-    leader_epoch: int
-    partition_epoch: int | None
-    controller_epoch: int | None
-    isr: list[int]
-    isr_before: list[int] | None
-    leader_before: int | None
+    observer: Int32
+    leader: Broker
+    leader_epoch: LeaderEpoch
+    partition_epoch: Int32 | None
+    controller_epoch: Int32 | None
+    isr: list[Int32]
+    isr_before: list[Int32] | None
+    leader_before: Int32 | None
     unclean: bool | None
-    replicas: list[int] | None
-    elr: list[int] | None
+    replicas: list[Int32] | None
+    elr: list[Int32] | None
     topic_id: str | None
 
 
 class TopicRow(TypedDict):
-    run: int
+    """One row per topic that the cluster's books mention: a topic deleted and created anew is another one. topic: what
+    it is called in every table: of several of one name the newest has it, those before are NAME#1, NAME#2 ... name:
+    what clients call it. created_ns, deleted_ns: null where not known, or never. undecided: no topic, but NAME#0: the
+    acknowledged records of which it is unknown which of the topics had them."""
+
+    run: Int32
     topic: str
     name: str
     topic_id: str | None
-    created_ns: int | None
-    deleted_ns: int | None
-    uncertainty_ns: int | None
+    created_ns: Nanoseconds | None
+    deleted_ns: Nanoseconds | None
+    uncertainty_ns: Natural64 | None
     undecided: bool
 
 
 class ControllerRow(TypedDict):
-    run: int
-    time_ns: int
-    uncertainty_ns: int | None
-    node: int
-    controller_epoch: int | None
+    """The controller from time_ns on. node -1 = none."""
+
+    run: Int32
+    time_ns: Nanoseconds
+    uncertainty_ns: Natural64 | None
+    node: Broker
+    controller_epoch: Int32 | None
 
 
 class BrokerEventRow(TypedDict):
-    run: int
-    node: int
-    time_ns: int
+    """What brokers journalled about themselves. event: truncation | leadership_start | leadership_end |
+    high_watermark_checkpoint | broker_start | broker_registered | directory_lost (from the coordination log) ...
+    unclean_election: node is the broker that was elected, by its own log or its controller's. truncation: log end went
+    from from_offset down to to_offset (the new log end); leader_epoch: the one followed."""
+
+    run: Int32
+    node: Broker
+    time_ns: Nanoseconds
     event: str
     topic: str | None
-    partition: int | None
-    leader_epoch: int | None
-    from_offset: int | None
-    to_offset: int | None
+    partition: Natural32 | None
+    leader_epoch: LeaderEpoch | None
+    from_offset: Int64 | None
+    to_offset: Int64 | None
     reason_text: str | None
     detail_text: str | None
 
 
 class NodeEndRow(TypedDict):
-    run: int
-    node: int
-    time_ns: int
-    uncertainty_ns: int | None
-    exit_status: int | None
-    signal: int | None
+    """One row per end of a node that no fault had down, as it was seen. Runs sealed before there was this table lack
+    it. exit_status, signal: of its process; a status of 128 and more tells the signal that it ended for. Both null: not
+    known. reason, line_text: by its log's last seconds, null: that could not be read. back_ns: when it ran again, null:
+    never. uncertainty_ns: it ended so long before time_ns at most. fresh: the cluster was started for this run, so that
+    nothing struck it before; null: not known."""
+
+    run: Int32
+    node: Broker
+    time_ns: Nanoseconds
+    uncertainty_ns: Natural64 | None
+    exit_status: Natural32 | None
+    signal: Annotated[Int32, Within(1)] | None
     reason: EndReason | None
     line_text: str | None
-    back_ns: int | None
+    back_ns: Nanoseconds | None
     fresh: bool | None
 
 
 class ConfigurationRow(TypedDict):
-    run: int
-    time_ns: int
+    """Configuration over time, of topics and brokers. node -1 = a topic's or the cluster's. scope: topic | broker |
+    cluster, or feature: the level that the cluster finalized of a feature (key), as transaction.version (KIP-584).
+    source: start = what a broker said of itself when it started (static settings and defaults, under the brokers'
+    names); null: a change in the books."""
+
+    run: Int32
+    time_ns: Nanoseconds
     scope: str
     name: str | None
-    node: int | None
+    node: Broker | None
     key: str
     value: str | None
-    source: str | None
+    source: Added[str | None]
 
 
 class OpenTransactionRow(TypedDict):
-    """schemas.OPEN_TRANSACTION"""
-
-    producer_id: int
-    producer_epoch: int
-    first_offset: int
-    last_offset: int
-    begun_ms: int
+    producer_id: Int64
+    producer_epoch: Int32
+    first_offset: Int64
+    last_offset: Int64
+    begun_ms: Int64
 
 
 class SnapshotRow(TypedDict):
-    run: int
-    snapshot: int
-    node: int
-    time_ns: int
+    """One row per (snapshot, partition): what one replica's log was when it was read from disk. reason: kill | heal |
+    wipe | restart | truncation (cut batches only) | end. digest: of its records below its high watermark
+    (log_digest.py); null where that is not known. topic_id: by the replica's own file. open_transactions: those that no
+    marker had ended at the log's end, by their first offsets; begun_ms: the timestamp of the first batch. Null: not
+    known."""
+
+    run: Int32
+    snapshot: Natural32
+    node: Broker
+    time_ns: Nanoseconds
     reason: SnapshotReason
     topic: str
-    partition: int
-    log_start_offset: int | None
-    high_watermark: int | None
-    log_end_offset: int
+    partition: Natural32
+    log_start_offset: Natural64 | None
+    high_watermark: Natural64 | None
+    log_end_offset: Natural64
     leader_epochs: str | None
-    digest: int | None
+    digest: Int64 | None
     topic_id: str | None
-    open_transactions: list[OpenTransactionRow] | None
+    open_transactions: Added[list[OpenTransactionRow] | None]
 
 
 class LogRow(TypedDict):
-    run: int
-    snapshot: int
-    node: int
+    """The records of those snapshots. For reason "truncation" only the batches that were cut."""
+
+    run: Int32
+    snapshot: Natural32
+    node: Broker
     topic: str
-    partition: int
-    partition_id: int
-    offset: int
-    leader_epoch: int | None
-    value: int
+    partition: Natural32
+    partition_id: Natural32
+    offset: Natural64
+    leader_epoch: LeaderEpoch | None
+    value: Natural64
 
 
 class PartitionRow(TypedDict):
-    run: int
-    partition_id: int
+    """Partitions of the run: the dense id, the assignment (AR), and how the final read of it went. read_to_end: the
+    final read reached the end offset that the leader answered; end_offset: that offset. log_start: the earliest offset
+    when the final read began. last_stable_offset: at the end of the run."""
+
+    run: Int32
+    partition_id: Natural32
     topic: str
-    partition: int
-    replicas: list[int] | None
+    partition: Natural32
+    replicas: list[Int32] | None
     read_to_end: bool
-    end_offset: int | None
+    end_offset: Natural64 | None
     note_text: str | None
-    log_start_offset: int | None
+    log_start_offset: Natural64 | None
     cleanup_policy: str | None
-    last_stable_offset: int | None
+    last_stable_offset: Natural64 | None
 
 
 class FinalReadRow(TypedDict):
-    run: int
+    """What the final read was told and what it fetched again. event: end | stable | again. end: read_uncommitted was
+    answered that the log ends at to_offset, first and last asked at invoked_ns and answered at completed_ns;
+    from_offset: how far the reader had come when this answer was last given. node: the leader that the client knew, if
+    any. stable: the same of read_committed, which is answered the last stable offset. again: offsets from_offset to
+    to_offset - 1 were fetched once more at their place between invoked_ns and completed_ns, since `known` offsets in
+    it, acknowledged or read before, had not been returned when the final read came to its end at since_ns; found: how
+    many of these came. Runs sealed before there was this table lack it."""
+
+    run: Int32
     topic: str
-    partition: int
+    partition: Natural32
     event: FinalReadEvent
-    process: int | None
-    node: int | None
-    leader_epoch: int | None
-    since_ns: int | None
-    invoked_ns: int
-    completed_ns: int
-    from_offset: int
-    to_offset: int
-    known: int | None
-    found: int | None
+    process: Natural32 | None
+    node: Broker | None
+    leader_epoch: LeaderEpoch | None
+    since_ns: Nanoseconds | None
+    invoked_ns: Nanoseconds
+    completed_ns: Nanoseconds
+    from_offset: Natural64
+    to_offset: Natural64
+    known: Natural64 | None
+    found: Natural64 | None
 
 
 class ProgressRow(TypedDict):
-    run: int
+    """What clients got after the last heal, when each partition and each group was asked for it: one row per client or
+    group, thing and partition. age: old, a client of the load; fresh, one that began after the load's had stopped.
+    what: write, an answer to acks=all (old: to the load's own acks); membership, a group's member was given the
+    partition; read, a record of it came; stable, the last stable offset (offset) passed the fresh write. outcome: done
+    | refused (of `error`, with Kafka's `code` if a broker answered one) | unanswered | not_asked (for `reason`).
+    asked_ns, until_ns: from the first asking to the answer, or to the end of the asking. leader, isr: as last seen when
+    it was over. A fresh client's write is no record of the run: it comes after all that is judged was read, and stands
+    nowhere else. Runs sealed before there was this table lack it."""
+
+    run: Int32
     age: Age
     what: AskedFor
     topic: str
-    partition: int
+    partition: Natural32
     client: str | None
     group: str | None
     outcome: AskOutcome
     reason: WhyNotAsked | None
     error: str | None
-    code: int | None
-    asked_ns: int
-    until_ns: int
-    offset: int | None
-    leader: int | None
-    isr: list[int] | None
+    code: Int16 | None
+    asked_ns: Nanoseconds
+    until_ns: Nanoseconds
+    offset: Natural64 | None
+    leader: Broker | None
+    isr: list[Int32] | None
 
 
 FAULTS = RowsOf("faults", FaultRow)

@@ -1,33 +1,46 @@
-"""What a row of the findings, and of each table that explains them, holds (evidence_schemas.py).
+"""The tables that a check writes, each declared as the type of its rows (column_types.py): its findings, and
+RUN/tables/evidence_<name>.parquet with what a page explains them with."""
 
-A column is `X | None` where it may be null by `lawful_rows`; a test holds every type against its schema.
-"""
+from typing import Annotated, Literal, TypedDict
 
-from typing import Literal, TypedDict
-
+from harness.history.schema.column_types import (
+    Added,
+    Int32,
+    Int64,
+    LeaderEpoch,
+    Nanoseconds,
+    Natural32,
+    Natural64,
+    Within,
+)
 from harness.history.schema.typed_rows import RowsOf
 
 Classification = Literal["violation", "permitted", "observation"]
 
 
 class FindingRow(TypedDict):
-    run: int
+    """Written by harness.checks, read by reports, JUnit and comparison.
+
+    `values` and `operations` hold at most 200 examples; `count` is exact. `evidence` is JSON (evidence_texts.py).
+    """
+
+    run: Int32
     finding: str
     check: str
     classification: Classification
     kind: str | None
     topic: str | None
-    partition: int | None
-    offset_first: int | None
-    offset_last: int | None
-    count: int
-    values: list[int] | None
-    offsets: list[int] | None
-    operations: list[int] | None
-    first_ns: int | None
-    last_ns: int | None
-    faults: list[int] | None
-    leader_epoch: int | None
+    partition: Natural32 | None
+    offset_first: Int64 | None
+    offset_last: Int64 | None
+    count: Natural64
+    values: list[Int64] | None
+    offsets: list[Int64] | None
+    operations: list[Int64] | None
+    first_ns: Nanoseconds | None
+    last_ns: Nanoseconds | None
+    faults: list[Int32] | None
+    leader_epoch: LeaderEpoch | None
     cause_text: str | None
     sentence_text: str
     fingerprint: str
@@ -35,90 +48,105 @@ class FindingRow(TypedDict):
 
 
 class AccountingRow(TypedDict):
-    run: int
+    """Values by the sender's answer and whether the final log has them. duplicates: further copies in it."""
+
+    run: Int32
     topic: str
-    partition: int
+    partition: Natural32
     outcome: str
-    acks: int | None
+    acks: Annotated[Int32, Within(-1, 1)] | None
     in_final_log: bool
-    count: int
-    duplicates: int | None
-    read: int | None
+    count: Natural64
+    duplicates: Int64 | None
+    read: Int64 | None
 
 
 class LostRecordRow(TypedDict):
-    run: int
+    """Every lost acknowledged record."""
+
+    run: Int32
     finding: str
     classification: str
     topic: str
-    partition: int
-    value: int
-    offset: int | None
-    acks: int | None
-    leader_epoch: int | None
-    process: int | None
-    operation: int | None
-    invoked_ns: int | None
-    completed_ns: int | None
+    partition: Natural32
+    value: Natural64
+    offset: Int64 | None
+    acks: Annotated[Int32, Within(-1, 1)] | None
+    leader_epoch: LeaderEpoch | None
+    process: Natural32 | None
+    operation: Natural64 | None
+    invoked_ns: Nanoseconds | None
+    completed_ns: Nanoseconds | None
 
 
 class LogComparisonRow(TypedDict):
-    run: int
+    """Around a finding's offsets, per replica: its record from before the deciding election, and its final one."""
+
+    run: Int32
     finding: str
     topic: str | None
-    partition: int | None
-    offset: int
-    acknowledged_value: int | None
-    acknowledged_ns: int | None
-    acknowledged_acks: int | None
-    replica: int
-    leader_epoch: int | None
-    value: int | None
+    partition: Natural32 | None
+    offset: Int64
+    acknowledged_value: Int64 | None
+    acknowledged_ns: Nanoseconds | None
+    acknowledged_acks: Int32 | None
+    replica: Natural32
+    leader_epoch: LeaderEpoch | None
+    value: Natural64 | None
     truncated: bool
-    truncated_ns: int | None
-    end_epoch: int | None
-    end_value: int | None
-    final_epoch: int | None
-    final_value: int | None
+    truncated_ns: Nanoseconds | None
+    end_epoch: Int32 | None
+    end_value: Int64 | None
+    final_epoch: Int32 | None
+    final_value: Int64 | None
     read: bool | None
 
 
 class ShownOperationRow(TypedDict):
-    run: int
+    """What clients did to and saw of a finding's example values. kind: send | poll | final_poll."""
+
+    run: Int32
     finding: str
     kind: str
-    operation: int | None
-    process: int | None
+    operation: Natural64 | None
+    process: Natural32 | None
     status: str
-    acks: int | None
+    acks: Annotated[Int32, Within(-1, 1)] | None
     topic: str | None
-    partition: int | None
-    offset: int | None
-    value: int
-    leader_epoch: int | None
-    invoked_ns: int | None
-    completed_ns: int | None
-    replica: int | None
+    partition: Natural32 | None
+    offset: Int64 | None
+    value: Natural64
+    leader_epoch: LeaderEpoch | None
+    invoked_ns: Nanoseconds | None
+    completed_ns: Nanoseconds | None
+    replica: Natural32 | None
     error: str | None
 
 
 class GapRow(TypedDict):
-    run: int
+    """reader: who was given nothing; null: no write was taken."""
+
+    run: Int32
     topic: str
-    partition: int
-    begin_ns: int
-    end_ns: int | None
+    partition: Natural32
+    begin_ns: Nanoseconds
+    end_ns: Nanoseconds | None
     open: bool
-    reader: str | None
+    reader: Added[str | None]
 
 
 class FaultMeasureRow(TypedDict):
-    run: int
-    fault: int
+    """What each fault whose effect was seen did (history/fault_measures.py): seconds from its effect until the last
+    partition it took the leader from had one, until the last ISR it took a victim from was whole, and the longest time
+    within it and after it that a partition took no write; null: no leader, no ISR, no such time. never: it did not end,
+    and the seconds are a lower bound."""
+
+    run: Int32
+    fault: Natural32
     kind: str
     label_text: str | None
-    begin_ns: int
-    end_ns: int | None
+    begin_ns: Nanoseconds
+    end_ns: Nanoseconds | None
     leader_s: float | None
     leader_never: bool | None
     in_sync_s: float | None

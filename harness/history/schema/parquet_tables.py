@@ -14,9 +14,7 @@ import pyarrow.parquet as pq
 
 from harness import memory
 from harness.errors import HarnessError, UsageError
-from harness.history.schema.evidence_schemas import EVIDENCE, FINDINGS
-from harness.history.schema.schema_version import SCHEMA_VERSION
-from harness.history.schema.schemas import ADDED_COLUMNS, TABLES
+from harness.history.schema.schemas import ADDED_COLUMNS, SCHEMA_VERSION, SCHEMAS
 from harness.history.schema.texts import TEXT_MAX
 from harness.history.schema.typed_rows import R
 from harness.scenario.numbers import is_number
@@ -40,7 +38,7 @@ def read_table(
 
     source: the open file, if it is open already; `path` is then only for messages.
     """
-    schema = schema_of(table)
+    schema = SCHEMAS[table]
     names = list(columns or schema.names)
     try:
         metadata = pq.read_metadata(source or path)
@@ -49,13 +47,6 @@ def read_table(
         return pq.read_table(source or path, columns=names, schema=schema, filters=filters)
     except (pa.ArrowException, OSError) as error:
         raise HarnessError(unsound(path, error, remedy)) from error
-
-
-def schema_of(table: str) -> pa.Schema:
-    """table: the name of its file, without the ending."""
-    if table == "findings":
-        return FINDINGS
-    return EVIDENCE[table.removeprefix("evidence_")] if table.startswith("evidence_") else TABLES[table]
 
 
 def rows_of(kind: type[R], table: pa.Table, place: object, beside: memory.Together | None = None) -> list[R]:
@@ -101,7 +92,7 @@ def check_footer(
     if version == b"1":
         raise UsageError(f"{path}: schema 1 is of kafka-chaos 0.1, which was never released, and is not read any more")
     absent = ADDED_COLUMNS.get(table, ())
-    for field in schema_of(table):
+    for field in SCHEMAS[table]:
         places = found.get_all_field_indices(field.name)
         if len(places) > 1:
             raise HarnessError(f"{path}: column {field.name} is there {len(places)} times: {remedy}")

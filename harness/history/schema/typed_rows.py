@@ -1,7 +1,8 @@
 """Rows with a type: every column's name and what it may hold are known to the type checker, and held by the reader.
 
 A row is a dict as Arrow gives it; its type is a `TypedDict`. Rows are found by a `RowsOf`, which says under which name
-they are kept and of which type they are, so that nobody who asks for some has to say what they look like.
+they are kept and of which type they are, so that nobody who asks for some has to say what they look like. A type whose
+numbers are those of column_types.py is a table's declaration: its schema is made from it.
 """
 
 import types
@@ -9,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import (
+    Annotated,
     Any,
     Generic,
     Literal,
@@ -23,6 +25,8 @@ from typing import (
 )
 
 import pyarrow as pa
+
+from harness.history.schema.column_types import ADDED, Within
 
 AnyRow = Mapping[str, object]  # of any type: what is looked at by names that are only known when it runs
 R = TypeVar("R", bound=AnyRow)
@@ -67,27 +71,71 @@ class TypedRows:
 
 @dataclass(frozen=True)
 class Column:
-    """kind: int, float, str, bool, a list of one of them, or a TypedDict. words: all it may be, where that is known."""
+    """kind: int, float, str, bool, a list of one of them, or a TypedDict. words: all it may be, where that is known.
+    arrow: its type in a table; None: a number whose size is not declared. within: of a number. added: tables of this
+    version may lack it."""
 
     kind: object
     nullable: bool
     words: tuple[object, ...] = ()
+    arrow: pa.DataType | None = None
+    within: Within | None = None
+    added: bool = False
+
+
+_ARROW: Mapping[object, pa.DataType] = {str: pa.string(), bool: pa.bool_(), float: pa.float64()}
 
 
 @cache
 def columns_of(row: type[AnyRow]) -> Mapping[str, Column]:
-    return {name: _column(hint) for name, hint in get_type_hints(row).items()}
+    return {name: _column(hint) for name, hint in get_type_hints(row, include_extras=True).items()}
+
+
+@cache
+def arrow_schema(row: type[AnyRow], metadata: tuple[tuple[str, str], ...] = ()) -> pa.Schema:
+    """The table of such rows."""
+    columns = columns_of(row)
+    unknown = [name for name, column in columns.items() if column.arrow is None]
+    assert not unknown, f"{row.__name__} does not declare the size of {', '.join(unknown)}"
+    return pa.schema([(name, column.arrow) for name, column in columns.items()], metadata=dict(metadata))
 
 
 def _column(hint: object) -> Column:
+    hint, told = _bare(hint)
     kinds = get_args(hint) if isinstance(hint, types.UnionType) or get_origin(hint) is Union else (hint,)
     known = [kind for kind in kinds if kind is not type(None)]
     assert len(known) == 1, f"a column holds one kind of thing: {hint}"
-    kind = known[0]
-    if get_origin(kind) is not Literal:
-        return Column(kind=kind, nullable=len(kinds) > 1)
-    words = get_args(kind)
-    return Column(kind=type(words[0]), nullable=len(kinds) > 1, words=words)
+    kind, further = _bare(known[0])
+    words = get_args(kind) if get_origin(kind) is Literal else ()
+    kind = type(words[0]) if words else kind
+    told = (*told, *further)
+    return Column(
+        kind=_without_sizes(kind),
+        nullable=len(kinds) > 1,
+        words=words,
+        arrow=next((each for each in told if isinstance(each, pa.DataType)), None) or _arrow_type(kind),
+        within=next((each for each in told if isinstance(each, Within)), None),
+        added=ADDED in told,
+    )
+
+
+def _bare(hint: object) -> tuple[object, tuple[object, ...]]:
+    """A type, and what is said of it beside."""
+    return (get_args(hint)[0], get_args(hint)[1:]) if get_origin(hint) is Annotated else (hint, ())
+
+
+def _without_sizes(kind: object) -> object:
+    return list[_bare(get_args(kind)[0])[0]] if get_origin(kind) is list else kind  # type: ignore[misc]
+
+
+def _arrow_type(kind: object) -> pa.DataType | None:
+    if get_origin(kind) is list:
+        element = _column(get_args(kind)[0]).arrow
+        return None if element is None else pa.list_(element)
+    if is_typeddict(kind):
+        fields = {name: column.arrow for name, column in columns_of(cast(type[AnyRow], kind)).items()}
+        return None if None in fields.values() else pa.struct(fields)
+    return _ARROW.get(kind)
 
 
 def typed(row: type[R], table: pa.Table) -> list[R]:

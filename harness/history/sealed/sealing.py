@@ -29,9 +29,7 @@ from harness.history.schema.cluster_rows import (
     ControllerRow,
     PartitionRow,
 )
-from harness.history.schema.internal_rows import INTERNAL_STATES
-from harness.history.schema.internal_schemas import INTERNAL
-from harness.history.schema.schemas import ROW_GROUP, TABLES
+from harness.history.schema.schemas import INTERNAL, ROW_GROUP, TABLES
 from harness.history.schema.typed_rows import AnyRow, TypedRows
 from harness.history.sealed.derived_tables import Derived
 from harness.history.sealed.tables import Conversion, Converted
@@ -47,7 +45,6 @@ _FROM_ROWS = (
     "configuration",
     "final_reads",
     "progress",
-    INTERNAL_STATES.name,
     *INTERNAL,
 )
 

@@ -11,8 +11,7 @@ from pyspark.sql import SparkSession
 from harness.checks.judge import Judgement, judge, judge_many
 from harness.compose import sealed
 from harness.history.run_folder import RunFolder
-from harness.history.schema.evidence_schemas import EVIDENCE
-from harness.history.schema.schemas import DERIVED, TABLES
+from harness.history.schema.schemas import DERIVED, EVIDENCE, TABLES
 from harness.history.sealed.derived_tables import derived_of
 from tests.harness.checks.histories.build import History, arrow_of
 from tests.harness.checks.twins import twins

@@ -98,7 +98,7 @@ def test_an_unknown_finding_is_a_usage_error_that_says_which_there_are(command: 
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from harness.history.schema.evidence_schemas import FINDINGS
+    from harness.history.schema.schemas import FINDINGS
 
     run = a_run(Path("runs"), "one")
     (run / "tables").mkdir()

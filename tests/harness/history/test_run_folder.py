@@ -11,8 +11,7 @@ import pytest
 from harness.clock import SystemClock
 from harness.errors import HarnessError, UsageError
 from harness.history.run_folder import RunFolder
-from harness.history.schema.schema_version import SCHEMA_VERSION
-from harness.history.schema.schemas import TABLES
+from harness.history.schema.schemas import SCHEMA_VERSION, TABLES
 from harness.history.sealed.sealing import seal
 
 

@@ -1,25 +1,15 @@
 """Every row's type says what its table's columns are, and a query that answers with others is told so."""
 
 from collections.abc import Mapping
-from typing import Any, TypedDict
+from typing import Any, Literal, TypedDict
 
 import pyarrow as pa
 import pytest
 
-from harness.history.schema import client_rows, cluster_rows, evidence_rows, internal_rows
-from harness.history.schema.evidence_schemas import EVIDENCE, EVIDENCE_REQUIRED, FINDINGS
-from harness.history.schema.lawful_rows import REQUIRED, WORDS
-from harness.history.schema.schemas import TABLES
-from harness.history.schema.typed_rows import AnyRow, Column, RowsOf, TypedRows, columns_of, typed, unlike
-
-SCHEMAS = {**TABLES, "findings": FINDINGS, **{f"evidence_{name}": schema for name, schema in EVIDENCE.items()}}
-NEVER_NULL = {**REQUIRED, **{f"evidence_{name}": columns for name, columns in EVIDENCE_REQUIRED.items()}}
-TYPES: Mapping[str, type[AnyRow]] = {
-    each.name: each.row
-    for module in (client_rows, cluster_rows, evidence_rows, internal_rows)
-    for each in vars(module).values()
-    if isinstance(each, RowsOf)
-}
+from harness.history.schema.cluster_rows import LinkRow
+from harness.history.schema.column_types import Added, Int32, Natural64, Within
+from harness.history.schema.schemas import ROWS
+from harness.history.schema.typed_rows import Column, RowsOf, TypedRows, arrow_schema, columns_of, typed, unlike
 
 
 class Small(TypedDict):
@@ -31,35 +21,32 @@ class Small(TypedDict):
 SMALL = pa.schema({"run": pa.int32(), "name": pa.string(), "nodes": pa.list_(pa.int32())})
 
 
-def test_every_table_has_a_type() -> None:
-    assert TYPES.keys() == SCHEMAS.keys()
+class Declared(TypedDict):
+    run: Int32
+    offset: Added[Natural64 | None]
+    age: Literal["old", "fresh"]
+    links: list[LinkRow] | None
 
 
-@pytest.mark.parametrize("table", SCHEMAS)
-def test_a_table_s_type_has_its_columns_in_their_order(table: str) -> None:
-    assert list(columns_of(TYPES[table])) == SCHEMAS[table].names
-    assert unlike(TYPES[table], SCHEMAS[table]) == []
+def test_a_row_s_type_declares_its_table() -> None:
+    link = pa.struct({"source": pa.int32(), "client": pa.int32(), "target": pa.int32()})
+    assert arrow_schema(Declared) == pa.schema(
+        {"run": pa.int32(), "offset": pa.int64(), "age": pa.string(), "links": pa.list_(link)}
+    )
+    assert unlike(Declared, arrow_schema(Declared)) == []
+    columns = columns_of(Declared)
+    assert columns["offset"] == Column(kind=int, nullable=True, arrow=pa.int64(), within=Within(0), added=True)
+    assert columns["age"] == Column(kind=str, nullable=False, words=("old", "fresh"), arrow=pa.string())
 
 
-@pytest.mark.parametrize("table", SCHEMAS)
-def test_a_column_may_be_null_in_the_type_where_it_may_be_in_the_table(table: str) -> None:
-    columns = columns_of(TYPES[table])
-    fields = {name for name, column in columns.items() if not column.nullable}
-    assert fields == {"run", *NEVER_NULL[table]}, "run is numbered by whoever reads"
+def test_a_number_without_a_size_declares_no_table() -> None:
+    with pytest.raises(AssertionError, match="Small does not declare the size of run, nodes"):
+        arrow_schema(Small)
 
 
-@pytest.mark.parametrize("table", SCHEMAS)
-def test_a_vocabulary_is_the_same_in_the_type_and_in_what_is_lawful(table: str) -> None:
-    fields = {name: column.words for name, column in columns_of(TYPES[table]).items() if column.words}
-    lawful = {place.split(".")[1]: words for place, words in WORDS.items() if place.split(".")[0] == table}
-    assert fields == lawful
-
-
-def test_the_links_of_faults_have_a_type_of_their_own() -> None:
-    assert columns_of(cluster_rows.LinkRow) == {
-        "source": Column(kind=int, nullable=True), "client": Column(kind=int, nullable=True),
-        "target": Column(kind=int, nullable=False),
-    }  # fmt: skip
+@pytest.mark.parametrize("table", ROWS)
+def test_every_declared_column_that_came_later_may_be_null(table: str) -> None:
+    assert all(column.nullable for column in columns_of(ROWS[table]).values() if column.added)
 
 
 @pytest.mark.parametrize(

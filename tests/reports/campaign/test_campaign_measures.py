@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from harness.history.run_folder import RunFolder
-from harness.history.schema.evidence_schemas import FINDINGS
+from harness.history.schema.schemas import FINDINGS
 from reports.campaign.measures import measures_of
 from tests.reports.stories.crash_story import KILL_S, crash_run
 from tests.reports.stories.judged_folder import at, filled, quiet_run

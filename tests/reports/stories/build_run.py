@@ -10,8 +10,7 @@ import pyarrow.parquet as pq
 from harness.clock import Clock
 from harness.history.facts import values
 from harness.history.run_folder import RunFolder
-from harness.history.schema.evidence_schemas import EVIDENCE, FINDINGS
-from harness.history.schema.schemas import TABLES
+from harness.history.schema.schemas import EVIDENCE, FINDINGS, TABLES
 
 SECOND = 1_000_000_000
 SCENARIO = """# The followers are cut off, the leader goes on alone and dies, and one without its records is elected.

@@ -13,8 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from harness.history.run_folder import RunFolder
-from harness.history.schema.evidence_schemas import EVIDENCE, FINDINGS
-from harness.history.schema.schemas import TABLES
+from harness.history.schema.schemas import EVIDENCE, FINDINGS, TABLES
 from harness.scenario.file import load
 from harness.scenario.written import written_out
 

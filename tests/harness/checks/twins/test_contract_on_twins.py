@@ -7,7 +7,7 @@ import pytest
 
 from harness.checks.judge import Judgement
 from harness.history.facts.finding_facts import chain_of, remedies_of
-from harness.history.schema.evidence_schemas import FINDINGS
+from harness.history.schema.schemas import FINDINGS
 from harness.verdict import Verdict
 from tests.harness.checks.twins import twins_of_copies, twins_of_scenarios
 

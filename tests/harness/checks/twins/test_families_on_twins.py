@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from harness.checks.judge import Judgement
-from harness.history.schema.evidence_schemas import FINDINGS
+from harness.history.schema.schemas import FINDINGS
 from harness.verdict import Verdict
 from tests.harness.checks.histories.build import judge_stories
 from tests.harness.checks.twins import (
