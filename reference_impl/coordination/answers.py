@@ -11,10 +11,11 @@ from reference_impl.coordination.database import Committed, Database, Requester
 from reference_impl.coordination.jute import JuteReader, JuteWriter
 from reference_impl.coordination.records import (
     MULTI_END,
+    WRITES,
     CheckRequest,
     Code,
+    Create2Request,
     CreateRequest,
-    DeleteRequest,
     MultiHeader,
     Notification,
     OpCode,
@@ -24,7 +25,6 @@ from reference_impl.coordination.records import (
     SetDataRequest,
     SetWatchesRequest,
     read_multi,
-    write_acls,
 )
 from reference_impl.coordination.transactions import ErrorTransaction, MultiTransaction
 from reference_impl.coordination.tree import Change, NodeMissing, Tree
@@ -76,15 +76,8 @@ class Answers:
         """Decodes the frame, executes the request and returns the answer. Raises MalformedRecord for a
         malformed frame."""
         match request.op_code:
-            case OpCode.CREATE | OpCode.CREATE2:
-                operation = CreateRequest.read(request.reader, with_stat=request.op_code == OpCode.CREATE2)
-                return self._write(operation, request)
-            case OpCode.DELETE:
-                return self._write(DeleteRequest.read(request.reader), request)
-            case OpCode.SET_DATA:
-                return self._write(SetDataRequest.read(request.reader), request)
-            case OpCode.SET_ACL:
-                return self._write(SetAclRequest.read(request.reader), request)
+            case OpCode.CREATE | OpCode.CREATE2 | OpCode.DELETE | OpCode.SET_DATA | OpCode.SET_ACL:
+                return self._write(WRITES[request.op_code].read(request.reader), request)
             case OpCode.MULTI:
                 return self._multi(request)
             case OpCode.SET_WATCHES:
@@ -154,7 +147,7 @@ class Answers:
     def _get_acl(self, request: Request) -> bytes:
         node = self._tree.node(request.reader.string())
         writer = JuteWriter()
-        write_acls(writer, node.acls)
+        writer.vector(node.acls, lambda acl: acl.write(writer))
         node.stat.write(writer)
         return writer.data
 
@@ -170,7 +163,7 @@ def _write_result(writer: JuteWriter, operation: Operation, change: Change) -> N
     match operation:
         case CreateRequest():
             writer.string(change.path)
-            if operation.with_stat:
+            if isinstance(operation, Create2Request):
                 change.stat.write(writer)
         case SetDataRequest() | SetAclRequest():
             change.stat.write(writer)

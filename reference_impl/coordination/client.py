@@ -32,8 +32,8 @@ from reference_impl.coordination.records import (
     CheckRequest,
     Code,
     ConnectRequest,
+    Create2Request,
     CreateFlag,
-    CreateRequest,
     DeleteRequest,
     EventType,
     MultiHeader,
@@ -90,7 +90,7 @@ class Create:
 
     def request(self) -> Operation:
         flags = CreateFlag.EPHEMERAL if self.ephemeral else CreateFlag.PERSISTENT
-        return CreateRequest(path=self.path, data=self.data, flags=flags, with_stat=True)
+        return Create2Request(path=self.path, data=self.data, flags=flags)
 
 
 @dataclass(frozen=True, kw_only=True)

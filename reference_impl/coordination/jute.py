@@ -1,12 +1,14 @@
 """Jute, ZooKeeper's serialisation format: big-endian numbers, length-prefixed bytes, counted vectors.
 
-The reader checks every length against the bytes that remain, so a malformed frame never costs more memory than its
-size.
+A record is a dataclass whose fields, in their order, are what is on the wire (`JuteRecord`). The reader checks every
+length against the bytes that remain, so a malformed frame never costs more memory than its size.
 """
 
 import struct
-from collections.abc import Callable, Iterable
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Annotated, Any, ClassVar, Self, TypeVar, get_args, get_origin, get_type_hints
 
 Item = TypeVar("Item")
 
@@ -105,3 +107,64 @@ class JuteReader:
         if count > self.remaining:
             raise MalformedRecord(f"{count} items announced, {self.remaining} bytes left")
         return [read_item() for _ in range(max(count, 0))]
+
+
+# ---- records --------------------------------------------------------------------------------------------------------
+
+Int = Annotated[int, "32 bits"]
+Long = Annotated[int, "64 bits"]
+# The last field of a record, which older writers leave out: None.
+Trailing = Annotated[bool | None, "trailing"]
+
+_Write = Callable[[JuteWriter, Any], None]
+_Read = Callable[[JuteReader], Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class JuteRecord:
+    """A record of fields of these types: Int, Long, bool, str, bytes (None: null), an IntEnum (as Int), another record,
+    and a list or tuple of one of them."""
+
+    _fields: ClassVar[Mapping[str, tuple[_Write, _Read]]]
+
+    def __init_subclass__(cls) -> None:
+        hints = get_type_hints(cls, include_extras=True)
+        cls._fields = {name: _codec(hint) for name, hint in hints.items() if get_origin(hint) is not ClassVar}
+
+    def write(self, writer: JuteWriter) -> None:
+        for name, (write, _) in self._fields.items():
+            write(writer, getattr(self, name))
+
+    @classmethod
+    def read(cls, reader: JuteReader) -> Self:
+        return cls(**{name: read(reader) for name, (_, read) in cls._fields.items()})
+
+
+_CODECS: dict[Any, tuple[_Write, _Read]] = {
+    Int: (JuteWriter.integer, JuteReader.integer),
+    Long: (JuteWriter.long, JuteReader.long),
+    bool: (JuteWriter.boolean, JuteReader.boolean),
+    str: (JuteWriter.string, JuteReader.string),
+    bytes | None: (JuteWriter.buffer, JuteReader.buffer),
+    bytes: (JuteWriter.buffer, lambda reader: reader.buffer() or b""),
+    Trailing: (
+        lambda writer, value: None if value is None else writer.boolean(value),
+        lambda reader: reader.boolean() if reader.remaining else None,
+    ),
+}
+
+
+def _codec(hint: Any) -> tuple[_Write, _Read]:
+    if hint in _CODECS:
+        return _CODECS[hint]
+    if (container := get_origin(hint)) in (list, tuple):
+        write, read = _codec(get_args(hint)[0])
+        return (
+            lambda writer, values: writer.vector(values, lambda value: write(writer, value)),
+            lambda reader: container(reader.vector(lambda: read(reader))),
+        )
+    assert isinstance(hint, type), f"no type of a field: {hint}"
+    if issubclass(hint, IntEnum):
+        return JuteWriter.integer, lambda reader: hint(reader.integer())
+    assert issubclass(hint, JuteRecord), f"no type of a field: {hint}"
+    return lambda writer, value: value.write(writer), hint.read

@@ -3,12 +3,12 @@
 Names and numbers are ZooKeeper's own (zookeeper.jute, ZooDefs.OpCode, KeeperException.Code).
 """
 
-import struct
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import ClassVar
 
-from reference_impl.coordination.jute import JuteReader, JuteWriter, MalformedRecord
+from reference_impl.coordination.jute import Int, JuteReader, JuteRecord, JuteWriter, Long, MalformedRecord, Trailing
 
 NOTIFICATION_XID = -1
 PING_XID = -2
@@ -82,263 +82,128 @@ class CreateFlag(IntEnum):
         return bool(self & 2)
 
 
-_STAT = struct.Struct("!qqqqiiiqiiq")
-_REPLY_HEADER = struct.Struct("!iqi")
-
-
 @dataclass(frozen=True, kw_only=True)
-class Stat:
+class Stat(JuteRecord):
     """The metadata of a znode that clients can read."""
 
-    czxid: int
-    mzxid: int
-    ctime: int
-    mtime: int
-    version: int
-    cversion: int
-    aversion: int
-    ephemeral_owner: int
-    data_length: int
-    num_children: int
-    pzxid: int
-
-    def write(self, writer: JuteWriter) -> None:
-        writer.raw(
-            _STAT.pack(
-                *(self.czxid, self.mzxid, self.ctime, self.mtime, self.version, self.cversion, self.aversion),
-                *(self.ephemeral_owner, self.data_length, self.num_children, self.pzxid),
-            )
-        )
-
-    @classmethod
-    def read(cls, reader: JuteReader) -> "Stat":
-        return cls(**dict(zip(cls.__dataclass_fields__, reader.structure(_STAT), strict=True)))
+    czxid: Long
+    mzxid: Long
+    ctime: Long
+    mtime: Long
+    version: Int
+    cversion: Int
+    aversion: Int
+    ephemeral_owner: Long
+    data_length: Int
+    num_children: Int
+    pzxid: Long
 
 
 @dataclass(frozen=True, kw_only=True)
-class Acl:
+class Acl(JuteRecord):
     """An access control entry. It is stored and returned, never enforced: only processes of the cluster connect."""
 
-    permissions: int
+    permissions: Int
     scheme: str
     identity: str
-
-    def write(self, writer: JuteWriter) -> None:
-        writer.integer(self.permissions)
-        writer.string(self.scheme)
-        writer.string(self.identity)
-
-    @classmethod
-    def read(cls, reader: JuteReader) -> "Acl":
-        return cls(permissions=reader.integer(), scheme=reader.string(), identity=reader.string())
 
 
 OPEN_ACL = (Acl(permissions=31, scheme="world", identity="anyone"),)
 
 
-def write_acls(writer: JuteWriter, acls: tuple[Acl, ...]) -> None:
-    writer.vector(acls, lambda acl: acl.write(writer))
-
-
-def read_acls(reader: JuteReader) -> tuple[Acl, ...]:
-    return tuple(reader.vector(lambda: Acl.read(reader)))
-
-
 @dataclass(frozen=True, kw_only=True)
-class ConnectRequest:
-    last_zxid_seen: int
-    timeout_ms: int
-    session_id: int
+class ConnectRequest(JuteRecord):
+    protocol_version: Int = 0
+    last_zxid_seen: Long
+    timeout_ms: Int
+    session_id: Long
     password: bytes
-    read_only: bool | None = False
+    read_only: Trailing = False
     """None where the client is older than 3.4 and sends no such byte; it must not be answered with one either."""
 
-    def write(self, writer: JuteWriter) -> None:
-        writer.integer(0)
-        writer.long(self.last_zxid_seen)
-        writer.integer(self.timeout_ms)
-        writer.long(self.session_id)
-        writer.buffer(self.password)
-        if self.read_only is not None:
-            writer.boolean(self.read_only)
-
-    @classmethod
-    def read(cls, reader: JuteReader) -> "ConnectRequest":
-        reader.integer()
-        return cls(
-            last_zxid_seen=reader.long(),
-            timeout_ms=reader.integer(),
-            session_id=reader.long(),
-            password=reader.buffer() or b"",
-            read_only=reader.boolean() if reader.remaining else None,
-        )
-
 
 @dataclass(frozen=True, kw_only=True)
-class ConnectResponse:
-    timeout_ms: int
+class ConnectResponse(JuteRecord):
+    protocol_version: Int = 0
+    timeout_ms: Int
     """Zero or less: the session does not exist any more."""
-    session_id: int
+    session_id: Long
     password: bytes
-    read_only: bool | None = False
-
-    def write(self, writer: JuteWriter) -> None:
-        writer.integer(0)
-        writer.integer(self.timeout_ms)
-        writer.long(self.session_id)
-        writer.buffer(self.password)
-        if self.read_only is not None:
-            writer.boolean(self.read_only)
-
-    @classmethod
-    def read(cls, reader: JuteReader) -> "ConnectResponse":
-        reader.integer()
-        return cls(
-            timeout_ms=reader.integer(),
-            session_id=reader.long(),
-            password=reader.buffer() or b"",
-            read_only=reader.boolean() if reader.remaining else None,
-        )
+    read_only: Trailing = False
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReplyHeader:
-    xid: int
-    zxid: int
-    code: int
-
-    def write(self, writer: JuteWriter) -> None:
-        writer.raw(_REPLY_HEADER.pack(self.xid, self.zxid, self.code))
-
-    @classmethod
-    def read(cls, reader: JuteReader) -> "ReplyHeader":
-        xid, zxid, code = reader.structure(_REPLY_HEADER)
-        return cls(xid=xid, zxid=zxid, code=code)
+class ReplyHeader(JuteRecord):
+    xid: Int
+    zxid: Long
+    code: Int
 
 
 @dataclass(frozen=True, kw_only=True)
-class CreateRequest:
-    """create, or create2 if `with_stat`: then the reply also carries the stat of the new znode."""
-
+class CreateRequest(JuteRecord):
     path: str
     data: bytes | None
-    flags: int = CreateFlag.PERSISTENT
     acls: tuple[Acl, ...] = OPEN_ACL
-    with_stat: bool = False
-
-    @property
-    def op_code(self) -> OpCode:
-        return OpCode.CREATE2 if self.with_stat else OpCode.CREATE
-
-    def write(self, writer: JuteWriter) -> None:
-        writer.string(self.path)
-        writer.buffer(self.data)
-        write_acls(writer, self.acls)
-        writer.integer(self.flags)
-
-    @classmethod
-    def read(cls, reader: JuteReader, *, with_stat: bool) -> "CreateRequest":
-        path, data, acls = reader.string(), reader.buffer(), read_acls(reader)
-        return cls(path=path, data=data, acls=acls, flags=reader.integer(), with_stat=with_stat)
+    flags: Int = CreateFlag.PERSISTENT
+    op_code: ClassVar[OpCode] = OpCode.CREATE
 
 
 @dataclass(frozen=True, kw_only=True)
-class DeleteRequest:
+class Create2Request(CreateRequest):
+    """The reply also carries the stat of the new znode."""
+
+    op_code: ClassVar[OpCode] = OpCode.CREATE2
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeleteRequest(JuteRecord):
     path: str
-    version: int = ANY_VERSION
+    version: Int = ANY_VERSION
     op_code: ClassVar[OpCode] = OpCode.DELETE
 
-    def write(self, writer: JuteWriter) -> None:
-        writer.string(self.path)
-        writer.integer(self.version)
-
-    @classmethod
-    def read(cls, reader: JuteReader) -> "DeleteRequest":
-        return cls(path=reader.string(), version=reader.integer())
-
 
 @dataclass(frozen=True, kw_only=True)
-class SetDataRequest:
+class SetDataRequest(JuteRecord):
     path: str
     data: bytes | None
-    version: int = ANY_VERSION
+    version: Int = ANY_VERSION
     op_code: ClassVar[OpCode] = OpCode.SET_DATA
 
-    def write(self, writer: JuteWriter) -> None:
-        writer.string(self.path)
-        writer.buffer(self.data)
-        writer.integer(self.version)
-
-    @classmethod
-    def read(cls, reader: JuteReader) -> "SetDataRequest":
-        return cls(path=reader.string(), data=reader.buffer(), version=reader.integer())
-
 
 @dataclass(frozen=True, kw_only=True)
-class CheckRequest:
+class CheckRequest(JuteRecord):
     path: str
-    version: int
+    version: Int
     op_code: ClassVar[OpCode] = OpCode.CHECK
 
-    def write(self, writer: JuteWriter) -> None:
-        writer.string(self.path)
-        writer.integer(self.version)
-
-    @classmethod
-    def read(cls, reader: JuteReader) -> "CheckRequest":
-        return cls(path=reader.string(), version=reader.integer())
-
 
 @dataclass(frozen=True, kw_only=True)
-class SetAclRequest:
+class SetAclRequest(JuteRecord):
     """setACL; as in ZooKeeper not allowed in a multi. `version` is the version of the ACL, not of the data."""
 
     path: str
     acls: tuple[Acl, ...]
-    version: int = ANY_VERSION
+    version: Int = ANY_VERSION
     op_code: ClassVar[OpCode] = OpCode.SET_ACL
-
-    def write(self, writer: JuteWriter) -> None:
-        writer.string(self.path)
-        write_acls(writer, self.acls)
-        writer.integer(self.version)
-
-    @classmethod
-    def read(cls, reader: JuteReader) -> "SetAclRequest":
-        return cls(path=reader.string(), acls=read_acls(reader), version=reader.integer())
 
 
 Operation = CreateRequest | DeleteRequest | SetDataRequest | CheckRequest | SetAclRequest
 
 
-def read_operation(op_code: int, reader: JuteReader) -> Operation:
-    if op_code in (OpCode.CREATE, OpCode.CREATE2):
-        return CreateRequest.read(reader, with_stat=op_code == OpCode.CREATE2)
-    if op_code == OpCode.DELETE:
-        return DeleteRequest.read(reader)
-    if op_code == OpCode.SET_DATA:
-        return SetDataRequest.read(reader)
-    if op_code == OpCode.CHECK:
-        return CheckRequest.read(reader)
-    raise MalformedRecord(f"no operation of a multi has type {op_code}")
+# The requests that change the tree, by their number.
+WRITES: Mapping[int, type[Operation]] = {
+    each.op_code: each
+    for each in (CreateRequest, Create2Request, DeleteRequest, SetDataRequest, CheckRequest, SetAclRequest)
+}
 
 
 @dataclass(frozen=True, kw_only=True)
-class MultiHeader:
+class MultiHeader(JuteRecord):
     """Precedes every operation and every result of a multi; the last header has `done` set."""
 
-    op_code: int
+    op_code: Int
     done: bool
-    code: int
-
-    def write(self, writer: JuteWriter) -> None:
-        writer.integer(self.op_code)
-        writer.boolean(self.done)
-        writer.integer(self.code)
-
-    @classmethod
-    def read(cls, reader: JuteReader) -> "MultiHeader":
-        return cls(op_code=reader.integer(), done=reader.boolean(), code=reader.integer())
+    code: Int
 
 
 MULTI_END = MultiHeader(op_code=OpCode.ERROR, done=True, code=-1)
@@ -354,47 +219,26 @@ def write_multi(writer: JuteWriter, operations: list[Operation]) -> None:
 def read_multi(reader: JuteReader) -> list[Operation]:
     operations: list[Operation] = []
     while not (header := MultiHeader.read(reader)).done:
-        operations.append(read_operation(header.op_code, reader))
+        if header.op_code not in WRITES or header.op_code == OpCode.SET_ACL:
+            raise MalformedRecord(f"no operation of a multi has type {header.op_code}")
+        operations.append(WRITES[header.op_code].read(reader))
     return operations
 
 
 @dataclass(frozen=True, kw_only=True)
-class SetWatchesRequest:
+class SetWatchesRequest(JuteRecord):
     """Sets a reconnected client's watches again; carries the last zxid that the client saw."""
 
-    relative_zxid: int
+    relative_zxid: Long
     data: list[str] = field(default_factory=list)
     exist: list[str] = field(default_factory=list)
     children: list[str] = field(default_factory=list)
 
-    def write(self, writer: JuteWriter) -> None:
-        writer.long(self.relative_zxid)
-        for paths in (self.data, self.exist, self.children):
-            writer.vector(paths, writer.string)
-
-    @classmethod
-    def read(cls, reader: JuteReader) -> "SetWatchesRequest":
-        return cls(
-            relative_zxid=reader.long(),
-            data=reader.vector(reader.string),
-            exist=reader.vector(reader.string),
-            children=reader.vector(reader.string),
-        )
-
 
 @dataclass(frozen=True, kw_only=True)
-class Notification:
+class Notification(JuteRecord):
     """The notification of one fired watch."""
 
     event: EventType
+    state: Int = STATE_SYNC_CONNECTED
     path: str
-
-    def write(self, writer: JuteWriter) -> None:
-        writer.integer(self.event)
-        writer.integer(STATE_SYNC_CONNECTED)
-        writer.string(self.path)
-
-    @classmethod
-    def read(cls, reader: JuteReader) -> "Notification":
-        event, _ = EventType(reader.integer()), reader.integer()
-        return cls(event=event, path=reader.string())

@@ -4,139 +4,74 @@ A transaction is already decided: it contains the final sequence numbers and ver
 """
 
 import struct
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, get_args
 
-from reference_impl.coordination.jute import JuteReader, JuteWriter, MalformedRecord
-from reference_impl.coordination.records import Acl, OpCode, read_acls, write_acls
+from reference_impl.coordination.jute import Int, JuteReader, JuteRecord, JuteWriter, MalformedRecord
+from reference_impl.coordination.records import Acl, OpCode
 
 _HEADER = struct.Struct("!qiqqi")
 
 
 @dataclass(frozen=True, kw_only=True)
-class CreateTransaction:
+class CreateTransaction(JuteRecord):
     path: str
     data: bytes | None
     acls: tuple[Acl, ...]
     ephemeral: bool
-    parent_cversion: int
+    parent_cversion: Int
     """The number of creations below the parent, this one included."""
     type_code: ClassVar[OpCode] = OpCode.CREATE
 
-    def write(self, writer: JuteWriter) -> None:
-        writer.string(self.path)
-        writer.buffer(self.data)
-        write_acls(writer, self.acls)
-        writer.boolean(self.ephemeral)
-        writer.integer(self.parent_cversion)
-
-    @classmethod
-    def read(cls, reader: JuteReader) -> "CreateTransaction":
-        path, data, acls, ephemeral = reader.string(), reader.buffer(), read_acls(reader), reader.boolean()
-        return cls(path=path, data=data, acls=acls, ephemeral=ephemeral, parent_cversion=reader.integer())
-
 
 @dataclass(frozen=True, kw_only=True)
-class DeleteTransaction:
+class DeleteTransaction(JuteRecord):
     path: str
     type_code: ClassVar[OpCode] = OpCode.DELETE
 
-    def write(self, writer: JuteWriter) -> None:
-        writer.string(self.path)
-
-    @classmethod
-    def read(cls, reader: JuteReader) -> "DeleteTransaction":
-        return cls(path=reader.string())
-
 
 @dataclass(frozen=True, kw_only=True)
-class SetDataTransaction:
+class SetDataTransaction(JuteRecord):
     path: str
     data: bytes | None
-    version: int
+    version: Int
     type_code: ClassVar[OpCode] = OpCode.SET_DATA
 
-    def write(self, writer: JuteWriter) -> None:
-        writer.string(self.path)
-        writer.buffer(self.data)
-        writer.integer(self.version)
-
-    @classmethod
-    def read(cls, reader: JuteReader) -> "SetDataTransaction":
-        return cls(path=reader.string(), data=reader.buffer(), version=reader.integer())
-
 
 @dataclass(frozen=True, kw_only=True)
-class CheckTransaction:
+class CheckTransaction(JuteRecord):
     path: str
-    version: int
+    version: Int
     type_code: ClassVar[OpCode] = OpCode.CHECK
 
-    def write(self, writer: JuteWriter) -> None:
-        writer.string(self.path)
-        writer.integer(self.version)
-
-    @classmethod
-    def read(cls, reader: JuteReader) -> "CheckTransaction":
-        return cls(path=reader.string(), version=reader.integer())
-
 
 @dataclass(frozen=True, kw_only=True)
-class SetAclTransaction:
+class SetAclTransaction(JuteRecord):
     path: str
     acls: tuple[Acl, ...]
-    version: int
+    version: Int
     type_code: ClassVar[OpCode] = OpCode.SET_ACL
 
-    def write(self, writer: JuteWriter) -> None:
-        writer.string(self.path)
-        write_acls(writer, self.acls)
-        writer.integer(self.version)
-
-    @classmethod
-    def read(cls, reader: JuteReader) -> "SetAclTransaction":
-        return cls(path=reader.string(), acls=read_acls(reader), version=reader.integer())
-
 
 @dataclass(frozen=True, kw_only=True)
-class CreateSessionTransaction:
-    timeout_ms: int
+class CreateSessionTransaction(JuteRecord):
+    timeout_ms: Int
     type_code: ClassVar[OpCode] = OpCode.CREATE_SESSION
 
-    def write(self, writer: JuteWriter) -> None:
-        writer.integer(self.timeout_ms)
-
-    @classmethod
-    def read(cls, reader: JuteReader) -> "CreateSessionTransaction":
-        return cls(timeout_ms=reader.integer())
-
 
 @dataclass(frozen=True, kw_only=True)
-class CloseSessionTransaction:
+class CloseSessionTransaction(JuteRecord):
     deleted_paths: tuple[str, ...]
     type_code: ClassVar[OpCode] = OpCode.CLOSE_SESSION
 
-    def write(self, writer: JuteWriter) -> None:
-        writer.vector(self.deleted_paths, writer.string)
-
-    @classmethod
-    def read(cls, reader: JuteReader) -> "CloseSessionTransaction":
-        return cls(deleted_paths=tuple(reader.vector(reader.string)))
-
 
 @dataclass(frozen=True, kw_only=True)
-class ErrorTransaction:
+class ErrorTransaction(JuteRecord):
     """A refused request; it takes a zxid too, as in ZooKeeper."""
 
-    code: int
+    code: Int
     type_code: ClassVar[OpCode] = OpCode.ERROR
-
-    def write(self, writer: JuteWriter) -> None:
-        writer.integer(self.code)
-
-    @classmethod
-    def read(cls, reader: JuteReader) -> "ErrorTransaction":
-        return cls(code=reader.integer())
 
 
 PartTransaction = (
@@ -175,29 +110,16 @@ class MultiTransaction:
 Transaction = PartTransaction | MultiTransaction | CreateSessionTransaction | CloseSessionTransaction
 
 
+_RECORDS: Mapping[int, type[Transaction]] = {
+    OpCode.CREATE2: CreateTransaction,  # ZooKeeper writes create2 as type 15, with the same record
+    **{each.type_code: each for each in get_args(Transaction)},
+}
+
+
 def read_transaction(type_code: int, reader: JuteReader) -> Transaction:
-    match type_code:
-        # ZooKeeper writes create2 as type 15, with the same record.
-        case OpCode.CREATE | OpCode.CREATE2:
-            return CreateTransaction.read(reader)
-        case OpCode.DELETE:
-            return DeleteTransaction.read(reader)
-        case OpCode.SET_DATA:
-            return SetDataTransaction.read(reader)
-        case OpCode.SET_ACL:
-            return SetAclTransaction.read(reader)
-        case OpCode.CHECK:
-            return CheckTransaction.read(reader)
-        case OpCode.CREATE_SESSION:
-            return CreateSessionTransaction.read(reader)
-        case OpCode.CLOSE_SESSION:
-            return CloseSessionTransaction.read(reader)
-        case OpCode.ERROR:
-            return ErrorTransaction.read(reader)
-        case OpCode.MULTI:
-            return MultiTransaction.read(reader)
-        case _:
-            raise MalformedRecord(f"unknown transaction type {type_code}")
+    if type_code not in _RECORDS:
+        raise MalformedRecord(f"unknown transaction type {type_code}")
+    return _RECORDS[type_code].read(reader)
 
 
 @dataclass(frozen=True, kw_only=True)

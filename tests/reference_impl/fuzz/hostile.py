@@ -11,7 +11,7 @@ from random import Random
 from typing import Any
 
 from reference_impl.coordination.jute import JuteWriter
-from reference_impl.coordination.records import Acl, ConnectRequest, OpCode, write_acls
+from reference_impl.coordination.records import Acl, ConnectRequest, OpCode
 from reference_impl.wire.messages import INTERNAL_ONLY, SUPPORTED, encode_request, request_class
 from tests.reference_impl.odd_batches import CASES
 
@@ -191,7 +191,7 @@ class Hostile:
             writer.buffer(random.choice((None, b"", b"data", bytes(5000))))
         if code in (OpCode.CREATE, OpCode.CREATE2):
             acl = Acl(permissions=random.choice((31, 0, -1)), scheme=random.choice(("world", "")), identity="anyone")
-            write_acls(writer, (acl,) * random.randrange(3))
+            writer.vector((acl,) * random.randrange(3), lambda each: each.write(writer))
             writer.integer(random.choice((0, 1, 2, 3, 4, 7, -1, 2**31 - 1)))
         elif code in (OpCode.DELETE, OpCode.SET_DATA, OpCode.CHECK):
             writer.integer(random.choice((-1, 0, 5, -(2**31))))
