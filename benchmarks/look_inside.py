@@ -44,6 +44,7 @@ from harness.cluster.local.ownership import RunOwnership
 from harness.ports.cluster import ClientId
 from harness.scenario.model import ClusterSpec
 from harness.scratch import scratch_folder
+from reference_impl.wire.api_keys import ApiKey
 from reference_impl.wire.messages import encode_request, request_class
 
 VARIANTS: Mapping[str, Mapping[str, str]] = {
@@ -52,7 +53,6 @@ VARIANTS: Mapping[str, Mapping[str, str]] = {
 }
 PIECE_BYTES, PIECES = 1 << 20, 1000
 LOOKUPS_S = 8.0
-PRODUCE, LIST_OFFSETS, API_VERSIONS = 0, 2, 18
 
 
 def loads() -> list[Load]:
@@ -123,22 +123,22 @@ def _exactly(connection: socket.socket, size: int) -> bytes:
 
 
 def produce(topic: str, batch: bytes) -> bytes:
-    request = request_class(PRODUCE)
+    request = request_class(ApiKey.PRODUCE)
     data = request.TopicProduceData
     topics = [data(name=topic, partition_data=[data.PartitionProduceData(index=0, records=batch)])]
     body = request(transactional_id=None, acks=1, timeout_ms=30_000, topic_data=topics)
-    return encode_request(PRODUCE, 9, 1, "benchmark", body)
+    return encode_request(ApiKey.PRODUCE, 9, 1, "benchmark", body)
 
 
 def lookup(topic: str) -> bytes:
-    request = request_class(LIST_OFFSETS)
+    request = request_class(ApiKey.LIST_OFFSETS)
     wanted = request.ListOffsetsTopic.ListOffsetsPartition(partition_index=0, current_leader_epoch=-1, timestamp=1)
     body = request(replica_id=-1, isolation_level=0, topics=[request.ListOffsetsTopic(name=topic, partitions=[wanted])])
-    return encode_request(LIST_OFFSETS, 7, 1, "benchmark", body)
+    return encode_request(ApiKey.LIST_OFFSETS, 7, 1, "benchmark", body)
 
 
 def versions() -> bytes:
-    return encode_request(API_VERSIONS, 0, 1, "benchmark", request_class(API_VERSIONS)())
+    return encode_request(ApiKey.API_VERSIONS, 0, 1, "benchmark", request_class(ApiKey.API_VERSIONS)())
 
 
 def looked_up(address: tuple[str, int], run: Path) -> Run:

@@ -23,7 +23,7 @@ from reference_impl.runtime.decoding import Decoding
 from reference_impl.runtime.disk_work import DiskEffects, DiskWork
 from reference_impl.runtime.evidence import EvidenceJournal
 from reference_impl.runtime.handlers import api
-from reference_impl.runtime.handlers.broker_authentication import SASL_AUTHENTICATE, BrokerAuthentication, read_secret
+from reference_impl.runtime.handlers.broker_authentication import BrokerAuthentication, read_secret
 from reference_impl.runtime.handlers.coordinators import CoordinatorHandler
 from reference_impl.runtime.handlers.fetch import FetchHandler
 from reference_impl.runtime.handlers.metadata import MetadataCache, MetadataHandler
@@ -43,6 +43,7 @@ from reference_impl.runtime.timers import every
 from reference_impl.runtime.topic_settings import log_settings
 from reference_impl.storage.descriptors import Descriptors
 from reference_impl.storage.log_directory import LogDirectory
+from reference_impl.wire.api_keys import ApiKey
 from reference_impl.wire.messages import request_class
 
 logger = logging.getLogger(__name__)
@@ -50,7 +51,7 @@ logger = logging.getLogger(__name__)
 CONTROLLED_SHUTDOWN_VERSION = 0
 CONTROLLED_SHUTDOWN_RETRY_S = 0.1
 
-ControlledShutdownRequest = request_class(api.CONTROLLED_SHUTDOWN)
+ControlledShutdownRequest = request_class(ApiKey.CONTROLLED_SHUTDOWN)
 
 
 class Broker:
@@ -166,18 +167,18 @@ class Broker:
         offsets = OffsetsHandler(replicas, self._decoding)
         metadata = MetadataHandler(self.metadata)
         return {
-            api.PRODUCE: self._produce.answer,
-            api.FETCH: fetch.answer,
-            api.LIST_OFFSETS: offsets.list_offsets,
-            api.OFFSET_FOR_LEADER_EPOCH: offsets.offset_for_leader_epoch,
-            api.METADATA: metadata.answer,
-            api.DESCRIBE_CLUSTER: metadata.describe_cluster,
-            SASL_AUTHENTICATE: self._authentication.answer,
-            api.FIND_COORDINATOR: CoordinatorHandler(self.config).answer,
-            api.INIT_PRODUCER_ID: InitProducerIdHandler(self._producer_ids).answer,
-            api.LEADER_AND_ISR: lambda request, _: replicas.leader_and_isr(request.body),
-            api.STOP_REPLICA: lambda request, _: replicas.stop_replica(request.body),
-            api.UPDATE_METADATA: lambda request, _: replicas.update_metadata(request.body),
+            ApiKey.PRODUCE: self._produce.answer,
+            ApiKey.FETCH: fetch.answer,
+            ApiKey.LIST_OFFSETS: offsets.list_offsets,
+            ApiKey.OFFSET_FOR_LEADER_EPOCH: offsets.offset_for_leader_epoch,
+            ApiKey.METADATA: metadata.answer,
+            ApiKey.DESCRIBE_CLUSTER: metadata.describe_cluster,
+            ApiKey.SASL_AUTHENTICATE: self._authentication.answer,
+            ApiKey.FIND_COORDINATOR: CoordinatorHandler(self.config).answer,
+            ApiKey.INIT_PRODUCER_ID: InitProducerIdHandler(self._producer_ids).answer,
+            ApiKey.LEADER_AND_ISR: lambda request, _: replicas.leader_and_isr(request.body),
+            ApiKey.STOP_REPLICA: lambda request, _: replicas.stop_replica(request.body),
+            ApiKey.UPDATE_METADATA: lambda request, _: replicas.update_metadata(request.body),
             **self._controlling.handlers(),
         }
 
@@ -275,7 +276,7 @@ class Broker:
                 while True:
                     try:
                         response = await self._controller_link.ask(
-                            api.CONTROLLED_SHUTDOWN, CONTROLLED_SHUTDOWN_VERSION, body
+                            ApiKey.CONTROLLED_SHUTDOWN, CONTROLLED_SHUTDOWN_VERSION, body
                         )
                     except PeerUnreachable as error:
                         logger.info("controlled shutdown: %s", error)

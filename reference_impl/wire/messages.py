@@ -11,7 +11,7 @@ One class serves all versions of a message. Fields that a version lacks have the
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from kafka.protocol.admin import (
     CreatePartitionsRequest,
@@ -53,63 +53,63 @@ from kafka.protocol.producer import (
 )
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslAuthenticateResponse
 
-from reference_impl.wire import inter_broker
+from reference_impl.wire.api_keys import ApiKey
+from reference_impl.wire.inter_broker import (
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    ControlledShutdownRequest,
+    ControlledShutdownResponse,
+    LeaderAndIsrRequest,
+    LeaderAndIsrResponse,
+    StopReplicaRequest,
+    StopReplicaResponse,
+    UpdateMetadataRequest,
+    UpdateMetadataResponse,
+)
 from reference_impl.wire.nullability import refuse_missing_values
 
-API_VERSIONS = 18
 
-SUPPORTED: Mapping[int, tuple[int, int]] = {
-    0: (3, 9),  # Produce
-    1: (4, 12),  # Fetch; 13 has topic ids
-    2: (1, 8),  # ListOffsets
-    3: (0, 12),  # Metadata
-    10: (0, 4),  # FindCoordinator
-    API_VERSIONS: (0, 4),
-    19: (2, 7),  # CreateTopics
-    20: (1, 6),  # DeleteTopics
-    22: (0, 4),  # InitProducerId
-    23: (2, 4),  # OffsetForLeaderEpoch
-    32: (1, 4),  # DescribeConfigs
-    37: (0, 3),  # CreatePartitions
-    43: (0, 2),  # ElectLeaders
-    44: (0, 1),  # IncrementalAlterConfigs
-    60: (0, 1),  # DescribeCluster
-}
-"""What clients are offered: API key -> (lowest, highest version)."""
+class Message(NamedTuple):
+    """A request, its answer, and the versions that are spoken."""
 
-INTERNAL_ONLY: Mapping[int, tuple[int, int]] = {
-    4: (0, 0),  # LeaderAndIsr
-    5: (0, 0),  # StopReplica
-    6: (0, 0),  # UpdateMetadata
-    7: (0, 0),  # ControlledShutdown
-    36: (2, 2),  # SaslAuthenticate
-    56: (2, 3),  # AlterPartition
-}
-"""What brokers say to each other, on the inter-broker listener alone."""
+    request: Any
+    response: Any
+    lowest: int
+    highest: int
 
-_CLASSES: Mapping[int, tuple[Any, Any]] = {
-    0: (ProduceRequest, ProduceResponse),
-    1: (FetchRequest, FetchResponse),
-    2: (ListOffsetsRequest, ListOffsetsResponse),
-    3: (MetadataRequest, MetadataResponse),
-    4: (inter_broker.LeaderAndIsrRequest, inter_broker.LeaderAndIsrResponse),
-    5: (inter_broker.StopReplicaRequest, inter_broker.StopReplicaResponse),
-    6: (inter_broker.UpdateMetadataRequest, inter_broker.UpdateMetadataResponse),
-    7: (inter_broker.ControlledShutdownRequest, inter_broker.ControlledShutdownResponse),
-    10: (FindCoordinatorRequest, FindCoordinatorResponse),
-    API_VERSIONS: (ApiVersionsRequest, ApiVersionsResponse),
-    19: (CreateTopicsRequest, CreateTopicsResponse),
-    20: (DeleteTopicsRequest, DeleteTopicsResponse),
-    22: (InitProducerIdRequest, InitProducerIdResponse),
-    23: (OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse),
-    32: (DescribeConfigsRequest, DescribeConfigsResponse),
-    36: (SaslAuthenticateRequest, SaslAuthenticateResponse),
-    37: (CreatePartitionsRequest, CreatePartitionsResponse),
-    43: (ElectLeadersRequest, ElectLeadersResponse),
-    44: (IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse),
-    56: (inter_broker.AlterPartitionRequest, inter_broker.AlterPartitionResponse),
-    60: (DescribeClusterRequest, DescribeClusterResponse),
+    @property
+    def versions(self) -> range:
+        return range(self.lowest, self.highest + 1)
+
+
+# What clients are offered.
+SUPPORTED: Mapping[int, Message] = {
+    ApiKey.PRODUCE: Message(ProduceRequest, ProduceResponse, 3, 9),
+    ApiKey.FETCH: Message(FetchRequest, FetchResponse, 4, 12),  # 13 has topic ids
+    ApiKey.LIST_OFFSETS: Message(ListOffsetsRequest, ListOffsetsResponse, 1, 8),
+    ApiKey.METADATA: Message(MetadataRequest, MetadataResponse, 0, 12),
+    ApiKey.FIND_COORDINATOR: Message(FindCoordinatorRequest, FindCoordinatorResponse, 0, 4),
+    ApiKey.API_VERSIONS: Message(ApiVersionsRequest, ApiVersionsResponse, 0, 4),
+    ApiKey.CREATE_TOPICS: Message(CreateTopicsRequest, CreateTopicsResponse, 2, 7),
+    ApiKey.DELETE_TOPICS: Message(DeleteTopicsRequest, DeleteTopicsResponse, 1, 6),
+    ApiKey.INIT_PRODUCER_ID: Message(InitProducerIdRequest, InitProducerIdResponse, 0, 4),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: Message(OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse, 2, 4),
+    ApiKey.DESCRIBE_CONFIGS: Message(DescribeConfigsRequest, DescribeConfigsResponse, 1, 4),
+    ApiKey.CREATE_PARTITIONS: Message(CreatePartitionsRequest, CreatePartitionsResponse, 0, 3),
+    ApiKey.ELECT_LEADERS: Message(ElectLeadersRequest, ElectLeadersResponse, 0, 2),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: Message(IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse, 0, 1),
+    ApiKey.DESCRIBE_CLUSTER: Message(DescribeClusterRequest, DescribeClusterResponse, 0, 1),
 }
+# What brokers say to each other, on the inter-broker listener alone.
+INTERNAL_ONLY: Mapping[int, Message] = {
+    ApiKey.LEADER_AND_ISR: Message(LeaderAndIsrRequest, LeaderAndIsrResponse, 0, 0),
+    ApiKey.STOP_REPLICA: Message(StopReplicaRequest, StopReplicaResponse, 0, 0),
+    ApiKey.UPDATE_METADATA: Message(UpdateMetadataRequest, UpdateMetadataResponse, 0, 0),
+    ApiKey.CONTROLLED_SHUTDOWN: Message(ControlledShutdownRequest, ControlledShutdownResponse, 0, 0),
+    ApiKey.SASL_AUTHENTICATE: Message(SaslAuthenticateRequest, SaslAuthenticateResponse, 2, 2),
+    ApiKey.ALTER_PARTITION: Message(AlterPartitionRequest, AlterPartitionResponse, 2, 3),
+}
+_MESSAGES: Mapping[int, Message] = {**SUPPORTED, **INTERNAL_ONLY}
 
 _REQUEST_HEADER = struct.Struct(">hhih")  # API key, version, correlation id, length of the client id
 _INT16 = struct.Struct(">h")
@@ -153,21 +153,17 @@ class Request:
 
 
 def request_class(api_key: int) -> Any:
-    return _CLASSES[api_key][0]
+    return _MESSAGES[api_key].request
 
 
 def response_class(api_key: int) -> Any:
-    return _CLASSES[api_key][1]
-
-
-def versions_of(api_key: int) -> tuple[int, int] | None:
-    """The versions of an API that this broker supports, for clients or for brokers; None if the API is not offered."""
-    return SUPPORTED.get(api_key) or INTERNAL_ONLY.get(api_key)
+    return _MESSAGES[api_key].response
 
 
 def is_supported(api_key: int, api_version: int) -> bool:
-    versions = versions_of(api_key)
-    return versions is not None and versions[0] <= api_version <= versions[1]
+    """Whether this broker speaks this version, with clients or with brokers."""
+    message = _MESSAGES.get(api_key)
+    return message is not None and api_version in message.versions
 
 
 def decode_request(frame: bytes | bytearray | memoryview) -> Request:
@@ -183,7 +179,7 @@ def decode_request(frame: bytes | bytearray | memoryview) -> Request:
     except (struct.error, ValueError) as error:
         raise MalformedRequest(f"request header: {error}") from error
     known = is_supported(api_key, api_version)
-    if not known and api_key != API_VERSIONS:
+    if not known and api_key != ApiKey.API_VERSIONS:
         raise MalformedRequest(f"API key {api_key} version {api_version} is not served")
     message_class = request_class(api_key)
     if known:
@@ -207,7 +203,7 @@ def decode_request(frame: bytes | bytearray | memoryview) -> Request:
 
 def encode_response(request_api_key: int, api_version: int, correlation_id: int, body: Any) -> bytes:
     """Returns the framed answer; in version 0 for an ApiVersions request of an unsupported version (KIP-511)."""
-    if request_api_key == API_VERSIONS and not is_supported(request_api_key, api_version):
+    if request_api_key == ApiKey.API_VERSIONS and not is_supported(request_api_key, api_version):
         api_version = 0
     tags = _EMPTY_TAGS if _has_flexible_response_header(request_api_key, api_version) else b""
     content = body.encode(version=api_version)
@@ -236,7 +232,7 @@ def decode_response(api_key: int, api_version: int, frame: bytes | bytearray | m
         position = _INT32.size
         if _has_flexible_response_header(api_key, api_version):
             position = _skip_tags(data, position)
-        if api_key == API_VERSIONS and _INT16.unpack_from(data, position)[0] != 0:
+        if api_key == ApiKey.API_VERSIONS and _INT16.unpack_from(data, position)[0] != 0:
             api_version = 0  # an error comes in version 0, whatever was requested (KIP-511)
         return correlation_id, _decode_body(message_class, api_version, data, position)
     except _DECODING_ERRORS as error:
@@ -245,7 +241,7 @@ def decode_response(api_key: int, api_version: int, frame: bytes | bytearray | m
 
 def _has_flexible_response_header(api_key: int, api_version: int) -> bool:
     # A client does not know the header version before ApiVersions, so its answer has the oldest header (KIP-511).
-    return api_key != API_VERSIONS and bool(response_class(api_key).flexible_version_q(api_version))
+    return api_key != ApiKey.API_VERSIONS and bool(response_class(api_key).flexible_version_q(api_version))
 
 
 def _decode_client_id(data: memoryview, length: int) -> tuple[str | None, int]:

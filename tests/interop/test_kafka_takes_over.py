@@ -9,6 +9,7 @@ from typing import Any
 from kafka import KafkaProducer
 
 from reference_impl.runtime.loopback import address
+from reference_impl.wire.api_keys import ApiKey
 from reference_impl.wire.messages import decode_response, encode_request, request_class
 from tests.interop.kafka_tools import kafka_home
 from tests.interop.zookeeper_cluster import SLOW_MACHINE_S, WithRealZookeeper, all_in_sync, create, read, write
@@ -16,20 +17,20 @@ from tests.reference_impl.runtime.broker_processes import BROKERS, running
 from tests.waiting import until
 
 HOME = kafka_home("3.9.1")
-OFFSET_FOR_LEADER_EPOCH, VERSION = 23, 2
+VERSION = 2
 
 
 def epoch_end(cluster: WithRealZookeeper, node: int, topic: str, epoch: int) -> int:
     """Where an epoch ends in the log of a partition's leader, as that broker says."""
-    request = request_class(OFFSET_FOR_LEADER_EPOCH)
+    request = request_class(ApiKey.OFFSET_FOR_LEADER_EPOCH)
     topic_entry = request.fields["topics"].data_class
     partition = topic_entry.fields["partitions"].data_class(partition=0, current_leader_epoch=-1, leader_epoch=epoch)
     body = request(replica_id=-1, topics=[topic_entry(topic=topic, partitions=[partition])])
     with socket.create_connection((address(10 + node), cluster.client_port), timeout=10) as connection:
-        connection.sendall(encode_request(OFFSET_FOR_LEADER_EPOCH, VERSION, 1, "judge", body))
+        connection.sendall(encode_request(ApiKey.OFFSET_FOR_LEADER_EPOCH, VERSION, 1, "judge", body))
         with connection.makefile("rb") as answers:
             answer: Any = decode_response(
-                OFFSET_FOR_LEADER_EPOCH, VERSION, answers.read(int.from_bytes(answers.read(4), "big"))
+                ApiKey.OFFSET_FOR_LEADER_EPOCH, VERSION, answers.read(int.from_bytes(answers.read(4), "big"))
             )[1]
     (found,) = answer.topics[0].partitions
     assert found.error_code == 0

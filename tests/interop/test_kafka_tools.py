@@ -65,7 +65,7 @@ def test_kafka_broker_api_versions_can_use_everything_the_brokers_offer(tools: K
     usable = re.findall(r"\((\d+)\): (\d+) to (\d+) \[usable: (\d+)\]", str(ran))
     assert len(usable) == len(BROKERS) * len(SUPPORTED)
     assert {(int(key), int(low), int(high)) for key, low, high, _ in usable} == {
-        (key, low, high) for key, (low, high) in SUPPORTED.items()
+        (key, each.lowest, each.highest) for key, each in SUPPORTED.items()
     }
     assert all(best == high for _, _, high, best in usable)
 

@@ -4,12 +4,14 @@ import socket
 from dataclasses import dataclass
 from typing import Any
 
+from reference_impl.wire.api_keys import ApiKey
 from reference_impl.wire.messages import decode_response, encode_request, request_class
 
-PRODUCE, FETCH, LIST_OFFSETS = 0, 1, 2
 TIMEOUT_S = 30
 
-ProduceRequest, FetchRequest, ListOffsetsRequest = map(request_class, (PRODUCE, FETCH, LIST_OFFSETS))
+ProduceRequest = request_class(ApiKey.PRODUCE)
+FetchRequest = request_class(ApiKey.FETCH)
+ListOffsetsRequest = request_class(ApiKey.LIST_OFFSETS)
 TopicData = ProduceRequest.TopicProduceData
 
 
@@ -34,7 +36,7 @@ def produce_request(topic: str, *batches: bytes, acks: int = -1) -> Any:
 
 def produce(address: tuple[str, int], topic: str, batch: bytes, *, version: int = 9) -> tuple[int, int]:
     """(error code, base offset)"""
-    response = ask(address, PRODUCE, version, produce_request(topic, batch))
+    response = ask(address, ApiKey.PRODUCE, version, produce_request(topic, batch))
     (answer,) = response.responses[0].partition_responses
     return answer.error_code, answer.base_offset
 
@@ -50,5 +52,5 @@ def list_offset(address: tuple[str, int], topic: str, timestamp: int, *, version
     topic_class = ListOffsetsRequest.ListOffsetsTopic
     wanted = topic_class.ListOffsetsPartition(partition_index=0, current_leader_epoch=-1, timestamp=timestamp)
     body = ListOffsetsRequest(replica_id=-1, isolation_level=0, topics=[topic_class(name=topic, partitions=[wanted])])
-    (answer,) = ask(address, LIST_OFFSETS, version, body).topics[0].partitions
+    (answer,) = ask(address, ApiKey.LIST_OFFSETS, version, body).topics[0].partitions
     return Listed(error=answer.error_code, offset=answer.offset, timestamp=answer.timestamp)

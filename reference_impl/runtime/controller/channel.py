@@ -17,11 +17,11 @@ from reference_impl.core.controller.controller_state import ClusterState, Topic
 from reference_impl.core.identifiers import ErrorCode, TopicPartition
 from reference_impl.core.state import LiveBroker, PartitionState
 from reference_impl.runtime.connections import PeerUnreachable
+from reference_impl.wire.api_keys import ApiKey
 from reference_impl.wire.messages import request_class
 
 logger = logging.getLogger(__name__)
 
-LEADER_AND_ISR, STOP_REPLICA, UPDATE_METADATA = 4, 5, 6
 RETRY_SECONDS = 0.1
 NOT_TAKEN_RETRY_SECONDS = 1.0
 
@@ -144,13 +144,13 @@ class BrokerChannel:
                 if answer.error_code != ErrorCode.STALE_BROKER_EPOCH:
                     self._refused()
                 return False
-            if api_key == LEADER_AND_ISR:
+            if api_key == ApiKey.LEADER_AND_ISR:
                 self._send_again(
                     TopicPartition(refused.topic, refused.partition)
                     for refused in answer.partition_errors
                     if refused.error_code == ErrorCode.KAFKA_STORAGE_ERROR
                 )
-            if api_key == STOP_REPLICA:
+            if api_key == ApiKey.STOP_REPLICA:
                 news.stops.clear()  # never repeated after LeaderAndIsr, which may have created the topic's successor
         return True
 
@@ -164,19 +164,19 @@ def requests_for(broker: LiveBroker, news: Pending, *, office: Office, state: Cl
     }
     requests: list[tuple[int, Any]] = []
     if news.stops:
-        stop = request_class(STOP_REPLICA)
+        stop = request_class(ApiKey.STOP_REPLICA)
         entry = stop.fields["partitions"].data_class
         stopped = [
             entry(topic=key.topic, partition=key.partition, leader_epoch=epoch, delete=True)
             for key, epoch in sorted(news.stops.items())
         ]
-        requests.append((STOP_REPLICA, stop(**common_fields, partitions=stopped, version=0)))
+        requests.append((ApiKey.STOP_REPLICA, stop(**common_fields, partitions=stopped, version=0)))
     leaders, partitions, topics = news.leaders, news.partitions, news.topics
     if news.full:  # built now from the current state
         leaders = {key: s for key, s in state.partitions.items() if broker.broker_id in s.replicas}
         partitions, topics = state.partitions, set(state.topics)
     if leaders or news.full:
-        lead = request_class(LEADER_AND_ISR)
+        lead = request_class(ApiKey.LEADER_AND_ISR)
         live = lead.fields["live_brokers"].data_class
         body = lead(
             **common_fields,
@@ -189,8 +189,8 @@ def requests_for(broker: LiveBroker, news: Pending, *, office: Office, state: Cl
             ],
             version=0,
         )
-        requests.append((LEADER_AND_ISR, body))
-    update = request_class(UPDATE_METADATA)
+        requests.append((ApiKey.LEADER_AND_ISR, body))
+    update = request_class(ApiKey.UPDATE_METADATA)
     body = update(
         **common_fields,
         is_full=news.full,
@@ -200,7 +200,7 @@ def requests_for(broker: LiveBroker, news: Pending, *, office: Office, state: Cl
         deleted_topics=sorted(news.deleted_topics),
         version=0,
     )
-    requests.append((UPDATE_METADATA, body))
+    requests.append((ApiKey.UPDATE_METADATA, body))
     return requests
 
 

@@ -14,6 +14,7 @@ from reference_impl.runtime.handlers import api
 from reference_impl.runtime.handlers.admin import TopicAdmin
 from reference_impl.runtime.handlers.admin_configs import ConfigAdmin
 from reference_impl.runtime.server import Caller, CloseConnection
+from reference_impl.wire.api_keys import ApiKey
 from reference_impl.wire.messages import Request
 
 logger = logging.getLogger(__name__)
@@ -43,14 +44,14 @@ class Controlling:
 
     def handlers(self) -> dict[int, api.Handler]:
         return {
-            api.ALTER_PARTITION: self._by(lambda: self._present_role.handle_alter_partition),
-            api.CONTROLLED_SHUTDOWN: self._by(lambda: self._present_role.handle_controlled_shutdown),
-            api.CREATE_TOPICS: self._by(lambda: self._present_topics.handle_create_topics),
-            api.DELETE_TOPICS: self._by(lambda: self._present_topics.handle_delete_topics),
-            api.CREATE_PARTITIONS: self._by(lambda: self._present_topics.handle_create_partitions),
-            api.ELECT_LEADERS: self._by(lambda: self._present_topics.handle_elect_leaders),
-            api.DESCRIBE_CONFIGS: self._by(lambda: self._configs.handle_describe_configs),
-            api.INCREMENTAL_ALTER_CONFIGS: self._by(lambda: self._configs.handle_incremental_alter_configs),
+            ApiKey.ALTER_PARTITION: self._by(lambda: self._present_role.handle_alter_partition),
+            ApiKey.CONTROLLED_SHUTDOWN: self._by(lambda: self._present_role.handle_controlled_shutdown),
+            ApiKey.CREATE_TOPICS: self._by(lambda: self._present_topics.handle_create_topics),
+            ApiKey.DELETE_TOPICS: self._by(lambda: self._present_topics.handle_delete_topics),
+            ApiKey.CREATE_PARTITIONS: self._by(lambda: self._present_topics.handle_create_partitions),
+            ApiKey.ELECT_LEADERS: self._by(lambda: self._present_topics.handle_elect_leaders),
+            ApiKey.DESCRIBE_CONFIGS: self._by(lambda: self._configs.handle_describe_configs),
+            ApiKey.INCREMENTAL_ALTER_CONFIGS: self._by(lambda: self._configs.handle_incremental_alter_configs),
         }
 
     @staticmethod

@@ -7,14 +7,14 @@ from typing import Any
 from reference_impl.core.identifiers import ErrorCode, TopicPartition
 from reference_impl.core.state import IsrProposal, PartitionState
 from reference_impl.runtime.controller.controller_term import ControllerTerm
+from reference_impl.wire.api_keys import ApiKey
 from reference_impl.wire.messages import response_class
 
-CONTROLLED_SHUTDOWN, ALTER_PARTITION = 7, 56
 MEMBER_EPOCHS_SINCE = 3  # KIP-903; version 2 identifies topics by id only
 UNKNOWN_BROKER_EPOCH = -1
 
-AlterPartitionResponse = response_class(ALTER_PARTITION)
-ControlledShutdownResponse = response_class(CONTROLLED_SHUTDOWN)
+AlterPartitionResponse = response_class(ApiKey.ALTER_PARTITION)
+ControlledShutdownResponse = response_class(ApiKey.CONTROLLED_SHUTDOWN)
 TopicData = AlterPartitionResponse.TopicData
 PartitionData = TopicData.PartitionData
 

@@ -14,18 +14,18 @@ from reference_impl.core.controller.configuration import TOPIC_KEYS, effective_t
 from reference_impl.core.identifiers import ErrorCode, TopicPartition
 from reference_impl.runtime.controller.controller import ControllerRole, NotControllerError, UnknownOutcomeError
 from reference_impl.runtime.controller.controller_term import ControllerTerm, CreatedTopic, NewTopic
+from reference_impl.wire.api_keys import ApiKey
 from reference_impl.wire.messages import response_class
 
-CREATE_TOPICS, DELETE_TOPICS, CREATE_PARTITIONS, ELECT_LEADERS = 19, 20, 37, 43
 TOPIC_IDS_SINCE = 6  # DeleteTopics by id or name
 TOP_LEVEL_ERROR_SINCE = 1  # ElectLeaders
 UNCLEAN = 1
 NO_TOPIC_ID = uuid.UUID(int=0)
 
-CreateTopicsResponse = response_class(CREATE_TOPICS)
-DeleteTopicsResponse = response_class(DELETE_TOPICS)
-CreatePartitionsResponse = response_class(CREATE_PARTITIONS)
-ElectLeadersResponse = response_class(ELECT_LEADERS)
+CreateTopicsResponse = response_class(ApiKey.CREATE_TOPICS)
+DeleteTopicsResponse = response_class(ApiKey.DELETE_TOPICS)
+CreatePartitionsResponse = response_class(ApiKey.CREATE_PARTITIONS)
+ElectLeadersResponse = response_class(ApiKey.ELECT_LEADERS)
 Failure = tuple[ErrorCode, str | None]
 Result = TypeVar("Result")
 

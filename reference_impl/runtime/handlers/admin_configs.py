@@ -21,14 +21,14 @@ from reference_impl.core.controller.configuration import (
     key_table,
 )
 from reference_impl.core.identifiers import ErrorCode
+from reference_impl.wire.api_keys import ApiKey
 from reference_impl.wire.messages import response_class
 
-DESCRIBE_CONFIGS, INCREMENTAL_ALTER_CONFIGS = 32, 44
 SET, DELETE = 0, 1
 ALL_BROKERS = ""  # resource name of the dynamic defaults of the whole cluster (KIP-226)
 
-DescribeConfigsResponse = response_class(DESCRIBE_CONFIGS)
-IncrementalAlterConfigsResponse = response_class(INCREMENTAL_ALTER_CONFIGS)
+DescribeConfigsResponse = response_class(ApiKey.DESCRIBE_CONFIGS)
+IncrementalAlterConfigsResponse = response_class(ApiKey.INCREMENTAL_ALTER_CONFIGS)
 
 
 class ConfigAdmin:

@@ -10,43 +10,37 @@ from typing import Any
 
 from reference_impl.core.identifiers import ErrorCode
 from reference_impl.runtime.connections import PeerUnreachable
-from reference_impl.runtime.handlers.broker_authentication import SASL_AUTHENTICATE
 from reference_impl.runtime.server import Answer, Caller, CloseConnection, Standing
+from reference_impl.wire.api_keys import ApiKey
 from reference_impl.wire.messages import INTERNAL_ONLY, SUPPORTED, Request, response_class
-
-PRODUCE, FETCH, LIST_OFFSETS, METADATA = 0, 1, 2, 3
-LEADER_AND_ISR, STOP_REPLICA, UPDATE_METADATA, CONTROLLED_SHUTDOWN = 4, 5, 6, 7
-FIND_COORDINATOR, API_VERSIONS, INIT_PRODUCER_ID, OFFSET_FOR_LEADER_EPOCH = 10, 18, 22, 23
-CREATE_TOPICS, DELETE_TOPICS, DESCRIBE_CONFIGS, ELECT_LEADERS, INCREMENTAL_ALTER_CONFIGS = 19, 20, 32, 43, 44
-CREATE_PARTITIONS, ALTER_PARTITION, DESCRIBE_CLUSTER = 37, 56, 60
 
 # The field that names the sending broker; where clients may send the request too, they use a negative number.
 SPEAKER: Mapping[int, str] = {
-    FETCH: "replica_id",
-    LIST_OFFSETS: "replica_id",
-    OFFSET_FOR_LEADER_EPOCH: "replica_id",
-    LEADER_AND_ISR: "controller_id",
-    STOP_REPLICA: "controller_id",
-    UPDATE_METADATA: "controller_id",
-    CONTROLLED_SHUTDOWN: "broker_id",
-    ALTER_PARTITION: "broker_id",
+    ApiKey.FETCH: "replica_id",
+    ApiKey.LIST_OFFSETS: "replica_id",
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: "replica_id",
+    ApiKey.LEADER_AND_ISR: "controller_id",
+    ApiKey.STOP_REPLICA: "controller_id",
+    ApiKey.UPDATE_METADATA: "controller_id",
+    ApiKey.CONTROLLED_SHUTDOWN: "broker_id",
+    ApiKey.ALTER_PARTITION: "broker_id",
 }
 
-ApiVersionsResponse = response_class(API_VERSIONS)
+ApiVersionsResponse = response_class(ApiKey.API_VERSIONS)
 
 Handler = Callable[[Request, Caller], Answer | Awaitable[Answer]]
 
 
 class Api:
     def __init__(self, handlers: Mapping[int, Handler], *, broker_id: int, inter_broker_listener: str) -> None:
-        self._handlers = {API_VERSIONS: api_versions, **handlers}
+        self._handlers = {ApiKey.API_VERSIONS: api_versions, **handlers}
         self._broker_id = broker_id
         self._inter_broker_listener = inter_broker_listener
 
     def dispatch(self, request: Request, caller: Caller) -> Answer | Awaitable[Answer]:
         key = request.api_key
         handler = self._handlers.get(key)
-        if handler is None or (key == SASL_AUTHENTICATE and caller.listener != self._inter_broker_listener):
+        if handler is None or (key == ApiKey.SASL_AUTHENTICATE and caller.listener != self._inter_broker_listener):
             raise CloseConnection(f"API key {key} is not served on listener {caller.listener}")
         field = SPEAKER.get(key)
         if field is not None:
@@ -71,13 +65,12 @@ class Api:
 
 def api_versions(request: Request, caller: Caller) -> Any:
     """KIP-511: an unknown version is answered in v0 with error 35 and the supported ranges; the encoder selects v0."""
-    low, high = SUPPORTED[API_VERSIONS]
-    known = low <= request.api_version <= high
+    known = request.api_version in SUPPORTED[ApiKey.API_VERSIONS].versions
     return ApiVersionsResponse(
         error_code=ErrorCode.NONE if known else ErrorCode.UNSUPPORTED_VERSION,
         api_keys=[
-            ApiVersionsResponse.ApiVersion(api_key=key, min_version=minimum, max_version=maximum)
-            for key, (minimum, maximum) in sorted(SUPPORTED.items())
+            ApiVersionsResponse.ApiVersion(api_key=key, min_version=each.lowest, max_version=each.highest)
+            for key, each in sorted(SUPPORTED.items())
         ],
         throttle_time_ms=0,
     )

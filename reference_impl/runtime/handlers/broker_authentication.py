@@ -26,14 +26,15 @@ from reference_impl.core.identifiers import ErrorCode
 from reference_impl.runtime.config import ConfigurationError
 from reference_impl.runtime.connections import Exchange
 from reference_impl.runtime.server import Caller
+from reference_impl.wire.api_keys import ApiKey
 from reference_impl.wire.messages import Request, request_class, response_class
 
-SASL_AUTHENTICATE, SASL_AUTHENTICATE_VERSION = 36, 2
+SASL_AUTHENTICATE_VERSION = 2
 SECRET_BYTES_MIN = 16
 CHALLENGE_BYTES = 32
 
-SaslAuthenticateRequest = request_class(SASL_AUTHENTICATE)
-SaslAuthenticateResponse = response_class(SASL_AUTHENTICATE)
+SaslAuthenticateRequest = request_class(ApiKey.SASL_AUTHENTICATE)
+SaslAuthenticateResponse = response_class(ApiKey.SASL_AUTHENTICATE)
 
 _NAMES = struct.Struct(">ii")  # broker ids of caller and callee
 
@@ -104,7 +105,7 @@ class BrokerAuthentication:
 
 async def _said(exchange: Exchange, content: bytes) -> bytes:
     body = SaslAuthenticateRequest(auth_bytes=content)
-    answer = await exchange(SASL_AUTHENTICATE, SASL_AUTHENTICATE_VERSION, body)
+    answer = await exchange(ApiKey.SASL_AUTHENTICATE, SASL_AUTHENTICATE_VERSION, body)
     if answer.error_code:
         raise AuthenticationFailed(f"the introduction was refused: {answer.error_message}")
     return bytes(answer.auth_bytes or b"")

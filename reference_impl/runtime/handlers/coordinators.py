@@ -12,11 +12,12 @@ from typing import Any
 from reference_impl.core.identifiers import ErrorCode
 from reference_impl.runtime.config import BrokerConfig
 from reference_impl.runtime.server import Caller
+from reference_impl.wire.api_keys import ApiKey
 from reference_impl.wire.messages import Request, response_class
 
 logger = logging.getLogger(__name__)
 
-FindCoordinatorResponse = response_class(10)
+FindCoordinatorResponse = response_class(ApiKey.FIND_COORDINATOR)
 TRANSACTION_KEY = 1  # key type of the request; a group is 0
 
 

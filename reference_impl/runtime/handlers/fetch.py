@@ -18,9 +18,10 @@ from reference_impl.runtime.replication.purgatory import Purgatory, Waiting
 from reference_impl.runtime.replication.replica_identity import identity_in
 from reference_impl.runtime.replication.replica_manager import ReplicaManager
 from reference_impl.runtime.server import Answer, Caller, CloseConnection
+from reference_impl.wire.api_keys import ApiKey
 from reference_impl.wire.messages import Request, response_class
 
-FetchResponse = response_class(1)
+FetchResponse = response_class(ApiKey.FETCH)
 TopicResponse = FetchResponse.FetchableTopicResponse
 PartitionData = TopicResponse.PartitionData
 EpochEndOffset = PartitionData.EpochEndOffset

@@ -10,12 +10,13 @@ from typing import Any
 from reference_impl.core.identifiers import NO_LEADER, ErrorCode, TopicPartition, is_topic_name
 from reference_impl.core.state import LiveBroker, PartitionState
 from reference_impl.runtime.server import Caller
+from reference_impl.wire.api_keys import ApiKey
 from reference_impl.wire.messages import Request, response_class
 
 NO_TOPIC_ID = uuid.UUID(int=0)
 
-MetadataResponse = response_class(3)
-DescribeClusterResponse = response_class(60)
+MetadataResponse = response_class(ApiKey.METADATA)
+DescribeClusterResponse = response_class(ApiKey.DESCRIBE_CLUSTER)
 
 
 def partition_state(message: Any) -> PartitionState:

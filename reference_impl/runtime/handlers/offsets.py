@@ -14,6 +14,7 @@ from reference_impl.core.partition import Partition
 from reference_impl.runtime.decoding import Decoding
 from reference_impl.runtime.replication.replica_manager import ReplicaManager
 from reference_impl.runtime.server import Answer, Caller
+from reference_impl.wire.api_keys import ApiKey
 from reference_impl.wire.compression import UnreadableRecords
 from reference_impl.wire.messages import Request, response_class
 from reference_impl.wire.record_batches import read_header
@@ -21,8 +22,8 @@ from reference_impl.wire.record_timestamps import TimedOffset, first_at_or_after
 
 logger = logging.getLogger(__name__)
 
-ListOffsetsResponse = response_class(2)
-OffsetForLeaderEpochResponse = response_class(23)
+ListOffsetsResponse = response_class(ApiKey.LIST_OFFSETS)
+OffsetForLeaderEpochResponse = response_class(ApiKey.OFFSET_FOR_LEADER_EPOCH)
 ListedPartition = ListOffsetsResponse.ListOffsetsTopicResponse.ListOffsetsPartitionResponse
 EndOffset = OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult.EpochEndOffset
 

@@ -17,12 +17,13 @@ from reference_impl.runtime.decoding import Decoding, Turn, Turns
 from reference_impl.runtime.replication.purgatory import Purgatory, Waiting
 from reference_impl.runtime.replication.replica_manager import ReplicaManager
 from reference_impl.runtime.server import NO_ANSWER, Answer, Caller, CloseConnection
+from reference_impl.wire.api_keys import ApiKey
 from reference_impl.wire.compression import ZSTD
 from reference_impl.wire.looks import Look, look_at
 from reference_impl.wire.messages import Request, response_class
 from reference_impl.wire.record_batches import HEADER_SIZE, read_header
 
-ProduceResponse = response_class(0)
+ProduceResponse = response_class(ApiKey.PRODUCE)
 TopicResponse = ProduceResponse.TopicProduceResponse
 PartitionResponse = TopicResponse.PartitionProduceResponse
 

@@ -11,12 +11,13 @@ from typing import Any
 from reference_impl.coordination.client import BadVersion, CoordinationClient, CoordinationError, NodeExists, NoNode
 from reference_impl.core.identifiers import ErrorCode
 from reference_impl.runtime.server import Caller
+from reference_impl.wire.api_keys import ApiKey
 from reference_impl.wire.messages import Request, response_class
 
 BLOCK_PATH = "/latest_producer_id_block"
 BLOCK_SIZE = 1000
 
-InitProducerIdResponse = response_class(22)
+InitProducerIdResponse = response_class(ApiKey.INIT_PRODUCER_ID)
 
 
 class ProducerIds:

@@ -16,17 +16,18 @@ from reference_impl.core.partition_data import Applied, FetchedPartition, FetchP
 from reference_impl.runtime.config import BrokerConfig
 from reference_impl.runtime.connections import PeerConnection, PeerUnreachable
 from reference_impl.runtime.disk_work import DiskEffects
+from reference_impl.wire.api_keys import ApiKey
 from reference_impl.wire.messages import request_class
 from reference_impl.wire.record_batches import HEADER_SIZE, read_header
 
 logger = logging.getLogger(__name__)
 
-FETCH, FETCH_VERSION = 1, 12
-LIST_OFFSETS, LIST_OFFSETS_VERSION = 2, 6
+FETCH_VERSION = 12
+LIST_OFFSETS_VERSION = 6
 EARLIEST_TIMESTAMP, LATEST_TIMESTAMP = -2, -1
 
-FetchRequest = request_class(FETCH)
-ListOffsetsRequest = request_class(LIST_OFFSETS)
+FetchRequest = request_class(ApiKey.FETCH)
+ListOffsetsRequest = request_class(ApiKey.LIST_OFFSETS)
 
 FULL_FETCH_WITHOUT_SESSION = -1  # session epoch: the fetch wants no session (KIP-227)
 
@@ -157,7 +158,7 @@ class _Fetcher:
     async def _fetch_once(self, positions: dict[TopicPartition, FetchPosition]) -> None:
         config = self._config
         response = await self._connection.ask(
-            FETCH, FETCH_VERSION, self._request(positions), timeout_ms=config.replica_socket_timeout_ms
+            ApiKey.FETCH, FETCH_VERSION, self._request(positions), timeout_ms=config.replica_socket_timeout_ms
         )
         if response.error_code:
             raise PeerUnreachable(f"fetch refused as a whole: error {response.error_code}")
@@ -250,7 +251,7 @@ class _Fetcher:
             topics=[ListOffsetsRequest.ListOffsetsTopic(name=key.topic, partitions=[wanted])],
         )
         timeout_ms = self._config.replica_socket_timeout_ms
-        response = await self._connection.ask(LIST_OFFSETS, LIST_OFFSETS_VERSION, body, timeout_ms=timeout_ms)
+        response = await self._connection.ask(ApiKey.LIST_OFFSETS, LIST_OFFSETS_VERSION, body, timeout_ms=timeout_ms)
         answer = response.topics[0].partitions[0]
         return None if answer.error_code else int(answer.offset)
 

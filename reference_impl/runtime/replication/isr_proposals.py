@@ -15,14 +15,15 @@ from reference_impl.core.state import IsrProposal, PartitionState
 from reference_impl.runtime.connections import PeerUnreachable
 from reference_impl.runtime.controller.link import ControllerLink
 from reference_impl.runtime.replication.replica_manager import ReplicaManager
+from reference_impl.wire.api_keys import ApiKey
 from reference_impl.wire.messages import request_class
 
 logger = logging.getLogger(__name__)
 
-ALTER_PARTITION, ALTER_PARTITION_VERSION = 56, 3
+ALTER_PARTITION_VERSION = 3
 RETRY_BACKOFF_MS = 100
 
-AlterPartitionRequest = request_class(ALTER_PARTITION)
+AlterPartitionRequest = request_class(ApiKey.ALTER_PARTITION)
 TopicData = AlterPartitionRequest.TopicData
 PartitionData = TopicData.PartitionData
 BrokerState = PartitionData.BrokerState
@@ -50,7 +51,9 @@ class IsrProposalSender:
     async def _propose(self, proposals: Proposals) -> bool:
         """True if every proposal got a final answer."""
         try:
-            response = await self._controller.ask(ALTER_PARTITION, ALTER_PARTITION_VERSION, self._request(proposals))
+            response = await self._controller.ask(
+                ApiKey.ALTER_PARTITION, ALTER_PARTITION_VERSION, self._request(proposals)
+            )
         except PeerUnreachable as error:
             logger.info("AlterPartition to controller: %s; trying again", error)
             self._answer_all(proposals, ErrorCode.REQUEST_TIMED_OUT)

@@ -30,13 +30,14 @@ from reference_impl.runtime.replication.turns import Turns
 from reference_impl.runtime.topic_settings import log_settings, partition_settings
 from reference_impl.storage.log import Log, LogSettings
 from reference_impl.storage.log_directory import LogDirectory
+from reference_impl.wire.api_keys import ApiKey
 from reference_impl.wire.messages import response_class
 
 logger = logging.getLogger(__name__)
 
-LeaderAndIsrResponse = response_class(4)
-StopReplicaResponse = response_class(5)
-UpdateMetadataResponse = response_class(6)
+LeaderAndIsrResponse = response_class(ApiKey.LEADER_AND_ISR)
+StopReplicaResponse = response_class(ApiKey.STOP_REPLICA)
+UpdateMetadataResponse = response_class(ApiKey.UPDATE_METADATA)
 
 AT_ONCE = 200  # partitions whose roles change between two pauses of the loop
 

@@ -12,13 +12,13 @@ from typing import Any
 
 from reference_impl.coordination.jute import JuteWriter
 from reference_impl.coordination.records import Acl, ConnectRequest, OpCode
+from reference_impl.wire.api_keys import ApiKey
 from reference_impl.wire.messages import INTERNAL_ONLY, SUPPORTED, encode_request, request_class
 from tests.reference_impl.odd_batches import CASES
 
 STRUCK, LOOKED_AT = "struck", "looked-at"  # the topics that produce, fetch and lookups aim at
 PARTITIONS = 3  # of each of them, each led by another broker
-PRODUCE, FETCH, LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH = 0, 1, 2, 23
-_AIMED = (PRODUCE, PRODUCE, FETCH, LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH)
+_AIMED = (ApiKey.PRODUCE, ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.LIST_OFFSETS, ApiKey.OFFSET_FOR_LEADER_EPOCH)
 _API_KEYS = (*SUPPORTED, *INTERNAL_ONLY)
 _STRANGE_TEXTS = ("", ".", "..", "no-such", "a" * 249, "a" * 250, "\0", "../../etc", "x y", "\N{SNOWMAN}", "r" * 5000)
 _LIMITS = {kind: 2 ** (bits - 1) for kind, bits in (("int8", 8), ("int16", 16), ("int32", 32), ("int64", 64))}
@@ -91,8 +91,7 @@ class Hostile:
     def _kafka_request(self) -> bytes:
         random = self._random
         api_key = random.choice(_AIMED if random.random() < 0.4 else _API_KEYS)
-        low, high = (SUPPORTED.get(api_key) or INTERNAL_ONLY.get(api_key)) or (0, 0)
-        version = random.randint(low, high)
+        version = random.choice({**SUPPORTED, **INTERNAL_ONLY}[api_key].versions)
         message_class = request_class(api_key)
         values = self._fields(message_class._struct, message_class, version, api_key)
         client = random.choice((None, "", "hostile", "c" * 1000))

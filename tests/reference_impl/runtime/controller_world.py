@@ -14,11 +14,11 @@ from reference_impl.coordination.service import CoordinationConfig, Coordination
 from reference_impl.core.controller import znodes
 from reference_impl.core.identifiers import ErrorCode, TopicPartition
 from reference_impl.core.state import LiveBroker, PartitionState
-from reference_impl.runtime.controller.channel import LEADER_AND_ISR, STOP_REPLICA, UPDATE_METADATA
 from reference_impl.runtime.controller.controller import ControllerRole, ControllerSettings
 from reference_impl.runtime.controller.store import ensure_paths
 from reference_impl.runtime.handlers.admin import TopicAdmin
 from reference_impl.runtime.handlers.admin_configs import ConfigAdmin
+from reference_impl.wire.api_keys import ApiKey
 from reference_impl.wire.messages import decode_request, encode_request, response_class
 from tests.waiting import PATIENCE_S
 
@@ -78,7 +78,7 @@ class FakeBroker:
     def knows(self, topic: str, partition: int = 0) -> tuple[int, list[int]] | None:
         """Leader and ISR from the metadata that it received."""
         known = None
-        for body in self.bodies(UPDATE_METADATA):
+        for body in self.bodies(ApiKey.UPDATE_METADATA):
             if topic in body.deleted_topics:
                 known = None
             for state in body.partition_states:
@@ -106,7 +106,7 @@ class World:
         receiver.told.append((api_key, decode_request(frame[4:]).body))
         self._news.set()
         answer = response_class(api_key)
-        if api_key == LEADER_AND_ISR:
+        if api_key == ApiKey.LEADER_AND_ISR:
             return answer(error_code=ErrorCode.NONE, partition_errors=[])
         return answer(error_code=ErrorCode.NONE)
 
@@ -176,4 +176,4 @@ async def a_world(directory: Path, settings: ControllerSettings | None = None) -
         await service.stop()
 
 
-__all__ = ["LEADER_AND_ISR", "STOP_REPLICA", "UPDATE_METADATA", "FakeBroker", "World", "a_world"]
+__all__ = ["FakeBroker", "World", "a_world"]

@@ -9,12 +9,13 @@ import pytest
 from reference_impl.core.controller import znodes
 from reference_impl.core.controller.configuration import ConfigScope, ConfigSource, ConfigType
 from reference_impl.core.identifiers import NO_LEADER, ErrorCode
+from reference_impl.wire.api_keys import ApiKey
 from reference_impl.wire.messages import SUPPORTED, decode_response, encode_response, request_class
 from tests.reference_impl.runtime.controller_world import FakeBroker, World, a_world, read_json, state_of
 
 CreateTopicsRequest, DeleteTopicsRequest, ElectLeadersRequest = map(request_class, (19, 20, 43))
 DescribeConfigsRequest, IncrementalAlterConfigsRequest = map(request_class, (32, 44))
-CreatePartitionsRequest = request_class(37)
+CreatePartitionsRequest = request_class(ApiKey.CREATE_PARTITIONS)
 Creatable = CreateTopicsRequest.CreatableTopic
 
 
@@ -56,7 +57,7 @@ def through_the_wire(api_key: int, version: int, answer: Any) -> Any:
     return decode_response(api_key, version, encode_response(api_key, version, 7, answer)[4:])[1]
 
 
-@pytest.mark.parametrize("version", range(SUPPORTED[19][0], SUPPORTED[19][1] + 1))
+@pytest.mark.parametrize("version", SUPPORTED[ApiKey.CREATE_TOPICS].versions)
 async def test_a_topic_is_created_by_every_version(world: World, version: int) -> None:
     (answer,) = await create(world.brokers[1], wanted(partitions=4, factor=2), version=version)
     assert (answer.name, answer.error_code, answer.error_message) == ("t", ErrorCode.NONE, None)
@@ -157,7 +158,7 @@ async def grow(
     return [result.error_code for result in answer.results]
 
 
-@pytest.mark.parametrize("version", range(SUPPORTED[37][0], SUPPORTED[37][1] + 1))
+@pytest.mark.parametrize("version", SUPPORTED[ApiKey.CREATE_PARTITIONS].versions)
 async def test_a_topic_grows_and_keeps_what_it_has(world: World, version: int) -> None:
     (created,) = await create(world.brokers[1], wanted(assignment={0: [2, 1]}))
     assert await grow(world.brokers[1], ("t", 3), version=version) == [ErrorCode.NONE]
@@ -351,7 +352,7 @@ async def test_a_validated_change_changes_nothing(world: World) -> None:
     assert (await read_json(world.brokers[1], znodes.topic_config_path("t")))["config"] == {}
 
 
-@pytest.mark.parametrize("version", range(SUPPORTED[32][0], SUPPORTED[32][1] + 1))
+@pytest.mark.parametrize("version", SUPPORTED[ApiKey.DESCRIBE_CONFIGS].versions)
 async def test_a_topics_configuration_says_where_each_value_comes_from(world: World, version: int) -> None:
     await create(world.brokers[1], wanted(configs={"max.message.bytes": "77"}))
     described = await describe(world.brokers[2], ConfigScope.TOPIC, "t", version)

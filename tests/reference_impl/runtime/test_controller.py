@@ -10,11 +10,9 @@ import pytest
 from reference_impl.core.controller import znodes
 from reference_impl.core.identifiers import NO_LEADER, ErrorCode
 from reference_impl.runtime.controller.controller import ControllerSettings
+from reference_impl.wire.api_keys import ApiKey
 from reference_impl.wire.messages import request_class
 from tests.reference_impl.runtime.controller_world import (
-    LEADER_AND_ISR,
-    STOP_REPLICA,
-    UPDATE_METADATA,
     FakeBroker,
     World,
     a_world,
@@ -23,9 +21,9 @@ from tests.reference_impl.runtime.controller_world import (
     state_of,
 )
 
-AlterPartitionRequest = request_class(56)
-ControlledShutdownRequest = request_class(7)
-CreateTopicsRequest = request_class(19)
+AlterPartitionRequest = request_class(ApiKey.ALTER_PARTITION)
+ControlledShutdownRequest = request_class(ApiKey.CONTROLLED_SHUTDOWN)
+CreateTopicsRequest = request_class(ApiKey.CREATE_TOPICS)
 
 
 @pytest.fixture
@@ -101,9 +99,9 @@ async def test_a_created_topic_is_led_by_the_first_of_each_assignment_and_everyb
     await create(world.brokers[4], "t", [1, 2, 3], [2, 3, 1])
     assert (await state_of(world.brokers[4], "t", 1)).leader == 2
     await world.until(lambda: all(broker.knows("t", 1) == (2, [2, 3, 1]) for broker in world.brokers.values()))
-    rows = [state for body in world.brokers[1].bodies(LEADER_AND_ISR) for state in body.partition_states]
+    rows = [state for body in world.brokers[1].bodies(ApiKey.LEADER_AND_ISR) for state in body.partition_states]
     assert [(state.topic, state.partition, state.is_new) for state in rows] == [("t", 0, True), ("t", 1, True)]
-    assert not [s for body in world.brokers[4].bodies(LEADER_AND_ISR) for s in body.partition_states]
+    assert not [s for body in world.brokers[4].bodies(ApiKey.LEADER_AND_ISR) for s in body.partition_states]
 
 
 @pytest.mark.parametrize("partitions", [1, 50, 500])
@@ -120,7 +118,7 @@ async def test_a_death_moves_however_many_partitions_with_one_request_of_each_ki
     last = [("t", number) for number in range(partitions)]
     await world.until(lambda: all(broker.knows(*key) == (2, [2, 3]) for broker in survivors for key in last))
     for broker in survivors:
-        assert [api_key for api_key, _ in broker.told] == [LEADER_AND_ISR, UPDATE_METADATA]
+        assert [api_key for api_key, _ in broker.told] == [ApiKey.LEADER_AND_ISR, ApiKey.UPDATE_METADATA]
     state = await state_of(world.brokers[4], "t")
     assert (state.leader_epoch, state.partition_epoch, state.controller_epoch) == (1, 1, 1)
 
@@ -247,10 +245,10 @@ async def test_a_topic_marked_for_deletion_is_deleted_by_the_next_controller(wor
     await world.lose(4)
     await mark_for_deletion(world.brokers[3], "t")
     await world.brokers[3].contest()
-    await world.until(lambda: all(world.brokers[n].bodies(STOP_REPLICA) for n in (1, 2)))
+    await world.until(lambda: all(world.brokers[n].bodies(ApiKey.STOP_REPLICA) for n in (1, 2)))
     assert await world.brokers[3].client.children(znodes.TOPICS) == []
     assert await world.brokers[3].client.children(znodes.DELETE_TOPICS) == []
-    assert not world.brokers[3].bodies(STOP_REPLICA)
+    assert not world.brokers[3].bodies(ApiKey.STOP_REPLICA)
 
 
 async def test_a_topic_somebody_else_wrote_gets_its_partition_states(world: World) -> None:

@@ -8,11 +8,11 @@ import pytest
 
 from reference_impl.core.identifiers import ErrorCode
 from reference_impl.runtime.in_process import InProcessCluster
+from reference_impl.wire.api_keys import ApiKey
 from reference_impl.wire.messages import decode_request, encode_request, request_class
 
 pytestmark = pytest.mark.cluster
 
-LEADER_AND_ISR, STOP_REPLICA, UPDATE_METADATA = 4, 5, 6
 BROKER = 2
 
 
@@ -50,12 +50,12 @@ async def test_a_topic_that_may_not_be_called_so_leaves_no_folder_and_no_metadat
     broker, reported = cluster.brokers[BROKER], word_of_the_controller(cluster)
     before = everything_below(tmp_path)
     states = [
-        state_of(LEADER_AND_ISR, topic),
-        state_of(LEADER_AND_ISR, "orders"),
-        state_of(LEADER_AND_ISR, "orders", -1),
+        state_of(ApiKey.LEADER_AND_ISR, topic),
+        state_of(ApiKey.LEADER_AND_ISR, "orders"),
+        state_of(ApiKey.LEADER_AND_ISR, "orders", -1),
     ]
     answer = await broker.replicas.leader_and_isr(
-        through_the_wire(LEADER_AND_ISR, **reported, is_full=False, partition_states=states, live_brokers=[])
+        through_the_wire(ApiKey.LEADER_AND_ISR, **reported, is_full=False, partition_states=states, live_brokers=[])
     )
     assert [(entry.partition, entry.error_code) for entry in answer.partition_errors] == [
         (0, ErrorCode.INVALID_TOPIC_EXCEPTION),
@@ -64,15 +64,15 @@ async def test_a_topic_that_may_not_be_called_so_leaves_no_folder_and_no_metadat
     ]
     assert everything_below(tmp_path) - before == {f"{BROKER}/data/orders-0"}
 
-    stop = request_class(STOP_REPLICA).fields["partitions"].data_class
+    stop = request_class(ApiKey.STOP_REPLICA).fields["partitions"].data_class
     stopped = [stop(topic=name, partition=0, leader_epoch=0, delete=True) for name in ("orders", topic)]
-    answer = await broker.replicas.stop_replica(through_the_wire(STOP_REPLICA, **reported, partitions=stopped))
+    answer = await broker.replicas.stop_replica(through_the_wire(ApiKey.STOP_REPLICA, **reported, partitions=stopped))
     assert answer.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
     assert "orders" in {key.topic for key in broker.replicas.partitions}
 
-    states = [state_of(UPDATE_METADATA, topic)]
+    states = [state_of(ApiKey.UPDATE_METADATA, topic)]
     answer = broker.replicas.update_metadata(
-        through_the_wire(UPDATE_METADATA, **reported, is_full=False, live_brokers=[], partition_states=states,
+        through_the_wire(ApiKey.UPDATE_METADATA, **reported, is_full=False, live_brokers=[], partition_states=states,
                          topics=[], deleted_topics=[])
     )  # fmt: skip
     assert answer.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION

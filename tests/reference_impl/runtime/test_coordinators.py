@@ -6,11 +6,12 @@ from reference_impl.core.identifiers import ErrorCode
 from reference_impl.runtime.config import broker_config
 from reference_impl.runtime.handlers.coordinators import CoordinatorHandler
 from reference_impl.runtime.server import Caller
+from reference_impl.wire.api_keys import ApiKey
 from reference_impl.wire.messages import SUPPORTED, Request, request_class
 from tests.reference_impl.runtime.test_config import SMALLEST
 
-FIND_COORDINATOR, JOIN_GROUP = 10, 11
-FindCoordinatorRequest = request_class(FIND_COORDINATOR)
+JOIN_GROUP = 11
+FindCoordinatorRequest = request_class(ApiKey.FIND_COORDINATOR)
 
 
 @pytest.mark.parametrize("version", range(5))
@@ -19,7 +20,7 @@ def test_a_group_is_sent_to_the_listener_it_asked_and_a_transactional_id_nowhere
     version: int, transactional: bool
 ) -> None:
     body = FindCoordinatorRequest(key="somebody", key_type=int(transactional), coordinator_keys=["somebody"])
-    request = Request(api_key=FIND_COORDINATOR, api_version=version, correlation_id=1, client_id="c", body=body)
+    request = Request(api_key=ApiKey.FIND_COORDINATOR, api_version=version, correlation_id=1, client_id="c", body=body)
     caller = Caller(listener="CLIENT1", client_id="c", peer="somewhere")
     answer = CoordinatorHandler(broker_config(SMALLEST)).answer(request, caller)
     (found,) = answer.coordinators if version >= 4 else [answer]

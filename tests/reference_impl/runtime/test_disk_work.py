@@ -24,6 +24,7 @@ from reference_impl.runtime.in_process import InProcessCluster
 from reference_impl.storage.checkpoints import read_epochs, read_offsets
 from reference_impl.storage.epoch_checkpoint import EpochCheckpoint
 from reference_impl.storage.log_directory import LogDirectory
+from reference_impl.wire.api_keys import ApiKey
 from reference_impl.wire.messages import decode_request, encode_request, request_class
 from tests.reference_impl.runtime.conftest import running_cluster
 from tests.reference_impl.runtime.gated_disk import GatedDisk
@@ -31,7 +32,6 @@ from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.cluster
 
-LEADER_AND_ISR = 4
 ORDERS, PAYMENTS = TopicPartition("orders", 0), TopicPartition("payments", 0)
 SLOW, OTHER = 1, 2
 Gated = tuple[InProcessCluster, GatedDisk]
@@ -268,16 +268,16 @@ async def test_a_follower_that_hears_of_its_leader_first_is_not_sent_away(
 async def test_a_controllers_request_is_carried_out_although_its_connection_is_gone(slow: Gated) -> None:
     cluster, disk = slow
     broker = cluster.brokers[SLOW]
-    entry = request_class(LEADER_AND_ISR).fields["partition_states"].data_class
+    entry = request_class(ApiKey.LEADER_AND_ISR).fields["partition_states"].data_class
     state = entry(topic="orders", topic_id=uuid.UUID(int=5), partition=0, leader=SLOW, leader_epoch=0, isr=[SLOW],
                   partition_epoch=0, replicas=[SLOW], controller_epoch=1, is_new=True)  # fmt: skip
-    body = request_class(LEADER_AND_ISR)(
+    body = request_class(ApiKey.LEADER_AND_ISR)(
         controller_id=broker.metadata.controller_id, controller_epoch=broker.replicas.controller_epoch,
         broker_epoch=broker.replicas.broker_epoch, is_full=False, partition_states=[state], live_brokers=[],
     )  # fmt: skip
     disk.shut()
     asked = asyncio.ensure_future(
-        broker.replicas.leader_and_isr(decode_request(encode_request(LEADER_AND_ISR, 0, 1, "c", body)[4:]).body)
+        broker.replicas.leader_and_isr(decode_request(encode_request(ApiKey.LEADER_AND_ISR, 0, 1, "c", body)[4:]).body)
     )
     await disk.somebody_waits()
     asked.cancel()

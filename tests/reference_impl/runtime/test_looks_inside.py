@@ -17,11 +17,12 @@ from reference_impl.core.identifiers import TopicPartition as Key
 from reference_impl.core.timestamps import TimestampSettings
 from reference_impl.runtime.decoding_thread import DecodingThread
 from reference_impl.runtime.in_process import InProcessCluster
+from reference_impl.wire.api_keys import ApiKey
 from reference_impl.wire.compression import GZIP
 from reference_impl.wire.messages import decode_response, encode_request
 from reference_impl.wire.record_batches import parse_headers
 from tests.reference_impl.odd_batches import CASES, COMPRESS, GARBAGE, NOW_MS, THREE, batch, packed, record
-from tests.reference_impl.raw_client import PRODUCE, Listed, list_offset, produce, produce_request
+from tests.reference_impl.raw_client import Listed, list_offset, produce, produce_request
 from tests.reference_impl.runtime.conftest import running_cluster
 
 pytestmark = pytest.mark.cluster
@@ -182,7 +183,7 @@ async def send_all(address: tuple[str, int], *batches: bytes, acks: int = -1) ->
     """Without waiting for an answer; the connection stays open."""
     reader, writer = await asyncio.open_connection(*address)
     for number, data in enumerate(batches):
-        writer.write(encode_request(PRODUCE, 9, number, "raw", produce_request(TOPIC, data, acks=acks)))
+        writer.write(encode_request(ApiKey.PRODUCE, 9, number, "raw", produce_request(TOPIC, data, acks=acks)))
     await writer.drain()
     return reader, writer
 
@@ -190,7 +191,7 @@ async def send_all(address: tuple[str, int], *batches: bytes, acks: int = -1) ->
 async def answered(reader: asyncio.StreamReader) -> tuple[int, int, int]:
     """(correlation id, error, base offset)"""
     size = int.from_bytes(await reader.readexactly(4), "big")
-    number, response = decode_response(PRODUCE, 9, await reader.readexactly(size))
+    number, response = decode_response(ApiKey.PRODUCE, 9, await reader.readexactly(size))
     (answer,) = response.responses[0].partition_responses
     return number, answer.error_code, answer.base_offset
 

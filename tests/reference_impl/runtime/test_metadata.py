@@ -8,10 +8,11 @@ import pytest
 from reference_impl.core.identifiers import ErrorCode
 from reference_impl.runtime.handlers.metadata import MetadataCache, MetadataHandler
 from reference_impl.runtime.server import Caller
+from reference_impl.wire.api_keys import ApiKey
 from reference_impl.wire.messages import decode_request, decode_response, encode_request, encode_response, request_class
 
-METADATA, UPDATE_METADATA, VERSION = 3, 6, 12
-MetadataRequest, UpdateMetadataRequest = map(request_class, (METADATA, UPDATE_METADATA))
+VERSION = 12
+MetadataRequest, UpdateMetadataRequest = map(request_class, (ApiKey.METADATA, ApiKey.UPDATE_METADATA))
 ORDERS, STRANGER = uuid.UUID(int=7), uuid.UUID(int=8)
 
 
@@ -35,9 +36,11 @@ def handler() -> MetadataHandler:
 def asked(handler: MetadataHandler, *topics: tuple[str | None, uuid.UUID | None]) -> list[Any]:
     wanted = MetadataRequest.MetadataRequestTopic
     body = MetadataRequest(topics=[wanted(name=name, topic_id=topic_id) for name, topic_id in topics])
-    request = decode_request(encode_request(METADATA, VERSION, 1, "client", body)[4:])
+    request = decode_request(encode_request(ApiKey.METADATA, VERSION, 1, "client", body)[4:])
     answer = handler.answer(request, Caller(listener="CLIENT", client_id="client", peer="test"))
-    return list(decode_response(METADATA, VERSION, encode_response(METADATA, VERSION, 1, answer)[4:])[1].topics)
+    return list(
+        decode_response(ApiKey.METADATA, VERSION, encode_response(ApiKey.METADATA, VERSION, 1, answer)[4:])[1].topics
+    )
 
 
 @pytest.mark.parametrize("name", [None, ""])

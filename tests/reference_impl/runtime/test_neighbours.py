@@ -23,14 +23,13 @@ from reference_impl.runtime.handlers.broker_authentication import (
 )
 from reference_impl.runtime.in_process import InProcessCluster
 from reference_impl.runtime.replication.replica_identity import client_id_of
+from reference_impl.wire.api_keys import ApiKey
 from reference_impl.wire.messages import decode_response, encode_request, request_class, response_class
 from tests.reference_impl.runtime.conftest import running_cluster
 from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.cluster
 
-FETCH, LIST_OFFSETS, LEADER_AND_ISR, STOP_REPLICA, UPDATE_METADATA = 1, 2, 4, 5, 6
-CONTROLLED_SHUTDOWN, OFFSET_FOR_LEADER_EPOCH, SASL_AUTHENTICATE, ALTER_PARTITION = 7, 23, 36, 56
 FetchRequest, ListOffsetsRequest, OffsetForLeaderEpochRequest = map(request_class, (1, 2, 23))
 ORDERS = TopicPartition("orders", 0)
 LEADER, FOLLOWER = 1, 2
@@ -111,7 +110,12 @@ async def test_a_fetch_in_a_replicas_name_moves_no_high_watermark(
     cluster = waiting_for_its_follower
     for offset in (0, 1):
         answer = await asked_by_a_stranger(
-            cluster, listener, FETCH, 12, replica_fetch(FOLLOWER, offset=offset), client_id=followers_client_id(cluster)
+            cluster,
+            listener,
+            ApiKey.FETCH,
+            12,
+            replica_fetch(FOLLOWER, offset=offset),
+            client_id=followers_client_id(cluster),
         )
         assert answer is None
     assert cluster.brokers[LEADER].replicas.partitions[ORDERS].high_watermark == 0
@@ -127,7 +131,7 @@ async def test_the_same_fetch_counts_when_the_secret_is_known_and_in_no_other_re
         known = BrokerAuthentication(secret, broker_id=broker_id, randomness=Random(1))
         connection = a_connection(cluster, known, followers_client_id(cluster), LEADER)
         try:
-            await connection.ask(FETCH, 12, replica_fetch(FOLLOWER, offset=1), timeout_ms=PATIENCE_S * 1000)
+            await connection.ask(ApiKey.FETCH, 12, replica_fetch(FOLLOWER, offset=1), timeout_ms=PATIENCE_S * 1000)
         except PeerUnreachable:
             assert broker_id != FOLLOWER
         connection.close()
@@ -145,10 +149,10 @@ async def test_what_is_not_committed_is_sent_to_no_stranger(
     topics = [ListOffsetsRequest.ListOffsetsTopic(name="orders", partitions=[wanted])]
     for replica_id in (FOLLOWER, -1, -2):
         body = ListOffsetsRequest(replica_id=replica_id, isolation_level=0, topics=topics)
-        answer = await asked_by_a_stranger(cluster, listener, LIST_OFFSETS, 6, body)
+        answer = await asked_by_a_stranger(cluster, listener, ApiKey.LIST_OFFSETS, 6, body)
         assert (None if answer is None else answer.topics[0].partitions[0].offset) == (None if replica_id > 0 else 0)
     body = OffsetForLeaderEpochRequest(replica_id=FOLLOWER, topics=[])
-    assert await asked_by_a_stranger(cluster, listener, OFFSET_FOR_LEADER_EPOCH, 4, body) is None
+    assert await asked_by_a_stranger(cluster, listener, ApiKey.OFFSET_FOR_LEADER_EPOCH, 4, body) is None
 
 
 @pytest.mark.parametrize("listener", ["INTERNAL", "CLIENT"])
@@ -158,18 +162,18 @@ async def test_nobody_is_controller_or_leader_by_saying_so(
     broker = cluster.brokers[LEADER]
     epoch, controller = broker.replicas.controller_epoch, broker.metadata.controller_id
     word = {"controller_id": controller, "controller_epoch": epoch + 1, "broker_epoch": broker.replicas.broker_epoch}
-    state = request_class(LEADER_AND_ISR).fields["partition_states"].data_class(
+    state = request_class(ApiKey.LEADER_AND_ISR).fields["partition_states"].data_class(
         topic="planted", topic_id=uuid.UUID(int=5), partition=0, leader=LEADER, leader_epoch=0, isr=[LEADER],
         partition_epoch=0, replicas=[LEADER], controller_epoch=epoch + 1, is_new=True,
     )  # fmt: skip
     own = {"broker_id": LEADER, "broker_epoch": broker.replicas.broker_epoch}
     requests: list[tuple[int, int, dict[str, Any]]] = [
-        (LEADER_AND_ISR, 0, {**word, "is_full": False, "partition_states": [state], "live_brokers": []}),
-        (STOP_REPLICA, 0, {**word, "partitions": []}),
-        (UPDATE_METADATA, 0, {**word, "is_full": True, "live_brokers": [], "partition_states": [], "topics": [],
+        (ApiKey.LEADER_AND_ISR, 0, {**word, "is_full": False, "partition_states": [state], "live_brokers": []}),
+        (ApiKey.STOP_REPLICA, 0, {**word, "partitions": []}),
+        (ApiKey.UPDATE_METADATA, 0, {**word, "is_full": True, "live_brokers": [], "partition_states": [], "topics": [],
                               "deleted_topics": []}),
-        (CONTROLLED_SHUTDOWN, 0, own),
-        (ALTER_PARTITION, 3, {**own, "topics": []}),
+        (ApiKey.CONTROLLED_SHUTDOWN, 0, own),
+        (ApiKey.ALTER_PARTITION, 3, {**own, "topics": []}),
     ]  # fmt: skip
     for api_key, version, fields in requests:
         for name in ("controller_id", "broker_id"):
@@ -183,8 +187,8 @@ async def test_nobody_is_controller_or_leader_by_saying_so(
 
 
 async def test_brokers_authenticate_at_their_own_listener_only(cluster: InProcessCluster) -> None:
-    body = request_class(SASL_AUTHENTICATE)(auth_bytes=bytes(40))
-    assert await asked_by_a_stranger(cluster, "CLIENT", SASL_AUTHENTICATE, 2, body) is None
+    body = request_class(ApiKey.SASL_AUTHENTICATE)(auth_bytes=bytes(40))
+    assert await asked_by_a_stranger(cluster, "CLIENT", ApiKey.SASL_AUTHENTICATE, 2, body) is None
 
 
 async def test_who_does_not_know_the_secret_or_meets_another_broker_is_not_introduced(
@@ -198,7 +202,7 @@ async def test_who_does_not_know_the_secret_or_meets_another_broker_is_not_intro
         authentication = BrokerAuthentication(known, broker_id=3, randomness=Random(1))
         connection = a_connection(cluster, authentication, "broker-3", to)
         with pytest.raises(PeerUnreachable, match=why):
-            await connection.ask(STOP_REPLICA, 0, None, timeout_ms=PATIENCE_S * 1000)
+            await connection.ask(ApiKey.STOP_REPLICA, 0, None, timeout_ms=PATIENCE_S * 1000)
 
 
 async def test_what_was_said_in_one_introduction_opens_no_other(cluster: InProcessCluster) -> None:
@@ -215,15 +219,15 @@ async def test_what_was_said_in_one_introduction_opens_no_other(cluster: InProce
 
     async def repeating(exchange: Any) -> None:
         for body in overheard:
-            errors.append((await exchange(SASL_AUTHENTICATE, 2, body)).error_code)
+            errors.append((await exchange(ApiKey.SASL_AUTHENTICATE, 2, body)).error_code)
 
-    body = request_class(CONTROLLED_SHUTDOWN)(broker_id=3, broker_epoch=0)
+    body = request_class(ApiKey.CONTROLLED_SHUTDOWN)(broker_id=3, broker_epoch=0)
     for opened, is_served in ((listening, True), (repeating, False)):
         connection = PeerConnection(
             client_id="broker-3", address=lambda: address_of(cluster, "INTERNAL"), opened=opened
         )
         try:
-            await connection.ask(CONTROLLED_SHUTDOWN, 0, body, timeout_ms=PATIENCE_S * 1000)
+            await connection.ask(ApiKey.CONTROLLED_SHUTDOWN, 0, body, timeout_ms=PATIENCE_S * 1000)
             assert is_served
         except PeerUnreachable:
             assert not is_served
@@ -236,7 +240,7 @@ async def test_a_proof_is_asked_of_the_other_side_before_one_is_given() -> None:
 
     async def impostor(api_key: int, version: int, body: Any) -> Any:
         said.append(body.auth_bytes)
-        return response_class(SASL_AUTHENTICATE)(error_code=0, error_message=None, auth_bytes=bytes(64))
+        return response_class(ApiKey.SASL_AUTHENTICATE)(error_code=0, error_message=None, auth_bytes=bytes(64))
 
     authentication = BrokerAuthentication(b"the cluster's own secret", broker_id=3, randomness=Random(1))
     with pytest.raises(AuthenticationFailed, match="does not know this cluster's secret"):

@@ -10,10 +10,11 @@ import pytest
 
 from reference_impl.runtime.handlers import api
 from reference_impl.runtime.server import NO_ANSWER, Answer, Caller, CloseConnection, Listener
+from reference_impl.wire.api_keys import ApiKey
 from reference_impl.wire.messages import Request, decode_response, encode_request, request_class, response_class
 from tests.waiting import PATIENCE_S
 
-METADATA, METADATA_VERSION = 3, 9
+METADATA_VERSION = 9
 MAX_REQUEST_BYTES = 10_000
 
 
@@ -33,7 +34,7 @@ class Handler:
             raise KeyError("a bug of ours")
         if request.client_id == "silent":
             return NO_ANSWER
-        if request.api_key == api.API_VERSIONS:
+        if request.api_key == ApiKey.API_VERSIONS:
             return api.api_versions(request, caller)
         return self._later(request) if len(self.seen) == 1 else self._answer(request)
 
@@ -43,7 +44,7 @@ class Handler:
 
     @staticmethod
     def _answer(request: Request) -> Any:
-        return response_class(METADATA)(
+        return response_class(ApiKey.METADATA)(
             throttle_time_ms=0, brokers=[], cluster_id=None, controller_id=request.correlation_id, topics=[]
         )
 
@@ -65,7 +66,9 @@ async def listener(handler: Handler) -> AsyncIterator[Listener]:
 
 
 def metadata_request(number: int, client_id: str = "test") -> bytes:
-    return encode_request(METADATA, METADATA_VERSION, number, client_id, request_class(METADATA)(topics=[]))
+    return encode_request(
+        ApiKey.METADATA, METADATA_VERSION, number, client_id, request_class(ApiKey.METADATA)(topics=[])
+    )
 
 
 async def read_frame(reader: asyncio.StreamReader) -> bytes:
@@ -79,7 +82,7 @@ async def ask(listener: Listener, *frames: bytes) -> list[int]:
     try:
         writer.write(b"".join(frames))
         for _ in frames:
-            found.append(decode_response(METADATA, METADATA_VERSION, await read_frame(reader))[0])
+            found.append(decode_response(ApiKey.METADATA, METADATA_VERSION, await read_frame(reader))[0])
     except (asyncio.IncompleteReadError, ConnectionError):
         return found
     finally:
@@ -102,7 +105,7 @@ async def test_a_request_without_answer_does_not_hold_up_the_next(listener: List
     reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
     writer.write(metadata_request(1) + metadata_request(2, "silent") + metadata_request(3))
     for expected in (1, 3):
-        assert decode_response(METADATA, METADATA_VERSION, await read_frame(reader))[0] == expected
+        assert decode_response(ApiKey.METADATA, METADATA_VERSION, await read_frame(reader))[0] == expected
     writer.close()
 
 
@@ -134,7 +137,7 @@ async def test_an_unknown_api_versions_version_is_answered_in_version_0(listener
     """KIP-511, so that newer clients can find out what we speak."""
     reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
     writer.write(b"\x00\x00\x00\x0e" + b"\x00\x12\x00\x09" + b"\x00\x00\x00\x05" + b"\xff\xff" + b"\x00\x01\x01\x00")
-    correlation_id, body = decode_response(api.API_VERSIONS, 0, await read_frame(reader))
+    correlation_id, body = decode_response(ApiKey.API_VERSIONS, 0, await read_frame(reader))
     assert (correlation_id, body.error_code) == (5, 35)
     assert {entry.api_key for entry in body.api_keys} >= {0, 1, 3, 18}
     writer.close()
@@ -162,7 +165,9 @@ async def test_a_client_that_leaves_as_the_listener_closes_is_no_error(
     listener: Listener, turns: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
-    writer.write(encode_request(METADATA, METADATA_VERSION, 1, "slow", request_class(METADATA)(topics=None)))
+    writer.write(
+        encode_request(ApiKey.METADATA, METADATA_VERSION, 1, "slow", request_class(ApiKey.METADATA)(topics=None))
+    )
     await reader.readexactly(4)
     writer.transport.abort()
     for _ in range(turns):

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka.protocol.api_header import RequestHeader
 
+from reference_impl.wire.api_keys import ApiKey
 from reference_impl.wire.messages import (
-    API_VERSIONS,
     INTERNAL_ONLY,
     SUPPORTED,
     MalformedRequest,
@@ -25,9 +25,7 @@ from reference_impl.wire.messages import (
 )
 
 SERVED = [
-    (key, version)
-    for key, (lowest, highest) in sorted({**SUPPORTED, **INTERNAL_ONLY}.items())
-    for version in range(lowest, highest + 1)
+    (key, version) for key, message in sorted({**SUPPORTED, **INTERNAL_ONLY}.items()) for version in message.versions
 ]
 
 
@@ -82,7 +80,7 @@ def test_a_full_request_comes_back_as_it_was_sent(key: int, version: int) -> Non
 @pytest.mark.parametrize(("key", "version"), SERVED)
 def test_a_full_response_comes_back_as_it_was_sent(key: int, version: int) -> None:
     sent = filled(response_class(key)._struct, version, response_class(key))
-    if key == API_VERSIONS:
+    if key == ApiKey.API_VERSIONS:
         sent.error_code = 0
     frame = encode_response(key, version, 43, sent)
     assert int.from_bytes(frame[:4], "big") == len(frame) - 4
@@ -159,25 +157,27 @@ def test_no_frame_raises_anything_but_malformed_request(frame: bytes) -> None:
 
 
 def test_a_null_where_a_value_must_be_is_malformed() -> None:
-    produce = request_class(0)
+    produce = request_class(ApiKey.PRODUCE)
     body = produce(acks=1, timeout_ms=1, topic_data=[produce.TopicProduceData(name=None, partition_data=[])])
     for version in (8, 9):
         with pytest.raises(MalformedRequest, match="name is null"):
-            decode_request(encode_request(0, version, 1, "x", body)[4:])
+            decode_request(encode_request(ApiKey.PRODUCE, version, 1, "x", body)[4:])
     with pytest.raises(MalformedRequest, match="topics is null"):
-        decode_request(encode_request(1, 11, 1, "x", request_class(1)(topics=None))[4:])
+        decode_request(encode_request(ApiKey.FETCH, 11, 1, "x", request_class(ApiKey.FETCH)(topics=None))[4:])
 
 
 def test_a_null_where_the_schema_allows_it_is_none() -> None:
-    body = decode_request(encode_request(3, 9, 1, "x", request_class(3)(topics=None))[4:]).body
+    body = decode_request(
+        encode_request(ApiKey.METADATA, 9, 1, "x", request_class(ApiKey.METADATA)(topics=None))[4:]
+    ).body
     assert body.topics is None
 
 
 def test_records_are_bytes_as_they_came() -> None:
-    produce = request_class(0)
+    produce = request_class(ApiKey.PRODUCE)
     data = produce.TopicProduceData.PartitionProduceData(index=0, records=b"\x00raw")
     body = produce(acks=1, timeout_ms=1, topic_data=[produce.TopicProduceData(name="t", partition_data=[data])])
-    decoded = decode_request(encode_request(0, 9, 1, "x", body)[4:]).body
+    decoded = decode_request(encode_request(ApiKey.PRODUCE, 9, 1, "x", body)[4:]).body
     assert bytes(decoded.topic_data[0].partition_data[0].records) == b"\x00raw"
 
 
@@ -192,22 +192,25 @@ def test_api_versions_of_an_unknown_version_is_understood_and_answered_in_versio
     frame = (18).to_bytes(2, "big") + (9).to_bytes(2, "big") + (7).to_bytes(4, "big") + b"\x00\x01x" + b"\x00whatever"
     request = decode_request(frame)
     assert (request.api_version, request.correlation_id, request.client_id) == (9, 7, "x")
-    ranges = [response_class(18).ApiVersion(api_key=18, min_version=0, max_version=4)]
-    answer = response_class(18)(error_code=35, api_keys=ranges)
-    in_version_9, in_version_0 = encode_response(18, 9, 7, answer), encode_response(18, 0, 7, answer)
+    ranges = [response_class(ApiKey.API_VERSIONS).ApiVersion(api_key=18, min_version=0, max_version=4)]
+    answer = response_class(ApiKey.API_VERSIONS)(error_code=35, api_keys=ranges)
+    in_version_9, in_version_0 = (
+        encode_response(ApiKey.API_VERSIONS, 9, 7, answer),
+        encode_response(ApiKey.API_VERSIONS, 0, 7, answer),
+    )
     assert in_version_9 == in_version_0
-    _, body = decode_response(18, 9, in_version_9[4:])
+    _, body = decode_response(ApiKey.API_VERSIONS, 9, in_version_9[4:])
     assert body.error_code == 35
     assert (body.api_keys[0].api_key, body.api_keys[0].max_version) == (18, 4)
 
 
 def test_the_response_header_of_api_versions_has_no_tags() -> None:
-    frame = encode_response(18, 4, 7, response_class(18)(error_code=0))
+    frame = encode_response(ApiKey.API_VERSIONS, 4, 7, response_class(ApiKey.API_VERSIONS)(error_code=0))
     assert frame[4:10] == b"\x00\x00\x00\x07\x00\x00"
 
 
 def test_unknown_tagged_fields_are_skipped() -> None:
-    plain = encode_request(3, 9, 5, "x", request_class(3)(topics=None))[4:]
+    plain = encode_request(ApiKey.METADATA, 9, 5, "x", request_class(ApiKey.METADATA)(topics=None))[4:]
     header_size = 2 + 2 + 4 + 2 + 1
     tags = b"\x01\x63\x03abc"
     assert plain[header_size] == 0
@@ -216,6 +219,6 @@ def test_unknown_tagged_fields_are_skipped() -> None:
 
 
 def test_a_varint_without_end_is_malformed_at_once() -> None:
-    header = encode_request(3, 9, 5, "x", request_class(3)())[4:15]
+    header = encode_request(ApiKey.METADATA, 9, 5, "x", request_class(ApiKey.METADATA)())[4:15]
     with pytest.raises(MalformedRequest, match="varint"):
         decode_request(header + b"\xff" * 100)

@@ -41,11 +41,12 @@ from harness.ports.cluster import (
     TopicPartition,
 )
 from harness.scenario.model import ClusterSpec
-from reference_impl.wire.messages import API_VERSIONS, encode_request, request_class
+from reference_impl.wire.api_keys import ApiKey
+from reference_impl.wire.messages import encode_request, request_class
 from tests.harness.cluster.local.streams import is_silent
 from tests.waiting import PATIENCE_S, comes_true, until
 
-_QUESTION = encode_request(API_VERSIONS, 0, 1, "test", request_class(API_VERSIONS)())
+_QUESTION = encode_request(ApiKey.API_VERSIONS, 0, 1, "test", request_class(ApiKey.API_VERSIONS)())
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.cluster]
 
