@@ -28,7 +28,7 @@ def main() -> None:
     jvm = start_jvm_early(memory_mb=options.memory_mb, large=options.large)
 
     from benchmarks import check_steps
-    from harness.checks.spark.early_session import EarlySession
+    from harness.checks.early_session import EarlySession
 
     bench = EarlySession(master="local[2]", jvm=jvm)
     if options.mode == "many":

@@ -9,9 +9,9 @@ from typing import Any
 
 from benchmarks.process_tree import cpu_s, tree_of
 from harness import compose
+from harness.checks.early_session import EarlySession
 from harness.checks.judge import judge, judge_many
-from harness.checks.spark.early_session import EarlySession
-from harness.checks.spark.warm_up import warm_up
+from harness.checks.warm_up import warm_up
 from harness.history.run_folder import RunFolder
 from harness.history.sealed.sealing import seal
 

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from harness.checks.fingerprint import fingerprint_of
+from harness.checks.findings import fingerprint_of
 from harness.history.facts import values
 from harness.history.run_folder import RunFolder
 from harness.history.schema.schemas import EVIDENCE, FINDINGS, TABLES

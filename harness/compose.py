@@ -271,7 +271,7 @@ class Bench:
     """
 
     def __init__(self, *, master: str = "local[2]", folders: Sequence[Path] = ()) -> None:
-        from harness.checks.spark.early_session import EarlySession
+        from harness.checks.early_session import EarlySession
 
         self._early = EarlySession(master=master, records=sum(map(records_in, folders)))
 

@@ -102,7 +102,7 @@ def _jvm_with_kept_classes(stderr_path: Path) -> "Jvm":
     """The first JVM keeps its classes for later ones as it ends, and a session of the whole run ends last."""
     from harness.checks.spark.jvm import start_jvm_early
     from harness.checks.spark.session import spark_session
-    from harness.checks.spark.warm_up import warm_up
+    from harness.checks.warm_up import warm_up
 
     first = start_jvm_early(stderr_path=stderr_path)
     if first.archive is None or not first.archive.making:

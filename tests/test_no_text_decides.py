@@ -23,8 +23,8 @@ _TEXTS = frozenset({"sentence", "label", "proof", "healed_proof", "text", "seen"
 _ALLOWED: Mapping[tuple[str, str], str] = {
     ("harness/checks/spark/session.py", "startswith"): "a Spark master's URL",
     ("harness/checks/spark/class_path.py", "startswith"): "names of PySpark's jars, by family",
-    ("harness/checks/spark/early_session.py", "startswith"): "a Spark master's URL",
-    ("harness/checks/spark/early_session.py", "partition"): "the first line of an error, for a log",
+    ("harness/checks/early_session.py", "startswith"): "a Spark master's URL",
+    ("harness/checks/early_session.py", "partition"): "the first line of an error, for a log",
     ("harness/checks/spark/priority.py", "startswith"): "what the kernel tells of a process's capabilities",
     ("harness/checks/spark/priority.py", "split"): "what the kernel tells of a process's capabilities",
     ("harness/checks/spark/standalone.py", "import re"): "Spark's own configuration file",

@@ -1,8 +1,9 @@
 """A finding, and what every family of checks needs to create one: a run's rows, its history, rulings and wording."""
 
+import hashlib
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -12,19 +13,20 @@ from harness.checks import passed_over
 from harness.checks.contract.rule import Judge
 from harness.checks.contract.rulings import Cause, Class, OtherCause, Ruling
 from harness.checks.contract.survival import READ_AHEAD_NS
-from harness.checks.fingerprint import fingerprint_of
 from harness.checks.model.leader_views import LeaderViews
-from harness.checks.model.lost_records import EpochRead, LostRecord, epoch_of_copies
+from harness.checks.model.lost_records import LostRecord, epoch_of_copies
 from harness.checks.model.partition_history import PartitionHistory, RunHistory
-from harness.checks.spark.detection import SEEN_POLL, Flagged
+from harness.checks.spark.detection import SEEN_POLL, EpochRead, Flagged
 from harness.checks.spark.tables import CORRUPT_READS
 from harness.checks.wording.causes import cause_words
+from harness.history.facts.finding_facts import Setting
 from harness.history.schema.client_rows import CLIENT_EVENTS, PROCESSES, OperationRow
 from harness.history.schema.evidence_rows import FindingRow
 from harness.history.schema.schemas import STATUS_OK
 from harness.history.schema.typed_rows import TypedRows
 
 EXAMPLES_MAX = 200
+REASONS_MAX = 3  # that a verdict is stated with
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -262,3 +264,16 @@ def finding_of_rows(
         operations=[row.operation for row in rows if row.operation is not None], first_ns=min(times, default=None),
         last_ns=max(times, default=None), **more,
     )  # fmt: skip
+
+
+# ---- fingerprints ---------------------------------------------------------------------------------------------------
+
+
+def fingerprint_of(
+    *, check: str, classification: str, kind: str, cause: Iterable[str] = (), fault_kinds: Iterable[str] = (),
+    settings: Iterable[Setting] = (), apart: str = "",
+) -> str:  # fmt: skip
+    """cause: its codes, in order. apart: what else distinguishes it from similar ones, as a code or a number."""
+    decided = sorted({(setting.key, setting.value) for setting in settings})
+    parts = (check, classification, kind, list(cause), sorted(set(fault_kinds)), decided, apart)
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]

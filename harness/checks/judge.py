@@ -44,7 +44,7 @@ from harness.checks.outcome import ExpectationRow, outcome_of
 from harness.checks.spark.concurrent_queries import Progress, concurrent_queries
 from harness.checks.spark.detection import Detection, detect
 from harness.checks.spark.tables import Tables, check_tables, open_tables
-from harness.checks.wording.verdicts import verdict_sentence
+from harness.checks.verdict_sentence import verdict_sentence
 from harness.checks.wording.words import plural
 from harness.errors import MISFITS, HarnessError, misfit
 from harness.history.facts.extent import MANY_ROWS

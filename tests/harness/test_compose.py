@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness import compose
-from harness.checks.spark import early_session
+from harness.checks import early_session
 from harness.controller.run import Progress
 
 ROOT = Path(__file__).parents[2]

@@ -9,8 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 
 from harness.checks.model.elections import Snapshot, committed_copies, states_near
-from harness.checks.model.lost_records import Copy, LostRecord, same_epoch
+from harness.checks.model.lost_records import LostRecord, same_epoch
 from harness.checks.model.partition_history import PartitionHistory
+from harness.checks.spark.detection import Copy
 
 
 class Absence:

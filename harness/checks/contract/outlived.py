@@ -12,8 +12,9 @@ from functools import cached_property
 from itertools import pairwise
 
 from harness.checks.model.elections import Snapshot
-from harness.checks.model.lost_records import EpochRead, LostRecord
+from harness.checks.model.lost_records import LostRecord
 from harness.checks.model.partition_history import PartitionHistory
+from harness.checks.spark.detection import EpochRead
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,6 +23,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from harness.checks.contract.deletion import outcome, took
 from harness.checks.contract.destruction import Destruction, destruction
 from harness.checks.contract.rulings import (
     Doubt,
@@ -37,11 +38,11 @@ from harness.checks.contract.rulings import (
 )
 from harness.checks.contract.survival import END_OF_TIME, Survival, Window
 from harness.checks.contract.unseen import is_later, may_be_unseen
-from harness.checks.model.deletion import outcome, took
 from harness.checks.model.elections import Election
-from harness.checks.model.lost_records import EpochRead, LostRecord
+from harness.checks.model.lost_records import LostRecord
 from harness.checks.model.partition_history import Deletion, PartitionHistory
 from harness.checks.model.watermarks import Watermarks
+from harness.checks.spark.detection import EpochRead
 
 
 class Judge:

@@ -20,9 +20,10 @@ from itertools import takewhile
 from harness.checks.contract.absence import Absence
 from harness.checks.contract.outlived import Successors
 from harness.checks.model.elections import Election, Snapshot
-from harness.checks.model.lost_records import EpochRead, LostRecord, same_epoch
+from harness.checks.model.lost_records import LostRecord, same_epoch
 from harness.checks.model.partition_history import PartitionHistory, holds_up
 from harness.checks.model.watermarks import marks_of
+from harness.checks.spark.detection import EpochRead
 
 SECOND_NS = 10**9
 # How long a client may hold a fetched record before it returns it: pollers poll in a tight loop.

@@ -1,26 +1,9 @@
 """What is known about a lost record, and what readers saw of the records around it."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from harness.checks.model.partition_history import PartitionHistory
-
-
-class Copy(NamedTuple):
-    """A record in a snapshot (its number) of one node's log."""
-
-    node: int
-    snapshot: int
-    epoch: int | None
-
-
-class EpochRead(NamedTuple):
-    """The first and last offset that readers saw of one epoch's records; is_final: in the final log."""
-
-    epoch: int
-    is_final: bool
-    first_offset: int
-    last_offset: int
+from harness.checks.spark.detection import Copy
 
 
 @dataclass(frozen=True, kw_only=True)

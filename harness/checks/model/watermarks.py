@@ -8,8 +8,9 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from harness.checks.model.elections import Election, Snapshot
-from harness.checks.model.lost_records import EpochRead, LostRecord
+from harness.checks.model.lost_records import LostRecord
 from harness.checks.model.partition_history import PartitionHistory
+from harness.checks.spark.detection import EpochRead
 
 # How much older a high watermark on disk may be than the log itself: Kafka writes it every 5 s.
 CHECKPOINT_NS = 10 * 10**9

@@ -10,13 +10,12 @@ records.
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypedDict
+from typing import Literal, NamedTuple, TypedDict
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from harness.checks.model.lost_records import Copy, EpochRead
 from harness.checks.spark.fused_query import BITS, CONDITIONS, FoldedRow, flagged_rows
 from harness.checks.spark.sends import Sends, sends_of, value_of
 from harness.checks.spark.tables import Tables, small_frame
@@ -45,6 +44,23 @@ FLAGS: Mapping[str, str] = {
     "skip_between": "a poll began behind a record of the final log that the poll before had not reached",
     "dirty": "read while the load ran, and not in the final log",
 }
+
+
+class Copy(NamedTuple):
+    """A record in a snapshot (its number) of one node's log."""
+
+    node: int
+    snapshot: int
+    epoch: int | None
+
+
+class EpochRead(NamedTuple):
+    """The first and last offset that readers saw of one epoch's records; is_final: in the final log."""
+
+    epoch: int
+    is_final: bool
+    first_offset: int
+    last_offset: int
 
 
 @dataclass(frozen=True, slots=True)

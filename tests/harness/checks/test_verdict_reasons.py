@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from harness.checks import judge
-from harness.checks.wording.verdicts import verdict_sentence
+from harness.checks.verdict_sentence import verdict_sentence
 from harness.verdict import Verdict
 
 

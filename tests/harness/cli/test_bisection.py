@@ -216,7 +216,7 @@ def test_the_schedule_of_a_run_shows_in_which_variant_its_finding_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], spark: Any
 ) -> None:
     monkeypatch.setattr(_SharedSession, "shared", spark)
-    monkeypatch.setattr("harness.checks.spark.early_session.EarlySession", _SharedSession)
+    monkeypatch.setattr("harness.checks.early_session.EarlySession", _SharedSession)
     stored = RunFolder(loss_run(tmp_path, classification="violation"))
     stored.write_scenario(written_out(load("flaw-acks-before-replication")))
     columns = ["--variant", "sound:cluster.flaws=[]", "--variant", "flawed:"]

@@ -15,8 +15,8 @@ import pytest
 from typer.testing import CliRunner
 
 from harness import compose, memory
+from harness.checks import early_session
 from harness.checks.judge import judge, judge_many
-from harness.checks.spark import early_session
 from harness.cli import check_many
 from harness.cli.main import app
 from harness.cli.options import run_folders

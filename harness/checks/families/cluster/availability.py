@@ -11,12 +11,11 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as sf
 
 from harness.checks.contract.rulings import Class
+from harness.checks.explaining.answered_errors import answered, answered_words
+from harness.checks.explaining.chain import fault_words
 from harness.checks.findings import Finding, RunContext
 from harness.checks.judged_runs import JudgedRuns
-from harness.checks.model.answered_errors import answered
 from harness.checks.model.partition_history import PartitionHistory
-from harness.checks.wording.answers import answered_words
-from harness.checks.wording.chain import fault_words
 from harness.checks.wording.ends import down_words
 from harness.history.facts.fault_facts import begin_of, begun
 from harness.history.facts.fault_measures import in_sync_times, leader_times

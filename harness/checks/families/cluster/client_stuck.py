@@ -16,15 +16,14 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as sf
 
+from harness.checks.explaining.answered_errors import answered, answered_words
+from harness.checks.explaining.chain import fault_words
 from harness.checks.families.cluster.availability import READING, TOOK_IT, Gap, reader_words
 from harness.checks.findings import Finding, RunContext
 from harness.checks.judged_runs import JudgedRuns
-from harness.checks.model.answered_errors import answered
 from harness.checks.model.partition_history import PartitionHistory, RunHistory
 from harness.checks.model.settings import SettingsOverTime
 from harness.checks.spark.tables import Tables, small_frame
-from harness.checks.wording.answers import answered_words
-from harness.checks.wording.chain import fault_words
 from harness.checks.wording.words import plural
 from harness.history.facts.fault_facts import begin_of, begun, end_of
 from harness.history.facts.incarnations import client_name

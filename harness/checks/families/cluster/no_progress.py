@@ -11,11 +11,10 @@ explained is an observation, and the verdict's sentence says it too.
 from collections.abc import Callable, Mapping, Sequence
 
 from harness.checks.contract.rulings import NOTHING_PERMITS_IT, Cause, Class, Doubt, DoubtCode, min_isr_setting
+from harness.checks.explaining.answered_errors import Answered, answered, answered_words
 from harness.checks.families.transactions import hanging_transaction
 from harness.checks.findings import Finding, RunContext
-from harness.checks.model.answered_errors import Answered, answered
 from harness.checks.model.partition_history import PartitionHistory
-from harness.checks.wording.answers import answered_words
 from harness.checks.wording.causes import cause_words
 from harness.history.facts.error_codes import (
     INVALID_PRODUCER_EPOCH,

@@ -9,10 +9,9 @@ did not send it, and who did is not known. An error of the reference cluster is 
 from collections.abc import Callable, Mapping, Sequence, Set
 
 from harness.checks.contract.rulings import Cause, CauseCode, Class
-from harness.checks.findings import Finding, RunContext
+from harness.checks.findings import REASONS_MAX, Finding, RunContext
 from harness.checks.model.partition_history import RunHistory
 from harness.checks.wording.ends import all_ended_words, end_sentence, ended_words
-from harness.checks.wording.verdicts import REASONS_MAX
 from harness.history.facts.link_facts import struck_links
 from harness.history.facts.node_end_facts import signal_of
 from harness.history.schema.cluster_rows import CONTROLLERS, EndReason, FaultRow, NodeEndRow

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from harness.checks.contract.rulings import Cause, Class
+from harness.checks.explaining.chain import fault_words
 from harness.checks.findings import Finding, RunContext
 from harness.checks.model.elections import Election
 from harness.checks.model.partition_history import PartitionHistory
-from harness.checks.wording.chain import fault_words
 from harness.checks.wording.rulings import log_end_words, permission_words, reading_words
 from harness.checks.wording.words import nodes_words, plural, ranges
 

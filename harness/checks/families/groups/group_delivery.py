@@ -16,8 +16,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
-from harness.checks.contract.rewinds import Rewinds
 from harness.checks.contract.rulings import Cause, CauseCode, Class
+from harness.checks.explaining.rewinds import Rewinds
 from harness.checks.families.groups.delivery_rows import (
     NO_TIMES,
     AfterCommitRow,

@@ -18,6 +18,7 @@ fault are open questions.
 from collections.abc import Iterator
 from dataclasses import replace
 
+from harness.checks.contract.deletion import outcome
 from harness.checks.contract.destruction import Destruction, destruction
 from harness.checks.contract.rulings import NOTHING_PERMITS_IT, Cause, CauseCode, Class, Doubt, Rule
 from harness.checks.contract.survival import Survival, Window
@@ -25,7 +26,6 @@ from harness.checks.families.groups.group_partition import Kept, is_still_stored
 from harness.checks.families.groups.group_presence import ANSWER as PRESENCE
 from harness.checks.families.groups.group_presence import MINUTE_NS, RETENTION
 from harness.checks.findings import RunContext
-from harness.checks.model.deletion import outcome
 from harness.checks.model.elections import Election
 from harness.checks.model.lost_records import LostRecord
 from harness.checks.model.partition_history import DiskLoss, PartitionHistory

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from harness.checks.contract.causes import faults_of, loss_evidence
 from harness.checks.contract.rulings import Ruling
+from harness.checks.explaining.causes import faults_of, loss_evidence
 from harness.checks.families.evidence.disks_against_reads import is_unreached, last_read
 from harness.checks.families.records.lost_write import loss_cause
 from harness.checks.families.records.removal import Removal

@@ -14,8 +14,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as sf
 
-from harness.checks.contract.rewinds import Rewind, Rewinds, under_a_reader
 from harness.checks.contract.rulings import NOTHING_PERMITS_IT
+from harness.checks.explaining.rewinds import Rewind, Rewinds, under_a_reader
 from harness.checks.families.transactions.isolation import perhaps_committed_readers, with_outcome
 from harness.checks.findings import Finding, RunContext, finding_of_rows
 from harness.checks.judged_runs import JudgedRuns

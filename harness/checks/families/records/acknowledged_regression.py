@@ -3,8 +3,8 @@
 It compares all producers, so it finds a log that was rewound and overwritten even if no single producer could notice.
 """
 
-from harness.checks.contract.rewinds import Rewind, Rewinds
 from harness.checks.contract.rulings import NOTHING_PERMITS_IT
+from harness.checks.explaining.rewinds import Rewind, Rewinds
 from harness.checks.findings import Finding, RunContext, finding_of_rows
 from harness.checks.wording.causes import cause_words
 from harness.checks.wording.words import offsets_words, plural

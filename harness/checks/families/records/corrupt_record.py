@@ -7,8 +7,8 @@ checksums get values that nobody sent instead, which are phantoms.
 from collections.abc import Sequence
 
 from harness.checks.contract.rulings import Cause, Class
+from harness.checks.explaining.damage import Damages
 from harness.checks.findings import Finding, RunContext
-from harness.checks.model.damage import Damages
 from harness.checks.wording.causes import cause_words
 from harness.checks.wording.words import plural
 from harness.history.schema.client_rows import OperationRow

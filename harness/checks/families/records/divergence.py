@@ -9,8 +9,8 @@ from pyspark.sql import functions as sf
 
 from harness.checks.families.transactions.isolation import ABORTED_SQL
 from harness.checks.judged_runs import JudgedRuns
-from harness.checks.model.lost_records import Copy
 from harness.checks.model.partition_history import PartitionHistory, RunHistory
+from harness.checks.spark.detection import Copy
 from harness.checks.spark.tables import Tables, small_frame
 from harness.history.schema.typed_rows import RowsOf, typed
 

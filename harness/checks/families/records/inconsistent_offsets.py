@@ -7,10 +7,10 @@ below their own high watermarks, where they must be equal.
 from collections.abc import Mapping, Sequence
 
 from harness.checks.contract.rulings import Cause, Class
+from harness.checks.explaining.damage import Damages
 from harness.checks.families.records import divergence
 from harness.checks.families.records.divergence import DivergentRow
 from harness.checks.findings import Finding, RunContext, finding_of_rows
-from harness.checks.model.damage import Damages
 from harness.checks.model.lost_records import LostRecord
 from harness.checks.model.partition_history import PartitionHistory
 from harness.checks.spark.detection import SEEN_FINAL, SEEN_REPLICA, Flagged

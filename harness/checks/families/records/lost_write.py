@@ -6,9 +6,9 @@ frozen high watermark), and *unseen* (the partition was not read that far and no
 
 from collections.abc import Callable, Sequence
 
-from harness.checks.contract.causes import faults_of, loss_evidence
 from harness.checks.contract.rule import forfeited, perhaps_forfeited
 from harness.checks.contract.rulings import Cause, Ruling
+from harness.checks.explaining.causes import faults_of, loss_evidence
 from harness.checks.families.evidence.disks_against_reads import is_unreached, last_read
 from harness.checks.families.records.min_isr import broken_promises, least_in_sync, perhaps_too_few
 from harness.checks.families.records.removal import WITH_ITS_TOPIC, Removal, removed

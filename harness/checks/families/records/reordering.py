@@ -6,10 +6,10 @@ those that began before it, if one task made them all. Without idempotence a rec
 longest delivery time.
 """
 
-from harness.checks.contract.rewinds import Rewinds
 from harness.checks.contract.rulings import NOTHING_PERMITS_IT, Cause, Class, Doubt, Ruling
+from harness.checks.explaining.attempts import Attempts
+from harness.checks.explaining.rewinds import Rewinds
 from harness.checks.findings import Finding, RunContext, finding_of_rows
-from harness.checks.model.attempts import Attempts
 from harness.checks.model.partition_history import PartitionHistory
 from harness.checks.spark.detection import Flagged
 from harness.checks.wording.causes import cause_words

@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from typing import Literal
 
 from harness.checks.contract.destruction import destruction
-from harness.checks.contract.rewinds import under_a_reader
 from harness.checks.contract.rulings import NOTHING_PERMITS_IT, Cause, Class, Doubt, Rule
 from harness.checks.contract.survival import Window
+from harness.checks.explaining.rewinds import under_a_reader
 from harness.checks.families.transactions import open_transactions
 from harness.checks.families.transactions.open_transactions import ANSWER, OpenRow
 from harness.checks.findings import Finding, RunContext

@@ -13,7 +13,7 @@ from typing import TypedDict
 import pyarrow as pa
 from pyspark.sql import functions as sf
 
-from harness.checks.contract.rewinds import Rewind, under_a_reader
+from harness.checks.explaining.rewinds import Rewind, under_a_reader
 from harness.checks.families.transactions.isolation import committed_readers
 from harness.checks.findings import Finding, RunContext
 from harness.checks.judged_runs import JudgedRuns

@@ -5,14 +5,13 @@ from dataclasses import replace
 
 import pytest
 
-from harness.checks.contract.causes import cause_chain, in_sync_at_acknowledgement, what_held
-from harness.checks.contract.prevention import prevention
 from harness.checks.contract.rulings import Ruling
+from harness.checks.explaining.causes import cause_chain, in_sync_at_acknowledgement, prevention, what_held
 from harness.checks.model.elections import NOWHERE, Election
-from harness.checks.model.lost_records import Copy, LostRecord
+from harness.checks.model.lost_records import LostRecord
 from harness.checks.model.partition_history import DiskLoss, Faults, PartitionHistory
 from harness.checks.model.unclean_rules import Permission
-from harness.checks.spark.detection import Flagged
+from harness.checks.spark.detection import Copy, Flagged
 from harness.history.facts.disk_facts import DiskEvent
 from harness.history.facts.finding_facts import Hold
 from harness.history.schema.cluster_rows import FaultRow, PartitionStateRow

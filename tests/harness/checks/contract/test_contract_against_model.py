@@ -11,8 +11,9 @@ from pyspark.sql import DataFrame
 from harness.checks.contract.rule import Judge, rule
 from harness.checks.families.cluster import unclean_election
 from harness.checks.findings import RunContext
-from harness.checks.model.lost_records import Copy, LostRecord
+from harness.checks.model.lost_records import LostRecord
 from harness.checks.model.partition_history import read_run_history
+from harness.checks.spark.detection import Copy
 from harness.checks.spark.tables import Tables
 from tests.harness.checks.histories import model
 from tests.harness.checks.histories.build import SECOND, History

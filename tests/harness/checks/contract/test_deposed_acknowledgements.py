@@ -6,7 +6,7 @@ from typing import cast
 
 import pytest
 
-from harness.checks.contract.causes import cause_chain
+from harness.checks.explaining.causes import cause_chain
 from harness.checks.model.partition_history import Faults, PartitionHistory, Truncation
 from harness.history.schema.cluster_rows import FaultRow
 from tests.harness.checks.contract.test_causes import _row, _ruling, _story

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from harness.checks.contract.rulings import Ruling
-from harness.checks.model.lost_records import Copy
+from harness.checks.spark.detection import Copy
 from tests.harness.checks.contract.test_survival import LOG, fate, ruled
 from tests.harness.checks.histories import model
 from tests.harness.checks.histories.build import SECOND, History

@@ -5,9 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from harness.checks.contract.rewinds import Rewinds, under_a_reader
 from harness.checks.contract.rule import lawful_rewind
 from harness.checks.contract.rulings import CauseCode
+from harness.checks.explaining.rewinds import Rewinds, under_a_reader
 from harness.checks.model.elections import NOWHERE, Election
 from harness.checks.model.partition_history import PartitionHistory
 from harness.checks.model.settings import SettingsOverTime

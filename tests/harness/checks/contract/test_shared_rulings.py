@@ -12,8 +12,9 @@ import pytest
 
 from harness.checks.contract.rule import Judge
 from harness.checks.contract.rulings import Ruling
-from harness.checks.model.lost_records import Copy, EpochRead, LostRecord
+from harness.checks.model.lost_records import LostRecord
 from harness.checks.model.partition_history import PartitionHistory, read_run_history
+from harness.checks.spark.detection import Copy, EpochRead
 from tests.harness.checks.contract.test_contract_against_model import small_tables
 from tests.harness.checks.contract.test_deposed_leaders import left_behind
 from tests.harness.checks.contract.test_survival import back_and_lost_by_a_clean_election, wiped

@@ -5,8 +5,9 @@ from dataclasses import replace
 from harness.checks.contract.destruction import Destruction
 from harness.checks.contract.rule import Judge
 from harness.checks.contract.rulings import Ruling
-from harness.checks.model.lost_records import Copy, EpochRead, LostRecord, epoch_of_copies
+from harness.checks.model.lost_records import LostRecord, epoch_of_copies
 from harness.checks.model.partition_history import PartitionHistory, read_run_history
+from harness.checks.spark.detection import Copy, EpochRead
 from tests.harness.checks.contract.test_contract_against_model import small_tables
 from tests.harness.checks.histories import model
 from tests.harness.checks.histories.build import SECOND, History

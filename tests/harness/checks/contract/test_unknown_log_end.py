@@ -9,9 +9,10 @@ from harness.checks.contract.rule import rule
 from harness.checks.contract.rulings import Doubt
 from harness.checks.contract.survival import Survival
 from harness.checks.model.elections import NOWHERE, Election
-from harness.checks.model.lost_records import EpochRead, LostRecord
+from harness.checks.model.lost_records import LostRecord
 from harness.checks.model.partition_history import PartitionHistory, Truncation
 from harness.checks.model.unclean_rules import Permission
+from harness.checks.spark.detection import EpochRead
 from harness.history.schema.cluster_rows import PartitionStateRow, SnapshotRow
 from tests.harness.checks.contract.test_survival import LOG, fate, ruled
 from tests.harness.checks.histories.build import SECOND, History

@@ -6,7 +6,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from harness.checks.judge import RunInput, judge_tables
-from harness.checks.spark.warm_up import warm_up
+from harness.checks.warm_up import warm_up
 from tests.harness.checks.histories.build import History, tables
 from tests.harness.checks.twins.twins import unclean_election_lost_three
 

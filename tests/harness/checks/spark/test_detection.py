@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from harness.checks.cycles import find_cycles
 from harness.checks.spark import detection
 from harness.checks.spark.detection import detect
-from harness.checks.spark.warm_up import warm_up
+from harness.checks.warm_up import warm_up
 from tests.harness.checks.histories.build import History, judge_all, tables
 from tests.harness.checks.spark.test_detection_against_model import drawn
 

@@ -3,11 +3,9 @@
 from collections.abc import Sequence
 
 from harness.checks.evidence_tables import Sums
-from harness.checks.findings import Finding
+from harness.checks.findings import REASONS_MAX, Finding
 from harness.checks.wording.words import plural
 from harness.verdict import Verdict
-
-REASONS_MAX = 3  # that a verdict is stated with
 
 
 def verdict_sentence(

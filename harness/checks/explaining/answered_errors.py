@@ -4,12 +4,13 @@ Only what the clients' hooks recorded with its code (client_events) counts. An e
 makes brokers answer so; without one, nothing that was recorded does.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from harness.checks.findings import RunContext
 from harness.checks.model.partition_history import PartitionHistory
+from harness.checks.wording.words import nodes_words, plural
 from harness.history.facts.error_codes import (
     NOT_ENOUGH_REPLICAS,
     NOT_ENOUGH_REPLICAS_AFTER_APPEND,
@@ -149,3 +150,40 @@ def _by_retention(
     if not in_force:
         return None
     return Explanation(by="retention", partition=history.name, offset=history.log_start, settings=in_force)
+
+
+# ---- in words -------------------------------------------------------------------------------------------------------
+
+
+_NAMED_MAX = 3
+_BY: Mapping[str, str] = {
+    "retention": "retention removed the producer's last record ({setting}; {partition} begins at {offset})",
+    "isr": "the ISR of {partition} was down to {nodes} ({setting})",
+    "leader": "{partition} had gone to {nodes}",
+    "deletion": "the topic of {partition} had been deleted",
+    "disk": "a fault had the disk of {nodes}",
+}
+
+
+def answered_words(found: Sequence[Answered]) -> str:
+    """ "" without any."""
+    words = [_words_of(each) for each in found[:_NAMED_MAX]]
+    if len(found) > _NAMED_MAX:
+        words.append(plural(len(found) - _NAMED_MAX, "other error"))
+    return "; ".join(words)
+
+
+def _words_of(answer: Answered) -> str:
+    said = f"{plural(answer.count, 'attempt')} {plural(answer.count, 'was')} answered {answer.error}"
+    if answer.error.meaning:
+        said += f": {answer.error.meaning}"
+    return said if answer.explanation is None else f"{said}. What explains it: {_explained(answer.explanation)}"
+
+
+def _explained(by: Explanation) -> str:
+    return _BY[by.by].format(
+        partition=by.partition,
+        nodes=nodes_words(by.nodes) if by.nodes else "nobody",
+        offset=by.offset,
+        setting=", ".join(f"{setting.key}={setting.value}" for setting in by.settings),
+    )

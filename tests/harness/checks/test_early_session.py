@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from harness.checks.spark import early_session, warm_up
-from harness.checks.spark.early_session import EarlySession
+from harness.checks import early_session, warm_up
+from harness.checks.early_session import EarlySession
 from harness.errors import HarnessError
 from harness.history.facts.extent import MANY_ROWS
 

@@ -100,7 +100,7 @@ class EarlySession:
     def _warmed(self) -> None:
         self._opened()
         self._unless_wanted("imports")
-        from harness.checks.spark.warm_up import warm_up
+        from harness.checks.warm_up import warm_up
 
         warm_up(self._made(), progress=self._unless_wanted)
 

@@ -4,14 +4,8 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from harness.checks.contract.deposed import by_a_deposed_leader, resume_link
-from harness.checks.contract.prevention import prevention
 from harness.checks.contract.rulings import Ruling
-from harness.checks.findings import lost_record_of
-from harness.checks.model.elections import NOWHERE, Election, Reading
-from harness.checks.model.partition_history import PartitionHistory, Truncation
-from harness.checks.spark.detection import Flagged
-from harness.checks.wording.chain import (
+from harness.checks.explaining.chain import (
     DEPOSED_WORDS,
     cut_link_words,
     disk_link_words,
@@ -20,12 +14,19 @@ from harness.checks.wording.chain import (
     fault_link_words,
     held_words,
     remedy_words,
+    resume_link_words,
     shrink_words,
 )
+from harness.checks.findings import lost_record_of
+from harness.checks.model.elections import NOWHERE, Election, Reading
+from harness.checks.model.lost_records import LostRecord
+from harness.checks.model.partition_history import PartitionHistory, Truncation
+from harness.checks.model.unclean_rules import UNCLEAN_KEY
+from harness.checks.spark.detection import Flagged
 from harness.checks.wording.rulings import reading_words, rules_as_json
 from harness.checks.wording.words import acks_words, epochs_words, offsets_words, plural
 from harness.history.facts.fault_facts import begin_of, begun
-from harness.history.facts.finding_facts import ChainLink, Hold, LinkEvent
+from harness.history.facts.finding_facts import ChainLink, Hold, LinkEvent, Remedy
 from harness.history.facts.link_facts import struck_links
 from harness.history.schema.cluster_rows import FaultRow, NodeEndRow, PartitionStateRow
 from harness.ports.cluster import COORDINATION
@@ -314,3 +315,65 @@ def log_ends(history: PartitionHistory, ruling: Ruling, cuts: Sequence[Truncatio
             }
         )
     return ends
+
+
+# ---- what would have prevented it: derived from the rule that decided, not tested -----------------------------------
+
+
+def prevention(ruling: Ruling, lost: LostRecord, *, in_sync: Sequence[int] = (), replicas: int = 0) -> list[Remedy]:
+    """What would have prevented the loss, derived from the rule that decided; not tested.
+
+    in_sync: the largest ISR in force when one of the records was acknowledged; replicas: how many there are.
+    """
+    if ruling.classification == "violation":
+        return []
+    if ruling.cause == "unclean-election" and ruling.election is not None:
+        # Waiting for replicas whose disks were lost would not help.
+        kept = Remedy(code="no-unclean-election", key=UNCLEAN_KEY, value="false", nodes=ruling.election.eligible)
+        ways = [Remedy(code="another-disk") if ruling.destroyed else kept]
+        if lost.acks not in (0, 1) and 0 < len(in_sync) < replicas:
+            value = str(len(in_sync) + 1)
+            ways.append(Remedy(code="more-in-sync", key="min.insync.replicas", value=value, in_sync=tuple(in_sync)))
+        return ways
+    if ruling.cause == "fail-over":
+        return [Remedy(code="acks-of-all", key="acks", value="all")]
+    return [Remedy(code="another-disk")] if ruling.cause == "destruction" else []
+
+
+# ---- acknowledged by a leader that was already deposed, and the end of its pause ------------------------------------
+
+
+def by_a_deposed_leader(ruling: Ruling, rows: Sequence[Flagged]) -> list[Flagged]:
+    """The rows that the leader of an earlier epoch acknowledged after the deciding election."""
+    election, epoch = ruling.election, ruling.epoch
+    if election is None or epoch is None or epoch >= election.epoch:
+        return []
+    return [
+        row for row in rows if row.status == 0 and row.completed_ns is not None and row.completed_ns > election.latest_t
+    ]
+
+
+def resume_link(
+    history: PartitionHistory, ruling: Ruling, late: Sequence[Flagged], *, decides: bool
+) -> ChainLink | None:
+    """The end of the acknowledging leader's pause, between the election and the first of these acknowledgements.
+
+    Its time is when the resume was requested: between that and its proof the leader may have answered already.
+    """
+    first = min((row.completed_ns for row in late if row.completed_ns is not None), default=None)
+    leader = history.leader_of(ruling.epoch)
+    if first is None or leader is None or ruling.election is None:
+        return None
+    for fault in reversed(history.faults_between(ruling.election.time_ns, first)):
+        end = fault["end_ns"]
+        if fault["kind"] != "pause" or leader not in (fault["nodes"] or ()) or end is None:
+            continue
+        began = min(fault["end_asked_ns"] if fault["end_asked_ns"] is not None else end, end)
+        if began <= first:
+            paused_s = (began - begin_of(fault)) / 1e9
+            return ChainLink(
+                t_ns=began, t_end_ns=end, event="resume", decisive=decides, nodes=(leader,), fault=fault["fault"],
+                held_by="paused", held_s=round(paused_s, 3), leader=ruling.election.leader, epoch_before=ruling.epoch,
+                epoch_after=ruling.election.epoch, sentence=resume_link_words(leader, paused_s, ruling.election),
+            )  # fmt: skip
+    return None
