@@ -112,8 +112,8 @@ _DOUBTS: Mapping[DoubtCode, str] = {
         "call that began later may have come first"
     ),
     "cut-or-twice": (
-        "the partition was not read that far, and no log in sync shows whether it has both: one may have been cut before "
-        "the other was written"
+        "the partition was not read that far, and no log in sync shows whether it has both: one may have been cut "
+        "before the other was written"
     ),
     "idempotence-not-told": "it is not known whether the producer is idempotent: if not, it may have sent one again",
     "leader-may-not-have-known": "nothing shows that the leader knew of the shrink when it answered",

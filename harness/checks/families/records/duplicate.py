@@ -88,7 +88,7 @@ def _is_hidden(history: PartitionHistory, row: Flagged) -> bool:
 
 
 def _is_unknown(history: PartitionHistory, row: Flagged, last: int) -> bool:
-    """Whether nothing shows that it is gone: the final read (to `last`) stopped before it, and no in-sync log lacks it."""
+    """Whether nothing shows that it is gone: the final read ended before it, at `last`, and no log in sync lacks it."""
     if history.read_to_end or row.offset is None or row.offset < last:
         return False
     in_sync = frozenset(history.final_isr)
@@ -119,14 +119,10 @@ def _evidence(context: RunContext, failed: Sequence[ClientEventRow]) -> Mapping[
     return {"failed_attempts": facts} if facts else {}
 
 
-def _twice(
-    attempts: Attempts, history: PartitionHistory, places: Sequence[Flagged], *, may_be_gone: bool
-) -> Repeated:
+def _twice(attempts: Attempts, history: PartitionHistory, places: Sequence[Flagged], *, may_be_gone: bool) -> Repeated:
     """may_be_gone: one of them may have been cut before the other was written, and be no second one."""
     idempotent = attempts.idempotent(places[0])
-    repeated = (
-        Repeated(yes=False, code="idempotent-producer") if idempotent else attempts.repeated(history, places[0])
-    )
+    repeated = Repeated(yes=False, code="idempotent-producer") if idempotent else attempts.repeated(history, places[0])
     if may_be_gone and repeated.yes is not True:
         return Repeated(yes=None, code="cut-or-twice", unknown=_CUT_OR_TWICE)
     return repeated
