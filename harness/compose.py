@@ -6,7 +6,6 @@ import dataclasses
 import fcntl
 import io
 import logging
-import os
 import shlex
 import signal
 import sys
@@ -33,7 +32,7 @@ from harness.controller.faults.plan_words import plan_words
 from harness.controller.run import Progress, Run, RunOutcome, partitions_of
 from harness.controller.steps import OrderedSteps
 from harness.controller.workers import WorkerProcesses, Workers, controller_numbers, worker_specs
-from harness.errors import MISFITS, HarnessError, in_a_line, misfit
+from harness.errors import MISFITS, HarnessError, end_at_once, in_a_line, misfit
 from harness.history.facts.extent import records_in
 from harness.history.run_folder import RunFolder
 from harness.history.run_versions import stamp as run_stamp
@@ -169,7 +168,8 @@ def _noticing_healing(
 
 async def _run(scenario: Scenario, folder: RunFolder, progress: Callable[[Progress], None]) -> RunOutcome:
     interrupt = asyncio.Event()
-    catch_signals(asyncio.get_running_loop(), interrupt)
+    kept = f"what was recorded is kept; `kafka-chaos check {folder.path}` judges it"
+    catch_signals(asyncio.get_running_loop(), interrupt, remedy=kept)
     cluster = cluster_of(scenario, folder)
     workload, seed = scenario.workload, scenario.seed
     assert seed is not None, "a run has one"
@@ -214,12 +214,13 @@ async def _run(scenario: Scenario, folder: RunFolder, progress: Callable[[Progre
         return await run.go()
 
 
-def catch_signals(loop: asyncio.AbstractEventLoop, interrupt: asyncio.Event) -> None:
-    """The first Ctrl-C heals, stops and analyses what there is; the second ends at once: the next command sweeps."""
+def catch_signals(loop: asyncio.AbstractEventLoop, interrupt: asyncio.Event, *, remedy: str) -> None:
+    """The first Ctrl-C heals, stops and analyses what there is; the second, and one after the loop has ended, ends at
+    once with a line that has the remedy: the next command sweeps."""
 
     def on_signal(number: int, frame: FrameType | None) -> None:
         if interrupt.is_set() or loop.is_closed():
-            os._exit(130)
+            end_at_once(f"interrupted: {remedy}")
         loop.call_soon_threadsafe(interrupt.set)
 
     for number in (signal.SIGINT, signal.SIGTERM):

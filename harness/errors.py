@@ -4,11 +4,15 @@ A bug of ours is an AssertionError. A run that could not be done is a HarnessErr
 the remedy. A system that misbehaves is neither: it is data, a finding.
 """
 
+import contextlib
+import os
 import traceback
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
+INTERRUPTED = 130  # the exit code of a command that was ended by a signal
 _SAID_MAX = 200
 _REMEDIES = {
     "what its tables hold": "seal the run again from its journals",
@@ -83,3 +87,10 @@ def misfit(place: object, error: Exception, *, what: str = "what its tables hold
         f"{place}: {what} does not fit together ({type(error).__name__}: {said}{where}): {_REMEDIES[what]}; "
         "if they are its own, this is a bug"
     )
+
+
+def end_at_once(line: str) -> NoReturn:
+    """From a signal's handler, wherever that came: nothing is unwound, and threads and native code cannot object."""
+    with contextlib.suppress(OSError):  # then nobody reads it
+        os.write(2, f"kafka-chaos: {line}\n".encode())
+    os._exit(INTERRUPTED)

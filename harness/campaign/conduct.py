@@ -76,7 +76,8 @@ class Conduct:
     async def go_on(self) -> Stop:
         """Does what is left. Returns what stopped it before all was done."""
         interrupt = asyncio.Event()
-        catch_signals(asyncio.get_running_loop(), interrupt)
+        goes_on = f"what has ended is kept in {self.files.top}; the same command goes on where it stopped"
+        catch_signals(asyncio.get_running_loop(), interrupt, remedy=goes_on)
         todo = iter([run for run in self.plan.runs if self.journal.state.is_open(run.number)])
         tasks: set[asyncio.Task[None]] = set()
         judging: asyncio.Task[None] | None = None

@@ -19,13 +19,12 @@ from pathlib import Path
 from types import FrameType
 
 from harness.cli.options import aside, terminal
-from harness.errors import HarnessError, Problems, UsageError
+from harness.errors import INTERRUPTED, HarnessError, Problems, UsageError, end_at_once
 from harness.printable import visible
 from harness.user_state import state_directory
 from harness.verdict import Verdict
 
 USAGE_ERROR = 2
-INTERRUPTED = 130
 DEBUG = "KAFKA_CHAOS_DEBUG"
 _CANNOT = Verdict.ERROR.exit_code
 _DETAILS = "last-error.txt"
@@ -43,8 +42,7 @@ def interrupted_at_once(remedy: str) -> Iterator[None]:
     the next command sweeps what was for a while."""
 
     def on_signal(number: int, frame: FrameType | None) -> None:
-        os.write(2, f"kafka-chaos: interrupted while judging: {remedy}\n".encode())
-        os._exit(INTERRUPTED)
+        end_at_once(f"interrupted while judging: {remedy}")
 
     before = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

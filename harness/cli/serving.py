@@ -60,7 +60,7 @@ async def _serve(
     folder: Path, spec: ClusterSpec, ready: Ready, tell: Callable[[str], None], control: Control | None
 ) -> None:
     interrupt = asyncio.Event()
-    catch_signals(asyncio.get_running_loop(), interrupt)
+    catch_signals(asyncio.get_running_loop(), interrupt, remedy="`kafka-chaos sweep` ends what is left of the cluster")
     cluster = made(spec, folder, client_links=1)
     try:
         await cluster.start()

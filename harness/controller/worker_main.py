@@ -21,7 +21,7 @@ from harness.clock import Clock, SystemClock
 from harness.controller.told_progress import ToldProgress
 from harness.history.journals.journal import JournalFile, ProcessNumbers
 from harness.ports.client_events import ReportsEvents
-from harness.ports.client_use import ClientUse
+from harness.ports.client_use import ClientUse, as_used
 from harness.ports.cluster import Client, ClientMaker, Journal, ReadRecord, Send, SendOutcome, TopicPartition
 from harness.ports.membership import GroupEvent, TransactionEnd
 from harness.ports.workload import WorkloadSettings
@@ -150,7 +150,7 @@ class FreshClients:
         self._present: tuple[int, Client] | None = None
 
     def __call__(self, use: ClientUse | None = None) -> Client:
-        settings, number = self._settings, self._numbers.next()
+        settings, number = as_used(self._settings, use), self._numbers.next()
         client = self._make_client(bootstrap=self._bootstrap, settings=settings, use=use)
         self.tell()
         self._journal.begin_process(
@@ -158,7 +158,7 @@ class FreshClients:
             client=self._name,
             acks=settings.acks,
             library=settings.client,
-            idempotent=settings.idempotent or bool(use and use.transactional_id),
+            idempotent=settings.idempotent,
             use=use or self._plain,
             tells_attempts=isinstance(client, ReportsEvents) and client.tells_attempts,
         )

@@ -1,7 +1,9 @@
 """The properties that a workload requires of a client."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
+
+from harness.scenario.model import WorkloadSpec
 
 METADATA_MAX_AGE_MS = 1000  # a setting of all client libraries: the maximum age of a client's metadata
 
@@ -18,3 +20,11 @@ class ClientUse:
     transaction_timeout_ms: int = 10_000
     isolation: Literal["read_committed", "read_uncommitted"] = "read_uncommitted"
     offset_reset: Literal["earliest", "latest", "none"] = "none"
+
+
+def as_used(settings: WorkloadSpec, use: ClientUse | None) -> WorkloadSpec:
+    """What the load's settings come to for such a client: every library refuses transactions without idempotence, and
+    idempotence without acks=all or without retries, so these are for the load's plain producers."""
+    if use is None or use.transactional_id is None or settings.idempotent:
+        return settings
+    return replace(settings, acks="all", idempotence=True, retries=None)

@@ -42,6 +42,10 @@ class NothingToStrike(HarnessError):
     """The victim is there and has not what the fault would harm. A schedule skips it, and it costs no verdict."""
 
 
+class AlreadyDown(NothingToStrike):
+    """The victim has ended before the fault could strike it, and not by this run: its end is a finding of its own."""
+
+
 class Fault(ABC):
     """One kind of harm. Whatever is set here holds unless a fault says otherwise."""
 

@@ -38,6 +38,7 @@ DoubtCode = Literal[
     "fail-over-while-polled",
     "attempts-not-told",
     "calls-of-several-tasks",
+    "cut-or-twice",
     "idempotence-not-told",
     "leader-may-not-have-known",
     "group-offsets-on-a-lost-disk",
@@ -170,6 +171,7 @@ AttemptsCode = Literal[
     "several-in-flight",
     "calls-of-several-tasks",
     "idempotence-not-told",
+    "cut-or-twice",
 ]
 RemovalCode = Literal[
     "retention-time",

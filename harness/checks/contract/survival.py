@@ -169,7 +169,8 @@ class Survival:
         in_term = self._history.term_at(log.time_ns) is election
         if log.node == election.leader and in_term:
             if election.start is None and log.chain and election.epoch > log.chain[-1][0]:
-                return self._by_log_before_it_led(log, election, lost) if not holds else None
+                before = self._held_before_it_led if holds else self._by_log_before_it_led
+                return before(log, election, lost)
             return True if holds else None  # it may have lost the record while it led
         joined = self._history.joined(log.node, log.time_ns)
         caught_up = in_term and joined > election.latest_t and self._history.is_in_sync(log.node, log.time_ns)
@@ -177,8 +178,8 @@ class Survival:
 
     def _by_log_before_it_led(self, log: Snapshot, election: Election, lost: LostRecord) -> bool | None:
         """Of the log of a leader that has not begun to lead, and has not got the record: it ends below it, or has
-        another one there. (With the record, it may yet cut it as a follower.) It lacked the record at its election
-        unless it lost it since; what it cut, it would report."""
+        another one there. It lacked the record at its election unless it lost it since; what it cut, it would
+        report."""
         end = log.row.get("log_end_offset")
         lacks = (end is not None and lost.offset is not None and end <= lost.offset) or any(
             copy.snapshot == log.number for copy in lost.others
@@ -187,6 +188,14 @@ class Survival:
         if not lacks or not reports or self._absence.left(log.node, lost, election.earliest_t, log.time_ns):
             return None
         return False
+
+    def _held_before_it_led(self, log: Snapshot, election: Election, lost: LostRecord) -> bool | None:
+        """The same of one that has it: it may yet cut it as a follower of somebody before it, and would report that.
+        If it did not while nobody was elected after it, its election was not what lost the record."""
+        following = (each.earliest_t for each in self._history.elections if each.epoch > election.epoch)
+        reports = any(row["node"] == log.node for row in self._history.events)
+        left = self._absence.left(log.node, lost, log.time_ns, next(following, END_OF_TIME))
+        return True if reports and not left else None
 
     def _cut_by_its_word(self, election: Election, offset: int) -> bool:
         """Whether a follower's cut shows that a clean leader's log lacked the offset.

@@ -55,6 +55,7 @@ _WORDS: Mapping[CauseCode, str] = {
     "nothing-made-it-retry": "the producer met nothing that would have made it send again",
     "had-a-reason-to-retry": "the producer is not idempotent and had a reason to retry",
     "attempts-not-told": "{doubt}",
+    "cut-or-twice": "{doubt}",
     "idempotent-producer": "an idempotent producer writes each record once",
     "several-in-flight": (
         "the producer is not idempotent and had both in flight: one that failed is sent again after the next one, and "

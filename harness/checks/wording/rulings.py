@@ -111,6 +111,10 @@ _DOUBTS: Mapping[DoubtCode, str] = {
         "both were in flight together, and it was not recorded when the calls returned: if several tasks called, the "
         "call that began later may have come first"
     ),
+    "cut-or-twice": (
+        "the partition was not read that far, and no log in sync shows whether it has both: one may have been cut "
+        "before the other was written"
+    ),
     "idempotence-not-told": "it is not known whether the producer is idempotent: if not, it may have sent one again",
     "leader-may-not-have-known": "nothing shows that the leader knew of the shrink when it answered",
     "group-offsets-on-a-lost-disk": (

@@ -153,8 +153,15 @@ class _Stops(_Starts):
 
 class _Pauses(CommandCluster):
     async def pause(self, node: NodeId) -> Evidence:
+        await self._refuse_if_down(node)
         self._journal.owe("resume", str(node))
-        ran = await self._on_node("pause", node)
+        try:
+            ran = await self._on_node("pause", node)
+        except HarnessError as error:
+            if not await self._has_ended(node):
+                raise
+            self._journal.paid("resume", str(node))
+            raise self._down_by_others(node, str(error)) from error
         return self._seen(await self._shows(node, is_silent, after=ran.sentence))
 
     async def resume(self, node: NodeId) -> Evidence:

@@ -103,11 +103,7 @@ class ComposeCluster(ForeignCluster):
     # -- CanCrash, CanStop, CanPause ----------------------------------------------------------------------------------
 
     async def kill(self, node: NodeId) -> Evidence:
-        def kill(container: Any) -> None:
-            with unless_ended():  # since it was looked at
-                container.kill()
-
-        return await self._end(node, kill, "SIGKILL")
+        return await self._end(node, _kill, "SIGKILL")
 
     async def shut_down(self, node: NodeId) -> Evidence:
         return await self._end(node, lambda container: container.stop(timeout=_STOP_S), "SIGTERM")
@@ -139,10 +135,17 @@ class ComposeCluster(ForeignCluster):
 
     async def pause(self, node: NodeId) -> Evidence:
         container = self._containers[node]
-        if (await self._state(container))["Paused"] and not self._owes("resume", node):
+        state = await self._state(container)
+        if state["Paused"] and not self._owes("resume", node):
             raise HarnessError(f"container {container.name} is paused already, by somebody else, and is left alone")
-        self._journal.owe("resume", str(node))
-        await self._do(container, "pausing it", lambda container: container.pause())
+        if state["Running"]:
+            self._journal.owe("resume", str(node))
+            await self._do(container, "pausing it", _pause)
+            state = await self._state(container)
+        if not state["Running"]:
+            self._journal.paid("resume", str(node))
+            await self._has_ended(node)
+            raise self._down_by_others(node, f"container {container.name} is {state['Status']}")
         return self._seen(await self._shows(node, is_silent, after=f"container {container.short_id} was paused"))
 
     async def resume(self, node: NodeId) -> Evidence:
@@ -220,6 +223,16 @@ class _ReadsLogs(ComposeCluster):
             ) as error:  # of a file that grew meanwhile it ends early
                 problem = str(error)
         raise HarnessError(f"{place} of container {container.name} came broken {_ATTEMPTS} times ({problem})")
+
+
+def _kill(container: Any) -> None:
+    with unless_ended():  # since it was looked at
+        container.kill()
+
+
+def _pause(container: Any) -> None:
+    with unless_ended():
+        container.pause()
 
 
 def cluster_by_docker(spec: ClusterSpec) -> type[ComposeCluster]:

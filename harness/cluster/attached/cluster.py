@@ -37,6 +37,7 @@ from harness.ports.cluster import (
     ReplicaLog,
     TopicDefinition,
 )
+from harness.ports.faults import AlreadyDown
 from harness.scenario.model import ClusterSpec
 
 _EFFECT_S = 10.0  # seconds; shorter than the default time of a step
@@ -278,8 +279,8 @@ class ForeignCluster(ABC):
             await self._has_ended(node)
             raise self._down_by_others(node, seen.words)
 
-    def _down_by_others(self, node: NodeId, words: str) -> HarnessError:
-        return HarnessError(f"{self._name(node)} is down already, and not by this run: {words}; it is left alone")
+    def _down_by_others(self, node: NodeId, words: str) -> AlreadyDown:
+        return AlreadyDown(f"{self._name(node)} is down already, and not by this run: {words}; it is left alone")
 
     async def _refuse_if_last_copy(self, node: NodeId) -> None:
         """Before a disk is wiped: other topics' records are not this run's to destroy."""

@@ -37,6 +37,7 @@ from harness.errors import HarnessError, in_a_line
 from harness.ports.capabilities import CanImpairPackets, Impairment, Place
 from harness.ports.cluster import CanSlowLinks, ClientId, ClusterHistory, Evidence, Link, Node, NodeId, ReplicaLog
 from harness.ports.coordinator_logs import CoordinatorLog
+from harness.ports.faults import AlreadyDown
 from harness.scenario.model import ClusterSpec
 
 _MEMORY = "700m"
@@ -186,19 +187,17 @@ class DockerCluster(BrokerCluster):
         return made is not None and made.is_running
 
     async def kill(self, node: NodeId) -> Evidence:
-        down = self._down_already(node, "SIGKILL")
-        if down is not None:
+        if (down := await self._noted_down(node, "SIGKILL")) is not None:
             return down
-        made = self._running(node)
+        made = self._nodes[node]
         self._lives.to_end(node, by=signal.SIGKILL)
         seen = await asyncio.to_thread(made.kill)
         return self._down_already(node, "SIGKILL") or self._seen(f"{seen}: {self._name(node)} is gone")
 
     async def shut_down(self, node: NodeId) -> Evidence:
-        down = self._down_already(node, "SIGTERM")
-        if down is not None:
+        if (down := await self._noted_down(node, "SIGTERM")) is not None:
             return down
-        made = self._running(node)
+        made = self._nodes[node]
         self._lives.to_end(node)
         seen, by_itself = await asyncio.to_thread(made.shut_down)
         if not by_itself:
@@ -218,13 +217,26 @@ class DockerCluster(BrokerCluster):
 
     async def pause(self, node: NodeId) -> Evidence:
         seen = await asyncio.to_thread(self._running(node).pause, on=True)
+        await asyncio.to_thread(self._nodes[node].look)
+        self._running(node)
         return self._seen(f"{self._name(node)}: {seen}")
 
     async def resume(self, node: NodeId) -> Evidence:
-        if not self.is_running(node):
-            return self._seen(f"{self._name(node)} is not running any more")
-        seen = await asyncio.to_thread(self._running(node).pause, on=False)
-        return self._seen(f"{self._name(node)}: {seen}")
+        if self.is_running(node):
+            seen = await asyncio.to_thread(self._nodes[node].pause, on=False)
+            await asyncio.to_thread(self._nodes[node].look)
+            if self.is_running(node):
+                return self._seen(f"{self._name(node)}: {seen}")
+        return self._seen(f"{self._name(node)} is not running any more")
+
+    async def _noted_down(self, node: NodeId, signal_name: str) -> Evidence | None:
+        """The proof that it had ended by itself, whoever told of it so far. Raises HarnessError where it was ended."""
+        if self.is_running(node):
+            await asyncio.to_thread(self._nodes[node].look)
+        down = self._down_already(node, signal_name)
+        if down is None:
+            self._running(node)
+        return down
 
     # -- CanCutLinks, CanSlowLinks, CanImpairPackets ------------------------------------------------------------------
 
@@ -361,7 +373,8 @@ class DockerCluster(BrokerCluster):
 
     def _running(self, node: NodeId) -> ContainerNode:
         if not self.is_running(node):
-            raise HarnessError(f"{self._name(node)} is not running")
+            kind = AlreadyDown if self._lives.is_down_by_itself(node) else HarnessError
+            raise kind(f"{self._name(node)} is not running")
         return self._nodes[node]
 
     @staticmethod

@@ -116,6 +116,16 @@ class ContainerNode:
         self.on_end(code)
         self.ended = words
 
+    def look(self) -> None:
+        """Notes an end that nobody has told of yet."""
+        container = self._made()
+        with engine_errors(f"looking at container {container.name}"):
+            container.reload()
+        state = container.attrs["State"]
+        if self.ended is None and not state["Running"]:
+            code = int(state["ExitCode"])
+            self._has_ended(f"ended with code {code}", code, container)
+
     def kill(self) -> str:
         container = self._made()
         with engine_errors(f"killing container {container.name}"):
@@ -138,7 +148,8 @@ class ContainerNode:
     def pause(self, *, on: bool) -> str:
         container = self._made()
         with engine_errors(f"pausing container {container.name}"):
-            container.pause() if on else container.unpause()
+            with unless_ended():  # in which case its status shows it
+                container.pause() if on else container.unpause()
             container.reload()
         return f"container {container.short_id} is {container.attrs['State']['Status']}"
 

@@ -23,15 +23,12 @@ from harness.cluster.local.leaks import leaks
 from harness.cluster.local.processes import Spawner, kill, state_of
 from harness.errors import HarnessError
 from harness.ports.cluster import Evidence, Link, NodeId, TopicDefinition
+from harness.ports.faults import AlreadyDown
 from harness.scenario.model import ClusterSpec
 
 _STOP_S = 15.0
 _TOOL_S = 30.0
 _ENDED = ("", "Z", "X")  # states of a process that no signal reaches any more
-
-
-class ProcessEnded(HarnessError):
-    """A node's process ended before it could be sent a signal."""
 
 
 class LocalCluster(BrokerCluster):
@@ -190,7 +187,7 @@ class LocalCluster(BrokerCluster):
 
     async def resume(self, node: NodeId) -> Evidence:
         if self.is_running(node):
-            with contextlib.suppress(ProcessEnded):
+            with contextlib.suppress(AlreadyDown):
                 return await self._signal(node, signal.SIGCONT, stopped=False)
         return self._seen(f"{self._name(node)} is not running any more")
 
@@ -198,11 +195,11 @@ class LocalCluster(BrokerCluster):
         pid = self._process(node).pid
         words = f"{self._name(node)} is not running: process {pid} has ended by itself{self._why(node)}"
         if state_of(pid) in ("", "Z"):  # nobody has told us yet
-            raise ProcessEnded(words)
+            raise AlreadyDown(words)
         try:
             os.kill(pid, number)
         except ProcessLookupError:
-            raise ProcessEnded(words) from None
+            raise AlreadyDown(words) from None
 
         async def changed() -> bool:
             return (state_of(pid) == "T") == stopped

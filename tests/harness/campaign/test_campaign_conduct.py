@@ -130,7 +130,7 @@ def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
     """`kafka-chaos campaign` in this process. Runs 2 and 5 have a finding; what `failing` names is not done."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.setattr(conduct, "catch_signals", lambda *_: None)  # they are pytest's
+    monkeypatch.setattr(conduct, "catch_signals", lambda *_, **__: None)  # they are pytest's
     failing: dict[int, str] = {}
 
     async def run_one(files: FilesBelow, planned: PlannedRun, scenario: Path, **_: Any) -> Ended:

@@ -17,7 +17,7 @@ from harness.cli import main as cli
 from harness.cli.terminal import Terminal
 from harness.clock import SystemClock
 from harness.controller.recorder import Recorder
-from harness.errors import HarnessError, Problem, Problems, UsageError
+from harness.errors import INTERRUPTED, HarnessError, Problem, Problems, UsageError
 from harness.history.journals.journal import JournalFile
 from harness.ports.cluster import TopicPartition
 from tests.reports.stories.crash_story import crash_run
@@ -388,27 +388,56 @@ JUDGING = """
 import time
 from harness.cli import exits
 with exits.interrupted_at_once("the run is kept; `kafka-chaos check RUN` judges it"):
-    print("judging", flush=True)
+    print("begun", flush=True)
     time.sleep(600)
+"""
+BEFORE_JUDGING = """
+import asyncio, time
+from harness.compose import catch_signals
+async def run():
+    catch_signals(asyncio.get_running_loop(), asyncio.Event(), remedy="what was recorded is kept")
+asyncio.run(run())
+print("begun", flush=True)
+time.sleep(600)
+"""
+INTERRUPTED_ALREADY = """
+import asyncio, time
+from harness.compose import catch_signals
+async def run():
+    interrupt = asyncio.Event()
+    catch_signals(asyncio.get_running_loop(), interrupt, remedy="what was recorded is kept")
+    interrupt.set()
+    print("begun", flush=True)
+    time.sleep(600)
+asyncio.run(run())
 """
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupt_while_judging_is_one_line_with_the_remedy(number: signal.Signals) -> None:
-    judging = subprocess.Popen(
-        [sys.executable, "-c", JUDGING], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+@pytest.mark.parametrize(
+    ("script", "line"),
+    [
+        (JUDGING, "interrupted while judging: the run is kept; `kafka-chaos check RUN` judges it"),
+        (BEFORE_JUDGING, "interrupted: what was recorded is kept"),
+        (INTERRUPTED_ALREADY, "interrupted: what was recorded is kept"),
+    ],
+    ids=["while-judging", "between-run-and-judging", "for-the-second-time"],
+)
+def test_what_ends_at_once_for_a_signal_says_so_in_one_line_with_the_remedy(
+    script: str, line: str, number: signal.Signals
+) -> None:
+    begun = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
-        assert judging.stdout is not None
-        assert judging.stdout.readline() == "judging\n"
-        judging.send_signal(number)
-        _, said = judging.communicate(timeout=PATIENCE_S)
+        assert begun.stdout is not None
+        assert begun.stdout.readline() == "begun\n"
+        begun.send_signal(number)
+        _, said = begun.communicate(timeout=PATIENCE_S)
     finally:
-        judging.kill()
-        judging.wait()
+        begun.kill()
+        begun.wait()
 
-    assert judging.returncode == exits.INTERRUPTED
-    assert said == "kafka-chaos: interrupted while judging: the run is kept; `kafka-chaos check RUN` judges it\n"
+    assert begun.returncode == INTERRUPTED
+    assert said == f"kafka-chaos: {line}\n"
 
 
 def test_what_answered_signals_before_answers_them_again_once_it_is_judged() -> None:

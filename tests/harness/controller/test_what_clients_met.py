@@ -140,3 +140,28 @@ def test_the_version_in_which_a_client_sends_requests_is_told_once_for_each_node
         ("request", "OffsetFetch", 8, 2),
         ("request", "OffsetFetch", 7, 1),
     ]
+
+
+def test_a_transactional_client_of_plain_producers_without_idempotence_is_idempotent_all_the_same(
+    tmp_path: Path,
+) -> None:
+    """Every library refuses it otherwise: no transaction of such a load would ever begin."""
+    made: list[WorkloadSpec] = []
+
+    def make_client(*, settings: WorkloadSpec, **_: Any) -> Client:
+        made.append(settings)
+        return Client()
+
+    plain = WorkloadSpec(idempotence=False, acks="1", retries=0)
+    journal = JournalFile(tmp_path / "p.jsonl", worker="p", clock=SystemClock())
+    clients = FreshClients(
+        make_client=make_client, bootstrap="", settings=plain, journal=journal,
+        numbers=ProcessNumbers(first=0, step=1), name="p", role="both", progress=ToldProgress(lambda told: None),
+    )  # fmt: skip
+
+    clients(ClientUse(role="both", transactional_id="x"))
+    clients(ClientUse(role="producer"))
+
+    assert [(each.idempotent, each.acks, each.retries) for each in made] == [(True, "all", None), (False, "1", 0)]
+    lines = [line for line in read_lines(tmp_path / "p.jsonl") if isinstance(line, Process)]
+    assert [(line.idempotent, line.acks) for line in lines] == [(True, -1), (False, 1)]

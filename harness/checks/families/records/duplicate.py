@@ -3,14 +3,15 @@
 Twice in the final log breaks the promise of an idempotent producer; a producer without idempotence may have sent it
 twice (attempts.py), but no broker may duplicate what was sent once. What an application sends again under one value
 is there as often, lawfully. If the log kept at most one of the two offsets, a truncation moved the value: it is judged
-like the loss of the missing offset, and not more strictly. If the configuration removed that one, nothing was cut, and
+like the loss of the missing offset, and not more strictly; where the final read stopped before it and no log in sync
+lacks it, nobody knows of a cut. If the configuration removed that one, nothing was cut, and
 the log once had both. What no read_committed reader is given is not missing where the in-sync logs have it.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from harness.checks.contract.rulings import Cause, Class, Ruling
+from harness.checks.contract.rulings import Cause, Class, Doubt, Ruling
 from harness.checks.explaining.attempts import Attempts, Repeated
 from harness.checks.families.evidence.disks_against_reads import last_read
 from harness.checks.families.records.lost_write import is_unreadable, kept_there
@@ -24,6 +25,7 @@ from harness.history.schema.client_rows import ClientEventRow
 from harness.history.schema.schemas import STATUS_OK
 
 _ATTEMPTS_MAX = 20
+_CUT_OR_TWICE = Doubt(code="cut-or-twice")
 
 
 def find(context: RunContext) -> list[Finding]:
@@ -39,11 +41,12 @@ def find(context: RunContext) -> list[Finding]:
         for places in values.values():
             away = [row for row in places if not row.seen & SEEN_FINAL and removal.of(row) is None]
             end = last.get(history.partition_id, -1)
-            gone = [row for row in away if not is_unreadable(history, row, end) and not _is_hidden(history, row)]
+            missing = [row for row in away if not is_unreadable(history, row, end) and not _is_hidden(history, row)]
+            gone = [row for row in missing if not _is_unknown(history, row, end)]
             if places[0].final_offsets > 1 or not gone:
                 if len(places) <= places[0].tries:
                     continue  # the application sent it as often: docs/control.md
-                repeated = _twice(attempts, history, places)
+                repeated = _twice(attempts, history, places, may_be_gone=bool(missing))
                 kind, classification, cause = "twice-in-the-log", repeated.classification, repeated.cause
                 ruling = repeated.ruling
                 failed.setdefault(cause, []).extend(repeated.failed)
@@ -77,9 +80,19 @@ def _is_hidden(history: PartitionHistory, row: Flagged) -> bool:
     in_sync = frozenset(history.final_isr)
     known = bool(in_sync) and in_sync <= history.end_snapshots.keys()
     there = kept_there(history, row)
+    if there and there >= frozenset(history.replicas):
+        return True  # whoever leads next
     if row.answered and row.status != STATUS_OK:
         return not known or bool(in_sync & there)
     return known and in_sync <= there
+
+
+def _is_unknown(history: PartitionHistory, row: Flagged, last: int) -> bool:
+    """Whether nothing shows that it is gone: the final read ended before it, at `last`, and no log in sync lacks it."""
+    if history.read_to_end or row.offset is None or row.offset < last:
+        return False
+    in_sync = frozenset(history.final_isr)
+    return not in_sync or not in_sync & history.end_snapshots.keys() - kept_there(history, row)
 
 
 def _removed(removal: Removal, members: Sequence[Flagged]) -> str:
@@ -106,10 +119,13 @@ def _evidence(context: RunContext, failed: Sequence[ClientEventRow]) -> Mapping[
     return {"failed_attempts": facts} if facts else {}
 
 
-def _twice(attempts: Attempts, history: PartitionHistory, places: Sequence[Flagged]) -> Repeated:
-    if attempts.idempotent(places[0]):
-        return Repeated(yes=False, code="idempotent-producer")
-    return attempts.repeated(history, places[0])
+def _twice(attempts: Attempts, history: PartitionHistory, places: Sequence[Flagged], *, may_be_gone: bool) -> Repeated:
+    """may_be_gone: one of them may have been cut before the other was written, and be no second one."""
+    idempotent = attempts.idempotent(places[0])
+    repeated = Repeated(yes=False, code="idempotent-producer") if idempotent else attempts.repeated(history, places[0])
+    if may_be_gone and repeated.yes is not True:
+        return Repeated(yes=None, code="cut-or-twice", unknown=_CUT_OR_TWICE)
+    return repeated
 
 
 def _moved(context: RunContext, history: PartitionHistory, gone: Sequence[Flagged]) -> tuple[Class, Cause, Ruling]:

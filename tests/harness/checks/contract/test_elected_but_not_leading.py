@@ -92,3 +92,31 @@ def test_what_a_leader_lacked_that_died_before_it_began_to_lead_was_lost_by_its_
 ) -> None:
     history = elected_uncleanly_and_never_began(reports=reports, cut=cut, end=end)
     assert ruled(history, fate(history, 8)).classification == expected
+
+
+def elected_cleanly_and_never_began(*, reports: bool = True) -> History:
+    """Broker 1, in sync, is elected and fenced at once, read with all it had, and broker 2 is elected without it."""
+    history = History()
+    history.unclean_config("true")
+    history.state(2, 0, (1, 2), at=0, start=0)
+    history.state(2, 0, (1,), at=3)
+    if reports:
+        history._add("broker_events", node=1, time_ns=5 * SECOND, event="high_watermark_checkpoint", topic="t",
+                     partition=0, to_offset=5)  # fmt: skip
+    history.state(1, 1, (1,), at=12)
+    history.snapshot(1, LOG, at=13, reason="kill", epochs="0:0")
+    history.state(2, 2, (2,), at=20, start=5)
+    history.rows["partition_states"][-1]["unclean"] = True
+    if reports:
+        history.truncation(1, 5, 10, epoch=2, at=22)
+    return history
+
+
+@pytest.mark.parametrize(("reports", "expected"), [(True, "permitted"), (False, "observation")])
+def test_what_it_held_after_its_election_and_cut_by_the_word_of_the_next_leader_was_lost_by_that_one(
+    reports: bool, expected: str
+) -> None:
+    history = elected_cleanly_and_never_began(reports=reports)
+    ruling = ruled(history, fate(history, 8))
+    assert ruling.classification == expected
+    assert not reports or ruling.cause_epoch == 2

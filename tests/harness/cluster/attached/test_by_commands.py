@@ -27,6 +27,7 @@ from harness.ports.cluster import (
     SeesNodesEnd,
     ShowsLogs,
 )
+from harness.ports.faults import AlreadyDown
 from harness.scenario.model import AttachedSpec, ClusterSpec
 
 CAPABILITIES = (CanCrash, CanStop, CanPause, CanCutLinks, CanSlowLinks, CanWipe, ShowsLogs)
@@ -179,13 +180,13 @@ async def test_a_kill_is_proved_by_a_port_that_refuses(tmp_path: Path, silent_br
     assert AttachedJournal(tmp_path).owed() == [("start", "1")]
 
 
-@pytest.mark.parametrize("act", ["kill", "shut_down"])
+@pytest.mark.parametrize("act", ["kill", "shut_down", "pause"])
 async def test_a_broker_that_somebody_else_took_down_is_neither_ended_nor_started(tmp_path: Path, act: str) -> None:
     ran = tmp_path / "ran"
     command = f"touch {ran}"
-    cluster: Any = made(tmp_path, spec(kill=command, stop=command, start=command))
+    cluster: Any = made(tmp_path, spec(kill=command, stop=command, start=command, pause=command, resume=command))
 
-    with pytest.raises(HarnessError, match=r"broker 1 is down already, and not by this run: .* it is left alone"):
+    with pytest.raises(AlreadyDown, match=r"broker 1 is down already, and not by this run: .* it is left alone"):
         await getattr(cluster, act)(NodeId(1))
     assert AttachedJournal(tmp_path).owed() == []
     assert "was not taken down by this run, and is left as it is" in (await cluster.start_node(NodeId(1))).sentence

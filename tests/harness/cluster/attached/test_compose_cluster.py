@@ -20,6 +20,7 @@ from harness.cluster.docker import images
 from harness.cluster.docker.engine import Engine, connect, is_there
 from harness.errors import HarnessError, UsageError
 from harness.ports.cluster import CanCrash, CanCutLinks, CanPause, CanStop, NodeId, TopicDefinition
+from harness.ports.faults import AlreadyDown
 from harness.scenario.model import AttachedSpec, ClusterSpec
 from tests.harness.cluster.attached.compose_up import DATA, compose_up
 from tests.waiting import comes_true
@@ -110,8 +111,9 @@ async def test_a_container_that_somebody_else_stopped_or_paused_is_left_as_it_is
         container.unpause()
     container.stop()
     try:
-        with pytest.raises(HarnessError, match="broker 3 is down already, and not by this run"):
-            await cluster.kill(three)
+        for harm in (cluster.kill, cluster.pause):
+            with pytest.raises(AlreadyDown, match="broker 3 is down already, and not by this run"):
+                await harm(three)
         assert "was not taken down by this run" in (await cluster.start_node(three)).sentence
         container.reload()
         assert container.attrs["State"]["Status"] == "exited"

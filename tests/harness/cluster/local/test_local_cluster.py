@@ -40,6 +40,7 @@ from harness.ports.cluster import (
     TopicDefinition,
     TopicPartition,
 )
+from harness.ports.faults import AlreadyDown
 from harness.scenario.model import ClusterSpec
 from reference_impl.wire.api_keys import ApiKey
 from reference_impl.wire.messages import encode_request, request_class
@@ -241,7 +242,7 @@ async def test_a_pause_of_a_broker_that_has_ended_by_itself_is_refused_in_words(
     pid = cluster._process(_FOLLOWER).pid
     os.kill(pid, signal.SIGKILL)
     until(lambda: state_of(pid) in ("", "Z"), "the kernel has ended it")  # and the loop has not heard of it
-    with pytest.raises(HarnessError, match=f"broker 2 is not running: process {pid} has ended by itself"):
+    with pytest.raises(AlreadyDown, match=f"broker 2 is not running: process {pid} has ended by itself"):
         await cluster.pause(_FOLLOWER)
     assert not cluster.is_running(_FOLLOWER) or await cluster._process(_FOLLOWER).wait()
     await cluster.start_node(_FOLLOWER)
