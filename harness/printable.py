@@ -28,6 +28,13 @@ def printable(text: object) -> str:
     return visible(str(text)).replace("\n", _BREAKS["\n"]).replace("\t", _BREAKS["\t"])
 
 
+def shortened(text: str, most: int = 2000) -> str:
+    """What is longer loses its middle: the place stands in front of a line, the remedy at its end."""
+    if len(text) <= most:
+        return text
+    return f"{text[: most * 2 // 3]} … {text[-(most // 4) :]}"
+
+
 def for_a_shell(place: str) -> str:
     """A path or name as one word of a command, and no option of it."""
     return shlex.quote(f"./{place}" if place.startswith("-") else place)

@@ -5,10 +5,13 @@ import os
 import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Literal
 
 from harness.errors import HarnessError
 
 _MAY_ENTER = stat.S_IXGRP | stat.S_IXOTH
+# above: in such a folder the sticky bit keeps others from replacing what is ours; closed: others cannot come to it.
+_How = Literal["above", "open", "closed"]
 
 
 def cache_directory(environment: Mapping[str, str] = os.environ) -> Path:
@@ -27,8 +30,8 @@ def refuse_others(environment: Mapping[str, str] = os.environ) -> None:
     """
     top = cache_directory(environment)
     try:
-        for path, found in _to_look_at(top):
-            if why := _of_others(found, sticky=path == top.parent):
+        for path, found, how in _to_look_at(top):
+            if why := _of_others(found, how):
                 raise HarnessError(
                     f"{path} {why}, and what lies in the cache is run: if all in it is yours, `chmod -R go-w` it; else "
                     "let XDG_CACHE_HOME name another place"
@@ -37,30 +40,40 @@ def refuse_others(environment: Mapping[str, str] = os.environ) -> None:
         raise HarnessError(f"{error.filename}: {error.strerror}; XDG_CACHE_HOME chooses another place") from error
 
 
-def _to_look_at(top: Path) -> Iterator[tuple[Path, os.stat_result]]:
-    """The folder above, the cache's own, those in that, and all below that others can come to: what they put in the
-    place of a jar is run as that jar is."""
+def _to_look_at(top: Path) -> Iterator[tuple[Path, os.stat_result, _How]]:
+    """The folder above, the cache's own, and all below: what others put in the place of a jar is run as that jar is.
+    Where a link leads is looked at in the same way."""
     for path in (top.parent, top):
         if path.exists():
-            yield path, path.stat()
-    waiting = [top]
-    is_open = top.exists() and bool(top.stat().st_mode & _MAY_ENTER)
+            yield path, path.stat(), "above" if path == top.parent else "open"
+    waiting, seen = [(top, True)], set[Path]()
+    gone = (FileNotFoundError, NotADirectoryError)  # another run is at work here
     while waiting:
-        gone = contextlib.suppress(FileNotFoundError, NotADirectoryError)  # another run is at work here
-        with gone, os.scandir(waiting.pop()) as entries:
+        folder, is_open = waiting.pop()
+        with contextlib.suppress(*gone), os.scandir(folder) as entries:
             for entry in entries:
-                with gone:
-                    found = entry.stat(follow_symlinks=False)
-                    yield Path(entry.path), found
-                    if is_open and stat.S_ISDIR(found.st_mode) and found.st_mode & _MAY_ENTER:
-                        waiting.append(Path(entry.path))
+                with contextlib.suppress(*gone):
+                    path, found = Path(entry.path), entry.stat(follow_symlinks=False)
+                    leads_out = stat.S_ISLNK(found.st_mode)
+                    if leads_out:
+                        path = Path(os.path.realpath(path))
+                        found = path.stat(follow_symlinks=False)
+                        yield path.parent, path.parent.stat(), "above"
+                    yield path, found, "open" if is_open or leads_out else "closed"
+                    if stat.S_ISDIR(found.st_mode) and path not in seen:
+                        seen.add(path)
+                        comes = leads_out or (is_open and (folder != top or _may_enter(top)))
+                        waiting.append((path, comes and _may_enter(path)))
 
 
-def _of_others(found: os.stat_result, *, sticky: bool) -> str:
-    """sticky: that bit keeps others from putting something else in the place of what is ours."""
+def _may_enter(folder: Path) -> bool:
+    return bool(folder.stat().st_mode & _MAY_ENTER)
+
+
+def _of_others(found: os.stat_result, how: _How) -> str:
     if found.st_uid not in (0, os.geteuid()):
         return f"belongs to user {found.st_uid}, who is not user {os.geteuid()}"
-    if sticky and found.st_mode & stat.S_ISVTX:
+    if how == "closed" or (how == "above" and found.st_mode & stat.S_ISVTX):
         return ""
     if stat.S_ISLNK(found.st_mode):
         return ""  # nobody but its owner can change where it leads

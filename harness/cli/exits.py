@@ -20,7 +20,7 @@ from types import FrameType
 
 from harness.cli.options import aside, terminal
 from harness.errors import INTERRUPTED, HarnessError, Problems, UsageError, end_at_once
-from harness.printable import visible
+from harness.printable import shortened, visible
 from harness.user_state import state_directory
 from harness.verdict import Verdict
 
@@ -165,7 +165,7 @@ def _kept(text: str) -> str:
 
 
 def _say(line: str) -> None:
-    aside.say(f"kafka-chaos: {line}")
+    aside.say(shortened(f"kafka-chaos: {line}"))
 
 
 def _said(line: str, code: int) -> int:

@@ -65,6 +65,8 @@ def problems(scenario: Scenario) -> Iterator[Problem]:
             yield Problem(
                 place=place, what=f"{what}: these disks have no limit", remedy="give disk_bytes = 67108864 in [cluster]"
             )
+        elif need is CanCutLinks and on.is_compose and (shared := engine.why_no_cut(on)):
+            yield Problem(place=place, what=f"{what}: {shared}", remedy="give it a network of its own")
         elif in_containers and (missing := engine.why_missing(need)):
             yield Problem(place=place, what=f"{what}: {missing}", remedy=_NETEM_REMEDY[need], of_machine=True)
     if on.disk_bytes and not issubclass(kind, CanFillDisks):

@@ -9,6 +9,7 @@ from harness.cluster.brokers.system import System
 from harness.errors import HarnessError
 from harness.ports.capabilities import CanImpairPackets
 from harness.ports.cluster import CanSlowLinks
+from harness.scenario.model import ClusterSpec
 
 _NEED_NETEM = (CanSlowLinks, CanImpairPackets)
 
@@ -36,6 +37,16 @@ def check_images(system: System) -> None:
 def why_missing(need: type) -> str:
     """Why the engine's kernel does not have this capability. Empty: it has it, or that is known only during a run."""
     return _why_no_netem() if need in _NEED_NETEM else ""
+
+
+def why_no_cut(on: ClusterSpec) -> str:
+    """Why links of a compose file's containers cannot be cut. Empty: they can, or they are not there (target.py)."""
+    from harness.cluster.attached import by_docker
+
+    try:
+        return by_docker.why_no_cut(on)
+    except HarnessError:
+        return ""
 
 
 @cache

@@ -118,4 +118,7 @@ def _find_listener(bootstrap: str) -> None:
 def _find_containers(on: ClusterSpec) -> None:
     from harness.cluster.attached import compose_project
 
-    compose_project.find(on)[0].close()
+    engine, containers = compose_project.find(on)
+    engine.close()
+    if not on.bootstrap:
+        compose_project.published(containers.values())

@@ -66,7 +66,11 @@ class ClusterSpec:
     @property
     def is_foreign(self) -> bool:
         """Whether somebody else runs the cluster, and others may use it."""
-        return self.system == ATTACHED or self.system.startswith(COMPOSE)
+        return self.system == ATTACHED or self.is_compose
+
+    @property
+    def is_compose(self) -> bool:
+        return self.system.startswith(COMPOSE)
 
     @property
     def release(self) -> tuple[int, ...] | None:

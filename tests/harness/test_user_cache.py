@@ -1,5 +1,6 @@
 """The cache holds what is run later: jars, class archives, formatted storage. It is its user's alone."""
 
+import os
 import stat
 from pathlib import Path
 
@@ -75,3 +76,43 @@ def test_a_cache_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.
     else:
         with pytest.raises(HarnessError, match="belongs to user"):
             refuse_others({"XDG_CACHE_HOME": str(tmp_path)})
+
+
+@pytest.mark.parametrize(
+    ("link", "opened"),
+    [
+        ("kafka", "kept"),
+        ("kafka/4.3.1", "kept"),
+        ("kafka/4.3.1", "kept/jars"),
+        ("kafka/4.3.1", "kept/jars/a.jar"),
+        ("kafka/4.3.1/a.jar", "kept/jars"),
+        ("kafka/4.3.1/a.jar", "kept/jars/a.jar"),
+    ],
+)
+def test_what_a_link_of_the_cache_leads_to_is_held_to_the_same(tmp_path: Path, link: str, opened: str) -> None:
+    jars = tmp_path / "kept" / "jars"
+    jars.mkdir(parents=True)
+    (jars / "a.jar").touch(mode=0o644)
+    environment = {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+    place = made_in_cache("kafka", environment).parent / link
+    (cache_directory(environment) / "kafka").rmdir()
+    place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    place.symlink_to(jars / "a.jar" if link.endswith(".jar") else jars)
+    refuse_others(environment)
+
+    (tmp_path / opened).chmod(0o777)
+
+    with pytest.raises(HarnessError, match=f"{opened} may be written to by others"):
+        refuse_others(environment)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_what_another_user_owns_is_not_run_even_where_he_cannot_come_to_it(tmp_path: Path) -> None:
+    environment = {"XDG_CACHE_HOME": str(tmp_path)}
+    jar = made_in_cache("kafka", environment) / "4.3.1" / "a.jar"
+    jar.parent.mkdir(mode=0o700)
+    jar.touch(mode=0o644)  # he may have another name for it, or have it open
+    refuse_others(environment)
+    os.chown(jar, 12345, 12345)
+    with pytest.raises(HarnessError, match=r"a\.jar belongs to user 12345"):
+        refuse_others(environment)

@@ -14,11 +14,13 @@ from harness.cluster.books.observing import known_id
 from harness.cluster.broker_requests import BrokerConnection
 from harness.errors import HarnessError
 from harness.ports.cluster import NodeId
+from harness.printable import shortened
 from harness.scenario.numbers import is_number
 
 ADDRESS = tuple[str, int]
 _ASK_S = 5.0
 _ADMINISTER_S = 8.0
+_SHOWN = 100
 _LOOK_S = 1.0  # of every broker at once: a paused one does not hold up the others for longer
 _ROUNDS, _PAUSE_S = 4, 0.5
 _TOPIC_RESOURCE, _BROKER_RESOURCE = 2, 4
@@ -41,10 +43,19 @@ class Looked:
 
 def address_of(text: str, place: str) -> ADDRESS:
     """Parses "host:port". Raises HarnessError that names `place`."""
-    host, colon, port = text.strip().rpartition(":")
-    if not colon or not host or not is_number(port):
-        raise HarnessError(f'{place}: {text!r} is no address; write "host:port"')
-    return host.strip("[]"), int(port)
+    host, _, port = text.strip().rpartition(":")
+    host = host.strip("[]")
+    if not is_number(port) or not _can_be_asked(host, int(port)):
+        raise HarnessError(f'{place}: {shortened(repr(text), _SHOWN)} is no address; write "host:port"')
+    return host, int(port)
+
+
+def _can_be_asked(host: str, port: int) -> bool:
+    """False where no resolver would take it: Python's sockets raise other errors than OSError then."""
+    try:
+        return bool(host.encode("idna")) and "\0" not in host and 0 < port < 1 << 16
+    except UnicodeError:
+        return False
 
 
 async def brokers_by(bootstrap: Sequence[ADDRESS]) -> dict[NodeId, ADDRESS]:
@@ -59,6 +70,10 @@ async def brokers_by(bootstrap: Sequence[ADDRESS]) -> dict[NodeId, ADDRESS]:
             continue
         finally:
             connection.close()
+        for each in answer.brokers:
+            if not _can_be_asked(each.host, each.port):
+                place = shortened(f"{each.host}:{each.port}", _SHOWN)
+                raise HarnessError(f"broker {each.node_id} is registered under {place}, which is no address")
         if answer.brokers:
             return {NodeId(each.node_id): (each.host, each.port) for each in answer.brokers}
         # the broker has just started, or cannot reach the controller

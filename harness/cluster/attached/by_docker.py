@@ -13,7 +13,7 @@ from harness.clock import Clock
 from harness.cluster.attached import compose_project
 from harness.cluster.attached.administration import ADDRESS, address_of
 from harness.cluster.attached.cluster import ForeignCluster, registered
-from harness.cluster.attached.container_rules import ContainerRules, can_cut
+from harness.cluster.attached.container_rules import ContainerRules, can_cut, shares_a_network
 from harness.cluster.attached.reachability import is_answering, is_gone, is_silent
 from harness.cluster.confined import empty
 from harness.cluster.docker import file_export
@@ -23,6 +23,7 @@ from harness.ports.cluster import CanCutLinks, Evidence, Link, NodeId, ReplicaLo
 from harness.scenario.model import ClusterSpec
 
 _STOP_S = 30
+_KILLED = 137
 _ATTEMPTS = 3
 
 
@@ -43,7 +44,8 @@ class ComposeCluster(ForeignCluster):
             NodeId(int(node)): address_of(text, f"[attached] nodes {node}")
             for node, text in self._spec.attached.nodes.items()
         }
-        known = await registered(self._spec.bootstrap or self._published(), self._spec.system)
+        bootstrap = self._spec.bootstrap or compose_project.published(self._containers.values())
+        known = await registered(bootstrap, self._spec.system)
         without = [node for node in known if node not in self._containers]
         if without:
             raise HarnessError(
@@ -56,18 +58,8 @@ class ComposeCluster(ForeignCluster):
         if not self._containers:
             self._engine, found = compose_project.find(self._spec)
             self._containers.update(found)
-
-    def _published(self) -> str:
-        """The ports that the brokers' containers publish on this machine. Raises HarnessError if there are none."""
-        places = []
-        for container in self._containers.values():
-            for bindings in (container.attrs["NetworkSettings"]["Ports"] or {}).values():
-                for binding in bindings or ():
-                    host = binding["HostIp"]
-                    places.append(f"{'127.0.0.1' if host in ('', '0.0.0.0', '::') else host}:{binding['HostPort']}")
-        if not places:
-            raise HarnessError("the compose file publishes no port of its brokers; give --bootstrap HOST:PORT")
-        return ",".join(dict.fromkeys(places))
+            if not self._journal.containers():
+                self._journal.in_containers({node: container.id for node, container in found.items()})
 
     def known(self) -> Sequence[NodeId]:
         return list(self._containers)
@@ -86,13 +78,20 @@ class ComposeCluster(ForeignCluster):
     async def undo(self, what: str, subject: str) -> Evidence:
         if what == "delete":
             return await super().undo(what, subject)
+        began_in = self._journal.containers()
         self._look_up()
+        links = [Link.parse(name) for name in subject.split()] if what == "heal" else []
+        touched = {link.target for link in links} if links else {NodeId(int(subject))}
+        anew = {node for node in touched if began_in.get(node, self._containers[node].id) != self._containers[node].id}
+        if touched == anew:
+            self._journal.paid(what, subject)
+            names = " and ".join(self._containers[node].name for node in sorted(anew))
+            return self._seen(f"{names}: made anew since, and left alone")
         if what == "start":
             return await self.start_node(NodeId(int(subject)))
         if what == "resume":
             return await self.resume(NodeId(int(subject)))
-        links = [Link.parse(name) for name in subject.split()]
-        proof = await self._rules.heal(links)
+        proof = await self._rules.heal([link for link in links if link.target not in anew])
         self._journal.paid(what, subject)
         return self._seen(proof)
 
@@ -118,6 +117,8 @@ class ComposeCluster(ForeignCluster):
         self._down.add(node)
         shown = await self._shows(node, is_gone, after=f"container {container.short_id} was ended by {signal}")
         state = await self._state(container)
+        if signal == "SIGTERM" and state["ExitCode"] == _KILLED:
+            raise HarnessError(f"container {container.name} did not end by itself within {_STOP_S} s of SIGTERM")
         if state["Running"]:
             raise HarnessError(f"container {container.name} came back by itself; take its restart policy away")
         return self._seen(f"{shown}, and the container is {state['Status']} with code {state['ExitCode']}")
@@ -242,6 +243,13 @@ def cluster_by_docker(spec: ClusterSpec) -> type[ComposeCluster]:
         raise UsageError(f"[attached] {name}: a compose file's containers are harmed through Docker; leave it out")
     compose_project.file_of(spec)
     return _made_of(cuts=can_cut(), reads=bool(spec.attached.data))
+
+
+def why_no_cut(spec: ClusterSpec) -> str:
+    """Of the first of its containers whose links cannot be cut. Empty: of none."""
+    engine, containers = compose_project.find(spec)
+    engine.close()
+    return next((shared for each in containers.values() if (shared := shares_a_network(each))), "")
 
 
 @cache

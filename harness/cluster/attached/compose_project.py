@@ -4,7 +4,7 @@ The file itself is not read: the labels contain the services and their container
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +49,19 @@ def find(spec: ClusterSpec) -> tuple[Engine, dict[NodeId, Any]]:
         named = f" in project {wanted}" if wanted else ""
         raise UsageError(f"{file}: compose has made no containers of it{named}; first `docker compose -f {file} up -d`")
     return engine, nodes_of(own, spec.attached.services)
+
+
+def published(containers: Iterable[Any]) -> str:
+    """The ports of this machine that lead to them, "host:port,host:port". Raises UsageError if there are none."""
+    places = []
+    for container in containers:
+        for bindings in (container.attrs["NetworkSettings"]["Ports"] or {}).values():
+            for binding in bindings or ():
+                host = binding["HostIp"]
+                places.append(f"{'127.0.0.1' if host in ('', '0.0.0.0', '::') else host}:{binding['HostPort']}")
+    if not places:
+        raise UsageError("the compose file publishes no port of its brokers; give --bootstrap HOST:PORT")
+    return ",".join(dict.fromkeys(places))
 
 
 def files_of(labels: Mapping[str, str]) -> list[Path]:

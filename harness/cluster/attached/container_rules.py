@@ -39,6 +39,7 @@ class ContainerRules:
 
     async def cut(self, links: Sequence[Link], *, mode: Mode) -> str:
         async with self._turn:
+            await asyncio.to_thread(self._check, links)
             self._cuts |= dict.fromkeys(links, mode)
             await asyncio.to_thread(self._write, _targets(links))
             return await self._proof(links)
@@ -57,6 +58,13 @@ class ContainerRules:
             touched = [link for link in self._cuts if node in (link.source, link.target)]
             if touched:
                 await asyncio.to_thread(self._write, _targets(touched))
+
+    def _check(self, links: Sequence[Link]) -> None:
+        """Before any rule is written: raises HarnessError for an end that cannot be cut."""
+        for node in sorted({end for link in links for end in (_source(link), link.target)}):
+            shared = shares_a_network(self._containers[node])
+            if shared:
+                raise HarnessError(shared)
 
     def _write(self, nodes: Sequence[NodeId]) -> None:
         for node in nodes:
@@ -115,6 +123,16 @@ class ContainerRules:
             if seen == "open":
                 raise HarnessError(f"link {link.short_name} has its packet rules, and yet a new connection is open")
         return f"{link.short_name} (no traffic; a new connection does not come through)"
+
+
+def shares_a_network(container: Any) -> str:
+    """Why its links cannot be cut without cutting others'; empty if its network is its own."""
+    kind, _, _ = str(container.attrs["HostConfig"]["NetworkMode"]).partition(":")
+    if kind == "host":
+        return f"{container.name} shares this machine's network: cutting it would cut the machine"
+    if kind == "container":
+        return f"{container.name} shares another container's network: cutting it would cut that one too"
+    return f"{container.name} has no network" if kind == "none" else ""
 
 
 def addresses_of(container: Any) -> list[str]:

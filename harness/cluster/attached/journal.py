@@ -95,6 +95,17 @@ class AttachedJournal:
             known |= {NodeId(int(node)): (host, port) for node, (host, port) in entry.get("addresses", {}).items()}
         return known
 
+    def in_containers(self, ids: Mapping[NodeId, str]) -> None:
+        self._write({"containers": {str(node): each for node, each in ids.items()}})
+
+    def containers(self) -> dict[NodeId, str]:
+        """The container that each node was when the run began; empty: nobody noted it."""
+        for entry in self._entries():
+            match entry:
+                case {"containers": dict(ids)}:
+                    return {NodeId(int(node)): str(each) for node, each in ids.items()}
+        return {}
+
     def created(self, topic: OwnTopic) -> None:
         self._write({"topic": topic.name, "topic_id": topic.topic_id and str(topic.topic_id), "mark": topic.mark})
 

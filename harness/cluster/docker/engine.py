@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import docker
-from docker.constants import DEFAULT_UNIX_SOCKET
 from docker.errors import APIError, DockerException
 from requests.exceptions import RequestException
 
+from harness.cluster.docker.labels import engine_address
 from harness.errors import HarnessError
 
 _FIRST_ANSWER_S = 10
@@ -41,11 +41,13 @@ class Engine:
         self.client.close()
 
 
-def connect() -> Engine:
-    """Connects to the engine of DOCKER_HOST, or to the machine's own. Raises HarnessError if none answers."""
-    address = os.environ.get("DOCKER_HOST") or DEFAULT_UNIX_SOCKET.removeprefix("http+")
+def connect(address: str | None = None) -> Engine:
+    """Connects to the engine there, else to that of DOCKER_HOST or the machine's own. Raises HarnessError if none
+    answers."""
+    address = address or engine_address()
     try:
-        client = docker.from_env(timeout=_FIRST_ANSWER_S, version="auto")
+        environment = {**os.environ, "DOCKER_HOST": address}
+        client = docker.from_env(timeout=_FIRST_ANSWER_S, version="auto", environment=environment)
         version, about = client.version(), client.info()
     except (DockerException, RequestException, ValueError) as error:  # ValueError: DOCKER_HOST is no address
         raise HarnessError(

@@ -5,6 +5,7 @@ import hashlib
 import os
 import uuid
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from harness.cluster.local.processes import boot_id
@@ -23,35 +24,48 @@ def labels_of(run: Path, **more: str) -> Mapping[str, str]:
     return {RUN: str(run.resolve()), HOST: boot_id(), OWNER: owner(), **extra}
 
 
+def engine_address() -> str:
+    """Where the engine of this command is."""
+    return os.environ.get("DOCKER_HOST") or "unix:///var/run/docker.sock"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mark:
+    """That the engine at that address may have something of the run's."""
+
+    run: Path
+    address: str
+    file: Path
+
+
 def enter(run: Path) -> None:
-    """Until `forget`, the engine may have something of the run's, whatever became of its entry among the runs.
+    """Until `forget`, this engine may have something of the run's, whatever became of its entry among the runs.
 
     Sweeps strike runs off that list when no engine answers, too, or when it does not let go of all they had.
     """
-    mark = mark_of(run)
+    content = os.fsencode(run) + b"\0" + os.fsencode(engine_address())
+    mark = _marks() / (hashlib.sha256(content).hexdigest()[:24] + ".run")
     if not mark.exists():
         draft = mark.with_suffix(f".{uuid.uuid4().hex}.new")
-        draft.write_bytes(os.fsencode(run))
+        draft.write_bytes(content)
         draft.replace(mark)
 
 
-def forget(run: Path) -> None:
-    """The engine has nothing of it any more."""
-    mark_of(run).unlink(missing_ok=True)
+def forget(run: Path, address: str) -> None:
+    """The engine there has nothing of it any more."""
+    for mark in entered():
+        if (mark.run, mark.address) == (run, address):
+            mark.file.unlink(missing_ok=True)
 
 
-def entered() -> list[Path]:
-    """The runs of which the engine may have something, whether or not they go on."""
+def entered() -> list[Mark]:
+    """The runs of which an engine may have something, whether or not they go on. Former releases noted no address."""
     found = []
-    for mark in sorted(_marks().glob("*.run")):
+    for file in sorted(_marks().glob("*.run")):
         with contextlib.suppress(FileNotFoundError):  # its run, or another sweep, was faster
-            found.append(Path(os.fsdecode(mark.read_bytes())))
+            run, _, address = file.read_bytes().partition(b"\0")
+            found.append(Mark(run=Path(os.fsdecode(run)), address=os.fsdecode(address) or engine_address(), file=file))
     return found
-
-
-def mark_of(run: Path) -> Path:
-    """The file that says so."""
-    return _marks() / (hashlib.sha256(os.fsencode(run)).hexdigest()[:24] + ".run")
 
 
 def _marks() -> Path:

@@ -12,41 +12,48 @@ from docker.errors import DockerException, NotFound
 from requests.exceptions import RequestException
 
 from harness.cluster.docker.engine import Engine, connect, engine_errors, reason
-from harness.cluster.docker.labels import OWNER, RUN, entered, forget, mark_of, owner
+from harness.cluster.docker.labels import OWNER, RUN, Mark, entered, forget, owner
 from harness.cluster.local.ownership import when_over
 from harness.errors import HarnessError
 
 
 def sweep() -> list[str]:
-    """Returns one sentence per removed object, or per run whose objects stay because no engine answers."""
-    if not entered():
-        return []
-    try:
-        engine = connect()
-    except HarnessError as error:
-        return [
-            f"what {run} may have left in the Docker engine stays: {error}; if that engine is gone for good, remove "
-            f"{mark_of(run)}"
-            for run in left_by()
-        ]
-    try:
-        return sweep_engine(engine)
-    finally:
-        engine.close()
+    """Returns one sentence per removed object, or per run whose objects stay because its engine does not answer.
+
+    Each engine is asked in which a run was entered, wherever DOCKER_HOST leads now.
+    """
+    sentences: list[str] = []
+    for address in sorted({mark.address for mark in entered()}):
+        try:
+            engine = connect(address)
+        except HarnessError as error:
+            sentences.extend(
+                f"what {mark.run} may have left in the Docker engine stays: {error}; if that engine is gone for good, "
+                f"remove {mark.file}"
+                for mark in left_by()
+                if mark.address == address
+            )
+            continue
+        try:
+            sentences.extend(sweep_engine(engine))
+        finally:
+            engine.close()
+    return sentences
 
 
-def left_by() -> list[Path]:
+def left_by() -> list[Mark]:
     """The runs that are over, and of which an engine may still have something."""
     found = []
-    for run in entered():
-        with when_over(run) as over:
-            found.extend([run] if over else [])
+    for mark in entered():
+        with when_over(mark.run) as over:
+            found.extend([mark] if over else [])
     return found
 
 
 def sweep_engine(engine: Engine) -> list[str]:
     sentences = []
-    for run in sorted({*entered(), *(Path(_run_of(thing)) for _, thing in _ours(engine))}):
+    here = [mark.run for mark in entered() if mark.address == engine.address]
+    for run in sorted({*here, *(Path(_run_of(thing)) for _, thing in _ours(engine))}):
         with when_over(run) as over:
             if over:
                 sentences.extend(remove_run(engine, run))
@@ -63,7 +70,7 @@ def remove_run(engine: Engine, run: Path) -> list[str]:
         if sentence:
             sentences.append(sentence)
     if all_gone:
-        forget(run.resolve())
+        forget(run.resolve(), engine.address)
     return sentences
 
 

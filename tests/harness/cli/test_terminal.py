@@ -22,7 +22,7 @@ from harness.cli.terminal import Terminal
 from harness.cli.verification import Cell, write_junit
 from harness.history.run_folder import RunFolder
 from harness.judged import Judged
-from harness.printable import LogLines, printable
+from harness.printable import LogLines, printable, shortened
 from harness.verdict import Verdict
 from tests.harness.hostile import TERMINAL, TERMINAL_SHOWN
 from tests.rows import row_of
@@ -129,6 +129,17 @@ def test_an_error_is_one_line_with_the_culprits_name_as_it_is_written(
     assert printed.out == ""
     assert printed.err.count("\n") == 1
     assert r"no\nPASS\u001b[2J[[topics]]\udcff" in printed.err.replace("\\\\", "\\").replace("\\x1b", "\\u001b")
+
+
+def test_an_error_as_long_as_what_was_given_keeps_its_place_and_its_remedy(
+    capsys: Shown, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert ended(["run", "unclean-election", "--set", "y" * 100_000], monkeypatch) == 2
+    assert len(capsys.readouterr().err) < 2100
+    line = f"place: {'x' * 9000}; remedy"
+    assert shortened(line).startswith("place: xx")
+    assert shortened(line).endswith("xx; remedy")
+    assert len(shortened(line)) < 2000
 
 
 def test_help_keeps_what_stands_in_square_brackets(capsys: Shown, monkeypatch: pytest.MonkeyPatch) -> None:

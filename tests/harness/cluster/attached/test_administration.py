@@ -35,3 +35,22 @@ async def test_a_cluster_without_a_registered_broker_is_reported_in_one_line(mon
     answering(monkeypatch, {1: []})
     with pytest.raises(HarnessError, match=r"no broker answers .*h:1 knows of no broker yet"):
         await administration.brokers_by([("h", 1)])
+
+
+@pytest.mark.parametrize("host", ["x" * 5000, "a" * 64, "a..b", "", "a\0b", "\udcff"])
+def test_a_host_that_no_resolver_takes_is_no_address(host: str) -> None:
+    with pytest.raises(HarnessError, match=r"bootstrap: .* is no address") as refused:
+        administration.address_of(f"{host}:9092", "bootstrap")
+    assert len(str(refused.value)) < 250
+
+
+@pytest.mark.parametrize("port", ["0", "65536", "99999"])
+def test_a_port_that_no_machine_has_is_no_address(port: str) -> None:
+    with pytest.raises(HarnessError, match="is no address"):
+        administration.address_of(f"host:{port}", "bootstrap")
+
+
+async def test_a_broker_that_registered_under_no_address_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    answering(monkeypatch, {1: [1, 99999]})
+    with pytest.raises(HarnessError, match="broker 99999 is registered under b:99999, which is no address"):
+        await administration.brokers_by([("h", 1)])

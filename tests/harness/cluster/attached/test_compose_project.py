@@ -2,10 +2,11 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from harness.cluster.attached.compose_project import FILES, FOLDER, SERVICE, file_of, files_of, nodes_of
+from harness.cluster.attached.compose_project import FILES, FOLDER, SERVICE, file_of, files_of, nodes_of, published
 from harness.cluster.docker.labels import NODE
 from harness.errors import UsageError
 from harness.scenario.model import ClusterSpec
@@ -76,3 +77,13 @@ def test_a_project_whose_labels_name_no_place_costs_nobody_else_anything(tmp_pat
     (tmp_path / "loop").symlink_to("loop")
     for name in ("a\0b", "x" * 5000, "loop/compose.yaml"):
         assert tmp_path / "compose.yaml" not in files_of({FOLDER: str(tmp_path), FILES: name})
+
+
+def test_ports_that_are_published_lead_to_the_brokers_and_a_project_without_any_is_refused() -> None:
+    def publishing(ports: object) -> SimpleNamespace:
+        return SimpleNamespace(attrs={"NetworkSettings": {"Ports": ports}})
+
+    bound = [{"HostIp": "0.0.0.0", "HostPort": "19092"}, {"HostIp": "::", "HostPort": "19092"}]
+    assert published([publishing({"9092/tcp": bound, "9093/tcp": None}), publishing(None)]) == "127.0.0.1:19092"
+    with pytest.raises(UsageError, match="publishes no port of its brokers; give --bootstrap"):
+        published([publishing({"9092/tcp": None})])

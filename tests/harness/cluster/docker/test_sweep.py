@@ -12,9 +12,10 @@ from harness.cli.main import main
 from harness.cluster.docker.engine import Engine
 from harness.cluster.docker.infra import make_network, start_infra
 from harness.cluster.docker.labels import HOST, NODE, OWNER, RUN, labels_of, owner
-from harness.cluster.docker.sweep import sweep, sweep_engine
+from harness.cluster.docker.sweep import left_by, sweep, sweep_engine
 from harness.cluster.local.ownership import RunOwnership, is_anything_over
 from harness.cluster.local.processes import boot_id
+from harness.errors import HarnessError
 
 
 def test_labels_say_which_run_node_and_machine(run: Path) -> None:
@@ -145,6 +146,9 @@ def test_what_a_run_left_in_an_engine_that_does_not_answer_is_told_each_time_unt
     with RunOwnership(run) as ownership:
         ownership.owes = True  # as if it was killed
 
+    def no_engine(address: str) -> Engine:
+        raise HarnessError(f"no Docker engine answers at {address}")
+
     def said() -> tuple[object, str]:
         monkeypatch.setattr("sys.argv", ["kafka-chaos", "sweep"])
         with pytest.raises(SystemExit) as ended:
@@ -152,7 +156,7 @@ def test_what_a_run_left_in_an_engine_that_does_not_answer_is_told_each_time_unt
         return ended.value.code, " ".join("".join(capsys.readouterr()).split())
 
     with monkeypatch.context() as without:
-        without.setenv("DOCKER_HOST", f"unix://{run}/none.sock")
+        without.setattr("harness.cluster.docker.sweep.connect", no_engine)
         for _ in range(2):
             code, sentence = said()
             assert code == 4
@@ -166,8 +170,31 @@ def test_what_a_run_left_in_an_engine_that_does_not_answer_is_told_each_time_unt
 def test_a_run_that_goes_on_while_no_engine_answers_has_left_nothing(
     run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    labels_of(run)
     monkeypatch.setenv("DOCKER_HOST", f"unix://{run}/none.sock")
+    labels_of(run)
     with RunOwnership(run):
         assert sweep() == []
     assert len(sweep()) == 1
+
+
+def test_a_run_is_swept_in_the_engine_it_was_in_wherever_docker_host_leads_now(
+    engine: Engine, left: str, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An engine that has nothing of the run does not make it forgotten, nor one that is not there."""
+    link = tmp_path / "other.sock"  # the same engine by another name, so that the marks are told apart by it
+    link.symlink_to(engine.address.removeprefix("unix://"))
+    other = tmp_path / "run2"
+    other.mkdir()
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setenv("DOCKER_HOST", f"unix://{link}")
+        labels_of(other)
+    link.unlink()
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")
+        said = sweep()
+    assert _there(engine, left) == []
+    assert [sentence.split(" that ")[0] for sentence in said[1:]] == [
+        f"removed {kind} {left}" for kind in ("container", "network", "volume")
+    ]
+    assert said[0].startswith(f"what {other} may have left in the Docker engine stays: no Docker engine answers at ")
+    assert [mark.run for mark in left_by()] == [other]
