@@ -35,10 +35,9 @@ from faults.topics.unclean_election import UncleanElection
 from harness.errors import UsageError
 from harness.extensions import FAULTS, load_classes, package_of
 from harness.ports.faults import Fault, PlannedFault
-from harness.scenario.durations import seconds
 from harness.scenario.model import FaultSpec, Scenario, StepSpec
-from harness.scenario.readers import Reader, check_declared, keys_of
 from harness.scenario.steps import ACTS
+from harness.values import Reader, check_declared, keys_of, seconds
 
 OURS: tuple[type[Fault], ...] = (
     Kill, Stop, Restart, RollingRestart, Pause,

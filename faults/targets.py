@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from harness.errors import HarnessError, UsageError
 from harness.ports.cluster import NodeId
-from harness.scenario.numbers import is_number
+from harness.values import is_number
 
 
 class View(Protocol):

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from harness.errors import UsageError
 from harness.ports.faults import TriggerKind
-from harness.scenario.durations import seconds
+from harness.values import seconds
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,7 +19,7 @@ from harness.ports.client_use import ClientUse
 from harness.ports.cluster import Client, ClientFactory, Event, Journal, ReadRecord, Send, TopicPartition, Workload
 from harness.ports.membership import GroupJournal, TransactionalClient, TransactionEnd
 from harness.scenario.model import LoadFacts
-from harness.scenario.readers import Count, Share
+from harness.values import Count, Share
 from workloads.consumer_groups import (
     GroupSettings,
     Life,

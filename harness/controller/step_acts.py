@@ -13,9 +13,9 @@ from harness.controller.faults.in_force import FaultInForce, FaultsInForce, Occa
 from harness.errors import HarnessError
 from harness.ports.cluster import CanCutLinks, CanReconfigure, Evidence, Link, NodeId, SendOutcome
 from harness.ports.faults import FaultBook, PlannedFault, Undo
-from harness.scenario.durations import seconds
 from harness.scenario.model import StepSpec
 from harness.scenario.steps import values_of
+from harness.values import seconds
 
 Act = Callable[[Mapping[str, Any], str], Awaitable[str]]  # (a step's body, its text) -> what was seen
 

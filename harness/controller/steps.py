@@ -13,9 +13,9 @@ from harness.controller.step_questions import ASKED, expect_answer, expect_produ
 from harness.errors import HarnessError
 from harness.ports.cluster import ClientId, NodeId
 from harness.ports.faults import FaultBook
-from harness.scenario.durations import seconds
 from harness.scenario.model import Scenario, StepSpec
 from harness.scenario.steps import values_of
+from harness.values import seconds
 
 
 class OrderedSteps:

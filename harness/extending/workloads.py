@@ -16,7 +16,7 @@ from harness.ports.cluster import (
 from harness.ports.membership import GroupClient, GroupEvent, GroupJournal, TransactionalClient, TransactionEnd
 from harness.ports.workload import WorkloadSettings
 from harness.scenario.model import LoadFacts
-from harness.scenario.readers import Acks, Count, Seconds, Share
+from harness.values import Acks, Count, Seconds, Share
 
 __all__ = [
     "Acks",

@@ -3,7 +3,7 @@ whom it may hit, what it destroys, how it begins and ends, how chance chooses it
 Evidence of the cluster's methods that it calls: each world sees for itself that a process stopped or a link is cut.
 
 Schedules, steps and preflight read it from there, and none of them knows a fault by name. An instance is one
-fault with its options: a frozen dataclass whose fields are the options, read by their types (scenario/readers.py). It
+fault with its options: a frozen dataclass whose fields are the options, read by their types (harness/values.py). It
 keeps nothing else: what it struck is handed to it again when it is to end.
 """
 

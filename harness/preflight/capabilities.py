@@ -21,8 +21,8 @@ from harness.ports.faults import Fault
 from harness.ports.questions import AnswersQuestions
 from harness.preflight import engine, settings
 from harness.scenario.model import Scenario
-from harness.scenario.numbers import is_number
 from harness.systems import cluster_kind, remedy, traits_of
+from harness.values import is_number
 
 _ACTS: Mapping[str, type] = {
     "heal": CanCutLinks,

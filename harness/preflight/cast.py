@@ -13,8 +13,8 @@ from harness.errors import UsageError
 from harness.ports.cluster import Cluster, Link, NodeId
 from harness.ports.faults import NothingToStrike, PlannedFault
 from harness.scenario.model import Scenario
-from harness.scenario.numbers import is_number
 from harness.systems import made
+from harness.values import is_number
 
 Wrong = tuple[str, str]  # (what is wrong, the remedy)
 _OF_PARTITION = ("leader", "followers", "isr", "last_isr")

@@ -42,7 +42,6 @@ from harness.scenario.model import (
 from harness.scenario.names import NAME_SHOWN, SHIPPED, find, is_run, nearest
 from harness.scenario.overrides import apply_override
 from harness.scenario.places import Override
-from harness.scenario.readers import Reader, keys_of
 from harness.scenario.source import Source
 from harness.scenario.steps import read_step
 from harness.scenario.topic_names import wrong_name
@@ -50,6 +49,7 @@ from harness.scenario.variants import Traits, holds, lay_over
 from harness.scenario.workloads import DEFAULT as DEFAULT_WORKLOAD
 from harness.scenario.workloads import RecordedWorkload, settings_of
 from harness.scenario.workloads import names as workload_names
+from harness.values import Reader, keys_of
 from harness.verdict import COVERAGE_CONDITIONS, is_coverage_name
 
 WorkloadOf = Callable[[str], type[WorkloadSpec] | None]

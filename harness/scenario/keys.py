@@ -7,9 +7,8 @@ of [workload] belong to each workload (workloads.py).
 import re
 from typing import Any
 
-from harness.scenario.durations import seconds
 from harness.scenario.model import COMMANDS
-from harness.scenario.readers import Reader, count, flag, table_of, target, text, texts, whole, whole_numbers
+from harness.values import Reader, count, flag, seconds, table_of, target, text, texts, whole, whole_numbers
 from harness.verdict import Verdict
 
 

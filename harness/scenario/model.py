@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal
 
 from harness.history.facts.releases import release_of
 from harness.scenario.places import Places
-from harness.scenario.readers import Acks, Seconds
+from harness.values import Acks, Seconds
 
 ATTACHED, COMPOSE = "attached", "compose:"  # systems run by somebody else: given by addresses, or by a compose file
 COMMANDS = (

@@ -10,9 +10,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, Literal, cast
 
-from harness.scenario.durations import seconds
 from harness.scenario.model import StepSpec
-from harness.scenario.numbers import is_number
+from harness.values import is_number, seconds
 
 # The first key is the act; the others are its options. _check_value below checks the values. Any other act is a fault,
 # by its name: faults/catalogue.py knows the faults and their options, and is used before a run. A stored run is read

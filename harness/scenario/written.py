@@ -8,8 +8,8 @@ import tomli_w
 
 from harness.scenario.keys import ATTACHED, CLUSTER, EXPECT, FAULT, PATTERN, RUN, TOPIC
 from harness.scenario.model import ExpectSpec, FindingPattern, Scenario, StepSpec, WorkloadSpec
-from harness.scenario.readers import Reader, keys_of
 from harness.scenario.workloads import DEFAULT as DEFAULT_WORKLOAD
+from harness.values import Reader, keys_of
 
 
 def _plain(value: Any) -> Any:

@@ -13,8 +13,8 @@ from harness.errors import HarnessError, UsageError
 from harness.scenario import file as scenario_file
 from harness.scenario import keys as scenario_keys
 from harness.scenario import steps as scenario_steps
-from harness.scenario.readers import keys_of
 from harness.scenario.written import written_out
+from harness.values import keys_of
 from workloads.produce_and_poll import ProduceAndPollSettings
 
 DIGITS = "9" * 5_000

@@ -17,10 +17,10 @@ from harness.scenario import steps as scenario_steps
 from harness.scenario import workloads
 from harness.scenario.model import Scenario
 from harness.scenario.overrides import attached_overrides
-from harness.scenario.readers import keys_of
 from harness.scenario.variants import Traits
 from harness.scenario.written import written_out
 from harness.systems import traits_of
+from harness.values import keys_of
 from harness.verdict import COVERAGE_CONDITIONS
 
 MINIMAL = '[[topics]]\nname = "t"\n'

@@ -14,7 +14,7 @@ from harness.cluster.books.observing import known_id
 from harness.cluster.broker_requests import BrokerConnection
 from harness.errors import HarnessError
 from harness.ports.cluster import NodeId
-from harness.scenario.numbers import is_number
+from harness.values import is_number
 
 ADDRESS = tuple[str, int]
 _ASK_S = 5.0

@@ -21,12 +21,12 @@ from harness.controller.step_conditions import Condition, holds
 from harness.errors import MISFITS, HarnessError
 from harness.ports.cluster import CanCrash, ClientId, Cluster, NodeId
 from harness.ports.faults import FaultBook, PlannedFault
-from harness.scenario.durations import seconds
 from harness.scenario.file import read_topics
 from harness.scenario.model import StepSpec, TopicSpec
 from harness.scenario.names import NAME_SHOWN
 from harness.scenario.steps import ACTS, WITHIN_S, read_step, wrong_condition
 from harness.scenario.topic_names import LEGAL_NAMES, is_legal, wrong_count
+from harness.values import seconds
 
 TRIGGER = "asked over the control socket"
 TOPICS_SEEN_S = 10.0
