@@ -17,7 +17,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from faults.book import BOOK
 from harness import memory, scratch, systems
 from harness.clients import catalogue as clients
 from harness.clients.resolving import resolving
@@ -44,9 +43,10 @@ from harness.preflight import capabilities
 from harness.preflight.commits import commits
 from harness.preflight.old_brokers import silent_version
 from harness.printable import LogLines
+from harness.randomness import stream
 from harness.scenario.model import Scenario
 from harness.scenario.names import find, is_run, lasting
-from harness.scenario.written import written_out
+from harness.scenario.written import explicit, written_out
 from harness.scratch import left_behind
 from harness.systems import (
     cluster_of,
@@ -62,8 +62,8 @@ _AFTER_HEALING = ("recover", "ask", "drain", "read back", "collect", "ask anew",
 
 def plan_of(scenario: Scenario) -> Plan:
     if scenario.steps:
-        return OrderedSteps(scenario=scenario, book=BOOK)
-    return FaultSchedule(scenario=scenario, book=BOOK)
+        return OrderedSteps(scenario=scenario)
+    return FaultSchedule(scenario=scenario)
 
 
 def limits_of_client(scenario: Scenario) -> str:
@@ -101,9 +101,9 @@ def run_scenario(
 def _begun(
     scenario: Scenario, *, runs: Path, seed: int | None, command: Sequence[str], tell: Callable[[str], None]
 ) -> tuple[Scenario, RunFolder]:
-    """The scenario with its seed, and the folder of its run."""
+    """The scenario with its seed and its whole schedule, and the folder of its run."""
     chosen = seed if seed is not None else scenario.seed if scenario.seed is not None else 1
-    scenario = dataclasses.replace(scenario, seed=chosen)
+    scenario = explicit(dataclasses.replace(scenario, seed=chosen), chance=stream(chosen, "schedule"))
     clock = SystemClock()
     stamp = run_stamp(clock.wall_ns())
     folder = RunFolder.create(runs, scenario=scenario.name, clock=clock, seed=chosen, stamp=stamp)
@@ -206,9 +206,7 @@ async def _run(scenario: Scenario, folder: RunFolder, progress: Callable[[Progre
         clock=SystemClock(),
         seed=seed,
         interrupt=interrupt,
-        write_out=written_out,
         progress=progress,
-        needs=tuple(capabilities.needs(scenario)),
     )
     with resolving(lambda: names(None)):
         return await run.go()

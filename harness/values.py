@@ -123,6 +123,16 @@ def table_of(value: Any) -> dict[str, Any]:
     return dict(value)
 
 
+def settings_table(value: Any) -> dict[str, str]:
+    """Kafka's own keys, as in server.properties; true/false and numbers may be written bare."""
+    if not isinstance(value, dict):
+        raise ValueError(f"a table of Kafka settings is needed, not {value!r}")
+    for key, item in value.items():
+        if isinstance(item, dict | list):
+            raise ValueError(f'setting {key!r} must be one value; write keys with dots in quotes: "{key}.…" = …')
+    return {key: str(item).lower() if isinstance(item, bool) else str(item) for key, item in value.items()}
+
+
 Count = Annotated[int, count]
 Share = Annotated[float, share]
 Seconds = Annotated[float, seconds]

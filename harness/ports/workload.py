@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from harness.ports.cluster import TopicPartition, Workload
-from harness.scenario.model import LoadFacts, WorkloadSpec
+from harness.ports.load import LoadFacts, WorkloadSpec
 
 
 @dataclass(frozen=True, kw_only=True)

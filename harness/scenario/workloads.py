@@ -10,7 +10,7 @@ from typing import Any
 
 from harness import extensions
 from harness.errors import HarnessError
-from harness.scenario.model import LoadFacts, WorkloadSpec
+from harness.ports.load import LoadFacts, WorkloadSpec
 from harness.values import check_declared
 
 DEFAULT = "produce_and_poll"
