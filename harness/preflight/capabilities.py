@@ -93,6 +93,17 @@ def check_workload(scenario: Scenario) -> None:
     clients.check_groups(workload.client)
 
 
+def limits_of_client(scenario: Scenario) -> list[str]:
+    """What the client library cannot do of what the workload asks, in one line; none when there is nothing."""
+    line = clients.limits(scenario.workload) if scenario.workload.workers else ""
+    return [line] if line else []
+
+
+def notes(scenario: Scenario) -> list[str]:
+    """What a run of it is told beforehand: what will have no effect, and what its client library cannot do."""
+    return [*ignored(scenario), *limits_of_client(scenario)]
+
+
 def ignored(scenario: Scenario) -> list[str]:
     """One line for each part of a scenario that has no effect: on a cluster that already runs, or on that release."""
     if not scenario.cluster.is_foreign:

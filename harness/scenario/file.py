@@ -40,7 +40,7 @@ from harness.scenario.model import (
     StepSpec,
     TopicSpec,
 )
-from harness.scenario.names import NAME_SHOWN, SHIPPED, find, is_run, nearest
+from harness.scenario.names import NAME_SHOWN, SHIPPED, find, is_run, lasting, nearest
 from harness.scenario.overrides import apply_override
 from harness.scenario.places import Override
 from harness.scenario.source import Source
@@ -365,7 +365,8 @@ def load(
         written = re.search(r"^# scenario: ([^\s/]+)$", text, re.MULTILINE)
         name = written.group(1) if written else path.parent.name
     read = parse(text, name=name, place=str(path), overrides=overrides, traits_of=traits_of, workload_of=workload_of)
-    return replace(read, given=Given(reference=reference, overrides=tuple(overrides)))
+    given = Given(reference=lasting(reference), file=path if below is None else None, overrides=tuple(overrides))
+    return replace(read, given=given)
 
 
 def scenario_of(folder: RunFolder) -> Scenario:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Literal
 
 from faults import triggers
@@ -177,9 +178,10 @@ class ExpectSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class Given:
-    """How the user named a scenario: its name, file or run folder, and KEY=VALUE overrides."""
+    """How the user named a scenario: its name, file or run folder, and KEY=VALUE overrides. file: not of a run's."""
 
     reference: str
+    file: Path | None = None
     overrides: tuple[str, ...] = ()
 
 
