@@ -1,1 +1,1 @@
-"""One fault per file; catalogue.py lists them all, targets.py selects nodes by role, plan.py makes the schedule."""
+"""One fault per file; catalogue.py lists them all, targets.py selects nodes by role, planned.py is one in a plan."""

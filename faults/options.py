@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
-from harness.scenario.percentages import percent
+from harness.values import percent
 
 
 def one_of(*known: str) -> Callable[[Any], Any]:

@@ -8,11 +8,12 @@ other terms name. Subtracting a leader means the last known leader if there is n
 import random
 import re
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from harness.errors import HarnessError, UsageError
 from harness.ports.cluster import NodeId
-from harness.scenario.numbers import is_number
+from harness.values import is_number
 
 
 class View(Protocol):
@@ -51,29 +52,6 @@ def _wrong(expression: Any) -> UsageError:
     )
 
 
-def _partition(argument: str, expression: Any) -> tuple[str, int]:
-    topic, slash, partition = argument.rpartition("/")
-    if not slash or not is_number(partition):
-        raise _wrong(expression)
-    return topic, int(partition)
-
-
-def _term(word: str, argument: str | None, view: View, brokers: Sequence[NodeId], expression: Any) -> list[int]:
-    """The nodes of a term other than random(N)."""
-    if is_number(word):
-        return [int(word)]
-    if word == "all":
-        return list(brokers)
-    if word == "controller":
-        return [view.controller]
-    if word == "broker" and argument and is_number(argument):
-        return [int(argument)]
-    if word in _OF_PARTITION and argument:
-        topic, partition = _partition(argument, expression)
-        return list(_OF_PARTITION[word](view, topic, partition))
-    raise _wrong(expression)
-
-
 class _LedLast:
     """A view in which a partition without a leader has its last known one."""
 
@@ -84,66 +62,87 @@ class _LedLast:
         self.last_leader = view.last_leader
 
 
-def parse(expression: Any) -> list[tuple[str, str, str | None]]:
-    """(sign, word, argument) of every term. Raises UsageError, so that a scenario is refused before its run."""
-    text = " + ".join(str(item) for item in expression) if isinstance(expression, list | tuple) else str(expression)
-    terms = []
-    for number, piece in enumerate(_SIGN.split(text)):
-        if number % 2:
-            continue
-        match = _TERM.fullmatch(piece)
-        if match is None or not (is_number(match.group(1)) or match.group(1) in ROLES):
-            raise _wrong(expression)
-        terms.append(match)
-    signs = ["+", *_SIGN.findall(text)]
-    return [(sign, term.group(1), term.group(2)) for sign, term in zip(signs, terms, strict=True)]
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """A parsed expression. terms: (sign, word, argument), in order."""
+
+    words: Any
+    terms: tuple[tuple[str, str, str | None], ...]
+
+    @classmethod
+    def parse(cls, expression: Any) -> "Target":
+        """Raises UsageError, so that a scenario is refused before its run."""
+        text = " + ".join(str(item) for item in expression) if isinstance(expression, list | tuple) else str(expression)
+        terms = [_TERM.fullmatch(piece) for piece in _SIGN.split(text)[::2]]
+        signs = ["+", *_SIGN.findall(text)]
+        found = []
+        for sign, term in zip(signs, terms, strict=True):
+            if term is None or not (is_number(term.group(1)) or term.group(1) in ROLES):
+                raise _wrong(expression)
+            found.append((sign, term.group(1), term.group(2)))
+        return cls(words=expression, terms=tuple(found))
+
+    @property
+    def by_role(self) -> bool:
+        """Whether it depends on roles, so that a later attempt may find nodes."""
+        return any(sign == "+" and word in _MOVING for sign, word, _ in self.terms)
+
+    def resolve(
+        self,
+        *,
+        view: View,
+        brokers: Sequence[NodeId],
+        chance: random.Random,
+        apart: Sequence[NodeId] = (),
+        unfit: Collection[NodeId] = (),
+    ) -> list[NodeId]:
+        """The victims, in order, each once. Raises HarnessError if no node has the role at the moment.
+
+        apart: controllers and coordination services that are not brokers; only a role or a number can name them.
+        unfit: nodes that cannot be hit now; random(N) does not draw them.
+        """
+        found = [
+            [] if word == "random" else _term(word, argument, _LedLast(view) if sign == "-" else view, brokers, self)
+            for sign, word, argument in self.terms
+        ]
+        named = {node for nodes in found for node in nodes}  # by other terms, added or subtracted
+        pool: list[int] = [node for node in brokers if node not in named and node not in unfit]
+        victims: list[int] = []
+        for (sign, word, argument), nodes in zip(self.terms, found, strict=True):
+            drawn = nodes
+            if word == "random":
+                among = victims if sign == "-" else pool
+                drawn = chance.sample(among, min(_how_many(argument, self), len(among)))
+            if sign == "-":
+                victims = [node for node in victims if node not in drawn]
+            else:
+                victims.extend(node for node in drawn if node not in victims)
+            pool = [node for node in pool if node not in drawn]
+        if not victims or any(node not in brokers and node not in apart for node in victims):
+            raise HarnessError(
+                f"target {self.words!r}: nobody has that role now (brokers {list(brokers)}, found {victims})"
+            )
+        return [NodeId(node) for node in victims]
 
 
-def by_role(expression: Any) -> bool:
-    """Whether it depends on roles, so that a later attempt may find nodes."""
-    return any(sign == "+" and word in _MOVING for sign, word, _ in parse(expression))
+def _term(word: str, argument: str | None, view: View, brokers: Sequence[NodeId], target: Target) -> list[int]:
+    """The nodes of a term other than random(N)."""
+    if is_number(word):
+        return [int(word)]
+    if word == "all":
+        return list(brokers)
+    if word == "controller":
+        return [view.controller]
+    if word == "broker" and argument and is_number(argument):
+        return [int(argument)]
+    if word in _OF_PARTITION and argument:
+        topic, slash, partition = argument.rpartition("/")
+        if slash and is_number(partition):
+            return list(_OF_PARTITION[word](view, topic, int(partition)))
+    raise _wrong(target.words)
 
 
-def resolve(
-    expression: Any,
-    *,
-    view: View,
-    brokers: Sequence[NodeId],
-    chance: random.Random,
-    apart: Sequence[NodeId] = (),
-    unfit: Collection[NodeId] = (),
-) -> list[NodeId]:
-    """The victims, in order, each once. Raises HarnessError if no node has the role at the moment.
-
-    apart: controllers and coordination services that are not brokers; only a role or a number can name them.
-    unfit: nodes that cannot be hit now; random(N) does not draw them.
-    """
-    terms = parse(expression)
-    found = [
-        [] if word == "random" else _term(word, argument, _LedLast(view) if sign == "-" else view, brokers, expression)
-        for sign, word, argument in terms
-    ]
-    named = {node for nodes in found for node in nodes}  # by other terms, added or subtracted
-    pool: list[int] = [node for node in brokers if node not in named and node not in unfit]
-    victims: list[int] = []
-    for (sign, word, argument), nodes in zip(terms, found, strict=True):
-        drawn = nodes
-        if word == "random":
-            among = victims if sign == "-" else pool
-            drawn = chance.sample(among, min(_how_many(argument, expression), len(among)))
-        if sign == "-":
-            victims = [node for node in victims if node not in drawn]
-        else:
-            victims.extend(node for node in drawn if node not in victims)
-        pool = [node for node in pool if node not in drawn]
-    if not victims or any(node not in brokers and node not in apart for node in victims):
-        raise HarnessError(
-            f"target {expression!r}: nobody has that role now (brokers {list(brokers)}, found {victims})"
-        )
-    return [NodeId(node) for node in victims]
-
-
-def _how_many(argument: str | None, expression: Any) -> int:
+def _how_many(argument: str | None, target: Target) -> int:
     if argument and not is_number(argument):
-        raise _wrong(expression)
+        raise _wrong(target.words)
     return int(argument or "1")

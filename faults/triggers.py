@@ -7,10 +7,19 @@ about; no clock can be set to that, but an observation can.
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 from harness.errors import UsageError
-from harness.ports.faults import TriggerKind
-from harness.scenario.durations import seconds
+from harness.values import seconds
+
+# acks: so many records were acknowledged since the load began; more_acks: since it is waited for. new_leader: another
+# leader than then. epoch_change: a higher leader epoch. isr_shrinks, isr_grows: a member less or more. truncated: a
+# replica's log ends sooner than it did. restarted: a node that a fault took down runs again. elapsed: since the load
+# began.
+TriggerKind = Literal[
+    "acks", "more_acks", "elapsed", "restarted", "new_leader", "no_leader", "epoch_change",
+    "isr_at_most", "isr_at_least", "isr_shrinks", "isr_grows", "truncated",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,7 +16,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from faults.book import BOOK
 from harness import memory, scratch, systems
 from harness.clients import catalogue as clients
 from harness.clients.resolving import resolving
@@ -26,26 +25,25 @@ from harness.cluster.local import ownership
 from harness.cluster.local.ownership import RunOwnership
 from harness.cluster.stored import stored_books
 from harness.controller.collection import seal_unfinished
-from harness.controller.context import Acknowledgements, Plan
+from harness.controller.context import Acknowledgements
 from harness.controller.fault_schedule import FaultSchedule
 from harness.controller.faults.plan_words import plan_words
 from harness.controller.run import Progress, Run, RunOutcome, partitions_of
 from harness.controller.steps import OrderedSteps
 from harness.controller.workers import WorkerProcesses, Workers, controller_numbers, worker_specs
 from harness.errors import MISFITS, HarnessError, end_at_once, in_a_line, misfit
+from harness.history.commits import commits
 from harness.history.facts.extent import records_in
 from harness.history.run_folder import RunFolder
 from harness.history.run_versions import stamp as run_stamp
 from harness.history.run_versions import versions
 from harness.judged import Judged, NotJudged
 from harness.ports.cluster import ClientId
-from harness.preflight import capabilities
-from harness.preflight.commits import commits
 from harness.preflight.old_brokers import silent_version
 from harness.printable import LogLines
+from harness.randomness import stream
 from harness.scenario.model import Scenario
-from harness.scenario.names import find, is_run, lasting
-from harness.scenario.written import written_out
+from harness.scenario.written import explicit, written_out
 from harness.scratch import left_behind
 from harness.systems import (
     cluster_of,
@@ -57,17 +55,6 @@ from harness.systems import (
 
 CLIENTS = clients.CLIENTS
 _AFTER_HEALING = ("recover", "ask", "drain", "read back", "collect", "ask anew", "stop", "seal")
-
-
-def plan_of(scenario: Scenario) -> Plan:
-    if scenario.steps:
-        return OrderedSteps(scenario=scenario, book=BOOK)
-    return FaultSchedule(scenario=scenario, book=BOOK)
-
-
-def limits_of_client(scenario: Scenario) -> str:
-    """What the client library cannot do of what the workload asks, in one line; empty when there is nothing."""
-    return clients.limits(scenario.workload) if scenario.workload.workers else ""
 
 
 def run_scenario(
@@ -82,11 +69,10 @@ def run_scenario(
 ) -> tuple[RunFolder, RunOutcome]:
     """One run, sealed and not yet judged, of a scenario with nothing known against it (preflight). Raises HarnessError.
 
-    `tell` gets a line on what the client library cannot do of what the workload asks, before the run begins, and after
-    it when each fault of a schedule was planned and came;
-    `on_healed` the run's folder when the last fault is over.
+    `tell` gets lines on when each fault of a schedule was planned and came, after the run; `on_healed` the run's folder
+    when the last fault is over.
     """
-    scenario, folder = _begun(scenario, runs=runs, seed=seed, command=command, tell=tell)
+    scenario, folder = _begun(scenario, runs=runs, seed=seed, command=command)
     with RunOwnership(folder.path) as owner, _logging_to(folder):
         if unlinked := folder.link_latest():
             tell(unlinked)
@@ -97,39 +83,28 @@ def run_scenario(
     return folder, outcome
 
 
-def _begun(
-    scenario: Scenario, *, runs: Path, seed: int | None, command: Sequence[str], tell: Callable[[str], None]
-) -> tuple[Scenario, RunFolder]:
-    """The scenario with its seed, and the folder of its run."""
+def _begun(scenario: Scenario, *, runs: Path, seed: int | None, command: Sequence[str]) -> tuple[Scenario, RunFolder]:
+    """The scenario with its seed and its whole schedule, and the folder of its run."""
     chosen = seed if seed is not None else scenario.seed if scenario.seed is not None else 1
-    scenario = dataclasses.replace(scenario, seed=chosen)
-    clock = SystemClock()
+    scenario = explicit(dataclasses.replace(scenario, seed=chosen), chance=stream(chosen, "schedule"))
+    written, given, clock = written_out(scenario), scenario.given, SystemClock()
+    client = clients.described(scenario.workload) if scenario.workload.workers else {}
     stamp = run_stamp(clock.wall_ns())
     folder = RunFolder.create(runs, scenario=scenario.name, clock=clock, seed=chosen, stamp=stamp)
-    folder.write_scenario(written_out(scenario), source=scenario.source)
-    for line in (limits_of_client(scenario), *capabilities.ignored(scenario)):
-        if line:
-            tell(line)
-    client = clients.described(scenario.workload) if scenario.workload.workers else {}
+    folder.write_scenario(written, source=scenario.source)
+    origin: dict[str, Any] = {}
+    if given is not None:  # how it was named, and of which commits it and the project are
+        origin["given"] = {"scenario": given.reference, "overrides": list(given.overrides)}
+        origin["commits"] = {} if given.file is None else commits(given.file, scenario.source)
     folder.update(
         command=shlex.join(command),
         versions=versions() | client,
         system=scenario.cluster.system,
         world=scenario.cluster.world,
         workload=dataclasses.asdict(scenario.workload.facts),
-        **_given(scenario),
+        **origin,
     )
     return scenario, folder
-
-
-def _given(scenario: Scenario) -> dict[str, Any]:
-    """How the scenario was named, and of which commits it and the project were."""
-    given = scenario.given
-    if given is None:
-        return {}
-    committed = {} if is_run(given.reference) else commits(find(given.reference), scenario.source)
-    named = {"scenario": lasting(given.reference), "overrides": list(given.overrides)}
-    return {"given": named, "commits": committed}
 
 
 @contextlib.contextmanager
@@ -170,10 +145,10 @@ async def _run(scenario: Scenario, folder: RunFolder, progress: Callable[[Progre
     interrupt = asyncio.Event()
     kept = f"what was recorded is kept; `kafka-chaos check {folder.path}` judges it"
     catch_signals(asyncio.get_running_loop(), interrupt, remedy=kept)
-    cluster = cluster_of(scenario, folder)
     workload, seed = scenario.workload, scenario.seed
     assert seed is not None, "a run has one"
     brokers_version = silent_version(traits_of(scenario.cluster))
+    cluster = cluster_of(scenario, folder)
     # For probes and final reads; workers have the workload's client.
     make_client = clients.clients_for(brokers_version)[clients.OWN]
 
@@ -199,16 +174,14 @@ async def _run(scenario: Scenario, folder: RunFolder, progress: Callable[[Progre
         folder=folder,
         scenario=scenario,
         cluster=cluster,
-        plan=plan_of(scenario),
+        plan=OrderedSteps(scenario=scenario) if scenario.steps else FaultSchedule(scenario=scenario),
         make_client=make_client,
         workers=workers if workload.workers else None,
         numbers=controller_numbers(workload.workers),
         clock=SystemClock(),
         seed=seed,
         interrupt=interrupt,
-        write_out=written_out,
         progress=progress,
-        needs=tuple(capabilities.needs(scenario)),
     )
     with resolving(lambda: names(None)):
         return await run.go()

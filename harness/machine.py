@@ -13,7 +13,7 @@ from harness.errors import HarnessError
 from harness.java import java_home, java_version
 from harness.ports.cluster import COORDINATION
 from harness.ports.faults import Fault
-from harness.scenario.model import WorkloadSpec
+from harness.ports.load import WorkloadSpec
 from harness.systems import docker_health
 
 

@@ -32,6 +32,7 @@ from harness.history.schema.parquet_tables import check_texts, read_table, rows_
 from harness.history.schema.typed_rows import AnyRow, R, RowsOf
 from harness.ports.cluster import COORDINATION
 from harness.printable import for_a_shell
+from harness.scenario.file import scenario_of
 from harness.scenario.model import Scenario
 
 VALUE_LENGTH_MAX = 120
@@ -82,7 +83,7 @@ class RunData:
 
     @cached_property
     def scenario(self) -> Scenario:
-        return self.folder.scenario()
+        return scenario_of(self.folder)
 
     @cached_property
     def origin_ns(self) -> int:

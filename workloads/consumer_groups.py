@@ -14,9 +14,9 @@ from typing import ClassVar, Protocol
 
 from harness.ports.client_use import ClientUse
 from harness.ports.cluster import Client, ClientFactory, Event, Journal, ReadRecord, TopicPartition, Workload
+from harness.ports.load import LoadFacts
 from harness.ports.membership import GroupClient, GroupEvent, GroupJournal
-from harness.scenario.model import LoadFacts
-from harness.scenario.readers import Seconds, Share
+from harness.values import Seconds, Share
 from workloads.produce_and_poll import POLL_RECORDS, POLL_S, RENEW_S, ProduceAndPoll, ProducerSettings
 
 

@@ -17,9 +17,9 @@ from typing import ClassVar
 from harness.history.facts.values import encode
 from harness.ports.client_use import ClientUse
 from harness.ports.cluster import Client, ClientFactory, Event, Journal, Send, SendOutcome, TopicPartition, Workload
+from harness.ports.load import LoadFacts
 from harness.ports.workload import WorkloadSettings
-from harness.scenario.model import LoadFacts
-from harness.scenario.readers import Count
+from harness.values import Count
 
 CATCH_UP_S = 0.5  # a stalled producer makes up for at most this much
 POLL_S = 0.25

@@ -17,9 +17,9 @@ from typing import ClassVar
 from harness.history.facts.values import encode_output
 from harness.ports.client_use import ClientUse
 from harness.ports.cluster import Client, ClientFactory, Event, Journal, ReadRecord, Send, TopicPartition, Workload
+from harness.ports.load import LoadFacts
 from harness.ports.membership import GroupJournal, TransactionalClient, TransactionEnd
-from harness.scenario.model import LoadFacts
-from harness.scenario.readers import Count, Share
+from harness.values import Count, Share
 from workloads.consumer_groups import (
     GroupSettings,
     Life,

@@ -10,7 +10,7 @@ from faults.options import Percent
 from harness.ports.capabilities import CanImpairPackets, Impairment
 from harness.ports.cluster import Cluster, Evidence
 from harness.ports.faults import Aliases, Struck
-from harness.scenario.readers import Seconds
+from harness.values import Seconds
 
 _OVERTAKEN_S = 0.02  # reordering needs packets that are delayed
 

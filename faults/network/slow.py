@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from faults.network.link_fault import NamedOrPeerLinks
 from harness.ports.cluster import CanSlowLinks, Cluster, Evidence
 from harness.ports.faults import Aliases, Struck
-from harness.scenario.readers import Seconds
+from harness.values import Seconds
 
 _SLIGHT_S = 0.1
 

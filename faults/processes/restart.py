@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from faults.processes.kill import Kill
 from harness.ports.faults import Aliases
-from harness.scenario.readers import Seconds
+from harness.values import Seconds
 
 
 @dataclass(frozen=True, kw_only=True)

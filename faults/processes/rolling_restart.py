@@ -9,7 +9,7 @@ from faults.processes.down import DownFault
 from harness.errors import HarnessError
 from harness.ports.cluster import CanStop, Cluster, Evidence, NodeId
 from harness.ports.faults import Struck
-from harness.scenario.readers import Seconds
+from harness.values import Seconds
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,7 @@ from harness.clock import SystemClock
 from harness.errors import HarnessError
 from harness.ports.cluster import CanReconfigure, Cluster, Evidence
 from harness.ports.faults import Fault, NothingToStrike, Struck
-from harness.scenario.keys import settings_table
+from harness.values import settings_table
 
 Settings = Annotated[Mapping[str, str], settings_table]
 

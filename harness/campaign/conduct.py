@@ -29,7 +29,6 @@ from harness.campaign.situations import Situation, Situations
 from harness.compose import Bench, catch_signals
 from harness.errors import HarnessError
 from harness.history.files_below import FilesBelow
-from harness.scenario.written import written_out
 
 _BATCH = 8  # runs that wait for a verdict until they are judged while others run
 _ATTEMPTS_MAX = 3  # of a run during which the campaign was killed each time
@@ -147,7 +146,7 @@ class Conduct:
             seldom=self._situations(),
         )  # fmt: skip
         refuse_drawn(scenario)
-        return scenario_file(self.files, planned, written_out(scenario))
+        return scenario_file(self.files, planned, scenario.source)
 
     def _situations(self) -> Situations:
         reached: Counter[Situation] = Counter()

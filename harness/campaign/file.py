@@ -15,14 +15,13 @@ from harness.campaign.plan import DEFAULT_JOBS, DEFAULT_RUN_LIMIT_S, Keep, Plan,
 from harness.campaign.toml_files import toml_of
 from harness.errors import Problem, Problems, UsageError
 from harness.preflight.looking import all_ready, preflight
-from harness.scenario.durations import seconds
 from harness.scenario.model import Scenario
 from harness.scenario.names import find, nearest, shipped_names
 from harness.scenario.overrides import inline_toml
 from harness.scenario.places import Override
-from harness.scenario.readers import COUNT_MAX, Reader, count, flag, share, table_of, text, texts, whole
 from harness.scenario.source import Source
 from harness.scenario.written import written_out
+from harness.values import COUNT_MAX, Reader, count, flag, seconds, share, table_of, text, texts, whole
 
 JOBS_MAX = 64
 DEFAULT_SEED = 1

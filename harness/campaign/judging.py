@@ -19,6 +19,7 @@ from harness.compose import Bench, render
 from harness.errors import HarnessError
 from harness.history.run_folder import RunFolder
 from harness.judged import Judged
+from harness.scenario.file import scenario_of
 from harness.verdict import Verdict
 from reports.campaign.measures import MeasuredFault, measures_of
 
@@ -57,7 +58,7 @@ def _judged(campaign: Path, ended: Ended, judged: Judged, *, keep: Keep) -> RunJ
         render(judged.folder)
     else:
         free(folder)
-    scenario = folder.scenario()
+    scenario = scenario_of(folder)
     return RunJudged(
         number=ended.number, client=scenario.workload.client, folder=ended.folder if kept else "",
         verdict=verdict.value, stated=judgement.expected,

@@ -55,6 +55,7 @@ from harness.history.schema.schemas import EVIDENCE, FINDINGS
 from harness.history.schema.typed_rows import AnyRow, OfRun, TypedRows
 from harness.history.sealed.derived_tables import complete
 from harness.memory import TooLarge
+from harness.scenario.file import scenario_of
 from harness.scenario.model import Scenario
 from harness.verdict import Verdict
 
@@ -112,7 +113,7 @@ def judge_many(
 ) -> list[Judgement]:
     """Judges sealed run folders in one job and writes findings.parquet, evidence_*.parquet and verdict.json in each."""
     folders = [RunFolder(path) for path in run_folder_paths]
-    inputs = [RunInput(scenario=folder.scenario(), run=folder.run) for folder in folders]
+    inputs = [RunInput(scenario=scenario_of(folder), run=folder.run) for folder in folders]
     for folder in folders:
         complete(folder)
     with open_tables(spark, [folder.path / "tables" for folder in folders]) as tables:
@@ -155,7 +156,7 @@ def _unfit(path: Path) -> HarnessError | None:
     """Why this folder cannot be judged; looks at each of its tables separately."""
     try:
         folder = RunFolder(path)
-        folder.scenario()
+        scenario_of(folder)
         complete(folder)
         check_tables(path / "tables")
     except HarnessError as error:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from faults.book import BOOK
 from harness import compose
 from harness.clients import catalogue as clients
 from harness.clock import SystemClock
@@ -24,7 +23,8 @@ from harness.errors import HarnessError, in_a_line
 from harness.history.journals.journal import ProcessNumbers
 from harness.history.run_folder import RunFolder
 from harness.history.run_versions import stamp, versions
-from harness.scenario.model import ClusterSpec, ExpectSpec, Scenario, TopicSpec, WorkloadSpec
+from harness.ports.load import WorkloadSpec
+from harness.scenario.model import ClusterSpec, ExpectSpec, Scenario, TopicSpec
 from harness.scenario.written import written_out
 
 STORY = "An application's own clients, tested on a cluster that its tests command."
@@ -48,7 +48,7 @@ class Commanded:
         )  # fmt: skip
 
     def session(self, end: Callable[[], None]) -> ControlSession:
-        return ControlSession(stage=self.stage, record=self.record, judge=self.judge, book=BOOK, end=end)
+        return ControlSession(stage=self.stage, record=self.record, judge=self.judge, end=end)
 
     def stage(self, topics: tuple[TopicSpec, ...]) -> Stage:
         self._stages += 1
@@ -56,7 +56,6 @@ class Commanded:
             scenario=dataclasses.replace(self._scenario, topics=topics),
             cluster=self._cluster,
             folder=self._folder / "unrecorded" / str(self._stages),
-            book=BOOK,
             make_client=compose.CLIENTS[clients.OWN],
             clock=self._clock,
         )
@@ -90,11 +89,10 @@ class Commanded:
                     clock=self._clock,
                     seed=1,
                     interrupt=interrupt,
-                    write_out=written_out,
                     asks_anew=False,  # the application may read on
                 ).go()
 
-        return await Recording.begin(folder, run, book=BOOK)
+        return await Recording.begin(folder, run)
 
     async def judge(self, run: Path, within_s: float) -> Mapping[str, Any]:
         """By `kafka-chaos check` in a process of its own, so that its memory goes when it ends. Raises HarnessError."""

@@ -44,7 +44,7 @@ from harness.cli.ready_file import ReadyFile
 from harness.controller.run import RunOutcome
 from harness.errors import HarnessError, UsageError
 from harness.history.run_folder import RunFolder
-from harness.preflight import looking
+from harness.preflight import capabilities, looking
 from harness.scenario.file import load
 from harness.scenario.model import ClusterSpec
 from harness.scenario.names import seed_names, shipped_names
@@ -113,6 +113,8 @@ def run(
     if only_preflight:
         terminal.say(f"{ready.name}: nothing is known against it ({ready.cluster.system}, {ready.cluster.world})")
         return
+    for line in capabilities.notes(ready):
+        terminal.say(line)
     began = time.monotonic()
     with presentation.Live(terminal, master=master, checks=check) as live:
         folder, outcome = compose.run_scenario(

@@ -11,6 +11,7 @@ from harness import compose
 from harness.ci import junit
 from harness.cli.presentation import unmet
 from harness.errors import HarnessError
+from harness.preflight import capabilities
 from harness.preflight.looking import all_ready
 from harness.scenario.model import Scenario
 from harness.verdict import Verdict, exit_code_of
@@ -55,7 +56,7 @@ def verify(
             tell(f"{name}: not for {scenario.cluster.system}: {scenario.not_here}")
         else:
             here.append((name, scenario))
-    for line in sorted({compose.limits_of_client(scenario) for _, scenario in here} - {""}):
+    for line in sorted({line for _, scenario in here for line in capabilities.limits_of_client(scenario)}):
         tell(line)
     bench = compose.Bench(master=master)
     cells: list[Cell] = []

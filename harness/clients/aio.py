@@ -22,7 +22,7 @@ from harness.clients.client_log import ClientLog
 from harness.clients.outcomes import LibraryError, library_error_of
 from harness.ports.client_events import ClientEvent
 from harness.ports.cluster import Client, ReadRecord, Send, SendOutcome, TopicPartition
-from harness.scenario.model import WorkloadSpec
+from harness.ports.load import WorkloadSpec
 
 # aiokafka also raises these itself: for an unknown leader, and for an answer that did not come in time.
 LOG_APPEND_TIME = 1  # ConsumerRecord.timestamp_type

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from harness.clients.outcomes import LibraryError, library_error_of, of_delivery, of_hand_over
 from harness.ports.client_use import METADATA_MAX_AGE_MS as METADATA_MAX_AGE_MS
 from harness.ports.cluster import Send, SendOutcome
-from harness.scenario.model import WorkloadSpec
+from harness.ports.load import WorkloadSpec
 
 # Settings shared by all libraries.
 MAX_BLOCK_MS = 5000  # for metadata, before a record is accepted

@@ -8,7 +8,7 @@ from typing import Any
 from harness.errors import UsageError
 from harness.ports.client_use import ClientUse
 from harness.ports.cluster import Client, ClientMaker
-from harness.scenario.model import WorkloadSpec
+from harness.ports.load import WorkloadSpec
 
 _MODULES = {
     "kafka-python": "harness.clients.kafka_python",

@@ -19,7 +19,7 @@ from harness.clients.answers import Answers, may_be_idempotent
 from harness.clients.confluent_log import DEBUG, TELLS_ATTEMPTS, logger_of
 from harness.clients.threaded import ThreadedClient
 from harness.ports.cluster import Client, ReadRecord, Send, TopicPartition
-from harness.scenario.model import WorkloadSpec
+from harness.ports.load import WorkloadSpec
 
 POLL_S = 0.1
 LEAST_SOCKET_TIMEOUT_MS = 1000  # librdkafka does not accept less time for setting up a connection

@@ -19,7 +19,7 @@ from harness.clients.kafka_python_log import TELLS_ATTEMPTS, watch_consumer, wat
 from harness.clients.threaded import ThreadedClient
 from harness.ports.client_use import ClientUse
 from harness.ports.cluster import Client, ReadRecord, Send, TopicPartition
-from harness.scenario.model import WorkloadSpec
+from harness.ports.load import WorkloadSpec
 
 LOG_APPEND_TIME = 1  # ConsumerRecord.timestamp_type
 PLAIN = ClientUse(role="both")

@@ -17,7 +17,7 @@ from harness.clients.answers import Answers
 from harness.clients.client_log import ClientLog
 from harness.ports.client_events import ClientEvent
 from harness.ports.cluster import ReadRecord, Send, SendOutcome, TopicPartition
-from harness.scenario.model import WorkloadSpec
+from harness.ports.load import WorkloadSpec
 
 T = TypeVar("T")
 

@@ -18,6 +18,7 @@ from harness.cluster.replica_logs import read_replicas
 from harness.history.run_folder import RunFolder
 from harness.ports.cluster import ClusterHistory, NodeId, ReplicaLog
 from harness.ports.coordinator_logs import CoordinatorLog
+from harness.scenario.file import scenario_of
 from harness.scenario.model import ClusterSpec
 
 _NOT_READ = (".index", ".timeindex", ".txnindex")  # not read, and preallocated to their maximal size
@@ -93,7 +94,7 @@ class StoredNotes:
 
 def stored_books(folder: RunFolder, clock: Clock) -> StoredNodes | StoredNotes:
     """Raises UsageError if the folder contains links."""
-    spec = folder.scenario().cluster
+    spec = scenario_of(folder).cluster
     if spec.is_foreign:
         return StoredNotes(journal=AttachedJournal(folder.path), not_collected=_left_at_somebody_elses(spec))
     if spec.world == "docker" and not _were_kept(folder):

@@ -24,6 +24,7 @@ from harness.history.schema.internal_rows import INTERNAL_SNAPSHOTS
 from harness.history.sealed.sealing import seal
 from harness.ports.cluster import Cluster, ClusterHistory, NodeId, ReplicaLog, ShowsLogs
 from harness.ports.coordinator_logs import CoordinatorLog, ShowsCoordinatorLogs
+from harness.scenario.file import scenario_of
 
 # What reading a damaged file, or one written to cause an error, can raise.
 _UNREADABLE = (
@@ -80,7 +81,7 @@ def _collect(folder: RunFolder, books: Books, clock: Clock, after: SoFar) -> Non
     folder.files.remove_folder(place)
     folder.files.make_folder(place)
     recorder = Recorder(folder=folder.history / BOOKS, clock=clock, after=after)
-    scenario = folder.scenario()
+    scenario = scenario_of(folder)
     topics = scenario.topic_names
     try:
         for node, logs in books.logs():

@@ -60,7 +60,7 @@ class SkippedFault:
 
 @dataclass(frozen=True, kw_only=True)
 class PlanResult:
-    """inconclusive: one sentence per wait that timed out. scenario: with the schedule that was drawn, written out.
+    """inconclusive: one sentence per wait that timed out.
 
     ended_at: the step that ended the plan; one of the sentences is about it.
     skipped: does not change the verdict; a scenario that needs these faults says so in its coverage conditions.
@@ -69,7 +69,6 @@ class PlanResult:
     inconclusive: tuple[str, ...] = ()
     ended_at: int | None = None
     skipped: tuple[SkippedFault, ...] = ()
-    scenario: Scenario | None = None
 
 
 Heal = Callable[[], Awaitable[None]]

@@ -12,7 +12,7 @@ from harness.history.facts.internal_topics import GROUP_OFFSETS_TOPIC, TRANSACTI
 from harness.history.schema.internal_rows import CONSUMER_OFFSETS, INTERNAL_SNAPSHOTS, TRANSACTION_STATE
 from harness.ports.cluster import PartitionState, ReplicaLog
 from harness.ports.coordinator_logs import CoordinatorLog, CoordinatorRecord, OffsetsRecord, TransactionRecord
-from harness.scenario.model import LoadFacts
+from harness.ports.load import LoadFacts
 
 NO_LOAD = LoadFacts()
 Row = tuple[str, Mapping[str, Any]]  # a table's name, and what is to be written to it

@@ -11,12 +11,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
+from faults.planned import PlannedFault
 from harness.controller.context import PlanResult, RunContext, SkippedFault
 from harness.controller.faults.awaited import Awaited
 from harness.controller.faults.engine import FaultEngine, Moment, Victims, called
 from harness.controller.faults.in_force import FaultInForce, Occasion
 from harness.errors import HarnessError, UsageError
-from harness.ports.faults import Fault, FaultBook, NothingToStrike, PlannedFault
+from harness.ports.faults import Fault, NothingToStrike
 from harness.scenario.model import FaultSpec, Scenario
 
 _GRACE_S = 1.0  # to find victims when the plan's time ends as the fault begins
@@ -26,42 +27,28 @@ _ALONE_S = 10.0  # how long a fault waits until it, or the one that has to be al
 class FaultSchedule:
     """Runs for the workload's duration, or longer if a fault that has begun must still end."""
 
-    def __init__(self, *, scenario: Scenario, book: FaultBook) -> None:
+    def __init__(self, *, scenario: Scenario) -> None:
         self._scenario = scenario
-        self._book = book
 
     async def run(self, context: RunContext) -> PlanResult:
         workload = self._scenario.workload
         load_began_ns = context.load_began_ns
         warmed_s = 0.0 if load_began_ns is None else workload.warm_up_s
-        schedule = self._book.written_out(
-            self._scenario.faults,
-            begin_s=warmed_s,
-            duration_s=workload.duration_s,
-            chance=context.chance("schedule"),
-        )
         began_ns = load_began_ns if load_began_ns is not None else context.clock.monotonic_ns()
-        played = _Played(context, self._book, began_ns=began_ns, warmed_s=warmed_s, duration_s=workload.duration_s)
+        played = _Played(context, began_ns=began_ns, warmed_s=warmed_s, duration_s=workload.duration_s)
         async with asyncio.TaskGroup() as group:
-            for number, spec in enumerate(schedule):
+            for number, spec in enumerate(self._scenario.faults):
                 group.create_task(played.one(number, spec))
             group.create_task(played.until(workload.duration_s))
-        return PlanResult(
-            inconclusive=tuple(played.missed),
-            skipped=tuple(played.skipped),
-            scenario=replace(self._scenario, faults=schedule),
-        )
+        return PlanResult(inconclusive=tuple(played.missed), skipped=tuple(played.skipped))
 
 
 class _Played:
     """One execution of a schedule; times are seconds since the load began."""
 
-    def __init__(
-        self, context: RunContext, book: FaultBook, *, began_ns: int, warmed_s: float, duration_s: float
-    ) -> None:
+    def __init__(self, context: RunContext, *, began_ns: int, warmed_s: float, duration_s: float) -> None:
         self._context = context
-        self._book = book
-        self._engine = FaultEngine(context, book)
+        self._engine = FaultEngine(context)
         self._began_ns = began_ns
         self._warmed_s = warmed_s
         self._duration_s = duration_s
@@ -79,7 +66,7 @@ class _Played:
     async def one(self, number: int, spec: FaultSpec) -> None:
         """Waits for the fault's moment, finds its victims, begins it on them, and ends it after its time; as often as
         it may begin and its trigger comes."""
-        planned = self._book.of_schedule(spec)
+        planned = spec.planned
         for time in range(spec.times):
             planned_ns = await self._its_moment(spec)
             if planned_ns is None:
@@ -125,7 +112,7 @@ class _Played:
             return self._began_ns + int(at_s * 1e9)
         try:
             async with asyncio.timeout(max(0.0, self._left_s(self._duration_s))):
-                await self._awaited.all_of(self._book.trigger(spec.when))
+                await self._awaited.all_of(spec.trigger)
         except TimeoutError:
             return None
         planned_ns = clock.monotonic_ns() + int(spec.delay_s * 1e9)
@@ -134,7 +121,7 @@ class _Played:
 
     async def _victims(self, planned: PlannedFault, chance: str, moment: Moment) -> Victims:
         """The nodes that hold the role now; if none of them can be hit, the next holders before the plan's end."""
-        look_again = bool(planned.fault.may_hit) and self._book.by_role(planned.target)
+        look_again = bool(planned.fault.may_hit) and planned.victims.by_role
         found = Victims()
         try:
             async with asyncio.timeout(max(self._left_s(self._duration_s), _GRACE_S)):
@@ -162,7 +149,7 @@ class _Played:
         try:
             begun, failed = await engine.begin(planned, victims.nodes, occasion)
         except HarnessError as error:
-            if isinstance(error, NothingToStrike) and self._book.by_role(planned.target):
+            if isinstance(error, NothingToStrike) and planned.victims.by_role:
                 self._skip(spec, "no-victim")  # whoever has the role now has no link of that kind
                 return
             self.missed.append(f"fault {spec.kind} ({occasion.trigger}): {error}")

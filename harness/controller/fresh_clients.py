@@ -18,8 +18,8 @@ from harness.controller.old_clients import QUIET_S, ProgressRows
 from harness.history.schema.cluster_rows import AskedFor, AskOutcome, WhyNotAsked
 from harness.ports.client_use import ClientUse
 from harness.ports.cluster import Client, ClientMaker, Send, SendOutcome, TopicPartition
+from harness.ports.load import WorkloadSpec
 from harness.ports.membership import GroupClient
-from harness.scenario.model import WorkloadSpec
 
 VALUE = b"kafka-chaos: is it written?"
 KEY = b"kafka-chaos"  # a compacted topic takes no record without one

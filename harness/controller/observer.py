@@ -16,7 +16,7 @@ from harness.controller.recorder import Recorder
 from harness.errors import HarnessError
 from harness.history.facts.internal_topics import COORDINATORS_TOPICS
 from harness.ports.cluster import Cluster, NodeEnd, PartitionState, SeesNodesEnd
-from harness.scenario.model import LoadFacts
+from harness.ports.load import LoadFacts
 
 GAP_NS = 1_000_000_000
 

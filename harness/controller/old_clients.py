@@ -16,7 +16,7 @@ from harness.controller.told_progress import Told
 from harness.controller.workers import Workers
 from harness.history.schema.cluster_rows import Age, AskedFor, AskOutcome, WhyNotAsked
 from harness.ports.cluster import PartitionState, TopicPartition
-from harness.scenario.model import LoadFacts
+from harness.ports.load import LoadFacts
 
 QUIET_S = 1.0  # for a client that tries nothing, and where nothing can be expected
 LATELY_NS = 3_000_000_000  # many rounds of the observer

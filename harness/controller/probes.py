@@ -15,7 +15,7 @@ from harness.controller.reading import in_words, read_to_end
 from harness.history.journals.journal import JournalFile, ProcessNumbers
 from harness.ports.client_events import ReportsEvents
 from harness.ports.cluster import ClientId, ClientMaker, ReadRecord, Send, SendOutcome, TopicPartition
-from harness.scenario.model import WorkloadSpec
+from harness.ports.load import WorkloadSpec
 
 READ_TIMEOUT_MS = 1000  # a library repeats a request for an unavailable end offset: this leaves time to read
 QUIET_S = 1.0

@@ -22,7 +22,7 @@ from harness.controller.old_clients import OldClients, ProgressRows
 from harness.controller.probes import Probes
 from harness.controller.recorder import Recorder
 from harness.controller.workers import Workers
-from harness.errors import HarnessError, in_a_line
+from harness.errors import HarnessError, Problem, in_a_line
 from harness.history.journals.journal import ProcessNumbers
 from harness.history.journals.opened_journals import opened_journals
 from harness.history.run_folder import RunFolder
@@ -74,9 +74,7 @@ class Run:
     clock: Clock
     seed: int
     interrupt: asyncio.Event
-    write_out: Callable[[Scenario], str]
     progress: Callable[[Progress], None] = lambda progress: None
-    needs: Sequence[tuple[str, type]] = ()  # what the plan needs of the cluster: (the use, the capability)
     asks_anew: bool = True  # by writing to the run's topics at its end
     _phase: str = "start"
     _began_ns: int = 0
@@ -175,10 +173,11 @@ class Run:
     def _refuse_what_is_missing(self) -> None:
         """Before any load. Raises HarnessError for a capability that the cluster has but this machine lacks."""
         if isinstance(self.cluster, ReportsWhatIsMissing):
-            for what, need in self.needs:
-                why = self.cluster.missing(need)
-                if why is not None:
-                    raise HarnessError(f"{what}: {why}")
+            for place, what, planned in self.scenario.planned():
+                for need in planned.fault.needs:
+                    why = self.cluster.missing(need)
+                    if why is not None:
+                        raise HarnessError(str(Problem(place=place, what=f"{what}: {why}")))
 
     async def _read_back(self, context: RunContext) -> None:
         final = FinalRead(
@@ -253,8 +252,6 @@ class Run:
         self._inconclusive.extend(result.inconclusive)
         self._ended_at = result.ended_at
         self.folder.update(skipped_faults=[dataclasses.asdict(each) for each in result.skipped])
-        if result.scenario is not None:
-            self.folder.write_scenario(self.write_out(result.scenario))
 
     async def _recover(self, context: RunContext) -> None:
         """Waits until every partition is seen to have a leader and all its replicas on running brokers in sync."""

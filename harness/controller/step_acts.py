@@ -6,27 +6,28 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal, cast
 
+from faults import links
+from faults.planned import PlannedFault
 from harness.controller import topic_acts
 from harness.controller.context import RunContext
 from harness.controller.faults.engine import FaultEngine, Moment, called
 from harness.controller.faults.in_force import FaultInForce, FaultsInForce, Occasion
 from harness.errors import HarnessError
 from harness.ports.cluster import CanCutLinks, CanReconfigure, Evidence, Link, NodeId, SendOutcome
-from harness.ports.faults import FaultBook, PlannedFault, Undo
-from harness.scenario.durations import seconds
+from harness.ports.faults import Undo
 from harness.scenario.model import StepSpec
 from harness.scenario.steps import values_of
+from harness.values import seconds
 
-Act = Callable[[Mapping[str, Any], str], Awaitable[str]]  # (a step's body, its text) -> what was seen
+Act = Callable[[StepSpec], Awaitable[str]]  # what was seen
 
 
 class Acts:
     """Performs acts, and knows the faults that they left in force."""
 
-    def __init__(self, context: RunContext, book: FaultBook) -> None:
+    def __init__(self, context: RunContext) -> None:
         self._context = context
-        self._book = book
-        self._engine = FaultEngine(context, book)
+        self._engine = FaultEngine(context)
         self._later: list[asyncio.Task[None]] = []
         self._acts: Mapping[str, Act] = {
             "produce": self._produce,
@@ -42,10 +43,9 @@ class Acts:
 
     async def perform(self, step: StepSpec, number: int) -> str:
         """Does the act and returns what was seen. Raises HarnessError when it could not be done."""
-        planned = self._book.of_step(step)
-        if planned is not None:
-            return await self._begin(planned, number)
-        return await self._acts[next(iter(step.body))](step.body, step.text)
+        if step.planned is not None:
+            return await self._begin(step.planned, number)
+        return await self._acts[next(iter(step.body))](step)
 
     @property
     def in_force(self) -> FaultsInForce:
@@ -106,73 +106,73 @@ class Acts:
         except TimeoutError:
             await self._engine.end(faults)
 
-    def _meant(self, target: Any) -> list[NodeId]:
+    def _meant(self, step: StepSpec) -> list[NodeId]:
         cluster = self._context.cluster
-        return self._book.resolve(
-            target,
+        assert step.victims is not None, "such an act names nodes"
+        return step.victims.resolve(
             view=Moment(self._context.observer),
             brokers=[node.node for node in cluster.nodes if node.role == "broker"],
             apart=[node.node for node in cluster.nodes if node.role != "broker"],
             chance=self._context.chance("steps"),
         )
 
-    async def _start(self, body: Mapping[str, Any], text: str) -> str:
-        seen: list[Evidence] = await self._engine.in_force.start(self._meant(body["start"]))
+    async def _start(self, step: StepSpec) -> str:
+        seen: list[Evidence] = await self._engine.in_force.start(self._meant(step))
         return "; ".join(evidence.sentence for evidence in seen)
 
-    async def _undo(self, word: Undo, body: Mapping[str, Any], text: str) -> str:
-        for node in self._meant(body[word]):
+    async def _undo(self, word: Undo, step: StepSpec) -> str:
+        for node in self._meant(step):
             await self._engine.in_force.end(self._engine.in_force.undone_by(word, node)[-1])
-        return text
+        return step.text
 
-    async def _heal(self, body: Mapping[str, Any], text: str) -> str:
-        in_force, what = self._engine.in_force, body["heal"]
+    async def _heal(self, step: StepSpec) -> str:
+        in_force, what = self._engine.in_force, step.body["heal"]
         if isinstance(what, list):
             cluster = self._context.cluster
             if not isinstance(cluster, CanCutLinks):
                 raise HarnessError("this cluster cannot name links")
-            meant = in_force.on_links(self._book.named(cluster.links(), what))
+            meant = in_force.on_links(links.named(cluster.links(), what))
         else:
             meant = [each for each in in_force.all() if each.fault.undone_by == "heal"]
             meant = [each for each in meant if what in ("all", each.fault.name)]
         if not meant:
-            raise HarnessError(f"{text}: nothing of that name is in force that heal could undo")
+            raise HarnessError(f"{step.text}: nothing of that name is in force that heal could undo")
         for fault in meant:
             await in_force.end(fault)
         return f"healed {' '.join(_names(fault.struck.links) or fault.label for fault in meant)}"
 
     # -- probes and administration ----------------------------------------------------------------------------------
 
-    async def _produce(self, body: Mapping[str, Any], text: str) -> str:
-        outcomes = await produce(self._context, body)
+    async def _produce(self, step: StepSpec) -> str:
+        outcomes = await produce(self._context, step.body)
         refused = [outcome for outcome in outcomes if outcome.status != "ok"]
-        if refused and str(body.get("acks", "all")) != "0":
+        if refused and str(step.body.get("acks", "all")) != "0":
             raise HarnessError(
-                f"{text}: {len(refused)} of {len(outcomes)} were not acknowledged ({refused[0].error}); "
+                f"{step.text}: {len(refused)} of {len(outcomes)} were not acknowledged ({refused[0].error}); "
                 "the story cannot go on without them"
             )
         return f"{len(outcomes)} acknowledged, offsets {outcomes[0].offset} to {outcomes[-1].offset}"
 
-    async def _configure(self, body: Mapping[str, Any], text: str) -> str:
+    async def _configure(self, step: StepSpec) -> str:
         cluster = _reconfigured(self._context)
         settings = {
             key: str(value).lower() if isinstance(value, bool) else str(value)
-            for key, value in body["configure"].items()
+            for key, value in step.body["configure"].items()
         }
-        await cluster.set_topic_config(self._context.topic_of(body), settings)
+        await cluster.set_topic_config(self._context.topic_of(step.body), settings)
         return ", ".join(f"{key}={value}" for key, value in settings.items())
 
-    async def _elect(self, body: Mapping[str, Any], text: str) -> str:
-        error = await elect(self._context, body)
+    async def _elect(self, step: StepSpec) -> str:
+        error = await elect(self._context, step.body)
         if error:
-            raise HarnessError(f"{text}: answered with error {error}")
+            raise HarnessError(f"{step.text}: answered with error {error}")
         return "elected"
 
-    async def _delete_topic(self, body: Mapping[str, Any], text: str) -> str:
-        return await topic_acts.delete(self._context, body)
+    async def _delete_topic(self, step: StepSpec) -> str:
+        return await topic_acts.delete(self._context, step.body)
 
-    async def _create_topic(self, body: Mapping[str, Any], text: str) -> str:
-        return await topic_acts.create(self._context, body)
+    async def _create_topic(self, step: StepSpec) -> str:
+        return await topic_acts.create(self._context, step.body)
 
 
 def _names(links: Sequence[Link]) -> str:

@@ -13,8 +13,8 @@ from harness.controller.context import RunContext
 from harness.errors import HarnessError
 from harness.ports.cluster import CanCrash, NodeId, ShowsLogs
 from harness.ports.questions import AnswersQuestions, Questions
-from harness.scenario.durations import seconds
 from harness.scenario.steps import CONDITIONS
+from harness.values import seconds
 
 _FROM_BROKERS = ("isr", "isr_order", "leader", "leader_epoch", "leaders", "recovered")
 Answer = tuple[bool, str]

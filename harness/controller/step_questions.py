@@ -12,9 +12,9 @@ from harness.controller.context import RunContext
 from harness.controller.step_conditions import Answer, questions, sentence_of
 from harness.errors import HarnessError
 from harness.ports.cluster import NodeId, SendOutcome, TopicDefinition, TopicPartition
-from harness.scenario.durations import seconds
 from harness.scenario.model import StepSpec
 from harness.scenario.steps import values_of
+from harness.values import seconds
 
 Ask = Callable[[Mapping[str, Any], RunContext], Awaitable[Answer]]
 _POLL_S = 0.1

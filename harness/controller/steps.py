@@ -12,21 +12,19 @@ from harness.controller.step_conditions import Answer, Condition, disks, holds, 
 from harness.controller.step_questions import ASKED, expect_answer, expect_produce_to
 from harness.errors import HarnessError
 from harness.ports.cluster import ClientId, NodeId
-from harness.ports.faults import FaultBook
-from harness.scenario.durations import seconds
 from harness.scenario.model import Scenario, StepSpec
 from harness.scenario.steps import values_of
+from harness.values import seconds
 
 
 class OrderedSteps:
     """The plan of a scenario with [[steps]]."""
 
-    def __init__(self, *, scenario: Scenario, book: FaultBook) -> None:
+    def __init__(self, *, scenario: Scenario) -> None:
         self._scenario = scenario
-        self._book = book
 
     async def run(self, context: RunContext) -> PlanResult:
-        acts = Acts(context, self._book)
+        acts = Acts(context)
         try:
             for number, step in enumerate(self._scenario.steps):
                 reason = await self._one(context, acts, number, step)

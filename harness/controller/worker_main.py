@@ -23,11 +23,11 @@ from harness.history.journals.journal import JournalFile, ProcessNumbers
 from harness.ports.client_events import ReportsEvents
 from harness.ports.client_use import ClientUse, as_used
 from harness.ports.cluster import Client, ClientMaker, Journal, ReadRecord, Send, SendOutcome, TopicPartition
+from harness.ports.load import WorkloadSpec
 from harness.ports.membership import GroupEvent, TransactionEnd
 from harness.ports.workload import WorkloadSettings
 from harness.randomness import stream
 from harness.scenario.file import read_workload
-from harness.scenario.model import WorkloadSpec
 
 STOP_GRACE_S = 1.0  # beyond the client's own time-outs
 _PR_SET_PDEATHSIG = 1

@@ -17,7 +17,7 @@ from harness.controller.told_progress import Told
 from harness.controller.worker_main import STOP_GRACE_S, WorkerSpec, settings_of
 from harness.errors import HarnessError
 from harness.history.journals.journal import ProcessNumbers
-from harness.scenario.model import WorkloadSpec
+from harness.ports.load import WorkloadSpec
 from harness.scenario.written import workload_table
 
 READY_S = 30.0

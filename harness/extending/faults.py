@@ -28,7 +28,7 @@ from harness.ports.cluster import (
     ShowsLogs,
 )
 from harness.ports.faults import Aliases, Fault, LinksApart, Role, State, Struck, Undo
-from harness.scenario.readers import Count, Seconds, Share
+from harness.values import Count, Seconds, Share
 
 __all__ = [
     "Aliases",

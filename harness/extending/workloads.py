@@ -13,10 +13,10 @@ from harness.ports.cluster import (
     TopicPartition,
     Workload,
 )
+from harness.ports.load import LoadFacts
 from harness.ports.membership import GroupClient, GroupEvent, GroupJournal, TransactionalClient, TransactionEnd
 from harness.ports.workload import WorkloadSettings
-from harness.scenario.model import LoadFacts
-from harness.scenario.readers import Acks, Count, Seconds, Share
+from harness.values import Acks, Count, Seconds, Share
 
 __all__ = [
     "Acks",

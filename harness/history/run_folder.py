@@ -22,7 +22,6 @@ from harness.history.schema.lawful_rows import REMEDY, check_table
 from harness.history.schema.parquet_tables import read_table
 from harness.history.schema.schemas import ADDED_TABLES, FINDINGS, ROW_GROUP, SCHEMA_VERSION, TABLES
 from harness.history.schema.texts import read_run, read_verdict
-from harness.scenario.model import Scenario, WorkloadSpec
 
 # Files that every command reads by path; checked for links first.
 _READ = ("run.json", "scenario.toml", "scenario.source.toml", "verdict.json", "attached.jsonl", "history", "tables")
@@ -121,18 +120,6 @@ class RunFolder:
         self.write_text("scenario.toml", text)
         if source is not None:
             self.write_text("scenario.source.toml", source)
-
-    def scenario(self) -> Scenario:
-        from harness.scenario.file import load
-
-        return load(str(self.path), workload_of=self._workload_of)
-
-    def _workload_of(self, name: str) -> type[WorkloadSpec] | None:
-        """Of a package that is not installed here, what the run wrote down."""
-        from harness.scenario.workloads import recorded, settings_of
-
-        facts = self.run.get("workload")
-        return settings_of(name) or (recorded(name, facts) if facts is not None else None)
 
     def link_latest(self) -> str:
         """Points RUNS/latest to this folder, in one step so that it never dangles. A run works without it: returns the

@@ -15,7 +15,7 @@ from harness.history.facts.disk_facts import DiskEvent
 from harness.history.facts.incarnations import TopicLife
 from harness.history.schema.cluster_rows import EndReason
 from harness.ports.client_use import ClientUse
-from harness.scenario.model import WorkloadSpec
+from harness.ports.load import WorkloadSpec
 
 NodeId = NewType("NodeId", int)
 ClientId = NewType("ClientId", int)  # number of a client link, from 1; probes and the observer have none

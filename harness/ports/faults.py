@@ -3,19 +3,18 @@ whom it may hit, what it destroys, how it begins and ends, how chance chooses it
 Evidence of the cluster's methods that it calls: each world sees for itself that a process stopped or a link is cut.
 
 Schedules, steps and preflight read it from there, and none of them knows a fault by name. An instance is one
-fault with its options: a frozen dataclass whose fields are the options, read by their types (scenario/readers.py). It
+fault with its options: a frozen dataclass whose fields are the options, read by their types (harness/values.py). It
 keeps nothing else: what it struck is handed to it again when it is to end.
 """
 
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal
 
 from harness.errors import HarnessError
 from harness.ports.cluster import Cluster, Evidence, Link, NodeId
-from harness.scenario.model import FaultSpec, StepSpec
 from harness.verdict import coverage_of_kind
 
 Role = Literal["broker", "coordination", "controller"]
@@ -26,6 +25,18 @@ Destroys = Literal["nothing", "tail", "batch", "disk"]
 # to its peers and not all of them.
 LinksApart = Literal["clients", "coordination", "pairs"]
 Aliases = Mapping[str, Mapping[str, Any]]
+# Acts of a step that are no faults, each with its options (harness/scenario/steps.py). No fault has such a name.
+ACTS: Mapping[str, tuple[str, ...]] = {
+    "produce": ("topic", "partition", "acks", "timeout"),
+    "start": (),
+    "resume": (),
+    "free": (),
+    "heal": (),
+    "configure": ("topic",),
+    "elect": ("topic", "partition"),
+    "delete_topic": (),
+    "create_topic": (),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,56 +124,3 @@ class Fault(ABC):
     @abstractmethod
     async def end(self, cluster: Cluster, struck: Struck) -> Evidence:
         """Returns when they were seen to be well. Is called whatever happened, after a begin that failed too."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class PlannedFault:
-    """A fault as a scenario asks for it. target "": every broker. given: its options in the scenario's words."""
-
-    fault: Fault
-    target: Any
-    for_s: float | None
-    given: Mapping[str, Any]
-
-
-# acks: so many records were acknowledged since the load began; more_acks: since it is waited for. new_leader: another
-# leader than then. epoch_change: a higher leader epoch. isr_shrinks, isr_grows: a member less or more. truncated: a
-# replica's log ends sooner than it did. restarted: a node that a fault took down runs again. elapsed: since the load
-# began.
-TriggerKind = Literal[
-    "acks", "more_acks", "elapsed", "restarted", "new_leader", "no_leader", "epoch_change",
-    "isr_at_most", "isr_at_least", "isr_shrinks", "isr_grows", "truncated",
-]  # fmt: skip
-
-
-class Trigger(Protocol):
-    """A part of what the `when` of a fault means; faults/triggers.py parses it."""
-
-    @property
-    def kind(self) -> TriggerKind: ...
-
-    @property
-    def topic(self) -> str: ...
-
-    @property
-    def partition(self) -> int: ...
-
-    @property
-    def count(self) -> int: ...
-
-    @property
-    def after_s(self) -> float: ...
-
-
-@dataclass(frozen=True, kw_only=True)
-class FaultBook:
-    """What the faults offer a plan; compose fills it in, since the controller knows no fault by name."""
-
-    of_schedule: Callable[[FaultSpec], PlannedFault]
-    of_step: Callable[[StepSpec], PlannedFault | None]  # None: the step's act is no fault
-    is_fault: Callable[[str], bool]  # whether a word names one
-    resolve: Callable[..., list[NodeId]]  # a target's victims (faults/targets.py)
-    by_role: Callable[[Any], bool]  # whether a target names roles, which move
-    named: Callable[[Sequence[Link], Sequence[str]], list[Link]]  # links by their names
-    trigger: Callable[[str], Sequence[Trigger]]  # what has to be seen, one after the other
-    written_out: Callable[..., tuple[FaultSpec, ...]]

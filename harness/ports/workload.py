@@ -1,7 +1,7 @@
 """A workload: its settings, as a scenario's [workload] gives them, and what each of its clients does.
 
 A workload is a frozen dataclass that derives from `WorkloadSettings`. Its fields are its keys, beside those that every
-load has: each has a default, and its type says how it is read (harness/scenario/readers.py). `facts` gives others
+load has: each has a default, and its type says how it is read (harness/values.py). `facts` gives others
 what they must know of the load, `check` refuses settings that do not fit together, and `make_worker` makes what one
 client does.
 """
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from harness.ports.cluster import TopicPartition, Workload
-from harness.scenario.model import LoadFacts, WorkloadSpec
+from harness.ports.load import LoadFacts, WorkloadSpec
 
 
 @dataclass(frozen=True, kw_only=True)

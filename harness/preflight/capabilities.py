@@ -2,8 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 
-import faults.catalogue
-import faults.links
 from harness.clients import catalogue as clients
 from harness.cluster.local.addresses import CLIENT_LINKS_MAX
 from harness.errors import Place, Problem, UsageError
@@ -21,8 +19,8 @@ from harness.ports.faults import Fault
 from harness.ports.questions import AnswersQuestions
 from harness.preflight import engine, settings
 from harness.scenario.model import Scenario
-from harness.scenario.numbers import is_number
 from harness.systems import cluster_kind, remedy, traits_of
+from harness.values import is_number
 
 _ACTS: Mapping[str, type] = {
     "heal": CanCutLinks,
@@ -97,6 +95,17 @@ def check_workload(scenario: Scenario) -> None:
     clients.check_groups(workload.client)
 
 
+def limits_of_client(scenario: Scenario) -> list[str]:
+    """What the client library cannot do of what the workload asks, in one line; none when there is nothing."""
+    line = clients.limits(scenario.workload) if scenario.workload.workers else ""
+    return [line] if line else []
+
+
+def notes(scenario: Scenario) -> list[str]:
+    """What a run of it is told beforehand: what will have no effect, and what its client library cannot do."""
+    return [*ignored(scenario), *limits_of_client(scenario)]
+
+
 def ignored(scenario: Scenario) -> list[str]:
     """One line for each part of a scenario that has no effect: on a cluster that already runs, or on that release."""
     if not scenario.cluster.is_foreign:
@@ -118,17 +127,12 @@ def _of(scenario: Scenario) -> str:
     return f"the {cluster.system} cluster" if cluster.is_foreign else f"a {cluster.world} cluster"
 
 
-def needs(scenario: Scenario) -> list[tuple[str, type]]:
-    """(the part of the scenario, the capability that it needs)."""
-    return [(f"{place}: {what}", need) for place, what, need in _needs(scenario)]
-
-
 def _needs(scenario: Scenario) -> Iterator[tuple[Place, str, type]]:
-    """Unknown faults need nothing here: names.py reports them."""
+    """(place, the part of the scenario, the capability that it needs)."""
     places = scenario.places
-    for section, index, planned in faults.catalogue.planned(scenario):
+    for place, what, planned in scenario.planned():
         for need in planned.fault.needs:
-            yield *_fault_at(scenario, section, index), need
+            yield place, what, need
     for number, step in enumerate(scenario.steps, 1):
         place = places.step(step.line, step.kind)
         word = next(iter(step.body))
@@ -152,20 +156,13 @@ def _on_somebody_elses(scenario: Scenario) -> Iterator[tuple[Place, str, str]]:
     coordination = cluster.system != "attached" or any(
         is_number(node) and int(node) >= COORDINATION for node in cluster.attached.nodes
     )
-    for section, index, planned in faults.catalogue.planned(scenario):
+    for place, what, planned in scenario.planned():
         refused = _fault_refused(planned.fault, apart_only=apart_only, coordination=coordination)
         if refused:
-            yield *_fault_at(scenario, section, index), refused
+            yield place, what, refused
     for number, step in enumerate(scenario.steps, 1):
         if step.kind == "expect" and "read" in step.body and "from" in step.body:
             yield places.step(step.line, step.kind), f"step {number}, {step.said!r}", _NO_CLIENT_LINKS
-
-
-def _fault_at(scenario: Scenario, section: str, index: int) -> tuple[Place, str]:
-    if section == "faults":
-        return scenario.places.fault(index, "kind"), f"fault {scenario.faults[index].kind!r}"
-    step = scenario.steps[index]
-    return scenario.places.step(step.line, step.kind), f"step {index + 1}, {step.said!r}"
 
 
 _APART_ONLY = "the isolate command sets a broker apart from all others, nothing else; give cut and heal in [attached]"

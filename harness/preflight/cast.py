@@ -6,15 +6,16 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-import faults.targets
 from faults.network.link_fault import LinkFault
+from faults.planned import PlannedFault
+from faults.targets import Target
 from harness.cluster.base_cluster import BrokerCluster
 from harness.errors import UsageError
 from harness.ports.cluster import Cluster, Link, NodeId
-from harness.ports.faults import NothingToStrike, PlannedFault
+from harness.ports.faults import NothingToStrike
 from harness.scenario.model import Scenario
-from harness.scenario.numbers import is_number
 from harness.systems import made
+from harness.values import is_number
 
 Wrong = tuple[str, str]  # (what is wrong, the remedy)
 _OF_PARTITION = ("leader", "followers", "isr", "last_isr")
@@ -55,21 +56,17 @@ class Cast:
             return f"topic {topic!r} has no partition {partition}", f"it has {count}, numbered from 0"
         return None
 
-    def wrong_target(self, expression: Any) -> Wrong | None:
-        """Why a target of a fault or step is wrong; faults/targets.py parses it. None if it is right."""
-        try:
-            terms = faults.targets.parse(expression)
-        except UsageError as error:
-            return str(error), ""
-        for _, word, argument in terms:
-            wrong = self._wrong_term(word, argument, expression)
+    def wrong_target(self, target: Target) -> Wrong | None:
+        """Why a target of a fault or step names what is not there. None if it is right."""
+        for _, word, argument in target.terms:
+            wrong = self._wrong_term(word, argument)
             if wrong is not None:
-                return f"target {expression!r}: {wrong[0]}", wrong[1]
-        if self.certainly(expression) == frozenset():
-            return f"target {expression!r}: no node is left of it", "subtract less"
+                return f"target {target.words!r}: {wrong[0]}", wrong[1]
+        if self.certainly(target) == frozenset():
+            return f"target {target.words!r}: no node is left of it", "subtract less"
         return None
 
-    def _wrong_term(self, word: str, argument: str | None, expression: Any) -> Wrong | None:
+    def _wrong_term(self, word: str, argument: str | None) -> Wrong | None:
         if is_number(word):
             return self.lacks_node(word, also=self.apart)
         if word == "broker":
@@ -87,14 +84,10 @@ class Cast:
             return self.lacks_partition(topic, int(partition))
         return None
 
-    def certainly(self, expression: Any) -> frozenset[int] | None:
+    def certainly(self, target: Target) -> frozenset[int] | None:
         """The nodes a target means in every case; None if that depends on roles or on chance."""
         found: set[int] = set()
-        try:
-            terms = faults.targets.parse(expression)
-        except UsageError:
-            return None
-        for sign, word, argument in terms:
+        for sign, word, argument in target.terms:
             if word == "all" and self.knows_nodes:
                 meant = set(self.brokers)
             elif is_number(word) or (word == "broker" and is_number(argument or "")):
@@ -106,7 +99,7 @@ class Cast:
 
     def strikes_nothing(self, planned: PlannedFault) -> Wrong | None:
         """Why a fault on links finds none in every case. None if it finds some, or that depends on roles or chance."""
-        victims = self.certainly(planned.target)
+        victims = self.certainly(planned.victims)
         if self.cluster is None or not isinstance(planned.fault, LinkFault) or not victims:
             return None
         try:

@@ -4,17 +4,15 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import faults.catalogue
 import faults.links
-import faults.triggers
+from faults.catalogue import find, is_fault
+from faults.planned import PlannedFault
 from harness.errors import Problem, UsageError
-from harness.ports.faults import PlannedFault
 from harness.preflight.cast import Cast, Wrong
 from harness.scenario.model import FaultSpec, Scenario, StepSpec, TopicSpec
 from harness.scenario.steps import KEYED_BY_BROKER, LISTS_BROKERS, wrong_condition
 from harness.scenario.topic_names import wrong_count, wrong_name
 
-_OF_TARGETS = ("start", "resume", "free")  # for faults, faults/catalogue.py knows
 _NAMES_A_BROKER = ("leader", "controller", "to", "broker", "log_end_unchanged_on")
 _NOBODY = (-1,)
 
@@ -26,11 +24,6 @@ def problems(scenario: Scenario, cast: Cast) -> Iterator[Problem]:
             place = scenario.places.fault(number, key)
             sentence = what if what.startswith(f"fault {spec.kind!r}") else f"fault {spec.kind!r}: {what}"
             yield Problem(place=place, what=sentence, remedy=remedy)
-    for wrong in faults.catalogue.wrong(scenario):
-        if wrong.section == "steps":
-            step = scenario.steps[wrong.index]
-            place = scenario.places.step(step.line, step.kind)
-            yield Problem(place=place, what=f"step {wrong.index + 1}, {step.said!r}: {wrong.what}")
     made: set[str] = set()
     for count, step in enumerate(scenario.steps, 1):
         for what, remedy in _of_step(step, cast, made):
@@ -84,51 +77,30 @@ def _of_assignment(assignment: Sequence[Sequence[int]]) -> Iterator[Wrong]:
 def _of_fault(spec: FaultSpec, cast: Cast) -> Iterator[tuple[str, Wrong]]:
     """(key, what is wrong and the remedy)."""
     try:
-        planned = faults.catalogue.of_schedule(spec)
+        planned = spec.planned
     except UsageError as error:
-        yield "options" if _is_known(spec.kind) else "kind", (str(error), "")
+        yield "options" if is_fault(spec.kind) else "kind", (str(error), "")
         return
-    wrong = cast.wrong_target(spec.target or "all")
-    if wrong is None:
-        wrong = cast.strikes_nothing(planned)
-    if wrong is not None:
-        yield "target", wrong
-    if spec.when is not None:
-        wrong = _of_trigger(spec.when, cast)
-        if wrong is not None:
-            yield "when", wrong
+    found = [("target", _of_victims(planned, cast)), ("when", _of_trigger(spec, cast))]
     if "links" in spec.options:
-        wrong = _of_links(spec.options["links"], cast)
-        if wrong is not None:
-            yield "options", wrong
+        found.append(("options", _of_links(spec.options["links"], cast)))
     if {"topic", "partition"} & set(spec.options):
-        wrong = _of_partition(spec.options, cast)
-        if wrong is not None:
-            yield "options", wrong
+        found.append(("options", _of_partition(spec.options, cast)))
+    yield from ((key, wrong) for key, wrong in found if wrong is not None)
 
 
-def _planned(step: StepSpec) -> PlannedFault | None:
-    """None for a step that begins no fault, and for a wrong one, which is reported already."""
+def _of_victims(planned: PlannedFault, cast: Cast) -> Wrong | None:
     try:
-        return faults.catalogue.of_step(step)
-    except UsageError:
-        return None
-
-
-def _is_known(kind: str) -> bool:
-    try:
-        faults.catalogue.find(kind)
-    except UsageError:
-        return False
-    return True
-
-
-def _of_trigger(when: str, cast: Cast) -> Wrong | None:
-    try:
-        parts = faults.triggers.parse(when)
+        return cast.wrong_target(planned.victims) or cast.strikes_nothing(planned)
     except UsageError as error:
         return str(error), ""
-    lacking = (cast.lacks_partition(part.topic, part.partition) for part in parts if part.topic)
+
+
+def _of_trigger(spec: FaultSpec, cast: Cast) -> Wrong | None:
+    try:
+        lacking = (cast.lacks_partition(part.topic, part.partition) for part in spec.trigger if part.topic)
+    except UsageError as error:
+        return str(error), ""
     return next((wrong for wrong in lacking if wrong is not None), None)
 
 
@@ -155,13 +127,19 @@ def _of_step(step: StepSpec, cast: Cast, made: set[str]) -> Iterator[Wrong]:
     body = step.body
     word, value = next(iter(body.items()))
     found: list[Wrong | None] = []
-    planned = _planned(step)
+    try:
+        planned, victims = step.planned, step.victims
+    except UsageError as error:
+        found.append((str(error), ""))
+        planned = victims = None
     if planned is not None and planned.fault.may_hit:
-        found.append(cast.wrong_target(planned.target) or cast.strikes_nothing(planned))
+        found.append(_of_victims(planned, cast))
+    elif planned is None and victims is not None:
+        found.append(cast.wrong_target(victims))
     if planned is not None and planned.given.get("links"):
         found.append(_of_links(planned.given["links"], cast))
-    if step.kind == "act" and word in _OF_TARGETS:
-        found.append(cast.wrong_target(value))
+    if step.kind == "act" and word == "heal" and isinstance(value, str):
+        found.append(_of_healed(value))
     if step.kind == "act" and word == "heal" and isinstance(value, list):
         found.append(_of_links(value, cast))
     if step.kind == "act" and word in ("delete_topic", "create_topic"):
@@ -176,6 +154,14 @@ def _of_step(step: StepSpec, cast: Cast, made: set[str]) -> Iterator[Wrong]:
     if word == "read" and not 1 <= body.get("from", 1) <= cast.clients:
         found.append((f"there is no client link {body['from']}", f"links of clients: 1 to {cast.clients}"))
     yield from (wrong for wrong in found if wrong is not None)
+
+
+def _of_healed(name: str) -> Wrong | None:
+    try:
+        undone_by = "heal" if name == "all" else find(name)[0].undone_by
+    except UsageError as error:
+        return str(error), ""
+    return None if undone_by == "heal" else (f"heal does not undo {name!r}; {undone_by} does", "")
 
 
 def _of_created(assignment: Any) -> Iterator[Wrong]:

@@ -7,7 +7,6 @@ reported, and the run shows it.
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import faults.catalogue
 import faults.links
 from harness.errors import Problem, UsageError
 from harness.ports.cluster import Link
@@ -46,24 +45,31 @@ class Foreseen:
         word, value = next(iter(step.body.items()))
         wrong = None
         try:
-            planned = faults.catalogue.of_step(step)
+            planned = step.planned
         except UsageError:  # names.py reports it
             return None
         if planned is not None and planned.fault.undone_by == "heal":
             links = planned.given.get("links")
             self._links.append(self._named(links) if links else None)
         elif planned is not None:
-            wrong = self._of_nodes(planned.fault.name, self._cast.certainly(planned.target))
+            wrong = self._of_nodes(planned.fault.name, self._nodes(step))
         elif word == "heal":
             wrong = self._heal(value)
         elif word == "elect" and self._untouched:
             wrong = "nothing has moved a leader by then, so no election is needed", "leave it out, or put it later"
         elif word == "start":
-            wrong = self._of_nodes(word, self._cast.certainly(value))
+            wrong = self._of_nodes(word, self._nodes(step))
         elif word in _UNDOES:
-            wrong = self._undo(word, _UNDOES[word], self._cast.certainly(value))
+            wrong = self._undo(word, _UNDOES[word], self._nodes(step))
         self._untouched = self._untouched and word in _MOVES_NO_LEADER
         return wrong
+
+    def _nodes(self, step: StepSpec) -> frozenset[int] | None:
+        """Those of its target, where that is certain."""
+        try:
+            return self._cast.certainly(step.victims) if step.victims is not None else None
+        except UsageError:  # names.py reports it
+            return None
 
     def _named(self, names: Any) -> frozenset[Link] | None:
         try:

@@ -6,7 +6,6 @@ scenario may be for many (`ignored` in capabilities.py says what has no effect).
 
 from collections.abc import Iterator, Mapping
 
-import faults.catalogue
 from harness.cluster.brokers.kafka_versions import KAFKA_VERSIONS, numbers_of
 from harness.cluster.brokers.known_settings import OF_THE_HARNESS, Scope, known_settings, unfit_value
 from harness.cluster.brokers.reference import known_flaws
@@ -37,11 +36,11 @@ def problems(scenario: Scenario, traits: Traits) -> Iterator[Problem]:
         for key, what, remedy in _wrong(topic.settings, "topic", traits):
             place = places.setting("topics", key, index=index, topic=topic.name)
             yield Problem(place=place, what=f"topic {topic.name!r}, setting {key!r}: {what}", remedy=remedy)
-    for section, index, planned in faults.catalogue.planned(scenario):
-        for given in ("settings", "afterwards") if section == "faults" else ():
-            table = planned.given.get(given)
+    for index, spec in enumerate(scenario.faults):
+        for given in ("settings", "afterwards"):
+            table = spec.options.get(given)
             for key, what, remedy in _wrong(table, "topic", traits) if isinstance(table, Mapping) else ():
-                what = f"fault {scenario.faults[index].kind!r}: {given}, {key!r}: {what}"
+                what = f"fault {spec.kind!r}: {given}, {key!r}: {what}"
                 yield Problem(place=places.fault(index, "options"), what=what, remedy=remedy)
 
 

@@ -13,7 +13,9 @@ from typing import Any
 
 from harness.errors import Place, Problems, UsageError
 from harness.history.files_below import FilesBelow
+from harness.history.run_folder import RunFolder
 from harness.history.schema.texts import NESTING_MAX, Unfit, check_nesting, text_of
+from harness.ports.load import WorkloadSpec
 from harness.scenario.keys import (
     ATTACHED,
     CLUSTER,
@@ -37,19 +39,18 @@ from harness.scenario.model import (
     Scenario,
     StepSpec,
     TopicSpec,
-    WorkloadSpec,
 )
-from harness.scenario.names import NAME_SHOWN, SHIPPED, find, is_run, nearest
+from harness.scenario.names import NAME_SHOWN, SHIPPED, find, is_run, lasting, nearest
 from harness.scenario.overrides import apply_override
 from harness.scenario.places import Override
-from harness.scenario.readers import Reader, keys_of
 from harness.scenario.source import Source
 from harness.scenario.steps import read_step
 from harness.scenario.topic_names import wrong_name
 from harness.scenario.variants import Traits, holds, lay_over
 from harness.scenario.workloads import DEFAULT as DEFAULT_WORKLOAD
-from harness.scenario.workloads import RecordedWorkload, settings_of
+from harness.scenario.workloads import RecordedWorkload, recorded, settings_of
 from harness.scenario.workloads import names as workload_names
+from harness.values import Reader, keys_of
 from harness.verdict import COVERAGE_CONDITIONS, is_coverage_name
 
 WorkloadOf = Callable[[str], type[WorkloadSpec] | None]
@@ -364,4 +365,15 @@ def load(
         written = re.search(r"^# scenario: ([^\s/]+)$", text, re.MULTILINE)
         name = written.group(1) if written else path.parent.name
     read = parse(text, name=name, place=str(path), overrides=overrides, traits_of=traits_of, workload_of=workload_of)
-    return replace(read, given=Given(reference=reference, overrides=tuple(overrides)))
+    given = Given(reference=lasting(reference), file=path if below is None else None, overrides=tuple(overrides))
+    return replace(read, given=given)
+
+
+def scenario_of(folder: RunFolder) -> Scenario:
+    """The scenario that the folder is a run of; the workload of a package that is not installed here is as it was."""
+
+    def workload_of(name: str) -> type[WorkloadSpec] | None:
+        facts = folder.run.get("workload")
+        return settings_of(name) or (recorded(name, facts) if facts is not None else None)
+
+    return load(str(folder.path), workload_of=workload_of)

@@ -7,20 +7,21 @@ of [workload] belong to each workload (workloads.py).
 import re
 from typing import Any
 
-from harness.scenario.durations import seconds
 from harness.scenario.model import COMMANDS
-from harness.scenario.readers import Reader, count, flag, table_of, target, text, texts, whole, whole_numbers
+from harness.values import (
+    Reader,
+    count,
+    flag,
+    seconds,
+    settings_table,
+    table_of,
+    target,
+    text,
+    texts,
+    whole,
+    whole_numbers,
+)
 from harness.verdict import Verdict
-
-
-def settings_table(value: Any) -> dict[str, str]:
-    """Kafka's own keys, as in server.properties; true/false and numbers may be written bare."""
-    if not isinstance(value, dict):
-        raise ValueError(f"a table of Kafka settings is needed, not {value!r}")
-    for key, item in value.items():
-        if isinstance(item, dict | list):
-            raise ValueError(f'setting {key!r} must be one value; write keys with dots in quotes: "{key}.…" = …')
-    return {key: str(item).lower() if isinstance(item, bool) else str(item) for key, item in value.items()}
 
 
 def _assignment(value: Any) -> tuple[tuple[int, ...], ...]:

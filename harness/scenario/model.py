@@ -4,18 +4,28 @@
 run folder contains its written-out scenario (written.py), so that a run is itself a scenario.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
 
+from faults import triggers
+from faults.catalogue import make
+from faults.planned import PlannedFault
+from faults.targets import Target
+from faults.triggers import Trigger
+from harness.errors import Place, UsageError
 from harness.history.facts.releases import release_of
+from harness.ports.load import WorkloadSpec
 from harness.scenario.places import Places
-from harness.scenario.readers import Acks, Seconds
 
 ATTACHED, COMPOSE = "attached", "compose:"  # systems run by somebody else: given by addresses, or by a compose file
 COMMANDS = (
     "kill", "start", "stop", "pause", "resume", "cut", "heal", "isolate", "rejoin", "slow", "wipe", "read_log",
 )  # fmt: skip
+_ENDS_FAULTS_OF = ("start", "resume", "free")  # acts that name nodes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,63 +100,6 @@ class TopicSpec:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LoadFacts:
-    """What other modules must know about a load. Its workload states it; it is never derived from the workload's name.
-
-    clients: role -> number of clients; each is a separate process on its own link. group: the consumer group of the
-    clients; its committed offsets are fetched after the run. outputs: topics written only by transactions; if there is
-    one, the final log is what read_committed reads. transactional_ids: of its clients. value_bytes: approximate length
-    of a record's value. in_flight: the number of records, over all partitions, that a producer sends at once before it
-    waits for all answers.
-    """
-
-    clients: Mapping[str, int] = field(default_factory=dict)
-    group: str = ""
-    outputs: tuple[str, ...] = ()
-    transactional_ids: tuple[str, ...] = ()
-    value_bytes: int = 32
-    in_flight: int = 1
-
-
-@dataclass(frozen=True, kw_only=True)
-class WorkloadSpec:
-    """The settings that every load has. Used directly it is the workload "none": only the probes of the steps use the
-    cluster. A workload adds its own settings (harness/ports/workload.py)."""
-
-    name: ClassVar[str] = "none"
-
-    topics: tuple[str, ...] = ()  # empty: all topics
-    duration_s: Seconds = 20.0  # a run with [[steps]] ends with the last step instead
-    warm_up_s: Seconds = 1.0
-    client: str = "kafka-python"
-    stuck_after_s: Seconds = 10.0  # time without an acknowledgement on a healthy cluster
-    # ---- settings of every client library
-    acks: Acks = "all"
-    idempotence: bool = True
-    linger_ms: int = 0
-    request_timeout_ms: int = 3000
-    delivery_timeout_ms: int = 6000
-    retries: int | None = None  # None: the client library's own default
-
-    @property
-    def facts(self) -> LoadFacts:
-        return LoadFacts()
-
-    def check(self, topics: Sequence[str]) -> None:
-        """Raises ValueError, with the remedy, if these settings contradict each other or the scenario's topics."""
-
-    @property
-    def workers(self) -> int:
-        """The number of clients."""
-        return sum(self.facts.clients.values())
-
-    @property
-    def idempotent(self) -> bool:
-        """Whether producers are idempotent: every library refuses that without acks=all, or without retries."""
-        return self.idempotence and self.acks == "all" and self.retries != 0
-
-
-@dataclass(frozen=True, kw_only=True)
 class FaultSpec:
     """A timed, random or triggered fault. Exactly one of at_s, every_s, when is given.
 
@@ -165,6 +118,17 @@ class FaultSpec:
     for_s: float | None = None  # None: until the end of the plan
     options: Mapping[str, Any] = field(default_factory=dict)  # mode, delay_ms, probability ...
 
+    @cached_property
+    def planned(self) -> PlannedFault:
+        """Raises UsageError, as for a fault of a package that is not installed here."""
+        fault, given = make(self.kind, self.options)
+        return PlannedFault(fault=fault, target=self.target or "all", for_s=self.for_s, given=given)
+
+    @cached_property
+    def trigger(self) -> tuple[Trigger, ...]:
+        """What has to be seen before it begins, one after the other. Raises UsageError."""
+        return () if self.when is None else triggers.parse(self.when)
+
 
 @dataclass(frozen=True, kw_only=True)
 class StepSpec:
@@ -179,6 +143,19 @@ class StepSpec:
     @property
     def said(self) -> str:
         return self.text if self.kind == "act" else f"{self.kind} {self.text}"
+
+    @cached_property
+    def planned(self) -> PlannedFault | None:
+        """The fault that it begins; None if it does something else. Raises UsageError."""
+        return PlannedFault.of_act(self.body) if self.kind == "act" else None
+
+    @cached_property
+    def victims(self) -> Target | None:
+        """Whose faults it begins or ends; None if it says no nodes. Raises UsageError."""
+        if self.planned is not None:
+            return self.planned.victims
+        word, value = next(iter(self.body.items()))
+        return Target.parse(value) if self.kind == "act" and word in _ENDS_FAULTS_OF else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -205,9 +182,10 @@ class ExpectSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class Given:
-    """How the user named a scenario: its name, file or run folder, and KEY=VALUE overrides."""
+    """How the user named a scenario: its name, file or run folder, and KEY=VALUE overrides. file: not of a run's."""
 
     reference: str
+    file: Path | None = None
     overrides: tuple[str, ...] = ()
 
 
@@ -230,6 +208,23 @@ class Scenario:
     places: Places = field(default_factory=Places, compare=False, repr=False)
     given: Given | None = field(default=None, compare=False)  # None: read from a text
     not_here: str = ""  # why it is not for the system it was loaded for, or for this machine; empty: it is
+
+    def planned(self) -> Iterator[tuple[Place, str, PlannedFault]]:
+        """Every fault of its plan, with its place and what it is called there; but those that are wrong on any cluster,
+        which preflight tells."""
+        for number, spec in enumerate(self.faults):
+            with suppress(UsageError):
+                yield self.places.fault(number, "kind"), f"fault {spec.kind!r}", spec.planned
+        for number, step in enumerate(self.steps, 1):
+            with suppress(UsageError):
+                if step.planned is not None:
+                    yield self.places.step(step.line, step.kind), f"step {number}, {step.said!r}", step.planned
+
+    def options_of(self, scheduled: int | None, step: int | None) -> Mapping[str, Any] | None:
+        """The options of the fault that the plan begins there; None: there is none."""
+        if scheduled is not None and scheduled < len(self.faults):
+            return self.faults[scheduled].options
+        return self.steps[step].body if step is not None and step < len(self.steps) else None
 
     @property
     def topic_names(self) -> frozenset[str]:

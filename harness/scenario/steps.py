@@ -2,7 +2,8 @@
 
 There are three kinds of step. `act` does something and proves it; `wait` waits for an observed condition (a time-out
 makes the run inconclusive); `expect` requires one (a failure is a finding of check `expectation`). docs/scenarios.md
-explains every word; a test compares it with the tables here.
+explains every word; a test compares it with the tables here. An act that is none of ours is a fault, by its name; a
+stored run is read though the package that had the fault is not installed here.
 """
 
 import difflib
@@ -10,24 +11,10 @@ import re
 from collections.abc import Mapping
 from typing import Any, Literal, cast
 
-from harness.scenario.durations import seconds
+from harness.ports.faults import ACTS
 from harness.scenario.model import StepSpec
-from harness.scenario.numbers import is_number
+from harness.values import is_number, seconds
 
-# The first key is the act; the others are its options. _check_value below checks the values. Any other act is a fault,
-# by its name: faults/catalogue.py knows the faults and their options, and is used before a run. A stored run is read
-# without it, because the package that had the fault may not be installed here.
-ACTS: dict[str, tuple[str, ...]] = {
-    "produce": ("topic", "partition", "acks", "timeout"),
-    "start": (),
-    "resume": (),
-    "free": (),
-    "heal": (),
-    "configure": ("topic",),
-    "elect": ("topic", "partition"),
-    "delete_topic": (),
-    "create_topic": (),
-}
 CONDITIONS: dict[str, tuple[str, ...]] = {
     "isr": ("topic", "partition", "throughout"),
     "isr_order": ("topic", "partition", "throughout"),

@@ -10,8 +10,8 @@ from typing import Any
 
 from harness import extensions
 from harness.errors import HarnessError
-from harness.scenario.model import LoadFacts, WorkloadSpec
-from harness.scenario.readers import check_declared
+from harness.ports.load import LoadFacts, WorkloadSpec
+from harness.values import check_declared
 
 DEFAULT = "produce_and_poll"
 _OWN: Mapping[str, str] = {

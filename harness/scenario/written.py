@@ -1,15 +1,17 @@
 """Writes a scenario out in full, with every generated schedule explicit, so that a run folder is itself a scenario."""
 
+import random
 from collections.abc import Mapping
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, replace
 from typing import Any
 
 import tomli_w
 
+from harness.ports.load import WorkloadSpec
 from harness.scenario.keys import ATTACHED, CLUSTER, EXPECT, FAULT, PATTERN, RUN, TOPIC
-from harness.scenario.model import ExpectSpec, FindingPattern, Scenario, StepSpec, WorkloadSpec
-from harness.scenario.readers import Reader, keys_of
+from harness.scenario.model import ExpectSpec, FaultSpec, FindingPattern, Scenario, StepSpec
 from harness.scenario.workloads import DEFAULT as DEFAULT_WORKLOAD
+from harness.values import Reader, keys_of
 
 
 def _plain(value: Any) -> Any:
@@ -61,6 +63,31 @@ def workload_table(workload: WorkloadSpec) -> dict[str, Any]:
 
 def _step(step: StepSpec) -> dict[str, Any]:
     return {step.kind: _plain(step.body), "within": step.within_s}
+
+
+def explicit(scenario: Scenario, *, chance: random.Random) -> Scenario:
+    """The same with every moment of its schedule: `every = D` becomes several timed faults, on average D apart, so that
+    a replay is an ordinary run. Timed and triggered faults stay as they are.
+
+    What is drawn begins after the warm-up and ends before the load does. Intervals of one drawn fault never overlap:
+    the next begins after the previous one has ended.
+    """
+    begin_s, duration_s = scenario.workload.warm_up_s, scenario.workload.duration_s
+    schedule: list[tuple[float, FaultSpec, int]] = []
+    for number, fault in enumerate(scenario.faults):
+        index = scenario.places.faults[number] if number < len(scenario.places.faults) else number
+        if fault.every_s is None:
+            schedule.append((fault.at_s or 0.0, fault, index))
+            continue
+        lasting_s = fault.for_s if fault.for_s is not None else fault.every_s / 2
+        at_s = begin_s + chance.uniform(0, fault.every_s)
+        while at_s + lasting_s < duration_s:
+            timed = replace(fault, every_s=None, at_s=round(at_s, 3), for_s=lasting_s)
+            schedule.append((round(at_s, 3), timed, index))
+            at_s += lasting_s + chance.uniform(0, 2 * max(fault.every_s - lasting_s, 0.1))
+    schedule.sort(key=lambda each: each[0])
+    places = replace(scenario.places, faults=tuple(index for _, _, index in schedule))
+    return replace(scenario, faults=tuple(fault for _, fault, _ in schedule), places=places)
 
 
 def written_out(scenario: Scenario) -> str:

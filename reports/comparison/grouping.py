@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from harness.history.run_folder import RunFolder
+from harness.scenario.file import scenario_of
 from reports.comparison.columns import GivenColumn, GivenRun
 from reports.comparison.environment import Path as SettingPath
 from reports.comparison.environment import setting_paths
@@ -34,7 +35,7 @@ def columns_of(runs: Sequence[StoredRun]) -> list[GivenColumn]:
         if run.label:
             group = labelled.setdefault(run.label, [])
         else:
-            group = nameless.setdefault(tuple(sorted(setting_paths(RunFolder(run.path).scenario()).items())), [])
+            group = nameless.setdefault(tuple(sorted(setting_paths(scenario_of(RunFolder(run.path))).items())), [])
         if not group:
             order.append(group)
         group.append(run)

@@ -13,7 +13,7 @@ from harness.history.facts.link_facts import struck_links
 from harness.history.schema.cluster_rows import FAULTS, PARTITION_STATES, FaultRow
 from harness.history.schema.evidence_rows import FindingRow
 from harness.ports.cluster import COORDINATION
-from harness.scenario.numbers import is_number
+from harness.values import is_number
 from reports.model import CauseStep, RuleLine, Story, Tone
 from reports.run.late import too_late
 from reports.run.picture import picture

@@ -11,7 +11,6 @@ import tomli_w
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faults import catalogue
 from faults.catalogue import OURS, by_name, find, make, options_of
 from faults.evidence import joined
 from faults.processes.rolling_restart import RollingRestart
@@ -31,9 +30,8 @@ from harness.ports.cluster import (
     Link,
     NodeId,
 )
-from harness.ports.faults import Fault, NothingToStrike, Struck
+from harness.ports.faults import ACTS, Fault, NothingToStrike, Struck
 from harness.scenario.model import FaultSpec
-from harness.scenario.steps import ACTS
 from harness.verdict import COVERAGE_CONDITIONS, kinds_counted_by
 from tests.faults.diary import ONE, THREE, TWO, Diary
 from tests.faults.test_topic_faults import OF_TOPICS
@@ -308,6 +306,6 @@ def test_proofs_are_joined_and_dated_by_the_last() -> None:
 )
 def test_what_makes_no_sense_is_refused_with_the_remedy(wrong: FaultSpec, message: str) -> None:
     with pytest.raises(UsageError) as refused:
-        catalogue.of_schedule(wrong)
+        _ = wrong.planned
     assert message in str(refused.value)
     assert "\n" not in str(refused.value)

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from faults import catalogue
-from faults.book import BOOK
 from harness import extensions
 from harness.controller.context import PlanResult
 from harness.controller.fault_schedule import FaultSchedule
@@ -66,7 +65,7 @@ async def test_it_is_done_by_a_schedule_and_by_a_step(tmp_path: Path) -> None:
         faults=[FaultSpec(kind="stutter", target="2", at_s=0.0, for_s=0.02, options={"times": 3})], duration_s=0.05
     )
     async with fault_world(tmp_path / "schedule", scenario) as world:
-        result = await FaultSchedule(scenario=scenario, book=BOOK).run(world.context)
+        result = await FaultSchedule(scenario=scenario).run(world.context)
     assert (result.inconclusive, result.skipped) == ((), ())
     by_schedule = world.cluster.deeds
 
@@ -87,14 +86,13 @@ def test_it_is_known_before_a_run_with_its_options_and_what_it_needs() -> None:
         assert scenario_file.parse(written_out(scenario), name="s", place="again").faults == scenario.faults
         return scenario
 
-    assert list(catalogue.wrong(planned(""))) == []
-    ((_, _, fault),) = catalogue.planned(planned(""))
+    ((_, _, fault),) = planned("").planned()
     assert fault.fault.needs == (CanPause,)
     assert fault.fault.coverage() == "faults_of_stutter"
-    (wrong,) = catalogue.wrong(planned('options = { times = "often" }\n'))
-    assert wrong.what == "fault 'stutter': times: a whole number is needed, not 'often'"
-    (wrong,) = catalogue.wrong(planned("options = { tims = 3 }\n"))
-    assert "did you mean 'times'" in wrong.what
+    with pytest.raises(UsageError, match=r"^fault 'stutter': times: a whole number is needed, not 'often'$"):
+        _ = planned('options = { times = "often" }\n').faults[0].planned
+    with pytest.raises(UsageError, match="did you mean 'times'"):
+        _ = planned("options = { tims = 3 }\n").faults[0].planned
 
 
 @pytest.mark.usefixtures("stutter")

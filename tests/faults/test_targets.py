@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faults.targets import by_role, parse, resolve
+from faults.targets import Target
 from harness.errors import HarnessError, UsageError
 from harness.ports.cluster import NodeId
 
@@ -29,7 +29,8 @@ class Roles:
 
 def victims(expression: object, *, seed: int = 7, unfit: Collection[NodeId] = ()) -> list[int]:
     chance = random.Random(seed)
-    return [int(node) for node in resolve(expression, view=Roles(), brokers=BROKERS, chance=chance, unfit=unfit)]
+    target = Target.parse(expression)
+    return [int(node) for node in target.resolve(view=Roles(), brokers=BROKERS, chance=chance, unfit=unfit)]
 
 
 @pytest.mark.parametrize(
@@ -85,7 +86,7 @@ def test_nobody_is_drawn_where_nobody_is_left() -> None:
     [("leader(orders/0)", True), ("random(1) - leader(orders/0)", False), ("2 + controller", True), ("all", False)],
 )
 def test_a_target_moves_if_it_names_a_role_and_not_if_it_takes_one_away(expression: str, moves: bool) -> None:
-    assert by_role(expression) is moves
+    assert Target.parse(expression).by_role is moves
 
 
 def test_a_role_that_nobody_holds_is_an_error_of_the_run_and_a_misspelt_one_of_the_file() -> None:
@@ -95,4 +96,4 @@ def test_a_role_that_nobody_holds_is_an_error_of_the_run_and_a_misspelt_one_of_t
         victims("leader(orders)")
     for wrong in ("laeder(orders/0)", "leader orders", ""):
         with pytest.raises(UsageError):
-            parse(wrong)
+            Target.parse(wrong)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from harness.scenario.percentages import percent
+from harness.values import percent
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from faults import catalogue, triggers
 from harness.errors import UsageError
-from harness.ports.faults import Fault
+from harness.ports.faults import ACTS, Fault
 from harness.preflight import cast, names, target
 from harness.scenario import file as scenario_file
 from harness.scenario import keys as scenario_keys
@@ -17,10 +17,10 @@ from harness.scenario import steps as scenario_steps
 from harness.scenario import workloads
 from harness.scenario.model import Scenario
 from harness.scenario.overrides import attached_overrides
-from harness.scenario.readers import keys_of
 from harness.scenario.variants import Traits
 from harness.scenario.written import written_out
 from harness.systems import traits_of
+from harness.values import keys_of
 from harness.verdict import COVERAGE_CONDITIONS
 
 MINIMAL = '[[topics]]\nname = "t"\n'
@@ -91,7 +91,8 @@ def test_every_shipped_scenario_opens_with_its_story_and_states_its_outcome_and_
 
 @pytest.mark.parametrize("name", SHIPPED)
 def test_every_name_a_shipped_scenario_uses_is_known_before_a_run(name: str) -> None:
-    assert list(catalogue.wrong(scenario_file.load(name))) == []
+    scenario = scenario_file.load(name)
+    assert list(names.problems(scenario, cast.of(scenario))) == []
 
 
 @pytest.mark.parametrize(
@@ -147,9 +148,9 @@ def test_a_stored_scenario_is_read_though_nobody_here_knows_its_faults() -> None
     scenario = parse(stored + "[coverage]\nfaults_of_clock_skew = 1\n")
     assert scenario.faults[0].kind == "clock-skew"
     assert scenario.steps[0].text == "clock-skew 1 (by 1 s)"
-    assert [wrong.what.split(";")[0] for wrong in catalogue.wrong(scenario)] == [
-        "unknown fault 'clock-skew'",
-        "unknown act 'clock-skew'",
+    assert [wrong.what.split(";")[0] for wrong in names.problems(scenario, cast.of(scenario))] == [
+        "fault 'clock-skew': unknown fault 'clock-skew'",
+        "step 1, 'clock-skew 1 (by 1 s)': unknown act 'clock-skew'",
     ]
 
 
@@ -300,7 +301,7 @@ def test_the_page_on_scenarios_has_exactly_the_keys_that_the_loader_knows() -> N
         "[workload]": workload_keys(),
         "[[faults]]": scenario_keys.FAULT,
         "kind": catalogue.by_name(),
-        "act": scenario_steps.ACTS,
+        "act": ACTS,
         "wait": scenario_steps.CONDITIONS,
         "expect": {key: None for key in scenario_steps.EXPECTATIONS if key not in scenario_steps.CONDITIONS},
         "[expect]": scenario_keys.EXPECT,

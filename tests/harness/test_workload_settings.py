@@ -14,8 +14,10 @@ from harness.controller.worker_main import settings_of
 from harness.controller.workers import worker_specs
 from harness.errors import HarnessError, UsageError
 from harness.history.run_folder import RunFolder
+from harness.ports.load import LoadFacts, WorkloadSpec
 from harness.scenario import file as scenario_file
-from harness.scenario.model import LoadFacts, Scenario, WorkloadSpec
+from harness.scenario.file import scenario_of
+from harness.scenario.model import Scenario
 from harness.scenario.written import written_out
 from tests.harness.installing import install
 from workloads.consumer_groups import ConsumerGroupsSettings
@@ -190,10 +192,10 @@ def test_a_run_of_a_workload_that_is_not_installed_is_read_by_what_it_wrote_down
     folder = RunFolder.create(tmp_path, scenario="s", clock=SystemClock(), seed=1, stamp="now")
     folder.write_scenario(f'{TOPICS}[workload]\nname = "strange"\nacks = "1"\nodd = 3\n')
     with pytest.raises(UsageError, match="unknown workload 'strange'"):
-        folder.scenario()
+        scenario_of(folder)
     folder.update(workload={"clients": {"pinger": 2}, "group": "g", "outputs": outputs})
 
-    read = folder.scenario().workload
+    read = scenario_of(folder).workload
 
     assert (read.name, read.acks, read.workers) == ("strange", "1", 2)
     assert read.facts == LoadFacts(clients={"pinger": 2}, group="g", outputs=tuple(outputs))
@@ -208,4 +210,4 @@ def test_what_a_run_wrote_down_of_its_workload_is_held_to_its_shape(tmp_path: Pa
         text = json.dumps(json.loads((folder.path / "run.json").read_text()) | {"workload": unfit})
         (folder.path / "run.json").write_text(text)
         with pytest.raises(HarnessError, match=r"run\.json: .*workload"):
-            folder.scenario()
+            scenario_of(folder)

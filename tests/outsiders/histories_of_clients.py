@@ -1,6 +1,6 @@
 """Producers that retry and consumers that go on: duplicates, order, gaps, rewinds and values from nowhere."""
 
-from harness.scenario.model import WorkloadSpec
+from harness.ports.load import WorkloadSpec
 from tests.outsiders.history_builder import OPEN, PASS, SOME, VACUOUS, VIOLATION, HistoryBuilder, case, led
 from workloads.produce_and_poll import ProduceAndPollSettings
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from harness.scenario.model import WorkloadSpec
+from harness.ports.load import WorkloadSpec
 from tests.outsiders.history_builder import OPEN, PASS, SOME, VIOLATION, HistoryBuilder, case, led
 from workloads.produce_and_poll import ProduceAndPollSettings
 

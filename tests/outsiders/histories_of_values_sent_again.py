@@ -1,7 +1,7 @@
 """An application sends a value again on its own account: that is one record (docs/control.md), whatever its tries came
 to."""
 
-from harness.scenario.model import WorkloadSpec
+from harness.ports.load import WorkloadSpec
 from tests.outsiders.history_builder import PASS, SOME, VIOLATION, HistoryBuilder, case, led
 
 OK, REFUSED, UNKNOWN = 0, 1, 2

@@ -10,7 +10,8 @@ from typing import Any, TypeVar
 
 from harness.checks.judge import Judgement
 from harness.history.schema.schemas import AT_START
-from harness.scenario.model import ClusterSpec, ExpectSpec, Scenario, TopicSpec, WorkloadSpec
+from harness.ports.load import WorkloadSpec
+from harness.scenario.model import ClusterSpec, ExpectSpec, Scenario, TopicSpec
 from harness.verdict import Verdict
 from tests.harness.checks.histories.build import SECOND, History
 from workloads.produce_and_poll import ProduceAndPollSettings

@@ -6,6 +6,7 @@ the one is taken that plans most of it.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import faults.catalogue
 from harness.campaign.drawing.chance import half
@@ -16,8 +17,8 @@ from harness.campaign.situations import Situations
 from harness.ports.capabilities import CanFillDisks
 from harness.ports.faults import Fault
 from harness.randomness import stream
-from harness.scenario.file import parse
 from harness.scenario.model import ClusterSpec, ExpectSpec, FaultSpec, Scenario
+from harness.scenario.places import Places
 from harness.scenario.written import written_out
 from harness.systems import cluster_kind, traits_of
 
@@ -57,7 +58,7 @@ class _Draft:
         self.story = f"Drawn: profile {profile.name}, seed {seed}, number {number}. {profile.says.capitalize()}."
 
     def scenario(self) -> Scenario:
-        drawn = Scenario(
+        scenario = Scenario(
             name=self.name,
             story=self.story,
             source="",
@@ -71,7 +72,8 @@ class _Draft:
             read_every_replica=self.every_replica,
             seed=self.seed,
         )
-        return parse(written_out(drawn), name=self.name, place=f"{self.name}.toml", traits_of=traits_of)
+        text = written_out(scenario)
+        return replace(scenario, source=text, places=Places(text=text, file=f"{self.name}.toml"))
 
 
 def _takes_turn(profile: Profile, system: str, seed: int, number: int) -> bool:

@@ -17,8 +17,8 @@ from harness.checks.spark.detection import Flagged
 from harness.history.schema.client_rows import CLIENT_EVENTS, PROCESSES, ClientEventRow, ProcessRow
 from harness.history.schema.schemas import STATUS_FAIL, STATUS_OK
 from harness.ports.client_use import METADATA_MAX_AGE_MS
+from harness.ports.load import WorkloadSpec
 from harness.scenario import workloads
-from harness.scenario.model import WorkloadSpec
 
 _MS = 1_000_000
 _OF_ITS_OWN_ACCORD = ("confluent-kafka", "aiokafka")  # retry regardless of `retries`

@@ -12,7 +12,7 @@ from typing import Literal
 from harness.checks.model.settings import SettingsOverTime
 from harness.history.facts.finding_facts import Setting
 from harness.history.facts.incarnations import client_name
-from harness.history.facts.step_facts import elections_asked, unclean_elections_asked
+from harness.history.facts.step_facts import OptionsOf, elections_asked, unclean_elections_asked
 from harness.history.schema.cluster_rows import ControllerRow, FaultRow, StepRow
 from harness.scenario.model import Scenario
 
@@ -47,7 +47,8 @@ class UncleanRules:
         self._settings = settings
         topics = [topic.name for topic in scenario.topics] if scenario is not None else []
         self._asked = [asked for asked in elections_asked(steps, topics) if asked.kind == "unclean"]
-        self._asked += unclean_elections_asked(faults, scenario)
+        options_of: OptionsOf = scenario.options_of if scenario is not None else lambda scheduled, step: None
+        self._asked += unclean_elections_asked(faults, topics, options_of)
         self._controllers = sorted(controllers, key=lambda row: row["time_ns"])
 
     def at(self, topic: str, partition: int, *, begin: int, end: int) -> Permission:

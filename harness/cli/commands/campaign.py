@@ -34,10 +34,8 @@ from harness.cli.options import (
 from harness.errors import HarnessError, Place, Problem, Problems, UsageError
 from harness.history.files_below import FilesBelow
 from harness.history.run_versions import versions
-from harness.scenario.durations import seconds
-from harness.scenario.numbers import is_number
-from harness.scenario.readers import COUNT_MAX
 from harness.trends.store import Store
+from harness.values import COUNT_MAX, is_number, seconds
 
 if TYPE_CHECKING:
     from harness.campaign.conduct import Progress

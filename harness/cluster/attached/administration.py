@@ -15,7 +15,7 @@ from harness.cluster.broker_requests import BrokerConnection
 from harness.errors import HarnessError
 from harness.ports.cluster import NodeId
 from harness.printable import shortened
-from harness.scenario.numbers import is_number
+from harness.values import is_number
 
 ADDRESS = tuple[str, int]
 _ASK_S = 5.0

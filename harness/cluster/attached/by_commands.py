@@ -34,7 +34,7 @@ from harness.ports.cluster import (
     ShowsLogs,
 )
 from harness.scenario.model import ClusterSpec
-from harness.scenario.numbers import is_number
+from harness.values import is_number
 
 # A fault is not injected unless there is a command that undoes it.
 _UNDONE_BY: Mapping[str, str] = {

@@ -13,7 +13,7 @@ from harness.cluster.docker.labels import NODE
 from harness.errors import UsageError
 from harness.ports.cluster import NodeId
 from harness.scenario.model import ClusterSpec
-from harness.scenario.numbers import is_number
+from harness.values import is_number
 
 PREFIX = "compose:"
 PROJECT, SERVICE = "com.docker.compose.project", "com.docker.compose.service"

@@ -33,7 +33,7 @@ from harness.ports.cluster import (
     NodeId,
     PartitionState,
 )
-from harness.scenario.numbers import is_number
+from harness.values import is_number
 
 UNCERTAINTY_NS = 1_000_000
 EXACT = -1  # the observer column of rows from the system's own records

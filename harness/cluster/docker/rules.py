@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from harness.ports.cluster import ClientId, Link, NodeId
-from harness.scenario.numbers import is_number
+from harness.values import is_number
 
 Mode = Literal["hang", "reset"]
 CHAIN = "KAFKA_CHAOS"

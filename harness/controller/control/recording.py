@@ -17,7 +17,6 @@ from harness.controller.run import RunOutcome
 from harness.controller.step_acts import Acts
 from harness.history.journals.journal import ProcessNumbers
 from harness.history.run_folder import RunFolder
-from harness.ports.faults import FaultBook
 
 # The run's own clients (probes, final reads) have the odd numbers, the application's the even ones.
 RUN_NUMBERS, APPLICATION_NUMBERS = (1, 2), (0, 2)
@@ -71,8 +70,6 @@ class Recording:
         cls,
         folder: RunFolder,
         run: Callable[[Waiting, asyncio.Event], Coroutine[Any, Any, RunOutcome]],
-        *,
-        book: FaultBook,
     ) -> "Recording":
         """Returns when the topics have leaders. `run`: with a plan, and what interrupts it, until it is sealed.
 
@@ -85,7 +82,7 @@ class Recording:
         if not plan.begun.done():
             raise Refused("failed", (await outcome).error or "the recording ended before it began")
         context = plan.begun.result()
-        stage = Stage(context=context, acts=Acts(context, book), folder=folder.path)
+        stage = Stage(context=context, acts=Acts(context), folder=folder.path)
         return cls(folder=folder, plan=plan, interrupt=interrupt, outcome=outcome, stage=stage)
 
     def new_journal(self, name: str) -> tuple[Path, int]:

@@ -11,6 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
+from faults.catalogue import is_fault
+from faults.planned import PlannedFault
 from harness.controller import topic_acts
 from harness.controller.context import RunContext
 from harness.controller.control.recording import Recording
@@ -20,13 +22,13 @@ from harness.controller.faults.in_force import FaultInForce
 from harness.controller.step_conditions import Condition, holds
 from harness.errors import MISFITS, HarnessError
 from harness.ports.cluster import CanCrash, ClientId, Cluster, NodeId
-from harness.ports.faults import FaultBook, PlannedFault
-from harness.scenario.durations import seconds
+from harness.ports.faults import ACTS
 from harness.scenario.file import read_topics
 from harness.scenario.model import StepSpec, TopicSpec
 from harness.scenario.names import NAME_SHOWN
-from harness.scenario.steps import ACTS, WITHIN_S, read_step, wrong_condition
+from harness.scenario.steps import WITHIN_S, read_step, wrong_condition
 from harness.scenario.topic_names import LEGAL_NAMES, is_legal, wrong_count
+from harness.values import seconds
 
 TRIGGER = "asked over the control socket"
 TOPICS_SEEN_S = 10.0
@@ -46,13 +48,11 @@ class ControlSession:
         stage: Callable[[Topics], Stage],
         record: Callable[[str, Topics], Awaitable[Recording]],
         judge: Callable[[Path, float], Awaitable[Mapping[str, Any]]],
-        book: FaultBook,
         end: Callable[[], None],
     ) -> None:
         self._make_stage = stage
         self._record = record
         self._judge = judge
-        self._book = book
         self._end = end
         self._stage = stage(())
         self._recording: Recording | None = None
@@ -174,7 +174,7 @@ class ControlSession:
         step = _step("act", replace(request, value=self._word_first(request.value)))
         if "create_topic" in step.body or "delete_topic" in step.body:
             raise Refused("bad-request", "act: a topic is created by the request topic, and goes with the cluster")
-        planned = self._book.of_step(step)
+        planned = step.planned
         self._acting += 1
         try:
             async with asyncio.timeout(step.within_s):
@@ -190,7 +190,7 @@ class ControlSession:
         """A step begins with what it does; the keys of a JSON object have no order."""
         if not isinstance(body, dict) or any(key in ACTS for key in body):
             return body
-        return dict(sorted(body.items(), key=lambda item: not self._book.is_fault(item[0])))
+        return dict(sorted(body.items(), key=lambda item: not is_fault(item[0])))
 
     async def _begin(self, planned: PlannedFault) -> Mapping[str, Any]:
         for need in planned.fault.needs:

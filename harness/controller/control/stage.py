@@ -15,7 +15,6 @@ from harness.controller.recorder import Recorder
 from harness.controller.step_acts import Acts
 from harness.history.journals.journal import ProcessNumbers
 from harness.ports.cluster import ClientMaker, Cluster
-from harness.ports.faults import FaultBook
 from harness.scenario.model import Scenario, TopicSpec
 
 
@@ -47,7 +46,6 @@ def unrecorded_stage(
     scenario: Scenario,
     cluster: Cluster,
     folder: Path,
-    book: FaultBook,
     make_client: ClientMaker,
     clock: Clock,
 ) -> Stage:
@@ -71,4 +69,4 @@ def unrecorded_stage(
         ),
     )
     context.observer.start()
-    return Stage(context=context, acts=Acts(context, book), folder=folder)
+    return Stage(context=context, acts=Acts(context), folder=folder)

@@ -7,10 +7,10 @@ needs something new each time.
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
+from faults.triggers import Trigger, TriggerKind
 from harness.controller.context import RunContext
 from harness.controller.faults.in_force import FaultsInForce
 from harness.ports.cluster import NodeId, ShowsLogs
-from harness.ports.faults import Trigger, TriggerKind
 
 Wait = Callable[[Trigger], Awaitable[None]]
 

@@ -6,12 +6,13 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from faults.planned import PlannedFault
 from harness.controller.context import RunContext
 from harness.controller.faults.in_force import FaultInForce, FaultsInForce, Occasion
 from harness.controller.observer import Observer
 from harness.errors import HarnessError
 from harness.ports.cluster import Cluster, NodeId
-from harness.ports.faults import FaultBook, PlannedFault, Struck
+from harness.ports.faults import Struck
 
 
 class Moment:
@@ -65,9 +66,8 @@ class Victims:
 class FaultEngine:
     """Begins and ends faults in one run."""
 
-    def __init__(self, context: RunContext, book: FaultBook) -> None:
+    def __init__(self, context: RunContext) -> None:
         self._context = context
-        self._book = book
         self.in_force = FaultsInForce(context)
 
     def victims(self, planned: PlannedFault, *, chance: str, moment: Moment) -> Victims:
@@ -81,8 +81,7 @@ class FaultEngine:
         )
         if fault.undone_by == "start":
             unfit |= {node for node in roles if self.in_force.is_starting(node)}
-        found = self._book.resolve(
-            planned.target,
+        found = planned.victims.resolve(
             view=moment,
             brokers=broker_ids(cluster),
             apart=[node for node, role in roles.items() if role != "broker"],

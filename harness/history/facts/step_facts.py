@@ -5,15 +5,16 @@ The columns `act` and `arguments` contain them; a step without them requested no
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from harness.history.schema.cluster_rows import FaultRow, StepRow
-from harness.scenario.model import Scenario
 
 UNCLEAN_ELECTION = "unclean-election"  # what the table `faults` calls it
 Granted = Literal["yes", "no", "unknown"]
+# (a fault's number in the schedule, its number in the steps) -> its options as the plan has them; None: unknown
+OptionsOf = Callable[[int | None, int | None], Mapping[str, Any] | None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,14 +65,16 @@ def elections_asked(rows: Iterable[StepRow], topics: Sequence[str]) -> tuple[Ele
     return tuple(asked)
 
 
-def unclean_elections_asked(rows: Iterable[FaultRow], scenario: Scenario | None) -> tuple[ElectionAsked, ...]:
-    """Those that faults asked for, from the rows of `faults`. Of which partition, the plan says; one without an answer
-    may have been carried out all the same."""
+def unclean_elections_asked(
+    rows: Iterable[FaultRow], topics: Sequence[str], options_of: OptionsOf
+) -> tuple[ElectionAsked, ...]:
+    """Those that faults asked for, from the rows of `faults`. One without an answer may have been carried out all the
+    same. topics: as above. options_of: the options of a fault, which say its partition."""
     asked = []
     for row in rows:
         if row["kind"] != UNCLEAN_ELECTION or row["asked_ns"] is None:
             continue
-        topic, partition = _partition_of(row, scenario)
+        topic, partition = _partition_of(options_of(row["scheduled"], row["step"]), topics)
         asked.append(
             ElectionAsked(
                 kind="unclean", topic=topic, partition=partition, begin_ns=row["asked_ns"],
@@ -81,17 +84,11 @@ def unclean_elections_asked(rows: Iterable[FaultRow], scenario: Scenario | None)
     return tuple(asked)
 
 
-def _partition_of(row: FaultRow, scenario: Scenario | None) -> tuple[str | None, int | None]:
-    """(topic, partition) of a fault, as its plan says them; None: unknown."""
-    scheduled, step = row["scheduled"], row["step"]
-    options: Mapping[str, Any]
-    if scenario is not None and scheduled is not None and scheduled < len(scenario.faults):
-        options = scenario.faults[scheduled].options
-    elif scenario is not None and step is not None and step < len(scenario.steps):
-        options = scenario.steps[step].body
-    else:
+def _partition_of(options: Mapping[str, Any] | None, topics: Sequence[str]) -> tuple[str | None, int | None]:
+    """(topic, partition) of a fault with these options; None: unknown."""
+    if options is None:
         return None, None
-    topic = options.get("topic") or (scenario.topics[0].name if scenario.topics else None)
+    topic = options.get("topic") or (topics[0] if topics else None)
     partition = options.get("partition", 0)
     return topic if isinstance(topic, str) else None, partition if isinstance(partition, int) else None
 

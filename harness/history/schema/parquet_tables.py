@@ -17,7 +17,7 @@ from harness.errors import HarnessError, UsageError
 from harness.history.schema.schemas import ADDED_COLUMNS, SCHEMA_VERSION, SCHEMAS
 from harness.history.schema.texts import TEXT_MAX
 from harness.history.schema.typed_rows import R
-from harness.scenario.numbers import is_number
+from harness.values import is_number
 
 _ROW_BYTES, _CELL_BYTES = 200, 60  # bytes of a row as a dict, approximately
 _WORTH_A_LOOK, _NOT_WORTH_A_LOOK = 1 << 22, 1 << 18

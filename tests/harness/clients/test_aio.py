@@ -14,7 +14,7 @@ from aiokafka import errors
 from harness.clients import aio, answers
 from harness.clients.aio import AioClient, limits
 from harness.ports.cluster import Send, TopicPartition
-from harness.scenario.model import WorkloadSpec
+from harness.ports.load import WorkloadSpec
 
 SETTINGS = WorkloadSpec(delivery_timeout_ms=300, request_timeout_ms=200)
 RECORDS = [Send(topic="t", partition=0, value=b"%d" % number) for number in range(3)]

@@ -6,8 +6,8 @@ import pytest
 
 from harness.clients import catalogue
 from harness.errors import UsageError
+from harness.ports.load import WorkloadSpec
 from harness.preflight.looking import ready
-from harness.scenario.model import WorkloadSpec
 
 
 def without(library: str, monkeypatch: pytest.MonkeyPatch) -> None:

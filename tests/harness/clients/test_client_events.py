@@ -21,7 +21,8 @@ from harness.clock import SystemClock
 from harness.cluster.local.cluster import LocalCluster
 from harness.ports.client_events import ClientEvent, ReportsEvents
 from harness.ports.cluster import ClientId, NodeId, Send, SendOutcome, TopicDefinition
-from harness.scenario.model import ClusterSpec, WorkloadSpec
+from harness.ports.load import WorkloadSpec
+from harness.scenario.model import ClusterSpec
 from tests.end_to_end.shell import Shell
 from tests.waiting import PATIENCE_S
 

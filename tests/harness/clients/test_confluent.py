@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError, KafkaException
 from harness.clients import answers
 from harness.clients.confluent import ConfluentClient, limits
 from harness.ports.cluster import Send, TopicPartition
-from harness.scenario.model import WorkloadSpec
+from harness.ports.load import WorkloadSpec
 
 SETTINGS = WorkloadSpec(delivery_timeout_ms=300, request_timeout_ms=200)
 RECORDS = [Send(topic="t", partition=0, value=b"%d" % number) for number in range(3)]

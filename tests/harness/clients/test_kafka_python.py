@@ -13,7 +13,7 @@ from kafka.future import Future
 from harness.clients import answers, kafka_python
 from harness.clients.kafka_python import KafkaPythonClient
 from harness.ports.cluster import Send
-from harness.scenario.model import WorkloadSpec
+from harness.ports.load import WorkloadSpec
 
 Metadata = namedtuple("Metadata", "offset timestamp", defaults=[1700])
 SETTINGS = WorkloadSpec(delivery_timeout_ms=300, request_timeout_ms=200)

@@ -16,8 +16,8 @@ from harness.clients.kafka_python_member import KafkaPythonMember, Listener
 from harness.errors import UsageError
 from harness.ports.client_use import ClientUse
 from harness.ports.cluster import TopicPartition
+from harness.ports.load import WorkloadSpec
 from harness.ports.membership import GroupClient, TransactionalClient
-from harness.scenario.model import WorkloadSpec
 
 SETTINGS = WorkloadSpec(delivery_timeout_ms=300, request_timeout_ms=200)
 USE = ClientUse(

@@ -23,8 +23,9 @@ from harness.ports.cluster import (
     TopicDefinition,
     TopicPartition,
 )
+from harness.ports.load import WorkloadSpec
 from harness.ports.membership import StartsAnywhere
-from harness.scenario.model import ClusterSpec, WorkloadSpec
+from harness.scenario.model import ClusterSpec
 from tests.end_to_end.shell import Shell
 from tests.waiting import PATIENCE_S
 

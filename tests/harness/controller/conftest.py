@@ -2,7 +2,6 @@
 
 import asyncio
 import dataclasses
-import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -36,7 +35,8 @@ from harness.ports.cluster import (
     TopicDefinition,
     TopicPartition,
 )
-from harness.scenario.model import Scenario, WorkloadSpec
+from harness.ports.load import WorkloadSpec
+from harness.scenario.model import Scenario
 from harness.scenario.written import written_out
 from tests.jumping_time import CLOCK, JumpingLoop
 from workloads.produce_and_poll import ProduceAndPollSettings
@@ -336,7 +336,6 @@ def stage(tmp_path: Path, scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -
             clock=CLOCK,
             seed=1,
             interrupt=asyncio.Event(),
-            write_out=lambda scenario: f"# {scenario.name} pid {os.getpid()}\n",
             progress=progress.append,
         )
         return Staged(run=run, cluster=memory, folder=folder, progress=progress)

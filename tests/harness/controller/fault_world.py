@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol, cast
 
-from faults.book import BOOK
 from harness.controller.context import PlanResult, RunContext
 from harness.controller.observer import Observer
 from harness.controller.probes import Probes
@@ -34,8 +33,9 @@ from harness.ports.cluster import (
     TopicDefinition,
     TopicPartition,
 )
+from harness.ports.load import WorkloadSpec
 from harness.ports.questions import Fetched
-from harness.scenario.model import ClusterSpec, ExpectSpec, FaultSpec, Scenario, StepSpec, TopicSpec, WorkloadSpec
+from harness.scenario.model import ClusterSpec, ExpectSpec, FaultSpec, Scenario, StepSpec, TopicSpec
 from harness.scenario.steps import read_step
 from tests.harness.controller.conftest import MemoryClient, MemoryCluster
 from tests.jumping_time import CLOCK
@@ -343,7 +343,7 @@ async def player(folder: Path) -> AsyncIterator[Play]:
             if before is not None:
                 before(world.cluster)
                 await world.context.observer.poll_once()
-            plan = OrderedSteps(scenario=scenario, book=BOOK)
+            plan = OrderedSteps(scenario=scenario)
             meddling = asyncio.create_task(during(world)) if during is not None else None
             result = await plan.run(world.context)
             if meddling is not None:

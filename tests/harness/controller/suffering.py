@@ -7,7 +7,6 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from faults.book import BOOK
 from harness.controller.context import PlanResult
 from harness.controller.fault_schedule import FaultSchedule
 from harness.scenario.model import FaultSpec, Scenario
@@ -17,7 +16,7 @@ Meddle = Callable[[FaultWorld], Coroutine[Any, Any, None]]
 
 
 def schedule_of(scenario: Scenario) -> FaultSchedule:
-    return FaultSchedule(scenario=scenario, book=BOOK)
+    return FaultSchedule(scenario=scenario)
 
 
 @contextlib.asynccontextmanager

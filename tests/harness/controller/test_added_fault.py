@@ -10,7 +10,6 @@ from faults import catalogue
 from harness import extensions
 from harness.errors import HarnessError, UsageError
 from harness.ports.cluster import CanCutLinks
-from harness.preflight import capabilities
 from harness.scenario import file as scenario_file
 from harness.scenario.model import Scenario
 from harness.scenario.written import written_out
@@ -61,14 +60,14 @@ async def test_a_step_begins_it_and_heal_ends_it_each_with_its_proof(play: Play)
 def test_a_schedule_has_it_with_its_options_and_is_written_out_with_them(mute: None) -> None:
     text = '[[faults]]\nkind = "mute"\ntarget = "leader(t/0)"\nat = "1 s"\noptions = { reset = true }\n'
     scenario = parse(text)
-    planned = catalogue.of_schedule(scenario.faults[0])
+    planned = scenario.faults[0].planned
     assert (planned.fault.name, planned.given) == ("mute", {"reset": True})
     assert scenario_file.parse(written_out(scenario), name="s", place="s").faults == scenario.faults
 
 
 def test_preflight_knows_what_it_needs_and_which_options_it_has(mute: None) -> None:
     scenario = parse('[[steps]]\nact = { mute = 2, for = "1 s" }\n')
-    assert [need for _, need in capabilities.needs(scenario)] == [CanCutLinks]
+    assert [planned.fault.needs for _, _, planned in scenario.planned()] == [(CanCutLinks,)]
     with pytest.raises(UsageError, match=r"fault 'mute' has no option 'rest'; did you mean 'reset'\?"):
         catalogue.make("mute", {"rest": True})
     with pytest.raises(UsageError, match=r"unknown fault 'muted'; did you mean 'mute'\?"):

@@ -10,7 +10,9 @@ import pytest
 from faults.processes.pause import Pause
 from harness.controller.context import SkippedFault
 from harness.ports.cluster import Node, NodeId
+from harness.randomness import stream
 from harness.scenario.model import FaultSpec
+from harness.scenario.written import explicit
 from tests.harness.controller.fault_world import FaultWorld, fault_world, scenario_of
 from tests.harness.controller.suffering import schedule_of, sufferer
 
@@ -72,14 +74,14 @@ async def test_no_target_means_every_broker_at_once(suffer: Any) -> None:
 async def test_what_was_drawn_is_written_out_and_the_same_for_the_same_seed(suffer: Any) -> None:
     drawn = FaultSpec(kind="pause", target="random(1)", every_s=0.04, for_s=0.01)
 
-    first, world = await suffer(drawn, duration_s=0.3)
-    again, other = await suffer(*first.scenario.faults, duration_s=0.3)
+    planned = scenario_of(faults=[drawn], duration_s=0.3, warm_up_s=0.0)
+    faults = explicit(planned, chance=stream(1, "schedule")).faults
 
-    assert first.scenario.faults
-    assert all(fault.every_s is None and fault.at_s is not None for fault in first.scenario.faults)
-    assert again.scenario.faults == first.scenario.faults
+    _, world = await suffer(*faults, duration_s=0.3)
+    _, other = await suffer(*faults, duration_s=0.3)
+
     assert world.cluster.deeds == other.cluster.deeds
-    assert len(world.faults()) == len(first.scenario.faults)
+    assert len(world.faults()) == len(faults) > 0
 
 
 # -- triggers ----------------------------------------

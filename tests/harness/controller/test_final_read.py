@@ -16,8 +16,9 @@ from harness.history.facts.values import encode
 from harness.history.journals.journal import ProcessNumbers
 from harness.ports.client_use import ClientUse
 from harness.ports.cluster import ReadRecord, Send, SendOutcome, TopicPartition
+from harness.ports.load import WorkloadSpec
 from harness.ports.membership import GroupEvent
-from harness.scenario.model import Scenario, TopicSpec, WorkloadSpec
+from harness.scenario.model import Scenario, TopicSpec
 from tests.harness.history.test_tables import converted
 from workloads.consumer_groups import ConsumerGroupsSettings
 from workloads.produce_and_poll import ProduceAndPollSettings

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from faults.book import BOOK
 from faults.catalogue import by_name
 from harness.controller.context import PlanResult
 from harness.controller.fault_schedule import FaultSchedule
@@ -79,7 +78,7 @@ async def scheduled(folder: Path, spec: FaultSpec) -> tuple[PlanResult, FaultWor
     scenario = scenario_of(faults=[timed], duration_s=0.05)
     async with fault_world(folder, scenario) as world:
         two_records(world.cluster)
-        return await FaultSchedule(scenario=scenario, book=BOOK).run(world.context), world
+        return await FaultSchedule(scenario=scenario).run(world.context), world
 
 
 def two_records(cluster: FaultyCluster) -> None:
@@ -117,7 +116,7 @@ async def test_a_step_too_can_give_a_fault_its_time(play: Play, spec: FaultSpec,
     if spec.kind in OVER_BY_ITSELF:
         (step,) = steps_of({"act": {**act, "for": "20 ms"}})
         with pytest.raises(UsageError, match="is over by itself and has no `for`"):
-            BOOK.of_step(step)
+            _ = step.planned
         return
     result, world = await play({"act": {**act, "for": "20 ms"}}, before=two_records)
     assert result == PlanResult()

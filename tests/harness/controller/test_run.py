@@ -12,9 +12,10 @@ from harness.errors import HarnessError
 from harness.history.journals.controller_rows import ROWS
 from harness.history.schema.texts import read_run
 from harness.ports.capabilities import CanImpairPackets
-from harness.ports.cluster import CanCrash, ClusterHistory, NodeId, PartitionState, ReplicaLog
+from harness.ports.cluster import ClusterHistory, NodeId, PartitionState, ReplicaLog
 from harness.ports.coordinator_logs import CoordinatorLog, CoordinatorRecord, OffsetsRecord
-from harness.scenario.model import ExpectSpec, Scenario, WorkloadSpec
+from harness.ports.load import WorkloadSpec
+from harness.scenario.model import ExpectSpec, FaultSpec, Scenario
 from tests.harness.controller.conftest import MemoryCluster
 from tests.waiting import PATIENCE_S
 
@@ -176,8 +177,9 @@ async def test_what_the_machine_lacks_is_said_before_any_load(stage: Any) -> Non
         def missing(self, need: type) -> str | None:
             return "this kernel has no netem" if need is CanImpairPackets else None
 
-    staged = stage(until_acks, cluster=WithoutNetem())
-    staged.run.needs = [("fault 'crash'", CanCrash), ("fault 'packet-loss'", CanImpairPackets)]
+    lossy = FaultSpec(kind="packet-loss", options={"loss": "10 %"}, at_s=0.0)
+    faults = (FaultSpec(kind="crash", at_s=0.0), lossy)
+    staged = stage(until_acks, cluster=WithoutNetem(), faults=faults)
 
     outcome = await staged.run.go()
 
@@ -400,17 +402,6 @@ async def test_a_run_whose_harness_was_killed_can_be_sealed_later(stage: Any) ->
     before = staged.folder.run
     seal_unfinished(staged.folder, books=books, clock=SystemClock())
     assert staged.folder.run == before
-
-
-async def test_the_schedule_that_was_drawn_is_written_into_the_folder(stage: Any) -> None:
-    async def draw(context: RunContext) -> PlanResult:
-        return PlanResult(scenario=dataclasses.replace(context.scenario, name="drawn"))
-
-    staged = stage(draw)
-
-    await staged.run.go()
-
-    assert (staged.folder.path / "scenario.toml").read_text().startswith("# drawn")
 
 
 async def test_a_harness_killed_before_the_first_operation_leaves_a_folder_that_seals(stage: Any) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from faults.book import BOOK
 from harness.controller import probes
 from harness.controller.context import PlanResult
 from harness.controller.steps import OrderedSteps
@@ -349,7 +348,7 @@ async def test_an_interrupted_story_leaves_promises_that_the_run_keeps(tmp_path:
     )
     scenario = scenario_of(steps=steps)
     async with fault_world(tmp_path, scenario) as world:
-        plan = OrderedSteps(scenario=scenario, book=BOOK)
+        plan = OrderedSteps(scenario=scenario)
         playing = asyncio.create_task(plan.run(world.context))
         while len(world.outcomes()) < 4:
             await asyncio.sleep(0.005)

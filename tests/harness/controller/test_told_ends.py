@@ -21,8 +21,9 @@ from harness.history.schema.cluster_rows import FINAL_READS, PARTITIONS, FinalRe
 from harness.ports.client_events import ClientEvent
 from harness.ports.client_use import ClientUse
 from harness.ports.cluster import NodeId, ReadRecord, Send, SendOutcome, TopicPartition
+from harness.ports.load import WorkloadSpec
 from harness.ports.membership import TransactionEnd
-from harness.scenario.model import Scenario, WorkloadSpec
+from harness.scenario.model import Scenario
 from tests.harness.history.test_tables import converted
 from tests.jumping_time import CLOCK
 

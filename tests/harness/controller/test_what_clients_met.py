@@ -17,7 +17,7 @@ from harness.history.sealed.tables import Conversion
 from harness.ports.client_events import ClientEvent
 from harness.ports.client_use import ClientUse
 from harness.ports.cluster import Send, SendOutcome
-from harness.scenario.model import WorkloadSpec
+from harness.ports.load import WorkloadSpec
 
 SETTINGS = WorkloadSpec(idempotence=False)
 

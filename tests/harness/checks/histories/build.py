@@ -13,7 +13,8 @@ from harness.history.facts.log_digest import with_digests
 from harness.history.schema.cluster_rows import REPLICA_SNAPSHOTS, SnapshotRow
 from harness.history.schema.schemas import TABLES
 from harness.history.schema.typed_rows import TypedRows
-from harness.scenario.model import ClusterSpec, ExpectSpec, Scenario, TopicSpec, WorkloadSpec
+from harness.ports.load import WorkloadSpec
+from harness.scenario.model import ClusterSpec, ExpectSpec, Scenario, TopicSpec
 from workloads.produce_and_poll import ProduceAndPollSettings
 
 SECOND = 10**9

@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from harness.scenario.model import TopicSpec, WorkloadSpec
+from harness.ports.load import WorkloadSpec
+from harness.scenario.model import TopicSpec
 from tests.harness.checks.histories.build import ISR, History, scenario
 from tests.harness.checks.twins.twins import story
 from workloads.produce_and_poll import ProduceAndPollSettings

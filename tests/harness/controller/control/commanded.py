@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from faults.book import BOOK
 from harness.controller.control.recording import RUN_NUMBERS, Recording, Waiting
 from harness.controller.control.session import ControlSession
 from harness.controller.control.socket_server import ControlSocket
@@ -19,7 +18,8 @@ from harness.history.journals.journal import ProcessNumbers
 from harness.history.run_folder import RunFolder
 from harness.ports.client_use import ClientUse
 from harness.ports.cluster import Client
-from harness.scenario.model import TopicSpec, WorkloadSpec
+from harness.ports.load import WorkloadSpec
+from harness.scenario.model import TopicSpec
 from harness.scenario.written import written_out
 from tests.harness.controller.fault_world import FaultyClient, FaultyCluster, scenario_of
 from tests.jumping_time import CLOCK
@@ -88,7 +88,7 @@ async def commanded(folder: Path, *, uid: int | None = None) -> AsyncIterator[Co
 
     def stage(topics: tuple[TopicSpec, ...]) -> Stage:
         return unrecorded_stage(
-            scenario=replace(nothing, topics=topics), cluster=cluster, folder=folder / "unrecorded", book=BOOK,
+            scenario=replace(nothing, topics=topics), cluster=cluster, folder=folder / "unrecorded",
             make_client=make_client, clock=CLOCK,
         )  # fmt: skip
 
@@ -102,16 +102,16 @@ async def commanded(folder: Path, *, uid: int | None = None) -> AsyncIterator[Co
             return await Run(
                 folder=run_folder, scenario=scenario, cluster=cluster, plan=plan, make_client=make_client,
                 workers=None, numbers=ProcessNumbers(first=first, step=step), clock=CLOCK, seed=1,
-                interrupt=interrupt, write_out=written_out,
+                interrupt=interrupt,
             ).go()  # fmt: skip
 
-        return await Recording.begin(run_folder, run, book=BOOK)
+        return await Recording.begin(run_folder, run)
 
     async def judge(run: Path, within_s: float) -> Mapping[str, Any]:
         judged.append(run)
         return {"verdict": "pass", "run": str(run)}
 
-    session = ControlSession(stage=stage, record=record, judge=judge, book=BOOK, end=ended.set)
+    session = ControlSession(stage=stage, record=record, judge=judge, end=ended.set)
     path = folder / "control"
     listening = ControlSocket(path, session.answer, only_uid=os.geteuid() if uid is None else uid)
     await listening.open()

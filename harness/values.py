@@ -1,9 +1,10 @@
-"""Reads the values of a scenario file, with one reader for each kind of value. Errors say what is needed.
+"""Values as people write them in files and options, with one reader for each kind. Errors say what is needed.
 
 The types of a settings class's fields say how they are read: `bool`, `int`, `float`, `str` and tuples, and the types
 of this module for numbers with a unit or a range. A field `stay_s` of type `Seconds` is the key `stay`: "2.5 s".
 """
 
+import re
 import types
 from collections.abc import Callable, Mapping
 from dataclasses import fields
@@ -11,10 +12,47 @@ from functools import cache
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from harness.errors import HarnessError
-from harness.scenario.durations import seconds
 
+LONGEST_S = 1e8  # three years
+_UNITS_S = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0}
+_DIGITS_MAX = 10  # of what Kafka has 32 bits for
 COUNT_MAX = 10_000
 Reader = Callable[[Any], Any]
+
+
+def seconds(value: Any) -> float:
+    """Seconds of a written duration. Raises ValueError that shows how to write one."""
+    if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= LONGEST_S:
+        amount = float(value)
+    else:
+        match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|min|h)\s*", str(value))
+        if match is None:
+            raise ValueError(f'a duration is written "500 ms", "2.5 s" or "3 min", not {value!r}')
+        amount = float(match.group(1)) * _UNITS_S[match.group(2)]
+    if amount > LONGEST_S:
+        raise ValueError(f"a duration is at most {LONGEST_S / 3600:.0f} hours: {value!r}")
+    if amount < 0:
+        raise ValueError(f"a duration is not negative: {value!r}")
+    return amount
+
+
+def percent(value: Any) -> float:
+    """The number of percent. Raises ValueError that shows how to write a share."""
+    if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= 1000:
+        amount = float(value)
+    else:
+        match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*%\s*", str(value))
+        if match is None:
+            raise ValueError(f'a share is written "10 %", not {value!r}')
+        amount = float(match.group(1))
+    if not 0 <= amount <= 100:
+        raise ValueError(f"a share lies between 0 % and 100 %: {value!r}")
+    return amount
+
+
+def is_number(text: str) -> bool:
+    """Whether `int` takes it: not every digit of Unicode, and no number without end."""
+    return text.isascii() and text.isdecimal() and len(text) <= _DIGITS_MAX
 
 
 def text(value: Any) -> str:
@@ -83,6 +121,16 @@ def table_of(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ValueError(f"a table is needed, not {value!r}")
     return dict(value)
+
+
+def settings_table(value: Any) -> dict[str, str]:
+    """Kafka's own keys, as in server.properties; true/false and numbers may be written bare."""
+    if not isinstance(value, dict):
+        raise ValueError(f"a table of Kafka settings is needed, not {value!r}")
+    for key, item in value.items():
+        if isinstance(item, dict | list):
+            raise ValueError(f'setting {key!r} must be one value; write keys with dots in quotes: "{key}.…" = …')
+    return {key: str(item).lower() if isinstance(item, bool) else str(item) for key, item in value.items()}
 
 
 Count = Annotated[int, count]
