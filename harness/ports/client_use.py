@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from harness.scenario.model import WorkloadSpec
+from harness.ports.load import WorkloadSpec
 
 METADATA_MAX_AGE_MS = 1000  # a setting of all client libraries: the maximum age of a client's metadata
 
