@@ -172,7 +172,7 @@ def test_settings_that_no_scenario_can_give_are_the_packages_fault(
 
 
 def test_settings_that_make_no_workers_are_the_packages_fault(pings: str, tmp_path: Path) -> None:
-    spec = "from harness.scenario.model import WorkloadSpec\n"
+    spec = "from harness.ports.load import WorkloadSpec\n"
     text = f"{spec}{SETTINGS.format(more='')}".replace("(WorkloadSettings)", "(WorkloadSpec)")
     (tmp_path / f"{pings}.py").write_text(text.replace("def make_worker", "def other"))
     with pytest.raises(HarnessError, match=r"derive Pings from harness\.extending\.workloads\.WorkloadSettings"):
