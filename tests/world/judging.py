@@ -82,7 +82,11 @@ def judged(spark: "SparkSession", folder: Path, cases: Sequence[tuple[History, V
 
 
 def _seen(lost: Lost, visibility: Visibility) -> Lost:
-    """Whether acks=1 promised anything depends on who was told: who withholds that may not ask for a violation."""
+    """Whether acks=1 promised anything depends on who was told, and what a disk or a journal alone shows on who looked:
+    who withholds that may not ask for a violation."""
+    shows = {"journals": visibility.truncations, "disks": visibility.snapshots > {"end"}}
+    if lost.verdict is Verdict.VIOLATION and lost.shown_by and not any(shows[each] for each in lost.shown_by):
+        return replace(lost, verdict=Verdict.UNSAID)
     known = (lost.told and visibility.journals) or (lost.read and visibility.reads)
     untold = (lost.told or lost.read) and not known
     return replace(lost, verdict=Verdict.UNSAID) if untold and lost.verdict is Verdict.VIOLATION else lost

@@ -7,7 +7,7 @@ what it is.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tests.world.broken import Broken
 from tests.world.chronicle import Entry, Partition, Send, Transaction
@@ -27,7 +27,7 @@ def broken_promises(history: History) -> list[Broken]:
     if history.setup.members:
         return broken_in_groups(history)
     if not history.setup.transactional_ids:
-        return []
+        return list(_read_and_lost(history))
     amiss = _Amiss.of(history)
     return [
         *_aborted_reads(history, amiss),
@@ -71,6 +71,39 @@ class _Amiss:
             for verdict in verdicts
         }
         return bool(found - {Verdict.VIOLATION})
+
+
+def _read_and_lost(history: History) -> Iterator[Broken]:
+    """Records that a reader was given, so that they were committed, though nobody was told so: acks=0 or no answer."""
+    chronicle = history.chronicle
+    told = {value for send in chronicle.sends if send.status == OK for value in send.values}
+    sent = {value: send for send in chronicle.sends for value in send.values}
+    read: dict[Partition, dict[int, Send]] = {}
+    for poll in chronicle.polls:
+        for each in () if poll.final else poll.reads:
+            for offset, entry in each.placed():
+                if entry.value not in told and entry.value in sent:
+                    base = replace(
+                        sent[entry.value], values=[entry.value], acks=-1, status=OK, base=offset,
+                        below_minimum=False, acknowledged_by=each.node, acknowledged_in=entry.epoch,
+                        completed_ns=poll.completed_ns,
+                    )  # fmt: skip
+                    read.setdefault(each.partition, {}).setdefault(entry.value, base)
+    given = {entry.value for poll in chronicle.polls if poll.final for r in poll.reads for entry in r.entries}
+    for partition, sends in read.items():
+        final = chronicle.final[partition]
+        there = given | {entry.value for entry in final.unread}
+        if not final.read_to_end:
+            continue
+        for lost in fates(chronicle, partition, list(sends.values()), there, final.log_start or 0):
+            yield Broken(
+                kind="read and lost",
+                checks=frozenset({"dirty-read"}),
+                partition=partition,
+                value=lost.value,
+                verdict=lost.verdict,
+                story=f"at {lost.offset}: {lost.took}: {lost.story}",
+            )
 
 
 def _transaction_of(history: History, send: Send) -> Transaction | None:

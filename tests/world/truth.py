@@ -12,7 +12,7 @@ took, after it last joined.
 """
 
 from collections.abc import Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from tests.world.chronicle import (
@@ -53,6 +53,7 @@ class Lost:
     story: str
     told: bool  # acknowledged by its leader alone, but below a high watermark that was told
     read: bool  # acknowledged by its leader alone, but read
+    shown_by: Set[str] = frozenset()  # what alone shows that it was gone before an election that everybody saw
 
     @property
     def told_only(self) -> bool:
@@ -333,22 +334,24 @@ def _judged(
             return _lost(trail, partition, Verdict.UNSAID, "clean-of-robbed", happening.time_ns, story)
         took = "unclean-forbidden" if happening.unclean else "clean-election"
         return _lost(trail, partition, Verdict.VIOLATION, took, happening.time_ns, story)
-    if _left_no_trace(happening, happenings, looked_at):
+    traces = _traces(happening, happenings, looked_at)
+    if traces is not None and not traces:
         # What everybody saw is an election that was allowed and would have taken it as well.
         return _lost(trail, partition, Verdict.UNSAID, "dropped-unseen", happening.time_ns, "then elected uncleanly")
-    return _cut_away(trail, partition, gone, happening, moved=_moves(happenings, trail.send))
+    found = _cut_away(trail, partition, gone, happening, moved=_moves(happenings, trail.send))
+    return replace(found, shown_by=traces or frozenset())
 
 
-def _left_no_trace(cut: Cut, happenings: Sequence[Happening], looked_at: Sequence[tuple[Node, int]]) -> bool:
-    """Whether a flaw's cut was reported by nobody before the next election, and that was unclean and allowed."""
+def _traces(cut: Cut, happenings: Sequence[Happening], looked_at: Sequence[tuple[Node, int]]) -> Set[str] | None:
+    """What shows a flaw's cut before the next election, if that was unclean and allowed; None: there is none such."""
     following = next(
         (each for each in happenings if isinstance(each, Committed) and _elects(each) and each.time_ns > cut.time_ns),
         None,
     )
-    if cut.cause is not Cause.DROPPED or cut.journalled or following is None:
-        return False
+    if cut.cause is not Cause.DROPPED or following is None or not (following.unclean and following.allowed):
+        return None
     seen = any(node == cut.node and cut.time_ns < t < following.time_ns for node, t in looked_at)
-    return following.unclean and following.allowed and not seen
+    return {name for name, shows in (("journals", cut.journalled), ("disks", seen)) if shows}
 
 
 def _uninformed(emptied: _Gone) -> bool:

@@ -8,7 +8,7 @@ have been gone.
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 
-from harness.checks.model.elections import Snapshot, committed_copies, states_near
+from harness.checks.model.elections import Election, Snapshot, committed_copies, states_near
 from harness.checks.model.lost_records import LostRecord, same_epoch
 from harness.checks.model.partition_history import PartitionHistory
 from harness.checks.spark.detection import Copy
@@ -106,7 +106,20 @@ class Absence:
                 return True
             if log.is_whole and not self.left(copy.node, lost, log.time_ns, following.earliest_t):
                 found = None
-        return found
+        return None if following is not None and self._cut_only_then(lost, leader, time_ns, following) else found
+
+    def _cut_only_then(self, lost: LostRecord, leader: int, time_ns: int, following: Election) -> bool:
+        """Whether somebody else in sync cut at its place by the word of that next leader: what he had there until then,
+        no log shows."""
+        return lost.offset is not None and any(
+            cut.node not in (leader, following.leader)
+            and cut.node in following.isr_before
+            and self._history.joined(cut.node, following.earliest_t) <= time_ns
+            and cut.epoch == following.epoch
+            and cut.time_ns >= following.earliest_t
+            and cut.to_offset <= lost.offset < cut.from_offset
+            for cut in self._history.truncations
+        )
 
     def left(self, node: int, lost: LostRecord, begin: int, end: int) -> bool:
         """Whether a node is known to have lost its copy within that time."""

@@ -88,14 +88,26 @@ def _took(
         return took
     if until is not None and until.leader == loss.node and until.start is not None:
         return until.ends_at_or_below(end)
-    cuts = (
-        cut
-        for cut in history.truncations
-        if cut.node == loss.node
-        and cut.time_ns >= loss.time_ns
-        and (until is None or cut.time_ns <= until.latest_t)  # what is cut later was there when that leader took over
+    return (
+        True
+        if any(
+            cut.node == loss.node
+            and cut.time_ns >= loss.time_ns
+            and (until is None or cut.time_ns <= until.latest_t)  # what is cut later was there when that one took over
+            and (until is not None or not _led_by_another(history, loss, cut.time_ns))
+            and cut.to_offset <= min(end, lost.offset)
+            for cut in history.truncations
+        )
+        else None
     )
-    return True if any(cut.to_offset <= min(end, lost.offset) for cut in cuts) else None
+
+
+def _led_by_another(history: PartitionHistory, loss: DiskLoss, until_ns: int) -> bool:
+    """Whether somebody else was heard to lead after the damage, and before the node found it: he may have cost it."""
+    return any(
+        loss.time_ns < state["time_ns"] <= until_ns and state["leader"] >= 0 and state["leader"] != loss.node
+        for state in history.states
+    )
 
 
 def _at(

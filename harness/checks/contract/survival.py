@@ -12,7 +12,7 @@ it. So a cause is searched only between the last time it was seen and the first 
 record of its epoch is still there at the end, there is nothing to search (outlived.py).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import takewhile
@@ -94,6 +94,8 @@ class Survival:
 
     def had(self, election: Election, lost: LostRecord) -> bool | None:
         """Whether the leader's log had the record when it took over; None if no recorded fact shows it."""
+        if self._sent_after(election, lost):
+            return False
         by_epochs = election.had(lost.offset, lost.epoch)
         if election.ends_at_or_below(lost.offset) or (by_epochs and lost.matched):
             return by_epochs
@@ -109,6 +111,18 @@ class Survival:
         if lost.epoch is not None and lost.offset is not None and self._cut_by_its_word(election, lost.offset):
             return False
         return False if lost.offset is not None and self._ended_below_already(election, lost, lost.offset) else None
+
+    def _sent_after(self, election: Election, lost: LostRecord) -> bool:
+        """Whether it was sent when this leader of a later epoch had begun its own log already, and had fetched for the
+        last time: who acknowledged it was deposed, whatever that one's log had at its place."""
+        if lost.epoch is None or lost.t_sent is None or lost.epoch >= election.epoch:
+            return False
+        return any(
+            row["event"] == "leadership_start"
+            and (row["node"], row["leader_epoch"]) == (election.leader, election.epoch)
+            and row["time_ns"] < lost.t_sent
+            for row in self._history.events
+        )
 
     def _ended_below_already(self, election: Election, lost: LostRecord, offset: int) -> bool:
         """Whether a later log end of the same leader shows that its log lacked the record already here.
@@ -235,21 +249,57 @@ class Survival:
         return tuple(sorted((log.node, log.time_ns) for log in whole if log.time_ns > seen.get(log.node, 0)))
 
     def lost_before_it_led(self, election: Election, lost: LostRecord) -> bool:
-        """Whether the leader's own log was seen with it before its election, and nothing is known that took it.
+        """Whether the leader's own log had it before its election, and nothing is known that took it.
 
         Every leader in between had it, or may have had it: following such a one was no reason to cut it.
         """
         if lost.epoch is None:
             return False
+        if self._lost_what_it_wrote(election, lost):
+            return True
         between = (each for each in self._history.elections if (lost.epoch or 0) < each.epoch < election.epoch)
         if any(self.had(each, lost) is False for each in between):
             return False
         logs = [self._logs.get(copy.snapshot) for copy in lost.copies if same_epoch(copy.epoch, lost.epoch)]
-        return any(
-            log is not None and log.node == election.leader and log.is_whole and log.time_ns < election.earliest_t
-            and not self._absence.left(log.node, lost, log.time_ns, election.latest_t)
+        seen = [
+            log.time_ns
             for log in logs
-        )  # fmt: skip
+            if log is not None and log.node == election.leader and log.is_whole and log.time_ns < election.earliest_t
+        ]
+        return any(
+            not self._absence.left(election.leader, lost, time_ns, election.latest_t)
+            for time_ns in (*seen, *self._known_by_itself(election, lost))
+        )
+
+    def _known_by_itself(self, election: Election, lost: LostRecord) -> Iterator[int]:
+        """When the leader must have had it, before its election: no mark is above its own broker's log."""
+        node, offset = election.leader, lost.offset
+        if offset is None or not lost.matched or lost.t_acknowledged is None:
+            return
+        for mark in marks_of(self._history):
+            if mark.node == node and mark.offset > offset and lost.t_acknowledged < mark.time_ns < election.earliest_t:
+                term = self._history.term_at(mark.time_ns)
+                if term is not None and term.epoch == lost.epoch and self._history.is_in_sync(node, mark.time_ns):
+                    yield mark.time_ns
+
+    def _lost_what_it_wrote(self, election: Election, lost: LostRecord) -> bool:
+        """Whether the leader of its epoch, which wrote it, led again with a log that ended below it, though above the
+        logs of all leaders in between: it had followed none of them, and no cut and no lost disk is known."""
+        wrote = self._history.election_of(lost.epoch)
+        again = next(
+            (
+                each
+                for each in self._history.elections
+                if wrote is not None and each.leader == wrote.leader and each.epoch >= election.epoch > wrote.epoch
+            ),
+            None,
+        )
+        if wrote is None or again is None or again.start is None or not again.ends_at_or_below(lost.offset):
+            return False
+        between = [each for each in self._history.elections if wrote.epoch < each.epoch < again.epoch]
+        apart = all(each.start is not None and each.start < again.start for each in between)
+        since = lost.t_acknowledged or 0
+        return bool(between) and apart and not self._absence.left(wrote.leader, lost, since, again.latest_t)
 
     def _seen_on(self, lost: LostRecord) -> tuple[tuple[int, int], ...]:
         """By node: when its own log was last seen with it; of those in sync no earlier than it was acknowledged."""

@@ -5,16 +5,20 @@ from typing import Literal, TypedDict
 
 class CommitTimes(TypedDict):
     """Of `after-commit`: of the last commit before the assignment, the request and the answer; when a fetch began that
-    was still answered lawfully; when the assignment began, and by when the member had its first records."""
+    was still answered lawfully; when the assignment began, by when the member had its first records, and by when the
+    first that had been committed."""
 
     committed_sent: int | None
     committed_ns: int | None
     shown_ns: int | None
     assigned_ns: int | None
     started_ns: int | None
+    reread_ns: int | None
 
 
-NO_TIMES = CommitTimes(committed_sent=None, committed_ns=None, shown_ns=None, assigned_ns=None, started_ns=None)
+NO_TIMES = CommitTimes(
+    committed_sent=None, committed_ns=None, shown_ns=None, assigned_ns=None, started_ns=None, reread_ns=None
+)
 
 
 class DeliveryRow(CommitTimes):
@@ -88,6 +92,7 @@ class AfterCommitRow(TypedDict):
     last: int
     invoked_ns: int
     completed_ns: int
+    reread_ns: int
     operations: list[int]
 
 

@@ -201,6 +201,7 @@ def _after_commit(
                 "shown_ns": None if shown is None else shown.invoked_ns,
                 "assigned_ns": began,
                 "started_ns": row["heard"],
+                "reread_ns": None,
             }
     if not spans:
         return []
@@ -209,7 +210,7 @@ def _after_commit(
     found = inside.groupBy("run", "partition_id", "group", "process", "assignment", "high").agg(
         sf.count("*").alias("count"), sf.min("offset").alias("low"), sf.max("offset").alias("last"),
         sf.min("invoked_ns").alias("invoked_ns"), sf.max("completed_ns").alias("completed_ns"),
-        sf.slice(sf.collect_set("operation"), 1, 20).alias("operations"),
+        sf.min("completed_ns").alias("reread_ns"), sf.slice(sf.collect_set("operation"), 1, 20).alias("operations"),
     )  # fmt: skip
     return [
         {
@@ -218,6 +219,7 @@ def _after_commit(
             "process": row["process"], "assignment": row["assignment"], "first_ns": row["invoked_ns"],
             "last_ns": row["completed_ns"], "why": "", "committed": None, "operations": row["operations"],
             "values": [], **times[row["run"], row["partition_id"], row["group"], row["process"], row["assignment"]],
+            "reread_ns": row["reread_ns"],
         }
         for row in typed(AfterCommitRow, found.toArrow())
     ]  # fmt: skip
@@ -376,8 +378,9 @@ def _after_commit_ruled(context: RunContext, history: PartitionHistory, row: Del
     )
     classification, cause = forgetting_ruled(context, kept)
     if classification == "violation":
+        # Within an assignment, too, a consumer goes back where the log was cut below its position.
         rewind = Rewinds(context).under_a_position(
-            history, _told(context, history, row), since_ns=since_ns, until_ns=until_ns
+            history, _told(context, history, row), since_ns=since_ns, until_ns=row["reread_ns"] or until_ns
         )
         if rewind is not None:
             classification, cause = rewind.classification, rewind.cause

@@ -1,9 +1,10 @@
 """Records of committed transactions that every in-sync log has, and that no read_committed reader was given (KIP-98).
 
-Such a record was not lost: the marker that commits it was, and the next marker of its producer aborted it; or the
-coordinator lost its decision, or that the partition belongs to the transaction. Markers are no records, and in no
-table. They are appended after the decision and acknowledged by all in sync, so what the contract says of such a record
-is what it says of them. If something may lawfully have taken one, or what the coordinator knew, it is an open question.
+Such a record was not lost, or where no log was read nobody knows that it was: the marker that commits it was, and the
+next marker of its producer aborted it; or the coordinator lost its decision, or that the partition belongs to the
+transaction. Markers are no records, and in no table. They are appended after the decision and acknowledged by all in
+sync, so what the contract says of such a record is what it says of them. If something may lawfully have taken one, or
+what the coordinator knew, it is an open question.
 """
 
 from dataclasses import replace
@@ -23,8 +24,7 @@ from harness.history.schema.schemas import STATUS_OK
 
 def hidden_ruled(context: RunContext, history: PartitionHistory, row: Flagged, ruling: Ruling) -> Ruling:
     """The ruling on a record that nothing is known to have taken; another one if it is there, and hidden."""
-    in_sync = frozenset(history.final_isr)
-    if ruling.classification != "violation" or not in_sync or not in_sync <= row.held_at_end:
+    if ruling.classification != "violation" or not _may_be_there(history, row):
         return ruling
     transaction = _transaction_of(context, row)
     if transaction is None:
@@ -39,6 +39,14 @@ def hidden_ruled(context: RunContext, history: PartitionHistory, row: Flagged, r
     if _may_have_forgotten(context, history, replace(marker, t_acknowledged=transaction["invoked_ns"])):
         return replace(ruling, classification="observation", undecided=Doubt(code="decision-may-be-lost"))
     return ruling
+
+
+def _may_be_there(history: PartitionHistory, row: Flagged) -> bool:
+    """Whether the logs of all in sync have it at the end, as far as they were read and it is known who is in sync."""
+    read, in_sync = history.end_snapshots.keys(), frozenset(history.final_isr)
+    if in_sync:
+        return in_sync & read <= row.held_at_end
+    return not read or bool(row.held_at_end)
 
 
 def _transaction_of(context: RunContext, row: Flagged) -> TransactionRow | None:

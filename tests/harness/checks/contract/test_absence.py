@@ -99,3 +99,21 @@ def test_such_a_mark_puts_nothing_in_doubt_that_it_cannot_change() -> None:
     assert failed_over_near_a_mark(at=7.5, unclean=True).classification == "permitted", "committed or not"
     assert failed_over_near_a_mark(at=7.5, acks=-1).classification == "violation", "it was promised anyhow"
     assert failed_over_near_a_mark(at=13.5, again=True).classification == "permitted", "neither leader is its own"
+
+
+@pytest.mark.parametrize(
+    ("node", "to", "at", "expected"),
+    [
+        (2, 5, 9, "observation"),  # it is unknown what it cut, and it might have been elected
+        (2, 9, 9, "violation"),  # above the record
+        (1, 5, 9, "violation"),  # who had lost it already
+    ],
+)
+def test_who_was_in_sync_and_cut_its_place_by_the_next_leaders_word_may_have_had_it_until_then(
+    node: int, to: int, at: float, expected: str
+) -> None:
+    history = gone_from_its_leader()
+    history.state(3, 1, (3,), at=8, start=4)
+    history.truncation(node, to, 10, epoch=1, at=at)
+    history.snapshot(1, LACKS_IT, at=5, reason="heal", epochs="0:0")
+    assert ruled(history, fate(history, 8)).classification == expected

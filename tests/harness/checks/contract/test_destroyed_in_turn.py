@@ -1,5 +1,7 @@
 """Copies destroyed one after the other: whether each was gone when the last one was, or may have been there again."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.harness.checks.contract.test_survival import LOG, fate, ruled
@@ -59,3 +61,17 @@ def test_a_disk_took_no_record_whose_place_held_another_of_its_epoch_before(over
     history.fault("wipe", [1], at=8, until=9)
     history.state(1, 2, (1,), at=14, start=0)
     assert ruled(history, fate(history, 4)).classification == expected
+
+
+@pytest.mark.parametrize(("led_meanwhile", "expected"), [(True, "observation"), (False, "permitted")])
+def test_a_damage_that_was_found_when_another_led_already_may_not_be_what_took_the_record(
+    led_meanwhile: bool, expected: str
+) -> None:
+    """Epochs were not told. Broker 1's batch was damaged at 5 s; it cut its log there at 12 s."""
+    history = History()
+    history.state(1, -1, (1,), at=0)
+    history.damage(1, 4, 6, at=5)
+    if led_meanwhile:
+        history.state(2, -1, (2,), at=8)
+    history.truncation(1, 4, 10, epoch=-1, at=12)
+    assert ruled(history, replace(fate(history, 8), epoch=None)).classification == expected

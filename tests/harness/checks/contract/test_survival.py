@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from harness.checks.contract.destruction import Destruction
 from harness.checks.contract.rule import Judge
 from harness.checks.contract.rulings import Ruling
@@ -363,3 +365,53 @@ def test_acks_1_below_the_high_watermark_of_a_log_that_held_it_is_held_to_the_st
     assert failed_over(9, cut_at=15) == "violation", "it has been written down anew since"
     assert failed_over(9, cut_at=20, cut_to=9) == "violation", "the cut was above the record"
     assert failed_over(9, cut_at=27) == "violation", "the mark was read before it"
+
+
+def test_what_was_sent_to_a_deposed_leader_after_its_successor_had_begun_that_one_never_had() -> None:
+    """Broker 1 had dropped the end of its log: what it then acknowledged stands below its successor's start."""
+
+    def sent_at(t: float) -> Ruling:
+        history = History()
+        history.state(1, 0, (1, 2), at=0, start=0)
+        history.fault("cut", [1], at=3, until=20)
+        history.state(2, 1, (2,), at=8, start=10)
+        history.snapshot(1, LOG, at=15, reason="truncation", epochs="0:0")
+        return ruled(history, replace(fate(history, 8, acks=1, at=t + 0.1), t_sent=int(t * SECOND)))
+
+    after = sent_at(9)
+    assert (after.classification, after.cause) == ("permitted", "fail-over")
+    assert sent_at(5).classification == "observation", "it may have been fetched before"
+
+
+def elected_uncleanly_with_a_mark(mark: int, *, in_sync: bool = True) -> Ruling:
+    """Broker 2 wrote a high watermark down while in sync with broker 1, and was elected uncleanly with log end 7."""
+    history = History()
+    history.unclean_config("true")
+    history.state(1, 0, (1, 2) if in_sync else (1,), at=0, start=0)
+    history._add("broker_events", node=2, time_ns=3 * SECOND, event="high_watermark_checkpoint", topic="t",
+                 partition=0, to_offset=mark)  # fmt: skip
+    history.state(1, 0, (1,), at=4)
+    history.snapshot(1, LOG, at=6, reason="kill", epochs="0:0")
+    history.state(2, 1, (2,), at=8, start=7)
+    return ruled(history, fate(history, 8))
+
+
+def test_an_unclean_leader_whose_own_mark_was_above_the_record_lost_it_before_it_led() -> None:
+    ruling = elected_uncleanly_with_a_mark(9)
+    assert ruling.undecided is not None
+    assert (ruling.classification, ruling.undecided.code) == ("observation", "lost-before-it-led")
+    assert elected_uncleanly_with_a_mark(8).classification == "permitted", "below the record"
+    assert elected_uncleanly_with_a_mark(9, in_sync=False).classification == "permitted", "it may be of another log"
+
+
+@pytest.mark.parametrize(("start", "expected"), [(8, "observation"), (7, "permitted")])
+def test_who_wrote_it_and_leads_again_without_having_followed_anybody_lost_it_himself(
+    start: int, expected: str
+) -> None:
+    """Broker 1 leads again from `start`; broker 2 in between began at 7, which it would have followed to."""
+    history = led_by_1()
+    history.rows["replica_log"].clear()
+    history.rows["replica_snapshots"].clear()
+    history.state(2, 1, (2,), at=8, start=7)
+    history.state(1, 2, (1,), at=21, start=start)
+    assert ruled(history, replace(fate(history, 8), epoch=0)).classification == expected

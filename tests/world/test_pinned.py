@@ -1,0 +1,42 @@
+"""Histories that were judged wrongly once, each in the sight in which it was: nothing is passed over or invented."""
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.world.drawing import GROUPS, RECORDS, SETTINGS, TRANSACTIONS
+from tests.world.histories import history
+from tests.world.judging import judged
+from tests.world.tally import tally
+from tests.world.visibility import FULL, WITHHELD
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_SIGHTS = {sight.name: sight for sight in (FULL, *WITHHELD)}
+PINNED = {
+    RECORDS: (
+        (5000154, "no snapshots"),  # its own leader led again without what it had written
+        (5000193, "no snapshots"),  # the mark of the elected one shows that it had it
+        (600056, "only the last snapshot"),  # a follower in sync cut at its place by the word of the next leader
+        (22048, "full"),  # sent to a deposed leader after its successor had begun
+        (50296, "full"),  # read, never acknowledged, and lost with the power of all
+        (20193, "full"),
+    ),
+    TRANSACTIONS: (
+        (5000135, "clients alone"),  # hidden or lost: no log was read
+        (6000677, "nothing of states"),  # it is not known who was in sync
+    ),
+    GROUPS: ((77167, "nothing of states"),),  # within an assignment the log was cut below the position
+    SETTINGS: ((4000122, "no epochs, no books"),),  # the damage was found when another one led already
+}
+
+
+@pytest.mark.parametrize("name", PINNED)
+@pytest.mark.timeout(600)
+def test_what_was_judged_wrongly_once_is_not_again(
+    spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory, name: str
+) -> None:
+    cases = [(history(seed, name), _SIGHTS[sight]) for seed, sight in PINNED[name]]
+    found = tally(judged(spark, tmp_path_factory.mktemp(name), cases))
+    assert not found.wrong, "\n".join(each.text for each in found.wrong)
