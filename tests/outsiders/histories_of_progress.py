@@ -105,6 +105,18 @@ def a_follower_in_sync_is_down() -> HistoryBuilder:
 
 
 @case(
+    "a write times out for 31 s, all replicas in sync and running; a fourth broker, which has none, is down",
+    VIOLATION,
+    {"node-ended violation": 1, **TOLD},
+    why="it is promised while every node runs; the node's own end is the violation",
+)
+def a_broker_without_a_replica_is_down() -> HistoryBuilder:
+    history = _read(led())
+    history._add("node_ends", node=4, time_ns=50 * SECOND, exit_status=1, reason="fatal-fault", fresh=True)
+    return _asked(history, code=REQUEST_TIMED_OUT)
+
+
+@case(
     "a write times out for 31 s; broker 3 is out of the ISR, no fault is left, and two in sync are enough",
     OPEN,
     TOLD,

@@ -93,6 +93,8 @@ def _is_whole(context: RunContext, history: PartitionHistory, row: ProgressRow) 
     scenario = context.history.scenario
     if scenario is None or row["leader"] is None or set(row["isr"] or ()) != set(history.replicas):
         return False
+    if _ended(context, row):
+        return False
     return row["until_ns"] - row["asked_ns"] >= scenario.recovery_timeout_s * 1e9
 
 
@@ -126,11 +128,20 @@ def _too_few(context: RunContext, history: PartitionHistory, row: ProgressRow) -
 
 
 def _down(context: RunContext, history: PartitionHistory, row: ProgressRow) -> Cause | None:
-    """A node that decides over it: the leader; any replica where nobody said who leads; of a group, any broker."""
-    down = {end["node"] for end in context.history.ends if back_of(end) > row["until_ns"]}
-    leading = set(history.replicas) if row["leader"] is None else {row["leader"]}
-    deciding = down if row["group"] is not None else down & leading
-    return Cause(code="node-is-down", nodes=tuple(sorted(deciding))) if deciding else None
+    """A node that decides over it: the leader, and whoever a write waits for; any replica where nobody said who leads;
+    of a group, any broker."""
+    down = _ended(context, row)
+    deciding = set(history.replicas) if row["leader"] is None else {row["leader"]}
+    if row["what"] == "write":
+        deciding |= set(row["isr"] or ())
+    if row["group"] is None:
+        down &= deciding
+    return Cause(code="node-is-down", nodes=tuple(sorted(down))) if down else None
+
+
+def _ended(context: RunContext, row: ProgressRow) -> set[int]:
+    """The nodes that had ended by themselves and did not run again while it was asked."""
+    return {end["node"] for end in context.history.ends if back_of(end) > row["until_ns"]}
 
 
 def _not_over(context: RunContext, history: PartitionHistory, row: ProgressRow) -> Cause | None:
