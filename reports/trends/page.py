@@ -12,6 +12,7 @@ import pandas as pd
 
 from harness.errors import HarnessError, UsageError
 from harness.history.files_below import FilesBelow
+from harness.printable import shortened
 from harness.trends import store as stored
 from harness.trends.changes import LEAST, WINDOW, change_points
 from harness.trends.store import Store
@@ -22,6 +23,7 @@ SHOWN_NIGHTS = 60
 ROWS_MAX = 300  # scenarios on systems
 FINDINGS_MAX = 500
 _UNREADABLE_MAX = 20
+_TEXT_MAX = 300
 _WORST_FIRST = ("violation", "error", "inconclusive", "vacuous", "pass")
 _MEASURES = {
     "recovery_s": ("Recovery, the longest after a fault", "s"),
@@ -45,11 +47,11 @@ def build(store: Store) -> TrendsPage:
         raise UsageError(f"{store.path}: no nights yet; `kafka-chaos trends --store {store.path} RUN...` appends one")
     names = [night.name for night in nights]
     runs = pd.DataFrame(
-        [{"night": night.name, **asdict(run)} for night in nights for run in night.runs],
+        [{"night": night.name, **vars(run)} for night in nights for run in night.runs],
         columns=["night", *stored.SCHEMAS["runs"].names],
     )
     findings = pd.DataFrame(
-        [{"night": night.name, **asdict(finding)} for night in nights for finding in night.findings],
+        [{"night": night.name, **vars(finding)} for night in nights for finding in night.findings],
         columns=["night", *stored.SCHEMAS["findings"].names],
     )
     shown = names[-SHOWN_NIGHTS:]
@@ -65,7 +67,7 @@ def build(store: Store) -> TrendsPage:
         curves=_curves(runs, shown),
         findings=trends,
         findings_hidden=len(ages) - len(trends),
-        unreadable=[str(error) for error in unfit[:_UNREADABLE_MAX]],
+        unreadable=[shortened(str(error)) for error in unfit[:_UNREADABLE_MAX]],
         method=METHOD,
     )
 
@@ -81,6 +83,10 @@ def write_trends(store: Store, *, out: Path) -> tuple[Path, TrendsPage]:
     files.replace("trends.json", json.dumps(asdict(page), indent=1).encode() + b"\n")
     html = filled("trends.html.j2", styles=(*STYLES, "trends.css"), page=page)
     return files.replace("trends.html", html.encode()), page
+
+
+def _cut(text: object) -> str:
+    return shortened(str(text), _TEXT_MAX)
 
 
 def _worst(verdicts: Sequence[str]) -> str:
@@ -108,7 +114,7 @@ def _history(runs: pd.DataFrame, shown: Sequence[str]) -> list[HistoryRow]:
             verdicts = of_night.get(night, [])
             words = ", ".join(f"{verdicts.count(each)} {each}" for each in _WORST_FIRST if each in verdicts)
             squares.append(Square(verdict=_worst(verdicts), title=f"{night}: {words or 'not run'}"))
-        rows.append(HistoryRow(scenario=str(scenario), system=str(system), squares=squares))
+        rows.append(HistoryRow(scenario=_cut(scenario), system=_cut(system), squares=squares))
     return rows
 
 
@@ -122,7 +128,7 @@ def _curves(runs: pd.DataFrame, shown: Sequence[str]) -> list[Curves]:
             if len(medians) >= 2:
                 curves.append(_curve(measure, medians, places))
         if curves:
-            drawn.append(Curves(scenario=str(scenario), system=str(system), curves=curves))
+            drawn.append(Curves(scenario=_cut(scenario), system=_cut(system), curves=curves))
     return drawn
 
 
@@ -162,8 +168,9 @@ def _number(value: float) -> str:
 
 def _ages(findings: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
     """Of each fingerprint: classification, first and last night, whether it is new; in the order of the page."""
-    by = findings.groupby("fingerprint", sort=True)
-    ages = by.agg(classification=("classification", "first"), first=("night", "min"), last=("night", "max"))
+    first = findings.drop_duplicates("fingerprint").set_index("fingerprint").sort_index()  # nights are oldest first
+    last = findings.drop_duplicates("fingerprint", keep="last").set_index("fingerprint")
+    ages = first[["classification"]].assign(first=first["night"], last=last["night"])
     ages["rank"] = ages["classification"].map(_rank)
     ages["is_gone"] = ages["last"] != names[-1]
     ages["is_new"] = (ages["first"] == names[-1]) & (len(names) > 1)
@@ -181,8 +188,8 @@ def _findings(
         further = f" and {len(places) - 3} more" if len(places) > 3 else ""
         rows.append(
             FindingTrend(
-                fingerprint=str(fingerprint), check=first["check"], classification=first["classification"],
-                cause=first["cause"], where="; ".join(places[:3]) + further,
+                fingerprint=_cut(fingerprint), check=_cut(first["check"]), classification=first["classification"],
+                cause=_cut(first["cause"]), where="; ".join(_cut(place) for place in places[:3]) + further,
                 nights=len(nights), first=nights[0], last=nights[-1], lately=seen[str(fingerprint)].sentence,
                 is_new=nights == [names[-1]] and len(names) > 1, is_gone=nights[-1] != names[-1],
             )

@@ -19,6 +19,8 @@ from harness.history.schema.parquet_tables import check_size, check_texts, colum
 
 _ROW_BYTES, _CELL_BYTES = 1000, 100  # of a row, and of a value in it, in all forms in which pages hold them at a time
 
+_NUMBER_MAX = 1e15  # seconds, or records a second: their sums and spans are numbers too
+
 
 def kept_rows(
     files: FilesBelow,
@@ -87,8 +89,11 @@ def _check(column: pa.ChunkedArray, name: str, *, may_be_null: Collection[str], 
         raise ValueError(f"column {name} lacks a value")
     if pa.types.is_list(column.type) and pc.list_flatten(column).null_count:
         raise ValueError(f"column {name} lacks a value in a list")
-    if pa.types.is_floating(column.type) and not pc.all(pc.is_finite(column)).as_py() and len(column.drop_null()):
-        raise ValueError(f"column {name} has a number that is not finite")
+    if pa.types.is_floating(column.type) and len(column.drop_null()):
+        if not pc.all(pc.is_finite(column)).as_py():
+            raise ValueError(f"column {name} has a number that is not finite")
+        if pc.max(pc.abs(column)).as_py() > _NUMBER_MAX:
+            raise ValueError(f"column {name} has a number beyond {_NUMBER_MAX:g}")
     if words is not None:
         for value in pc.unique(column).to_pylist():
             if value is not None and value not in words:

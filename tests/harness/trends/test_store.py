@@ -134,6 +134,14 @@ def test_a_night_that_nobody_could_read_again_is_not_kept(tmp_path: Path) -> Non
     assert len(store.nights()) == 1
 
 
+@pytest.mark.parametrize("number", [1e16, -1e308, float("nan"), float("inf")])
+def test_a_number_whose_sums_are_none_is_not_kept(tmp_path: Path, number: float) -> None:
+    store = Store(tmp_path / "trends")
+    with pytest.raises(HarnessError, match=r"column recovery_s has a number (beyond 1e\+15|that is not finite)"):
+        store.append(night(1, recovery_s=number))
+    assert store.names() == []
+
+
 def test_runs_are_a_night_too(tmp_path: Path) -> None:
     made = night_of_runs([loss_run(tmp_path, classification="violation")])
     assert [run.scenario for run in made.runs] == ["unclean-election"]

@@ -1,6 +1,7 @@
 """The page of trends shows each night's verdicts, marks what changed, and says since when a finding is known."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,19 @@ def test_the_page_is_one_file_without_links_to_elsewhere_and_escapes_what_runs_s
     assert "\u202e" not in html
     assert "http" not in html
     assert json.loads((tmp_path / "trends.json").read_text())["all_nights"] == 26
+
+
+def test_a_page_is_no_longer_than_its_rows_however_long_their_texts_are(tmp_path: Path) -> None:
+    store, long = filled_store(tmp_path), "y" * 100_000
+    (run,), (finding,) = night(26).runs, night(26, "aa").findings
+    runs = [replace(run, scenario=f"{number}{long}", system=long) for number in range(3)]
+    findings = [replace(finding, fingerprint=f"{number}{long}", check=long, cause=long) for number in range(3)]
+    store.append(Night(name="20261126-020000-nightly", runs=runs, findings=findings))
+    store.append(Night(name="20261127-020000-nightly", runs=runs, findings=findings))
+    page, _ = write_trends(store, out=tmp_path)
+    for file in (page, tmp_path / "trends.json"):
+        assert file.stat().st_size < 200_000
+        assert long[:1000] not in file.read_text(encoding="utf-8")
 
 
 def test_a_store_without_nights_says_how_one_gets_there(tmp_path: Path) -> None:
