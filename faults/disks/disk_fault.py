@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from faults.disks.spare import missing_after_a_kill, refuse_short_logs, refuse_without_spare, rejoined
-from faults.evidence import joined
 from faults.processes.down import DownFault, killed
 from harness.ports.cluster import CanCrash, Cluster, Evidence, NodeId
-from harness.ports.faults import State, Struck
+from harness.ports.faults import State, Struck, joined
 
 
 @dataclass(frozen=True, kw_only=True)

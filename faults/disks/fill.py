@@ -4,10 +4,9 @@ when there is space again, it is started if it has ended."""
 from dataclasses import dataclass
 from typing import ClassVar
 
-from faults.evidence import joined
 from harness.ports.capabilities import CanFillDisks
 from harness.ports.cluster import CanCrash, Cluster, Evidence
-from harness.ports.faults import Aliases, Fault, Struck
+from harness.ports.faults import Aliases, Fault, Struck, joined
 
 
 @dataclass(frozen=True, kw_only=True)

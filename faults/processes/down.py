@@ -2,9 +2,8 @@
 
 from collections.abc import Sequence
 
-from faults.evidence import joined
 from harness.ports.cluster import CanCrash, CanStop, Cluster, Evidence, NodeId
-from harness.ports.faults import Fault, State, Struck
+from harness.ports.faults import Fault, State, Struck, joined
 
 
 class DownFault(Fault):

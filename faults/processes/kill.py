@@ -4,10 +4,9 @@ import asyncio
 from dataclasses import dataclass
 from typing import ClassVar
 
-from faults.evidence import joined
 from faults.processes.down import DownFault
 from harness.ports.cluster import CanCrash, Cluster, Evidence
-from harness.ports.faults import Aliases, Struck
+from harness.ports.faults import Aliases, Struck, joined
 
 
 @dataclass(frozen=True, kw_only=True)

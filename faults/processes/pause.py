@@ -4,9 +4,8 @@ paused longer than its session returns as a zombie."""
 import asyncio
 from dataclasses import dataclass
 
-from faults.evidence import joined
 from harness.ports.cluster import CanPause, Cluster, Evidence
-from harness.ports.faults import Fault, State, Struck
+from harness.ports.faults import Fault, State, Struck, joined
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,11 +4,10 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from faults.evidence import joined
 from faults.processes.down import DownFault
 from harness.errors import HarnessError
 from harness.ports.cluster import CanStop, Cluster, Evidence, NodeId
-from harness.ports.faults import Struck
+from harness.ports.faults import Struck, joined
 from harness.values import Seconds
 
 

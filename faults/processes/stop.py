@@ -3,10 +3,9 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from faults.evidence import joined
 from faults.processes.down import DownFault
 from harness.ports.cluster import CanStop, Cluster, Evidence
-from harness.ports.faults import Aliases, Struck
+from harness.ports.faults import Aliases, Struck, joined
 
 
 @dataclass(frozen=True, kw_only=True)

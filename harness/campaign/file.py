@@ -18,8 +18,7 @@ from harness.preflight.looking import all_ready, preflight
 from harness.scenario.model import Scenario
 from harness.scenario.names import find, nearest, shipped_names
 from harness.scenario.overrides import inline_toml
-from harness.scenario.places import Override
-from harness.scenario.source import Source
+from harness.scenario.places import Override, Source
 from harness.scenario.written import written_out
 from harness.values import COUNT_MAX, Reader, count, flag, seconds, share, table_of, text, texts, whole
 

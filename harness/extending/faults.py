@@ -6,7 +6,6 @@ Fault; DownFault, LinkFault, CutFault and NamedOrPeerLinks are what ours have in
 `resume` or `free`, whichever it names.
 """
 
-from faults.evidence import joined
 from faults.network.link_fault import CutFault, LinkFault, NamedOrPeerLinks
 from faults.options import LinkNames, Mode, Percent, one_of
 from faults.processes.down import DownFault, killed
@@ -27,7 +26,7 @@ from harness.ports.cluster import (
     NodeId,
     ShowsLogs,
 )
-from harness.ports.faults import Aliases, Fault, LinksApart, Role, State, Struck, Undo
+from harness.ports.faults import Aliases, Fault, LinksApart, Role, State, Struck, Undo, joined
 from harness.values import Count, Seconds, Share
 
 __all__ = [

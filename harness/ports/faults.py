@@ -124,3 +124,13 @@ class Fault(ABC):
     @abstractmethod
     async def end(self, cluster: Cluster, struck: Struck) -> Evidence:
         """Returns when they were seen to be well. Is called whatever happened, after a begin that failed too."""
+
+
+def joined(proofs: Sequence[Evidence]) -> Evidence:
+    """Of several proofs one: a fault on many victims is in force when the last of them shows it."""
+    assert proofs, "a fault without a victim has no proof; the plan refuses it before it begins"
+    return Evidence(
+        t_ns=max(proof.t_ns for proof in proofs),
+        sentence="; ".join(proof.sentence for proof in proofs),
+        destroyed=tuple(event for proof in proofs for event in proof.destroyed),
+    )

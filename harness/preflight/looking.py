@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from harness.clients import catalogue as clients
 from harness.errors import Problem, Problems, UsageError
-from harness.preflight import capabilities, cast, names, old_brokers, order, settings, target, times
+from harness.preflight import capabilities, names, old_brokers, order, settings, target, topology
 from harness.scenario.file import load
 from harness.scenario.model import ClusterSpec, Scenario
 from harness.scenario.names import nearest
@@ -68,9 +68,9 @@ def preflight(
     found = target.problems(on, scenario.places, checks=checks)
     found += _for_another_system(scenario, on)
     found += _of_workload(scenario)
-    found += times.problems(scenario)
+    found += order.problems_of_times(scenario)
     if target.is_known(on):
-        members = cast.of(scenario)
+        members = topology.of(scenario)
         found += names.problems(scenario, members)
         found += order.problems(scenario, members)
         found += capabilities.problems(scenario)

@@ -8,7 +8,7 @@ import faults.links
 from faults.catalogue import find, is_fault
 from faults.planned import PlannedFault
 from harness.errors import Problem, UsageError
-from harness.preflight.cast import Cast, Wrong
+from harness.preflight.topology import Topology, Wrong
 from harness.scenario.model import FaultSpec, Scenario, StepSpec, TopicSpec
 from harness.scenario.steps import KEYED_BY_BROKER, LISTS_BROKERS, wrong_condition
 from harness.scenario.topic_names import wrong_count, wrong_name
@@ -17,16 +17,16 @@ _NAMES_A_BROKER = ("leader", "controller", "to", "broker", "log_end_unchanged_on
 _NOBODY = (-1,)
 
 
-def problems(scenario: Scenario, cast: Cast) -> Iterator[Problem]:
-    yield from _of_topics(scenario, cast)
+def problems(scenario: Scenario, topology: Topology) -> Iterator[Problem]:
+    yield from _of_topics(scenario, topology)
     for number, spec in enumerate(scenario.faults):
-        for key, (what, remedy) in _of_fault(spec, cast):
+        for key, (what, remedy) in _of_fault(spec, topology):
             place = scenario.places.fault(number, key)
             sentence = what if what.startswith(f"fault {spec.kind!r}") else f"fault {spec.kind!r}: {what}"
             yield Problem(place=place, what=sentence, remedy=remedy)
     made: set[str] = set()
     for count, step in enumerate(scenario.steps, 1):
-        for what, remedy in _of_step(step, cast, made):
+        for what, remedy in _of_step(step, topology, made):
             place = scenario.places.step(step.line, step.kind)
             yield Problem(place=place, what=f"step {count}, {step.said!r}: {what}", remedy=remedy)
         if step.kind == "expect" and "create_topic" in step.body:
@@ -36,10 +36,10 @@ def problems(scenario: Scenario, cast: Cast) -> Iterator[Problem]:
 # ---- [[topics]] -----------------------------------------------------------------------------------------------------
 
 
-def _of_topics(scenario: Scenario, cast: Cast) -> Iterator[Problem]:
+def _of_topics(scenario: Scenario, topology: Topology) -> Iterator[Problem]:
     names = Counter(topic.name for topic in scenario.topics)
     for index, topic in enumerate(scenario.topics):
-        for key, what, remedy in _of_topic(topic, cast):
+        for key, what, remedy in _of_topic(topic, topology):
             place = scenario.places.key("topics", key, index=index, topic=topic.name)
             yield Problem(place=place, what=f"topic {topic.name!r}: {what}", remedy=remedy)
         if names[topic.name] > 1:
@@ -48,7 +48,7 @@ def _of_topics(scenario: Scenario, cast: Cast) -> Iterator[Problem]:
             names[topic.name] = 0  # reported once
 
 
-def _of_topic(topic: TopicSpec, cast: Cast) -> Iterator[tuple[str, str, str]]:
+def _of_topic(topic: TopicSpec, topology: Topology) -> Iterator[tuple[str, str, str]]:
     """(key, what is wrong, the remedy)."""
     if (wrong := wrong_name(topic.name)) is not None:
         yield "name", *wrong
@@ -57,8 +57,8 @@ def _of_topic(topic: TopicSpec, cast: Cast) -> Iterator[tuple[str, str, str]]:
         return
     if (few := wrong_count(topic)) is not None:
         yield few
-    brokers = len(cast.brokers)
-    if cast.knows_nodes and topic.replication_factor > brokers:
+    brokers = len(topology.brokers)
+    if topology.knows_nodes and topic.replication_factor > brokers:
         what = f"{topic.replication_factor} replicas on {brokers} brokers"
         yield "replication_factor", what, f"at most {brokers} are possible; [cluster] brokers says who there is"
 
@@ -74,55 +74,55 @@ def _of_assignment(assignment: Sequence[Sequence[int]]) -> Iterator[Wrong]:
 # ---- [[faults]] -----------------------------------------------------------------------------------------------------
 
 
-def _of_fault(spec: FaultSpec, cast: Cast) -> Iterator[tuple[str, Wrong]]:
+def _of_fault(spec: FaultSpec, topology: Topology) -> Iterator[tuple[str, Wrong]]:
     """(key, what is wrong and the remedy)."""
     try:
         planned = spec.planned
     except UsageError as error:
         yield "options" if is_fault(spec.kind) else "kind", (str(error), "")
         return
-    found = [("target", _of_victims(planned, cast)), ("when", _of_trigger(spec, cast))]
+    found = [("target", _of_victims(planned, topology)), ("when", _of_trigger(spec, topology))]
     if "links" in spec.options:
-        found.append(("options", _of_links(spec.options["links"], cast)))
+        found.append(("options", _of_links(spec.options["links"], topology)))
     if {"topic", "partition"} & set(spec.options):
-        found.append(("options", _of_partition(spec.options, cast)))
+        found.append(("options", _of_partition(spec.options, topology)))
     yield from ((key, wrong) for key, wrong in found if wrong is not None)
 
 
-def _of_victims(planned: PlannedFault, cast: Cast) -> Wrong | None:
+def _of_victims(planned: PlannedFault, topology: Topology) -> Wrong | None:
     try:
-        return cast.wrong_target(planned.victims) or cast.strikes_nothing(planned)
+        return topology.wrong_target(planned.victims) or topology.strikes_nothing(planned)
     except UsageError as error:
         return str(error), ""
 
 
-def _of_trigger(spec: FaultSpec, cast: Cast) -> Wrong | None:
+def _of_trigger(spec: FaultSpec, topology: Topology) -> Wrong | None:
     try:
-        lacking = (cast.lacks_partition(part.topic, part.partition) for part in spec.trigger if part.topic)
+        lacking = (topology.lacks_partition(part.topic, part.partition) for part in spec.trigger if part.topic)
     except UsageError as error:
         return str(error), ""
     return next((wrong for wrong in lacking if wrong is not None), None)
 
 
-def _of_links(names: Any, cast: Cast) -> Wrong | None:
-    if not cast.links:
+def _of_links(names: Any, topology: Topology) -> Wrong | None:
+    if not topology.links:
         return None
     try:
-        faults.links.named(cast.links, [str(name) for name in names])
+        faults.links.named(topology.links, [str(name) for name in names])
     except UsageError as error:
         return str(error), ""
     return None
 
 
-def _of_partition(body: Mapping[str, Any], cast: Cast) -> Wrong | None:
-    topic = str(body.get("topic", next(iter(cast.topics))))
-    return cast.lacks_partition(topic, int(body.get("partition", 0)))
+def _of_partition(body: Mapping[str, Any], topology: Topology) -> Wrong | None:
+    topic = str(body.get("topic", next(iter(topology.topics))))
+    return topology.lacks_partition(topic, int(body.get("partition", 0)))
 
 
 # ---- [[steps]] ------------------------------------------------------------------------------------------------------
 
 
-def _of_step(step: StepSpec, cast: Cast, made: set[str]) -> Iterator[Wrong]:
+def _of_step(step: StepSpec, topology: Topology, made: set[str]) -> Iterator[Wrong]:
     """`made`: topics created by earlier steps, about which nothing else is known."""
     body = step.body
     word, value = next(iter(body.items()))
@@ -133,26 +133,28 @@ def _of_step(step: StepSpec, cast: Cast, made: set[str]) -> Iterator[Wrong]:
         found.append((str(error), ""))
         planned = victims = None
     if planned is not None and planned.fault.may_hit:
-        found.append(_of_victims(planned, cast))
+        found.append(_of_victims(planned, topology))
     elif planned is None and victims is not None:
-        found.append(cast.wrong_target(victims))
+        found.append(topology.wrong_target(victims))
     if planned is not None and planned.given.get("links"):
-        found.append(_of_links(planned.given["links"], cast))
+        found.append(_of_links(planned.given["links"], topology))
     if step.kind == "act" and word == "heal" and isinstance(value, str):
         found.append(_of_healed(value))
     if step.kind == "act" and word == "heal" and isinstance(value, list):
-        found.append(_of_links(value, cast))
+        found.append(_of_links(value, topology))
     if step.kind == "act" and word in ("delete_topic", "create_topic"):
-        found.append(cast.lacks_partition(str(value), 0))
+        found.append(topology.lacks_partition(str(value), 0))
     elif {"topic", "partition"} & set(body) and not body.get("error") and str(body.get("topic")) not in made:
-        found.append(_of_partition(body, cast))  # the broker may be expected to refuse an unknown topic
+        found.append(_of_partition(body, topology))  # the broker may be expected to refuse an unknown topic
     if step.kind != "act":
-        found += _of_condition(word, value, cast, body)
+        found += _of_condition(word, value, topology, body)
     if word == "create_topic" and step.kind == "expect" and not body.get("error"):
         found += _of_created(body.get("assignment"))
-    found += [cast.lacks_node(body[key], also=(*cast.apart, *_NOBODY)) for key in _NAMES_A_BROKER if key in body]
-    if word == "read" and not 1 <= body.get("from", 1) <= cast.clients:
-        found.append((f"there is no client link {body['from']}", f"links of clients: 1 to {cast.clients}"))
+    found += [
+        topology.lacks_node(body[key], also=(*topology.apart, *_NOBODY)) for key in _NAMES_A_BROKER if key in body
+    ]
+    if word == "read" and not 1 <= body.get("from", 1) <= topology.clients:
+        found.append((f"there is no client link {body['from']}", f"links of clients: 1 to {topology.clients}"))
     yield from (wrong for wrong in found if wrong is not None)
 
 
@@ -177,16 +179,16 @@ def _of_created(assignment: Any) -> Iterator[Wrong]:
     yield from _of_assignment(assignment)
 
 
-def _of_condition(word: str, value: Any, cast: Cast, body: Mapping[str, Any]) -> Iterator[Wrong | None]:
+def _of_condition(word: str, value: Any, topology: Topology, body: Mapping[str, Any]) -> Iterator[Wrong | None]:
     if (wrong := wrong_condition(word, value)) is not None:
         yield wrong
         return
     if word in LISTS_BROKERS:
-        yield from (cast.lacks_node(broker, also=_NOBODY if word == "leaders" else ()) for broker in value)
-        partitions = cast.topics.get(str(body.get("topic", next(iter(cast.topics)))), len(value))
+        yield from (topology.lacks_node(broker, also=_NOBODY if word == "leaders" else ()) for broker in value)
+        partitions = topology.topics.get(str(body.get("topic", next(iter(topology.topics)))), len(value))
         if word == "leaders" and len(value) > partitions:
             yield f"{len(value)} leaders of {partitions} partitions", "name as many as there are"
     if word in KEYED_BY_BROKER:
-        yield from (cast.lacks_node(broker) for broker in value)
+        yield from (topology.lacks_node(broker) for broker in value)
         if word == "leader_seen_by":
-            yield from (cast.lacks_node(leader, also=_NOBODY) for leader in value.values())
+            yield from (topology.lacks_node(leader, also=_NOBODY) for leader in value.values())

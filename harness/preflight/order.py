@@ -1,4 +1,5 @@
-"""Finds steps that cannot work in their order: a heal without a fault, a kill of a node that is down, and the like.
+"""Finds what cannot work when it is planned: a heal without a fault, a kill of a node that is down, a fault that comes
+when the load is over.
 
 Only certain problems are reported. Any node may have a role, and a fault with `for` may be over or not: then nothing is
 reported, and the run shows it.
@@ -10,8 +11,8 @@ from typing import Any
 import faults.links
 from harness.errors import Problem, UsageError
 from harness.ports.cluster import Link
-from harness.preflight.cast import Cast, Wrong
-from harness.scenario.model import Scenario, StepSpec
+from harness.preflight.topology import Topology, Wrong
+from harness.scenario.model import FaultSpec, Scenario, StepSpec
 
 _ENDS_NODES = ("kill", "stop")
 _KILLS = ("wipe", "power-loss")  # a running node
@@ -19,8 +20,8 @@ _UNDOES = {"resume": "pause", "free": "fill"}
 _MOVES_NO_LEADER = ("produce", "elect", "heal", "create_topic", "delete_topic")
 
 
-def problems(scenario: Scenario, cast: Cast) -> Iterator[Problem]:
-    foreseen = Foreseen(cast)
+def problems(scenario: Scenario, topology: Topology) -> Iterator[Problem]:
+    foreseen = Foreseen(topology)
     for number, step in enumerate(scenario.steps, 1):
         wrong = foreseen.act(step) if step.kind == "act" else None
         if wrong is not None:
@@ -31,14 +32,14 @@ def problems(scenario: Scenario, cast: Cast) -> Iterator[Problem]:
 class Foreseen:
     """The faults in force after the steps so far, as far as that is certain."""
 
-    def __init__(self, cast: Cast) -> None:
-        self._cast = cast
+    def __init__(self, topology: Topology) -> None:
+        self._topology = topology
         self._links: list[frozenset[Link] | None] = []  # harmed links; None: which ones depends on roles
         self._down: set[int] = set()
         self._perhaps_down = False  # other nodes may be down, too
         self._harmed: Mapping[str, set[int]] = {"pause": set(), "fill": set()}
         self._perhaps_harmed: set[str] = set()
-        self._untouched = cast.knows_nodes  # our own cluster is new: its first replicas lead
+        self._untouched = topology.knows_nodes  # our own cluster is new: its first replicas lead
 
     def act(self, step: StepSpec) -> Wrong | None:
         """Why this act is wrong at this place, or None. Also applies its effect."""
@@ -67,13 +68,13 @@ class Foreseen:
     def _nodes(self, step: StepSpec) -> frozenset[int] | None:
         """Those of its target, where that is certain."""
         try:
-            return self._cast.certainly(step.victims) if step.victims is not None else None
+            return self._topology.certainly(step.victims) if step.victims is not None else None
         except UsageError:  # names.py reports it
             return None
 
     def _named(self, names: Any) -> frozenset[Link] | None:
         try:
-            return frozenset(faults.links.named(self._cast.links, names)) if self._cast.links else None
+            return frozenset(faults.links.named(self._topology.links, names)) if self._topology.links else None
         except UsageError:  # names.py reports it
             return None
 
@@ -121,3 +122,37 @@ class Foreseen:
             return f"no {harm} of broker {node} is in force by then", f"put it after the {harm} that it ends"
         harmed -= nodes or frozenset()
         return None
+
+
+# ---- [[faults]] -----------------------------------------------------------------------------------------------------
+
+
+def problems_of_times(scenario: Scenario) -> Iterator[Problem]:
+    duration_s = scenario.workload.duration_s
+    for number, spec in enumerate(scenario.faults):
+        for key, what, remedy in _of_fault(spec, duration_s):
+            place = scenario.places.fault(number, key)
+            yield Problem(place=place, what=f"fault {spec.kind!r}: {what}", remedy=remedy)
+    if scenario.faults and scenario.steps:
+        place = scenario.places.section("steps")
+        yield Problem(place=place, what="there are [[faults]] and [[steps]]", remedy="give either, not both")
+
+
+def _of_fault(spec: FaultSpec, duration_s: float) -> Iterator[tuple[str, str, str]]:
+    """(key, what is wrong, the remedy)."""
+    longer = "give the workload a longer duration"
+    if spec.at_s is not None and spec.at_s >= duration_s:
+        yield "at", f"at {spec.at_s:g} s the load is over, which lasts {duration_s:g} s", f"make it sooner, or {longer}"
+    if spec.every_s is not None:
+        lasting_s = spec.for_s if spec.for_s is not None else spec.every_s / 2
+        if spec.every_s <= 0:
+            yield "every", "every 0 s has no pause", 'write for example every = "10 s"'
+        elif lasting_s >= duration_s:
+            what = f"one of {lasting_s:g} s never fits into a load of {duration_s:g} s"
+            yield "for" if spec.for_s is not None else "every", what, f"make it shorter, or {longer}"
+    if spec.delay_s and spec.when is None:
+        yield "delay", "delay is the time after a trigger, and there is none", "give `when`, or a later `at`"
+    if spec.times < 1:
+        yield "times", f"{spec.times} times is never", "at least 1"
+    if spec.times > 1 and spec.when is None:
+        yield "times", "times is how often a trigger begins it, and there is none", "give `when`, or `every`"

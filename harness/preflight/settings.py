@@ -10,7 +10,7 @@ from harness.cluster.brokers.kafka_versions import KAFKA_VERSIONS, numbers_of
 from harness.cluster.brokers.known_settings import OF_THE_HARNESS, Scope, known_settings, unfit_value
 from harness.cluster.brokers.reference import known_flaws
 from harness.errors import Problem
-from harness.preflight.cast import Wrong
+from harness.preflight.topology import Wrong
 from harness.scenario.model import Scenario
 from harness.scenario.names import nearest
 from harness.scenario.variants import Traits

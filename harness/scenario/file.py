@@ -42,8 +42,7 @@ from harness.scenario.model import (
 )
 from harness.scenario.names import NAME_SHOWN, SHIPPED, find, is_run, lasting, nearest
 from harness.scenario.overrides import apply_override
-from harness.scenario.places import Override
-from harness.scenario.source import Source
+from harness.scenario.places import Override, Source
 from harness.scenario.steps import read_step
 from harness.scenario.topic_names import wrong_name
 from harness.scenario.variants import Traits, holds, lay_over

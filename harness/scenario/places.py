@@ -1,14 +1,16 @@
-"""Finds the line of a scenario's file, or the option, that set a value: so that an error can name it.
+"""A scenario's file while it is read: the line, or the option, that set a value, so that an error can name it.
 
-A line is searched only on request: searching takes longer than reading the file.
+A line is searched only on request: searching takes longer than reading the file. Reading continues after an error, so
+that all errors are reported at once.
 """
 
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from harness.errors import Place
+from harness.errors import Place, Problem, Problems, UsageError
 
 _HEADER = re.compile(r"\s*\[\[?\s*([\w.\-]+)\s*\]?\]")
 
@@ -102,3 +104,24 @@ class Places:
             if pattern.search(line.split("#", 1)[0]):
                 return number
         return start
+
+
+class Source:
+    """A file while it is read: the places in it, and all its errors."""
+
+    def __init__(self, text: str, file: str) -> None:
+        self.places = Places(text=text, file=file)
+        self.problems: list[Problem] = []
+
+    def wrong(self, place: Place, message: str) -> None:
+        self.problems.append(Problem(place=place, what=message))
+
+    @contextmanager
+    def telling(self, place: Callable[[], Place]) -> Iterator[None]:
+        """Turns an error inside the block into a problem at `place`, which is searched only then; reading continues."""
+        try:
+            yield
+        except Problems as error:
+            self.problems.extend(error.problems)
+        except (UsageError, ValueError) as error:
+            self.wrong(place(), str(error))

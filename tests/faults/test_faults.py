@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faults.catalogue import OURS, by_name, find, make, options_of
-from faults.evidence import joined
 from faults.processes.rolling_restart import RollingRestart
 from harness.errors import HarnessError, UsageError
 from harness.ports.capabilities import CanDamageDisks, CanFillDisks, CanImpairPackets
@@ -30,7 +29,7 @@ from harness.ports.cluster import (
     Link,
     NodeId,
 )
-from harness.ports.faults import ACTS, Fault, NothingToStrike, Struck
+from harness.ports.faults import ACTS, Fault, NothingToStrike, Struck, joined
 from harness.scenario.model import FaultSpec
 from harness.verdict import COVERAGE_CONDITIONS, kinds_counted_by
 from tests.faults.diary import ONE, THREE, TWO, Diary

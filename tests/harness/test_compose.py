@@ -9,6 +9,7 @@ import pytest
 from harness import compose
 from harness.checks import early_session
 from harness.controller.run import Progress
+from harness.scenario.file import parse, scenario_of
 
 ROOT = Path(__file__).parents[2]
 
@@ -25,6 +26,18 @@ def test_the_end_of_the_last_fault_is_reported_once_and_every_progress_goes_on()
         show(at(phase))
 
     assert received == ["start", "prepare", "act", "heal", "healed", "recover", "recover", "drain", "seal"]
+
+
+def test_the_folder_has_the_whole_schedule_before_the_run_begins(tmp_path: Path) -> None:
+    fault = '[[faults]]\nkind = "pause"\ntarget = "random(1)"\nevery = "3 s"\nfor = "1 s"\n'
+    scenario = parse(f'[[topics]]\nname = "t"\n{fault}', name="s", place="s.toml")
+
+    begun, folder = compose._begun(scenario, runs=tmp_path, seed=3, command=["kafka-chaos"])
+
+    stored = scenario_of(folder)
+    assert stored.faults == begun.faults
+    assert len(stored.faults) > 1
+    assert all(each.every_s is None and each.at_s is not None for each in stored.faults)
 
 
 def test_a_run_that_never_came_to_its_faults_is_judged_too() -> None:

@@ -9,7 +9,7 @@ import pytest
 from faults import catalogue, triggers
 from harness.errors import UsageError
 from harness.ports.faults import ACTS, Fault
-from harness.preflight import cast, names, target
+from harness.preflight import names, target, topology
 from harness.scenario import file as scenario_file
 from harness.scenario import keys as scenario_keys
 from harness.scenario import names as scenario_names
@@ -92,7 +92,7 @@ def test_every_shipped_scenario_opens_with_its_story_and_states_its_outcome_and_
 @pytest.mark.parametrize("name", SHIPPED)
 def test_every_name_a_shipped_scenario_uses_is_known_before_a_run(name: str) -> None:
     scenario = scenario_file.load(name)
-    assert list(names.problems(scenario, cast.of(scenario))) == []
+    assert list(names.problems(scenario, topology.of(scenario))) == []
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_a_mistake_is_one_line_with_the_place_and_the_remedy(text: str, message:
 )
 def test_a_fault_of_a_step_that_makes_no_sense_is_refused_before_a_run(act: str, message: str) -> None:
     scenario = parse(MINIMAL + f"[[steps]]\nact = {act}\n")
-    rows = [str(problem) for problem in names.problems(scenario, cast.of(scenario))]
+    rows = [str(problem) for problem in names.problems(scenario, topology.of(scenario))]
     assert any(message in each for each in rows), rows
     assert all("\n" not in each for each in rows)
 
@@ -148,7 +148,7 @@ def test_a_stored_scenario_is_read_though_nobody_here_knows_its_faults() -> None
     scenario = parse(stored + "[coverage]\nfaults_of_clock_skew = 1\n")
     assert scenario.faults[0].kind == "clock-skew"
     assert scenario.steps[0].text == "clock-skew 1 (by 1 s)"
-    assert [wrong.what.split(";")[0] for wrong in names.problems(scenario, cast.of(scenario))] == [
+    assert [wrong.what.split(";")[0] for wrong in names.problems(scenario, topology.of(scenario))] == [
         "fault 'clock-skew': unknown fault 'clock-skew'",
         "step 1, 'clock-skew 1 (by 1 s)': unknown act 'clock-skew'",
     ]

@@ -10,9 +10,9 @@ from dataclasses import replace
 
 import faults.catalogue
 from harness.campaign.drawing.chance import half
-from harness.campaign.drawing.ground import Ground, ground
 from harness.campaign.drawing.profiles import Profile
-from harness.campaign.drawing.stories import Planned, Stories, in_order
+from harness.campaign.drawing.sequences import Planned, Sequences, in_order
+from harness.campaign.drawing.setup import Setup, setup
 from harness.campaign.situations import Situations
 from harness.ports.capabilities import CanFillDisks
 from harness.ports.faults import Fault
@@ -43,17 +43,17 @@ class _Draft:
         chance = stream(seed, f"draw/{profile.name}/{system}/{number}/{attempt}")
         self.name = f"{profile.name}-{seed}-{number}"
         self.seed = chance.randrange(1, 1_000_000)
-        self.ground: Ground = ground(profile, system, traits_of(ClusterSpec(system=system)), chance)
-        able = possible(profile, self.ground.cluster, self.ground.topics[0].settings)
+        self.setup: Setup = setup(profile, system, traits_of(ClusterSpec(system=system)), chance)
+        able = possible(profile, self.setup.cluster, self.setup.topics[0].settings)
         kept = half(chance, list(able), least=min(_LEAST_KINDS, len(able)))
-        stories = Stories(profile, self.ground, {fault: able[fault] for fault in kept}, chance)
-        self.planned: list[Planned] = stories.chapters()
+        sequences = Sequences(profile, self.setup, {fault: able[fault] for fault in kept}, chance)
+        self.planned: list[Planned] = sequences.all()
         self.more: tuple[FaultSpec, ...] = ()
         by_name = {fault.name: fault for fault in able}
-        if self.ground.loses_replies and _LOST_REPLIES in by_name:
-            self.more += (stories.lost_replies(by_name[_LOST_REPLIES]),)
+        if self.setup.loses_replies and _LOST_REPLIES in by_name:
+            self.more += (sequences.lost_replies(by_name[_LOST_REPLIES]),)
         if _takes_turn(profile, system, seed, number) and _SLOW_LINKS in by_name:
-            self.more += (stories.slow_links(by_name[_SLOW_LINKS]),)
+            self.more += (sequences.slow_links(by_name[_SLOW_LINKS]),)
         self.every_replica = chance.random() < profile.every_replica_share
         self.story = f"Drawn: profile {profile.name}, seed {seed}, number {number}. {profile.says.capitalize()}."
 
@@ -62,9 +62,9 @@ class _Draft:
             name=self.name,
             story=self.story,
             source="",
-            cluster=self.ground.cluster,
-            topics=self.ground.topics,
-            workload=self.ground.workload,
+            cluster=self.setup.cluster,
+            topics=self.setup.topics,
+            workload=self.setup.workload,
             faults=in_order((*self.more, *(each.spec for each in self.planned))),
             steps=(),
             expect=ExpectSpec(),

@@ -11,8 +11,8 @@ from harness.scenario.names import nearest
 class Profile:
     """faults: kind -> how often it is drawn beside the others, times the fault's own weight. {}: every kind there is.
 
-    duration_s: between which lengths the load is drawn. chapters: how many stories a run has, one after the other; each
-    is a fault, a pair or a chain. linked_share: of the chapters, those in which a fault follows from what the one
+    duration_s: between which lengths the load is drawn. sequences: how many a run has, one after the other; each is a
+    fault, a pair or a chain. linked_share: of the sequences, those in which a fault follows from what the one
     before brings about. libraries_share: of the runs, those with another client library than kafka-python. workloads:
     name -> how often.
     """
@@ -21,7 +21,7 @@ class Profile:
     says: str
     faults: Mapping[str, float] = field(default_factory=dict)
     duration_s: tuple[float, float] = (18.0, 26.0)
-    chapters: tuple[int, int] = (4, 6)
+    sequences: tuple[int, int] = (4, 6)
     linked_share: float = 0.8
     libraries_share: float = 0.15
     workloads: Mapping[str, float] = field(default_factory=lambda: {"produce_and_poll": 1.0})
@@ -40,7 +40,7 @@ _ALL = (
         says="short runs of one or two faults each: a first look",
         faults={"kill": 2.0, "restart": 2.0, "pause": 2.0, "isolate": 2.0, "hold-fetches": 1.0},
         duration_s=(8.0, 12.0),
-        chapters=(1, 2),
+        sequences=(1, 2),
         libraries_share=0.0,
         retention_share=0.0,
         every_replica_share=0.0,

@@ -33,7 +33,7 @@ _ORDERS = tuple(permutations((1, 2, 3)))  # of the replicas; the first one is th
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ground:
+class Setup:
     cluster: ClusterSpec
     topics: tuple[TopicSpec, ...]
     workload: WorkloadSpec
@@ -46,7 +46,7 @@ class Ground:
     tails: tuple[int, ...]  # as many records as a partition's log surely has after some seconds
 
 
-def ground(profile: Profile, system: str, traits: Traits, chance: random.Random) -> Ground:
+def setup(profile: Profile, system: str, traits: Traits, chance: random.Random) -> Setup:
     options = set(half(chance, _OPTIONS, least=4))
     duration_s = round(chance.uniform(*profile.duration_s), 1)
     unclean = "unclean" in options and chance.random() < 0.25
@@ -64,7 +64,7 @@ def ground(profile: Profile, system: str, traits: Traits, chance: random.Random)
         topics.append(TopicSpec(name=OUTPUT, assignment=_ORDERS[:1], settings=settings))
     brokers = (4, 1, 2, 3) if "controller" in options else tuple(chance.sample((1, 2, 3), 3))
     cluster = ClusterSpec(brokers=brokers, settings=broker_settings, system=system)
-    return Ground(
+    return Setup(
         cluster=cluster,
         topics=tuple(topics),
         workload=workload,

@@ -1,4 +1,4 @@
-"""What is done in a drawn schedule: chapters, one after the other, each of one fault, a pair, or a chain of three.
+"""What is done in a drawn schedule: sequences, one after the other, each of one fault, a pair, or a chain of three.
 
 About half of the known replication bugs need a second fault within a fetch's round trip of what the first one brings
 about. So the second waits for exactly that: a new leader, a smaller ISR, a cut log, a node that runs again, or the n-th
@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from harness.campaign.drawing.chance import weighed
-from harness.campaign.drawing.ground import TOPIC, Ground
 from harness.campaign.drawing.profiles import Profile
+from harness.campaign.drawing.setup import TOPIC, Setup
 from harness.campaign.situations import Outline, Role
 from harness.ports.faults import Fault
 from harness.scenario.model import FaultSpec
 
-# Of the first fault of a chapter, and of one that follows from a change of that kind: role -> how often.
+# Of the first fault of a sequence, and of one that follows from a change of that kind: role -> how often.
 _FIRST = {"leader": 9.0, "follower": 4.0, "followers": 2.0, "controller": 1.5, "isr": 1.0, "last_isr": 1.0}
 _NEXT: Mapping[str, Mapping[str, float]] = {
     "new_leader": {"leader": 6.0, "follower": 2.0, "followers": 1.0, "controller": 0.5, "isr": 0.5},
@@ -29,9 +29,9 @@ _NEXT: Mapping[str, Mapping[str, float]] = {
     "soon": {"leader": 6.0, "isr": 1.0, "follower": 1.5},
     "handed_back": {"leader": 6.0, "follower": 1.0},
 }
-# Plots of a pair or chain. lag: replicas lag behind, and a broker is taken away before or after they leave the ISR.
+# Patterns of a pair or chain. lag: replicas lag behind, and a broker is taken away before or after they leave the ISR.
 # moves: a leader is taken away, and soon the next one. any: whatever follows from whatever.
-_PLOTS = {"lag": 4.0, "moves": 3.0, "any": 3.0}
+_PATTERNS = {"lag": 4.0, "moves": 3.0, "any": 3.0}
 _LAGGING_ROLES = {"leader": 3.0, "follower": 5.0, "followers": 3.0}
 _AFTER_LAG = {"acks": 3.0, "soon": 4.0, "isr_shrinks": 2.5, "isr_grows": 3.0, "truncated": 0.5}
 _OF_LAG = (0.4, 0.8, 1.3, 2.0)  # how long replicas are made to lag, in times of what the ISR allows
@@ -53,7 +53,7 @@ _ONE_VICTIM = ("leader", "follower", "last_isr")
 _DELAYS_S = (0.0, 0.0, 0.0, 0.05, 0.2, 0.5, 1.0)
 _CHAIN_SHARE = 0.4  # of the pairs: a third fault follows
 _WELL_SHARE = (
-    0.75  # of the chapters: begun when all replicas are in sync again; nothing is at stake while nobody commits
+    0.75  # of the sequences: begun when all replicas are in sync again; nothing is at stake while nobody commits
 )
 _REPLICAS = 3
 _SHORT_SHARE = 0.45
@@ -70,44 +70,44 @@ class Planned:
     outline: Outline
 
 
-class Stories:
-    """Draws the chapters of one schedule. kinds: those this run does not leave out, with their weights."""
+class Sequences:
+    """Draws the sequences of one schedule. kinds: those this run does not leave out, with their weights."""
 
     def __init__(
-        self, profile: Profile, ground: Ground, kinds: Mapping[type[Fault], float], chance: random.Random
+        self, profile: Profile, setup: Setup, kinds: Mapping[type[Fault], float], chance: random.Random
     ) -> None:
         self._profile = profile
-        self._ground = ground
+        self._setup = setup
         self._kinds = kinds
         self._chance = chance
-        self._apart = [broker for broker in ground.cluster.brokers if broker not in _replicas(ground)]
+        self._apart = [broker for broker in setup.cluster.brokers if broker not in _replicas(setup)]
 
-    def chapters(self) -> list[Planned]:
-        count = self._chance.randint(*self._profile.chapters)
-        end_s = self._ground.workload.duration_s
+    def all(self) -> list[Planned]:
+        count = self._chance.randint(*self._profile.sequences)
+        end_s = self._setup.workload.duration_s
         each_s = (end_s - _WARM_S - 2.0) / count
         planned: list[Planned] = []
         for number in range(count):
             at_s = round(_WARM_S + each_s * number + self._chance.uniform(0, 0.4 * each_s), 2)
-            planned += self._chapter(at_s, before=planned[-1].outline.kind if planned else "")
+            planned += self._sequence(at_s, before=planned[-1].outline.kind if planned else "")
         return planned
 
-    def _chapter(self, at_s: float, *, before: str) -> list[Planned]:
-        chance, partition = self._chance, self._chance.randrange(len(self._ground.topics[0].assignment or ((),)))
+    def _sequence(self, at_s: float, *, before: str) -> list[Planned]:
+        chance, partition = self._chance, self._chance.randrange(len(self._setup.topics[0].assignment or ((),)))
         linked = chance.random() < self._profile.linked_share
-        plot = weighed(chance, _PLOTS) if linked else "any"
+        pattern = weighed(chance, _PATTERNS) if linked else "any"
         when = f"elapsed >= {at_s:g} s"
-        first = self._first(plot, partition, before=before)
+        first = self._first(pattern, partition, before=before)
         begins: dict[str, Any] = {"at_s": at_s}
         if chance.random() < _WELL_SHARE:
             when += f" then isr({TOPIC}/{partition}) >= {_REPLICAS}"
             begins = {"when": when}
-        lasts_s = self._first_lasts(first.spec, plot, linked)
+        lasts_s = self._first_lasts(first.spec, pattern, linked)
         planned = [replace(first, spec=replace(first.spec, for_s=lasts_s, **begins))]
         if not linked:
             return planned
         for _ in range(2 if chance.random() < _CHAIN_SHARE else 1):
-            cause = weighed(chance, self._causes(planned[-1], plot))
+            cause = weighed(chance, self._causes(planned[-1], pattern))
             delay_s = chance.choice(_DELAYS_S)
             if cause == "soon":
                 delay_s = self._soon(lasts_s)
@@ -118,11 +118,11 @@ class Stories:
             planned.append(replace(following, spec=replace(following.spec, when=when, delay_s=delay_s)))
         return planned
 
-    def _first(self, plot: str, partition: int, *, before: str) -> Planned:
-        if plot == "lag":
+    def _first(self, pattern: str, partition: int, *, before: str) -> Planned:
+        if pattern == "lag":
             first = self._fault(self._undone_by(("heal", "resume")), _LAGGING_ROLES, partition, before=before)
             return self._cut_off(first, ("peers", "peers", "cluster", "all"))
-        if plot == "moves":
+        if pattern == "moves":
             kinds = {**self._undone_by(("start", "resume")), **self._cutting_off()}
             first = self._fault(kinds, {"leader": 1.0}, partition, before=before)
             return self._cut_off(first, ("cluster", "cluster", "cluster", "all"))
@@ -136,28 +136,28 @@ class Stories:
         options = {**first.spec.options, "from": self._chance.choice(origins)}
         return replace(first, spec=replace(first.spec, options=options))
 
-    def _first_lasts(self, spec: FaultSpec, plot: str, linked: bool) -> float | None:
+    def _first_lasts(self, spec: FaultSpec, pattern: str, linked: bool) -> float | None:
         if spec.for_s is None or "spare" in spec.options:
             return spec.for_s
-        if plot == "any":
+        if pattern == "any":
             return self._outlasting(spec, linked)
-        ground, chance = self._ground, self._chance
-        if plot == "lag":
-            lasts_s = ground.lag_s * chance.choice(_OF_LAG)
+        setup, chance = self._setup, self._chance
+        if pattern == "lag":
+            lasts_s = setup.lag_s * chance.choice(_OF_LAG)
         elif "from" in spec.options:  # it still runs, and may give up its followers while another is elected
-            lasts_s = max(ground.session_s, _GIVEN_UP * ground.lag_s) * chance.choice(_OF_SESSION)
+            lasts_s = max(setup.session_s, _GIVEN_UP * setup.lag_s) * chance.choice(_OF_SESSION)
         else:
-            lasts_s = ground.session_s * chance.choice(_OF_SESSION)
+            lasts_s = setup.session_s * chance.choice(_OF_SESSION)
         return round(min(max(lasts_s, 0.5), _LONGEST_LAG_S), 2)
 
-    def _causes(self, after: Planned, plot: str) -> Mapping[str, float]:
+    def _causes(self, after: Planned, pattern: str) -> Mapping[str, float]:
         """What a fault may bring about that the next one waits for; a node is restarted only that was taken down, and
         a leader leads again by itself only where the cluster balances."""
         others = _AFTER_LEADER if after.role in ("leader", "isr") else _AFTER_OTHERS
-        causes = {"lag": _AFTER_LAG, "moves": _AFTER_MOVE}.get(plot, others)
+        causes = {"lag": _AFTER_LAG, "moves": _AFTER_MOVE}.get(pattern, others)
         taken_down = any(fault.name == after.spec.kind and fault.undone_by == "start" for fault in self._kinds)
         never = {"restarted"} if not taken_down else set()
-        never |= {"handed_back"} if not self._ground.hands_back else set()
+        never |= {"handed_back"} if not self._setup.hands_back else set()
         return {cause: weight for cause, weight in causes.items() if cause not in never}
 
     def _undone_by(self, ways: Sequence[str]) -> Mapping[type[Fault], float]:
@@ -183,7 +183,7 @@ class Stories:
 
     def _trigger(self, cause: str, partition: int) -> str:
         if cause == "acks":
-            sparse = self._ground.workload.facts.in_flight == 1
+            sparse = self._setup.workload.facts.in_flight == 1
             return f"acks >= +{self._chance.choice((1, 2, 5) if sparse else (1, 10, 50, 200))}"
         if cause == "handed_back":
             return f"isr_grows({TOPIC}/{partition}) then new_leader({TOPIC}/{partition})"
@@ -225,9 +225,9 @@ class Stories:
             return None
         least_s, most_s = fault.lasting_s
         if fault.destroys in ("tail", "batch"):
-            return round(self._chance.uniform(0.05, max(0.1, 0.9 * self._ground.session_s - _OF_A_RETURN_S)), 2)
+            return round(self._chance.uniform(0.05, max(0.1, 0.9 * self._setup.session_s - _OF_A_RETURN_S)), 2)
         if self._chance.random() < _SHORT_SHARE:
-            return round(self._chance.uniform(0.05, min(least_s, 0.8 * self._ground.session_s)), 2)
+            return round(self._chance.uniform(0.05, min(least_s, 0.8 * self._setup.session_s)), 2)
         return round(self._chance.uniform(least_s, min(most_s, _LONGEST_S)), 2)
 
     def _options(self, fault: type[Fault], partition: int) -> Mapping[str, Any]:
@@ -235,16 +235,16 @@ class Stories:
         if _has(fault, "partition") and partition:
             options["partition"] = partition
         if "records" in options:  # no more than a log has
-            options["records"] = min(options["records"], self._chance.choice(self._ground.tails))
+            options["records"] = min(options["records"], self._chance.choice(self._setup.tails))
         if "afterwards" in options:  # what was set before
-            was = self._ground.topics[0].settings
+            was = self._setup.topics[0].settings
             options["afterwards"] = {key: was.get(key, value) for key, value in options["afterwards"].items()}
         return options
 
     def lost_replies(self, fault: type[Fault]) -> FaultSpec:
         """The leader is cut from its clients for a moment, again and again: what it answers then is lost."""
         chance = self._chance
-        sparse = self._ground.workload.facts.in_flight == 1
+        sparse = self._setup.workload.facts.in_flight == 1
         return FaultSpec(
             kind=fault.name,
             target=f"leader({TOPIC}/0)",
@@ -256,13 +256,13 @@ class Stories:
 
     def slow_links(self, fault: type[Fault]) -> FaultSpec:
         """All the while every answer between brokers is late: what happens within a round trip has time to happen."""
-        at_s = round(self._chance.uniform(0.5, 0.3 * self._ground.workload.duration_s), 2)
-        brokers = sorted(self._ground.cluster.brokers)
+        at_s = round(self._chance.uniform(0.5, 0.3 * self._setup.workload.duration_s), 2)
+        brokers = sorted(self._setup.cluster.brokers)
         return FaultSpec(
             kind=fault.name,
             target="",
             at_s=at_s,
-            for_s=round(self._ground.workload.duration_s - at_s, 2),
+            for_s=round(self._setup.workload.duration_s - at_s, 2),
             options={
                 "links": [f"{source}>{target}" for source in brokers for target in brokers if source != target],
                 "delay": f"{self._chance.choice((50, 100, 200, 400))} ms",
@@ -274,8 +274,8 @@ def _has(fault: type[Fault], option: str) -> bool:
     return option in getattr(fault, "__dataclass_fields__", {})
 
 
-def _replicas(ground: Ground) -> set[int]:
-    return {broker for row in ground.topics[0].assignment or () for broker in row}
+def _replicas(setup: Setup) -> set[int]:
+    return {broker for row in setup.topics[0].assignment or () for broker in row}
 
 
 def in_order(specs: Sequence[FaultSpec]) -> tuple[FaultSpec, ...]:

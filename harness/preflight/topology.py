@@ -23,7 +23,7 @@ _NOWHERE = Path("/nonexistent")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cast:
+class Topology:
     """`brokers`, `apart` and `links` are empty for a cluster that somebody else runs: they are not known yet."""
 
     topics: Mapping[str, int]  # name -> partitions
@@ -114,14 +114,14 @@ class Cast:
         return f"brokers: {', '.join(str(broker) for broker in self.brokers)}" if self.brokers else ""
 
 
-def of(scenario: Scenario) -> Cast:
+def of(scenario: Scenario) -> Topology:
     """For a scenario whose target is known (target.py)."""
     clients = max(scenario.workload.workers, 1)
     topics = {topic.name: len(topic.assignment) if topic.assignment else topic.partitions for topic in scenario.topics}
     cluster = made(scenario.cluster, _NOWHERE, client_links=clients)  # nothing is started
     if not isinstance(cluster, BrokerCluster):
-        return Cast(topics=topics, brokers=(), apart=(), links=(), clients=clients)
-    return Cast(
+        return Topology(topics=topics, brokers=(), apart=(), links=(), clients=clients)
+    return Topology(
         topics=topics,
         brokers=tuple(int(node.node) for node in cluster.nodes if node.role == "broker"),
         apart=tuple(int(node.node) for node in cluster.nodes if node.role != "broker"),
