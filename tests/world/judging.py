@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from harness.checks.findings import Finding
 from harness.checks.judge import Judgement, RunInput, judge_tables
 from harness.checks.spark.tables import tables_of
 from harness.scenario.model import ClusterSpec, ExpectSpec, Scenario, TopicSpec
@@ -256,12 +257,10 @@ def kept_silent(judged: Judged) -> list[str]:
 # ---- promises beyond lost records -----------------------------------------------------------------------------------
 
 
-def said_of(judged: Judged, broken: Broken) -> str:
-    """The worst that a check which may tell it says of that record, or where no record is meant, of the partition."""
-    said = [
-        finding
-        for _, finding in judged.judgement.findings
-        if finding.check in broken.checks
+def _may_tell(finding: Finding, broken: Broken) -> bool:
+    """Whether that is what the finding tells: by its check, its partition and its records, where both name them."""
+    return (
+        finding.check in broken.checks
         and (
             broken.partition is None
             or finding.topic is None
@@ -269,7 +268,12 @@ def said_of(judged: Judged, broken: Broken) -> str:
             or (finding.topic, finding.partition) == broken.partition
         )
         and (broken.value is None or not finding.values or broken.value in finding.values)
-    ]
+    )
+
+
+def said_of(judged: Judged, broken: Broken) -> str:
+    """The worst that a check which may tell it says of that record, or where no record is meant, of the partition."""
+    said = [finding for _, finding in judged.judgement.findings if _may_tell(finding, broken)]
     if any(finding.classification == "violation" for finding in said):
         return "violation"
     # "Unseen" says of a record that nobody knows whether it is lost.
@@ -298,16 +302,18 @@ def wrong_of_promises(judged: Judged) -> list[tuple[str, str]]:
 
 
 def _without_a_cause(judged: Judged) -> list[str]:
-    """Violations of checks that tell broken promises, where none was broken that they may tell."""
+    """Violations of checks that tell broken promises, where none was broken there that they may tell."""
     setup = judged.history.setup
-    may = {check for broken in judged.broken if broken.verdict is not Verdict.PERMITTED for check in broken.checks}
-    if any(lost.verdict is not Verdict.PERMITTED for lost in judged.lost):
-        may |= _TOLD_OF_LOSSES
+    may = [broken for broken in judged.broken if broken.verdict is not Verdict.PERMITTED]
+    of_losses = any(lost.verdict is not Verdict.PERMITTED for lost in judged.lost)
     return [
         f"seed {setup.seed} ({setup.plot}; {', '.join(sorted(judged.history.chronicle.flaws_acted)) or 'sound'}; "
         f"sight: {judged.visibility.name}): {finding.check}: {finding.sentence}"
         for _, finding in judged.judgement.findings
-        if finding.classification == "violation" and finding.check in OF_PROMISES and finding.check not in may
+        if finding.classification == "violation"
+        and finding.check in OF_PROMISES
+        and not (of_losses and finding.check in _TOLD_OF_LOSSES)
+        and not any(_may_tell(finding, broken) for broken in may)
     ]
 
 

@@ -214,13 +214,14 @@ def _read_while_open(history: History) -> Iterator[Broken]:
         if transaction is None or transaction.outcome != UNKNOWN:
             continue
         given = set(send.values) & (read if _was_aborted(history, transaction) else read - final)
-        if given:
+        for value in sorted(given):
             yield Broken(
                 kind="read while open",
                 checks=frozenset({"aborted-read"}),
                 verdict=Verdict.UNSAID,
                 story=f"transaction {transaction.number}",
                 partition=send.partition,
+                value=value,
             )
 
 

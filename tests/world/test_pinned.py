@@ -31,6 +31,19 @@ PINNED = {
     SETTINGS: ((4000122, "no epochs, no books"),),  # the damage was found when another one led already
 }
 
+# Hidden by a reversed marker, below the last stable offset: the final read did not stop before them.
+DECIDED = ((TRANSACTIONS, 5000029), (TRANSACTIONS, 5000065))
+
+
+@pytest.mark.timeout(600)
+def test_what_stayed_undecided_once_with_full_evidence_is_decided(
+    spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    cases = [(history(seed, name), FULL) for name, seed in DECIDED]
+    found = tally(judged(spark, tmp_path_factory.mktemp("decided"), cases))
+    assert (found.undecided, found.wrong) == (0, [])
+    assert found.asked > 10
+
 
 @pytest.mark.parametrize("name", PINNED)
 @pytest.mark.timeout(600)

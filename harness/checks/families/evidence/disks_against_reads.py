@@ -23,6 +23,7 @@ from harness.checks.families.evidence.read_rows import (
     UnheldRow,
 )
 from harness.checks.families.records.divergence import known_to_agree
+from harness.checks.families.transactions.hidden_records import was_passed_over
 from harness.checks.findings import Finding, RunContext, finding_of_rows
 from harness.checks.judged_runs import JudgedRuns
 from harness.checks.model.partition_history import PartitionHistory
@@ -125,8 +126,10 @@ def read_since(context: RunContext) -> Mapping[int, int]:
     return {read["partition_id"]: read["invoked_ns"] for row in context.rows[ANSWER] if (read := row["read"])}
 
 
-def is_unreached(history: PartitionHistory, row: Flagged, last: int) -> bool:
+def is_unreached(context: RunContext, history: PartitionHistory, row: Flagged, last: int) -> bool:
     """Whether the final read stopped before this record, although it claims to have passed it and every disk has it."""
+    if was_passed_over(context, history, row):
+        return False
     in_sync = frozenset(history.final_isr)
     if not history.read_to_end or row.offset is None or not in_sync or not in_sync <= history.end_snapshots.keys():
         return False
@@ -235,7 +238,7 @@ def _unreached(context: RunContext) -> list[Finding]:
     """Final reads that claim to have reached the end and lack records that every log has before it."""
     last, findings = last_read(context), []
     for history, rows in context.by_partition("lost"):
-        members = [row for row in rows if is_unreached(history, row, last.get(history.partition_id, -1))]
+        members = [row for row in rows if is_unreached(context, history, row, last.get(history.partition_id, -1))]
         if not members:
             continue
         sentence = (

@@ -35,7 +35,7 @@ def find(context: RunContext) -> list[Finding]:
                 and row.offset >= (history.end_offset or 0)
             ):
                 continue  # the high watermark went back temporarily: unreadable, but every in-sync copy has it
-            if is_unreached(history, row, last.get(history.partition_id, -1)):
+            if is_unreached(context, history, row, last.get(history.partition_id, -1)):
                 continue  # the evidence contradicts itself; another family reports it
             ruling = hidden_ruled(context, history, row, context.ruling(history, row))
             groups.setdefault((ruling.classification, ruling.cause, ruling.cause_epoch), []).append((row, ruling))

@@ -12,7 +12,7 @@ from harness.checks.explaining.causes import faults_of, loss_evidence
 from harness.checks.families.evidence.disks_against_reads import is_unreached, last_read
 from harness.checks.families.records.min_isr import broken_promises, least_in_sync, perhaps_too_few
 from harness.checks.families.records.removal import WITH_ITS_TOPIC, Removal, removed
-from harness.checks.families.transactions.hidden_records import hidden_ruled
+from harness.checks.families.transactions.hidden_records import hidden_ruled, was_passed_over
 from harness.checks.findings import Finding, RunContext, finding_of_rows
 from harness.checks.model.partition_history import PartitionHistory
 from harness.checks.spark.detection import Flagged
@@ -35,7 +35,9 @@ def find(context: RunContext) -> list[Finding]:
             taken += [(row, WITH_ITS_TOPIC) for row in gone]
             rows = [row for row in rows if context.ruling(history, row).cause != "deletion"]
         stands = _stands_still(context, history)
-        lost, unreadable, unseen = _parted(history, last.get(history.partition_id, -1), rows, mark_stands_still=stands)
+        lost, unreadable, unseen = _parted(
+            context, history, last.get(history.partition_id, -1), rows, mark_stands_still=stands
+        )
         findings += _lost(context, history, lost, compacts=history.may_compact)
         findings += removed(context, history, taken)
         marked = _below_the_marks(history)
@@ -76,7 +78,7 @@ def _stands_still(context: RunContext, history: PartitionHistory) -> bool:
 
 
 def _parted(
-    history: PartitionHistory, last: int, rows: Sequence[Flagged], *, mark_stands_still: bool
+    context: RunContext, history: PartitionHistory, last: int, rows: Sequence[Flagged], *, mark_stands_still: bool
 ) -> tuple[list[Flagged], list[Flagged], list[Flagged]]:
     """`last`: the offset at which the final read ended."""
     lost, unreadable, unseen = [], [], []
@@ -86,7 +88,9 @@ def _parted(
     for row in rows:
         if is_unreadable(history, row, last):
             unreadable.append(row)
-        elif is_unreached(history, row, last):
+        elif was_passed_over(context, history, row):
+            lost.append(row)
+        elif is_unreached(context, history, row, last):
             unseen.append(row)  # the evidence contradicts itself here
         elif hides and row.offset is not None and row.offset >= (history.end_offset or 0):
             unseen.append(row)

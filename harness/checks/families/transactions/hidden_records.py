@@ -18,7 +18,7 @@ from harness.checks.model.settings import END_OF_TIME_NS
 from harness.checks.spark.detection import Flagged
 from harness.history.facts.internal_topics import TRANSACTIONS_TOPIC
 from harness.history.schema.client_rows import TRANSACTIONS, TransactionRow
-from harness.history.schema.cluster_rows import DISK_EVENTS
+from harness.history.schema.cluster_rows import DISK_EVENTS, PARTITIONS, PartitionRow
 from harness.history.schema.schemas import STATUS_OK
 
 
@@ -39,6 +39,19 @@ def hidden_ruled(context: RunContext, history: PartitionHistory, row: Flagged, r
     if _may_have_forgotten(context, history, replace(marker, t_acknowledged=transaction["invoked_ns"])):
         return replace(ruling, classification="observation", undecided=Doubt(code="decision-may-be-lost"))
     return ruling
+
+
+def was_passed_over(context: RunContext, history: PartitionHistory, row: Flagged) -> bool:
+    """Whether the final read came to the partition's end, above it, and was not given it though its transaction was
+    committed and nothing before it is open: for read_committed it was aborted."""
+    stable = next((each["last_stable_offset"] for each in context.tables[PARTITIONS] if _is_of(each, history)), None)
+    if stable is None or row.offset is None or not history.read_to_end or row.offset >= stable:
+        return False
+    return _may_be_there(history, row) and _transaction_of(context, row) is not None
+
+
+def _is_of(row: PartitionRow, history: PartitionHistory) -> bool:
+    return row["partition_id"] == history.partition_id
 
 
 def _may_be_there(history: PartitionHistory, row: Flagged) -> bool:
