@@ -1,14 +1,14 @@
 """Timestamps (KIP-32): compares a record's timestamp with its producer's, its broker's clock and its log.
 
 Changed: a reader got another timestamp than the producer's answer had (LogAppendTime) or the producer had set
-(CreateTime), or two reads differ. Answered: the record's own lies between its send and its answer, and the one that its
-producer was answered does not: the answer is the odd one, not the record. A batch that is sent again and is already in
-the log is answered with its largest timestamp (UnifiedLog), so under CreateTime a record's own may be earlier than the
-answer, but not than its send. Out of time: a broker stamped a record outside the time between its send and its
-acknowledgement, by more than a second; reported only if the brokers' clock is this machine's. Backwards: under
-LogAppendTime a record of the final log has an earlier timestamp than the one before it. A leader takes the time while
-it holds the log's lock, so within a leader epoch nothing permits that; between leaders the clocks of two machines may
-differ, which is an observation.
+(CreateTime), or two reads differ. Answered: the record's own lies between its send and its answer, and the one that
+its producer was answered does not, or lies farther off: the answer is the odd one, not the record. A batch that is
+sent again and is already in the log is answered with its largest timestamp (UnifiedLog), so under CreateTime a
+record's own may be earlier than the answer, but not than its send. Out of time: a broker stamped a record outside the
+time between its send and its acknowledgement, by more than a second; reported only if the brokers' clock is this
+machine's. Backwards: under LogAppendTime a record of the final log has an earlier timestamp than the one before it. A
+leader takes the time while it holds the log's lock, so within a leader epoch nothing permits that; between leaders
+the clocks of two machines may differ, which is an observation.
 """
 
 from collections.abc import Sequence
@@ -138,12 +138,13 @@ def _kind(context: RunContext, row: TimestampRow) -> str:
     assert before_ms is not None
     assert invoked_ns is not None
     assert completed_ns is not None
-    earliest_ns, latest_ns = invoked_ns + wall[0] - _CLOCKS_NS, completed_ns + wall[1] + _CLOCKS_NS
+    earliest_ns, latest_ns = invoked_ns + wall[0], completed_ns + wall[1]
 
-    def is_within(time_ms: int) -> bool:
-        return earliest_ns <= time_ms * 10**6 <= latest_ns
+    def outside_ns(time_ms: int) -> int:
+        return max(0, earliest_ns - time_ms * 10**6, time_ms * 10**6 - latest_ns)
 
-    return "answered" if is_within(now_ms) and not is_within(before_ms) else "changed"
+    own_ns = outside_ns(now_ms)
+    return "answered" if own_ns <= _CLOCKS_NS and outside_ns(before_ms) > own_ns + _ROUNDED_NS else "changed"
 
 
 def _total(groups: _Groups, key: _Key) -> int:

@@ -89,6 +89,7 @@ OUTCOMES: dict[str, tuple[Verdict, Expected]] = {
     "stamped_backwards_by_the_next_leader": (PASS, {("timestamps", "backwards-across-leaders", NOTED): 1}),
     "answered_with_the_last_timestamp_of_its_batch": (PASS, {}),
     "answered_in_nanoseconds": (VIOLATION, {("timestamps", "answered", BAD): 1}),
+    "answered_a_little_before_its_send": (VIOLATION, {("timestamps", "answered", BAD): 1}),
     "stamped_before_its_send": (VIOLATION, {("timestamps", "changed", BAD): 1}),
     "stamped_by_the_broker_while_it_was_sent": (PASS, {}),
     "stamped_by_the_broker_out_of_time": (VIOLATION, {("timestamps", "out-of-time", BAD): 1}),

@@ -280,6 +280,11 @@ def answered_in_nanoseconds() -> History:
 
 
 @story
+def answered_a_little_before_its_send() -> History:
+    return _clocked(900, 1050, log_append=False)
+
+
+@story
 def stamped_before_its_send() -> History:
     return _clocked(1050, 900, log_append=False)
 
