@@ -86,6 +86,22 @@ def test_nothing_runs_and_nothing_is_loaded(make: Any, tmp_path: Path, pipe: Pip
     assert {each["request"]["url"].partition("#")[0] for each in requests} == {page.resolve().as_uri()}
 
 
+def test_long_names_of_one_night_push_nothing_of_the_others_out_of_sight(tmp_path: Path, pipe: Pipe) -> None:
+    store, long = Store(tmp_path), "W" * 3000
+    for number in (1, 2):
+        made = night(number, "aa")
+        (run,), (finding,) = made.runs, made.findings
+        hostile = replace(finding, fingerprint=long, check=long, cause=long, scenario=long)
+        runs = [run, replace(run, scenario=long, system=long)]
+        store.append(Night(name=made.name, runs=runs, findings=[finding, hostile]))
+    opened = Opened(pipe, write_trends(store, out=tmp_path)[0])
+    assert opened.ask("document.documentElement.scrollWidth <= innerWidth")
+    for cells, count in ((".hist td", 4), (".fnd td:last-child", 2)):
+        rights = opened.ask(f"[...document.querySelectorAll('{cells}')].map(e => e.getBoundingClientRect().right)")
+        assert len(rights) == count
+        assert max(rights) <= 1280, cells
+
+
 @pytest.fixture
 def home(tmp_path: Path) -> Iterator[str]:
     """Of a server of folders whose names are hostile, too."""
