@@ -13,6 +13,7 @@ from benchmarks.browser import Pipe, browser, chromium
 from harness.trends.store import FindingOfNight, Night, RunOfNight, Store
 from harness.web.server import Server
 from reports.campaign.beside import write_campaigns_beside
+from reports.campaign.page import write_campaign_page
 from reports.comparison.columns import GivenColumn, GivenRun
 from reports.render import write_comparison
 from reports.trends.page import write_trends
@@ -100,6 +101,17 @@ def test_long_names_of_one_night_push_nothing_of_the_others_out_of_sight(tmp_pat
         rights = opened.ask(f"[...document.querySelectorAll('{cells}')].map(e => e.getBoundingClientRect().right)")
         assert len(rights) == count
         assert max(rights) <= 1280, cells
+
+
+def test_a_campaign_of_long_names_is_seen_at_once_and_its_page_is_no_longer_than_its_rows(
+    tmp_path: Path, pipe: Pipe
+) -> None:
+    page = write_campaign_page(made_up_campaign(tmp_path / "long", runs=8, text="W" * 100_000))
+    assert page.stat().st_size < 500_000
+    opened = Opened(pipe, page)
+    assert opened.ask("document.documentElement.scrollWidth <= innerWidth")
+    wide = "[...document.querySelectorAll('.frame')].filter(e => e.scrollWidth > e.clientWidth + 1).length"
+    assert opened.ask(wide) == 0
 
 
 @pytest.fixture
