@@ -9,7 +9,7 @@ import re
 import secrets
 import stat
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,6 +24,7 @@ from harness.verdict import Verdict
 
 _NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z._-]{0,120}")
 _NIGHTS = "nights"
+_NAMESAKES = 100  # nights of several machines that began in one second
 LATELY = 20  # nights that count as the last ones
 _s, _i, _f = pa.string(), pa.int64(), pa.float64()
 SCHEMAS: Mapping[str, pa.Schema] = {
@@ -87,6 +88,10 @@ class Night:
 Row = TypeVar("Row", RunOfNight, FindingOfNight)
 
 
+class TakenName(UsageError):
+    """Another night of that name is in the store, or the very same."""
+
+
 class Store:
     """`path` is made by the first night. Reading what somebody else wrote follows no link."""
 
@@ -114,10 +119,22 @@ class Store:
             except HarnessError as error:
                 raise HarnessError(f"{place}: not kept, since nobody could read it again: {error}") from None
             if not files.rename_folder(unfinished, f"{_NIGHTS}/{night.name}"):  # one with files in it is never replaced
-                raise UsageError(f"{place}: this night is in the store already; a night is appended once")
+                raise TakenName(f"{place}: this night is in the store already; a night is appended once")
         finally:
             files.remove_folder(unfinished)
         return place
+
+    def keep(self, night: Night) -> Path:
+        """Like `append`, but a night that another machine began in the same second costs this one only its name."""
+        for number in range(1, _NAMESAKES + 1):
+            name = night.name if number == 1 else f"{night.name}-{number}"
+            try:
+                return self.append(replace(night, name=name))
+            except TakenName:
+                kept = self._night(name, memory.Together())
+                if number == _NAMESAKES or (kept.runs, kept.findings) == (night.runs, night.findings):
+                    raise
+        raise AssertionError("it is kept or refused")
 
     def names(self) -> list[str]:
         """Oldest first. A link of that name counts as a night, which cannot be read. Raises UsageError for a link in

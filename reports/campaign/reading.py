@@ -11,6 +11,7 @@ from harness.errors import HarnessError, UsageError
 from harness.history.files_below import FilesBelow
 from harness.history.schema.kept_tables import kept_rows
 from harness.history.schema.texts import json_below
+from harness.printable import shortened
 from reports.campaign.data import CampaignData, Group, MeasureOfRun, Reached, Run
 from reports.campaign.grid import WORST_FIRST
 from reports.campaign.groups import CLASSES
@@ -18,6 +19,7 @@ from reports.campaign.groups import CLASSES
 _AGAIN = "give the campaign again, with the same plan, seed and --runs: that writes it anew"
 _ROLES = {"out_of_isr": "out of the ISR"}
 SITUATION_COLUMNS = ("Fault", "Victim", "ISR size", "New epoch just before", "In flight", "Fault before")
+_TEXT_MAX, _LIST_MAX = 500, 200  # a run's folder is a shorter name
 Row = Mapping[str, Any]
 
 
@@ -63,7 +65,7 @@ def _json(files: FilesBelow, name: str) -> Mapping[str, Any]:
 
 def _text(content: Mapping[str, Any], name: str) -> str:
     value = content.get(name)
-    return "" if value is None else str(value)
+    return "" if value is None else shortened(str(value))
 
 
 def _rows(files: FilesBelow, table: str, held: memory.Together) -> Sequence[Row]:
@@ -73,7 +75,7 @@ def _rows(files: FilesBelow, table: str, held: memory.Together) -> Sequence[Row]
         "findings": {"class": CLASSES},
     }
     try:
-        return kept_rows(
+        rows = kept_rows(
             files,
             f"tables/{table}.parquet",
             SCHEMAS[table],
@@ -85,6 +87,14 @@ def _rows(files: FilesBelow, table: str, held: memory.Together) -> Sequence[Row]
         )
     except FileNotFoundError:
         return ()
+    return [{name: _cut(value) for name, value in row.items()} for row in rows]
+
+
+def _cut(value: Any) -> Any:
+    """A page is no longer than its rows, however long their texts are."""
+    if isinstance(value, list):
+        return [_cut(each) for each in value[:_LIST_MAX]]
+    return shortened(value, _TEXT_MAX) if isinstance(value, str) else value
 
 
 _MAY_BE_NULL = ("took_s", "recovery_s", "gap_s", "throughput_per_s")

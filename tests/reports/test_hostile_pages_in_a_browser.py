@@ -13,6 +13,7 @@ from benchmarks.browser import Pipe, browser, chromium
 from harness.trends.store import FindingOfNight, Night, RunOfNight, Store
 from harness.web.server import Server
 from reports.campaign.beside import write_campaigns_beside
+from reports.campaign.page import write_campaign_page
 from reports.comparison.columns import GivenColumn, GivenRun
 from reports.render import write_comparison
 from reports.trends.page import write_trends
@@ -84,6 +85,33 @@ def test_nothing_runs_and_nothing_is_loaded(make: Any, tmp_path: Path, pipe: Pip
     assert_harmless(opened, {"file:"})
     requests = pipe.events("Network.requestWillBeSent")[before:]
     assert {each["request"]["url"].partition("#")[0] for each in requests} == {page.resolve().as_uri()}
+
+
+def test_long_names_of_one_night_push_nothing_of_the_others_out_of_sight(tmp_path: Path, pipe: Pipe) -> None:
+    store, long = Store(tmp_path), "W" * 3000
+    for number in (1, 2):
+        made = night(number, "aa")
+        (run,), (finding,) = made.runs, made.findings
+        hostile = replace(finding, fingerprint=long, check=long, cause=long, scenario=long)
+        runs = [run, replace(run, scenario=long, system=long)]
+        store.append(Night(name=made.name, runs=runs, findings=[finding, hostile]))
+    opened = Opened(pipe, write_trends(store, out=tmp_path)[0])
+    assert opened.ask("document.documentElement.scrollWidth <= innerWidth")
+    for cells, count in ((".hist td", 4), (".fnd td:last-child", 2)):
+        rights = opened.ask(f"[...document.querySelectorAll('{cells}')].map(e => e.getBoundingClientRect().right)")
+        assert len(rights) == count
+        assert max(rights) <= 1280, cells
+
+
+def test_a_campaign_of_long_names_is_seen_at_once_and_its_page_is_no_longer_than_its_rows(
+    tmp_path: Path, pipe: Pipe
+) -> None:
+    page = write_campaign_page(made_up_campaign(tmp_path / "long", runs=8, text="W" * 100_000))
+    assert page.stat().st_size < 500_000
+    opened = Opened(pipe, page)
+    assert opened.ask("document.documentElement.scrollWidth <= innerWidth")
+    wide = "[...document.querySelectorAll('.frame')].filter(e => e.scrollWidth > e.clientWidth + 1).length"
+    assert opened.ask(wide) == 0
 
 
 @pytest.fixture

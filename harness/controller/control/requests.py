@@ -90,7 +90,10 @@ def id_in(line: bytes) -> int | str | None:
     """The id of a line that is refused, where it can be had."""
     try:
         asked = msgspec.json.decode(line)
-        return id_of(asked) if isinstance(asked, dict) else None
+        if not isinstance(asked, dict):
+            return None
+        keys = [key for key, _ in json.loads(line, object_pairs_hook=tuple, parse_int=str, parse_float=str)]
+        return id_of(asked) if keys.count("id") == 1 else None  # which of two is meant nobody can say
     except (msgspec.DecodeError, RecursionError, ValueError, Refused):
         return None
 

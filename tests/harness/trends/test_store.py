@@ -56,6 +56,17 @@ def test_many_writers_at_once_lose_no_night_and_of_one_name_exactly_one_is_kept(
     assert [path.name for path in (tmp_path / "trends" / "nights").iterdir() if path.name.startswith(".")] == []
 
 
+def test_nights_of_several_machines_that_began_in_one_second_are_all_kept(tmp_path: Path) -> None:
+    store = Store(tmp_path / "trends")
+    with ThreadPoolExecutor(8) as pool:
+        kept = list(pool.map(lambda number: store.keep(night(1, f"of machine {number}")), range(8)))
+    names = [night(1).name, *(f"{night(1).name}-{number}" for number in range(2, 9))]
+    assert sorted(path.name for path in kept) == names
+    assert {each.findings[0].fingerprint for each in store.nights()} == {f"of machine {number}" for number in range(8)}
+    with pytest.raises(UsageError, match="this night is in the store already"):
+        store.keep(night(1, store.nights()[0].findings[0].fingerprint))
+
+
 def test_a_night_that_was_not_written_whole_is_no_night(tmp_path: Path) -> None:
     store = Store(tmp_path / "trends")
     store.append(night(1))

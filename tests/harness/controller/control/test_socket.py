@@ -125,6 +125,14 @@ async def test_nonsense_is_answered_by_one_line_with_a_code_and_a_remedy_and_the
     assert (again["id"], again["ok"], again["faults"]) == ("next", True, [])
 
 
+async def test_of_two_ids_none_is_given_back(world: Commanded) -> None:
+    asking = await world.connect()
+    reported = await asking.line(b'{"id": 1, "state": {"id": 3}, "id": 2}\n')
+    assert (reported["id"], reported["error"]["code"]) == (None, "bad-request")
+    reported = await asking.line(b'{"id": 1, "state": {"id": 3, "id": 4}}\n')
+    assert (reported["id"], reported["error"]["code"]) == (1, "bad-request")
+
+
 async def test_a_line_of_the_greatest_length_is_read_and_a_longer_one_ends_its_connection_alone(
     world: Commanded,
 ) -> None:
