@@ -95,8 +95,10 @@ def check_workload(scenario: Scenario) -> None:
 
 def notes(scenario: Scenario) -> list[str]:
     """What a run of it is told beforehand: what will have no effect, and what its client library cannot do."""
-    limits = clients.limits(scenario.workload) if scenario.workload.workers else ""
-    return [*ignored(scenario), *([limits] if limits else [])]
+    lines = ignored(scenario)
+    if scenario.workload.workers and (limits := clients.limits(scenario.workload)):
+        lines.append(limits)
+    return lines
 
 
 def ignored(scenario: Scenario) -> list[str]:
