@@ -19,7 +19,7 @@ from harness.compose import Bench, render
 from harness.errors import HarnessError
 from harness.history.run_folder import RunFolder
 from harness.judged import Judged
-from harness.scenario.file import scenario_of
+from harness.scenario.stored import scenario_of
 from harness.verdict import Verdict
 from reports.campaign.measures import MeasuredFault, measures_of
 

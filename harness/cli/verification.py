@@ -10,8 +10,8 @@ from pathlib import Path
 from harness import compose
 from harness.ci import junit
 from harness.cli.presentation import unmet
+from harness.clients import catalogue as clients
 from harness.errors import HarnessError
-from harness.preflight import capabilities
 from harness.preflight.looking import all_ready
 from harness.scenario.model import Scenario
 from harness.verdict import Verdict, exit_code_of
@@ -56,7 +56,8 @@ def verify(
             tell(f"{name}: not for {scenario.cluster.system}: {scenario.not_here}")
         else:
             here.append((name, scenario))
-    for line in sorted({line for _, scenario in here for line in capabilities.limits_of_client(scenario)}):
+    limits = {clients.limits(scenario.workload) for _, scenario in here if scenario.workload.workers}
+    for line in sorted(limits - {""}):
         tell(line)
     bench = compose.Bench(master=master)
     cells: list[Cell] = []

@@ -95,15 +95,12 @@ def check_workload(scenario: Scenario) -> None:
     clients.check_groups(workload.client)
 
 
-def limits_of_client(scenario: Scenario) -> list[str]:
-    """What the client library cannot do of what the workload asks, in one line; none when there is nothing."""
-    line = clients.limits(scenario.workload) if scenario.workload.workers else ""
-    return [line] if line else []
-
-
 def notes(scenario: Scenario) -> list[str]:
     """What a run of it is told beforehand: what will have no effect, and what its client library cannot do."""
-    return [*ignored(scenario), *limits_of_client(scenario)]
+    lines = ignored(scenario)
+    if scenario.workload.workers and (limits := clients.limits(scenario.workload)):
+        lines.append(limits)
+    return lines
 
 
 def ignored(scenario: Scenario) -> list[str]:

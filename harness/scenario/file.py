@@ -13,7 +13,6 @@ from typing import Any
 
 from harness.errors import Place, Problems, UsageError
 from harness.history.files_below import FilesBelow
-from harness.history.run_folder import RunFolder
 from harness.history.schema.texts import NESTING_MAX, Unfit, check_nesting, text_of
 from harness.ports.load import WorkloadSpec
 from harness.scenario.keys import (
@@ -47,7 +46,7 @@ from harness.scenario.steps import read_step
 from harness.scenario.topic_names import wrong_name
 from harness.scenario.variants import Traits, holds, lay_over
 from harness.scenario.workloads import DEFAULT as DEFAULT_WORKLOAD
-from harness.scenario.workloads import RecordedWorkload, recorded, settings_of
+from harness.scenario.workloads import RecordedWorkload, settings_of
 from harness.scenario.workloads import names as workload_names
 from harness.values import Reader, keys_of
 from harness.verdict import COVERAGE_CONDITIONS, is_coverage_name
@@ -366,13 +365,3 @@ def load(
     read = parse(text, name=name, place=str(path), overrides=overrides, traits_of=traits_of, workload_of=workload_of)
     given = Given(reference=lasting(reference), file=path if below is None else None, overrides=tuple(overrides))
     return replace(read, given=given)
-
-
-def scenario_of(folder: RunFolder) -> Scenario:
-    """The scenario that the folder is a run of; the workload of a package that is not installed here is as it was."""
-
-    def workload_of(name: str) -> type[WorkloadSpec] | None:
-        facts = folder.run.get("workload")
-        return settings_of(name) or (recorded(name, facts) if facts is not None else None)
-
-    return load(str(folder.path), workload_of=workload_of)

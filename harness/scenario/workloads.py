@@ -6,11 +6,10 @@ file; a package uses an entry point (harness/extensions.py).
 
 from collections.abc import Mapping
 from importlib import import_module
-from typing import Any
 
 from harness import extensions
 from harness.errors import HarnessError
-from harness.ports.load import LoadFacts, WorkloadSpec
+from harness.ports.load import WorkloadSpec
 from harness.values import check_declared
 
 DEFAULT = "produce_and_poll"
@@ -50,14 +49,6 @@ def settings_of(name: str) -> type[WorkloadSpec] | None:
 
 class RecordedWorkload(WorkloadSpec):
     """The workload of a package that is not installed, as a run recorded it. It cannot be run."""
-
-
-def recorded(name: str, facts: Mapping[str, Any]) -> type[RecordedWorkload]:
-    """A class for that workload. `facts`: the fields of its LoadFacts, from run.json."""
-    lists = {name: tuple(facts.get(name, ())) for name in ("outputs", "transactional_ids")}
-    load = LoadFacts(**{**facts, **lists})
-    own = {"name": name, "facts": property(lambda self: load), "__module__": __name__}
-    return type("Recorded", (RecordedWorkload,), own)
 
 
 def _check_defaults(place: str, settings: type[WorkloadSpec]) -> None:

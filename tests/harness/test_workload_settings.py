@@ -16,8 +16,8 @@ from harness.errors import HarnessError, UsageError
 from harness.history.run_folder import RunFolder
 from harness.ports.load import LoadFacts, WorkloadSpec
 from harness.scenario import file as scenario_file
-from harness.scenario.file import scenario_of
 from harness.scenario.model import Scenario
+from harness.scenario.stored import scenario_of
 from harness.scenario.written import written_out
 from tests.harness.installing import install
 from workloads.consumer_groups import ConsumerGroupsSettings
