@@ -148,16 +148,22 @@ def test_a_transactional_client_of_plain_producers_without_idempotence_is_idempo
     """Every library refuses it otherwise: no transaction of such a load would ever begin."""
     made: list[WorkloadSpec] = []
 
-    def make_client(*, settings: WorkloadSpec, **_: Any) -> Client:
+    def make_client(*, settings: WorkloadSpec, **_: Any) -> Any:
         made.append(settings)
         return Client()
 
     plain = WorkloadSpec(idempotence=False, acks="1", retries=0)
     journal = JournalFile(tmp_path / "p.jsonl", worker="p", clock=SystemClock())
     clients = FreshClients(
-        make_client=make_client, bootstrap="", settings=plain, journal=journal,
-        numbers=ProcessNumbers(first=0, step=1), name="p", role="both", progress=ToldProgress(lambda told: None),
-    )  # fmt: skip
+        make_client=make_client,
+        bootstrap="",
+        settings=plain,
+        journal=journal,
+        numbers=ProcessNumbers(first=0, step=1),
+        name="p",
+        role="both",
+        progress=ToldProgress(lambda told: None),
+    )
 
     clients(ClientUse(role="both", transactional_id="x"))
     clients(ClientUse(role="producer"))
