@@ -188,8 +188,13 @@ def in_sync_replicas_that_differ() -> HistoryBuilder:
     return history
 
 
-@case("the two logs differ in the epoch of the record alone", VIOLATION, {"replica-divergence violation": SOME},
-      why="another leader epoch is a difference")  # fmt: skip
+@case(
+    "the two logs differ in the epoch of the record alone",
+    VIOLATION,
+    {"replica-divergence violation": SOME},
+    also=("evidence observation",),
+    why="another leader epoch is a difference; in this one nobody led, by the books",
+)
 def in_sync_replicas_that_differ_in_an_epoch() -> HistoryBuilder:
     history = led(6)
     history.finish(logs={3: [*history.log[:5], (5, 1, 5)]})

@@ -155,9 +155,15 @@ def test_a_transactional_client_of_plain_producers_without_idempotence_is_idempo
     plain = WorkloadSpec(idempotence=False, acks="1", retries=0)
     journal = JournalFile(tmp_path / "p.jsonl", worker="p", clock=SystemClock())
     clients = FreshClients(
-        make_client=make_client, bootstrap="", settings=plain, journal=journal,
-        numbers=ProcessNumbers(first=0, step=1), name="p", role="both", progress=ToldProgress(lambda told: None),
-    )  # fmt: skip
+        make_client=make_client,
+        bootstrap="",
+        settings=plain,
+        journal=journal,
+        numbers=ProcessNumbers(first=0, step=1),
+        name="p",
+        role="both",
+        progress=ToldProgress(lambda told: None),
+    )
 
     clients(ClientUse(role="both", transactional_id="x"))
     clients(ClientUse(role="producer"))
