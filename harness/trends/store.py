@@ -104,13 +104,8 @@ class Store:
             raise UsageError(f"{night.name}: no name of a night: letters, digits, '.', '_' and '-' are")
         place = self.path / _NIGHTS / night.name
         unfinished = f"{_NIGHTS}/.{night.name}-{secrets.token_hex(8)}{UNFINISHED}"
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise HarnessError(f"{self.path}: {error.strerror}; name another folder with --store") from error
-        files = FilesBelow(self.path)
-        for folder in (_NIGHTS, unfinished):
-            files.make_folder(folder)
+        files = self.made()
+        files.make_folder(unfinished)
         try:
             for name, rows in (("runs", night.runs), ("findings", night.findings)):
                 files.replace(f"{unfinished}/{name}.parquet", _parquet([asdict(each) for each in rows], SCHEMAS[name]))
@@ -123,6 +118,16 @@ class Store:
         finally:
             files.remove_folder(unfinished)
         return place
+
+    def made(self) -> FilesBelow:
+        """Its folder, made if it is not there. Raises HarnessError where no night can be kept."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise HarnessError(f"{self.path}: {error.strerror}; name another folder with --store") from error
+        files = FilesBelow(self.path)
+        files.make_folder(_NIGHTS)
+        return files
 
     def keep(self, night: Night) -> Path:
         """Like `append`, but a night that another machine began in the same second costs this one only its name."""

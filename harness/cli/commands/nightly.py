@@ -50,8 +50,9 @@ def nightly(
     if containers and file == NIGHTLY:
         plan = with_containers(plan, engine=engine_answers(), tell=terminal.say)
     plan = accepting(replace(plan, time_s=plan.time_s if time is None else duration(time)), accepted)
-    _, folder = conducted(plan, runs, master=master)
     nights = Store(store or runs / "trends")
+    nights.made()  # before hours of runs that could not be kept
+    _, folder = conducted(plan, runs, master=master)
     for line in after(folder, nights, master=master):
         terminal.say(line)
     raise typer.Exit(write_results(folder, junit, summary, fails, nights))

@@ -9,6 +9,7 @@ from harness.campaign.plan import Plan, PlannedRun
 from harness.ci.campaign_rows import CampaignResults
 from harness.cli.commands import nightly
 from harness.cli.commands.nightly import after, compared, with_containers
+from harness.errors import HarnessError
 from harness.trends.store import Store
 from tests.harness.ci.campaign_folder import campaign_folder, run_row
 
@@ -71,6 +72,16 @@ def test_a_scenario_that_came_to_a_verdict_on_both_systems_is_compared_first(tmp
     runs = CampaignResults(campaign_folder(tmp_path / "c", rows)).runs
     assert [run.number for run in compared(runs, has_folder=lambda _: True)] == [3, 4]
     assert [run.number for run in compared(runs[:3], has_folder=lambda _: True)] == [1, 2]
+
+
+def test_a_store_in_which_no_night_can_be_kept_is_refused_before_the_first_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nightly, "read_campaign", lambda *_, **__: plan("a"))
+    monkeypatch.setattr(nightly, "conducted", lambda *_, **__: pytest.fail("it ran"))
+    (tmp_path / "store").write_text("no folder")
+    with pytest.raises(HarnessError, match="name another folder with --store"):
+        nightly.nightly(file=tmp_path / "n.toml", runs=tmp_path, store=tmp_path / "store", time=None)
 
 
 def test_the_night_is_kept_once_and_what_cannot_be_made_of_it_is_reported(tmp_path: Path) -> None:
