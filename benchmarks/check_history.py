@@ -23,11 +23,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from benchmarks.history_writing import write_many, write_run  # a benchmark is a script beside its parts
 from benchmarks.needed import give_up, need
 from benchmarks.process_tree import ProcessTree
-from harness import memory
 from harness.history.facts.extent import MANY_ROWS
 from harness.history.jepsen.edn import export
 from harness.history.run_folder import RunFolder
-from harness.scratch import scratch_folder
+from harness.host import memory
+from harness.host.scratch import scratch_folder
 
 DEFAULT_READS = 1_250_000
 GROWTH = (625_000, 1_250_000, 2_500_000, 5_000_000)

@@ -15,7 +15,7 @@ from pathlib import Path  # noqa: E402
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from harness.checks.spark.jvm import start_jvm_early  # noqa: E402
-from harness.memory import DEFAULT_MB  # noqa: E402
+from harness.host.memory import DEFAULT_MB  # noqa: E402
 
 
 def main() -> None:

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from harness.clock import SystemClock
 from harness.history.facts import values
 from harness.history.files_below import FilesBelow
 from harness.history.journals.controller_rows import BOOKS, write_snapshot
 from harness.history.journals.journal import Assigned, Declare, Invoke, JournalFile, Part, Read, Sent
 from harness.history.run_folder import RunFolder
+from harness.host.clock import SystemClock
 from harness.scenario.file import parse
 
 TOPIC, PARTITIONS, PRODUCERS, CONSUMERS, POLL = "t", 4, 4, 8, 25

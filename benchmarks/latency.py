@@ -18,12 +18,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.needed import need
 from benchmarks.systems import PATIENCE_S, SYSTEMS, VALUE, Run, as_json, summaries, table, turns
-from harness.clock import SystemClock
 from harness.cluster.local.cluster import LocalCluster
 from harness.cluster.local.ownership import RunOwnership
+from harness.host.clock import SystemClock
+from harness.host.scratch import scratch_folder
 from harness.ports.cluster import ClientId, TopicDefinition
 from harness.scenario.model import ClusterSpec
-from harness.scratch import scratch_folder
 
 PARTITIONS = (3, 300)
 RECORDS_A_SECOND = 200

@@ -38,12 +38,12 @@ from benchmarks.systems import (
     through_confluent_kafka,
     turns,
 )
-from harness.clock import SystemClock
 from harness.cluster.local.cluster import LocalCluster
 from harness.cluster.local.ownership import RunOwnership
+from harness.host.clock import SystemClock
+from harness.host.scratch import scratch_folder
 from harness.ports.cluster import ClientId
 from harness.scenario.model import ClusterSpec
-from harness.scratch import scratch_folder
 from reference_impl.wire.api_keys import ApiKey
 from reference_impl.wire.messages import encode_request, request_class
 

@@ -25,7 +25,7 @@ from harness.checks.judge import Judgement, RunInput, judge_tables
 from harness.checks.spark.session import spark_session
 from harness.checks.spark.tables import tables_of
 from harness.history.schema.schemas import KIND_FINAL_POLL, KIND_SEND, STATUS_OK, TABLES
-from harness.scratch import scratch_folder
+from harness.host.scratch import scratch_folder
 
 SECOND = 10**9
 NODES = (1, 2, 3)

@@ -19,14 +19,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.process_tree import cpu_s
 from benchmarks.systems import node_processes
-from harness.clock import SystemClock
 from harness.cluster.books.zookeeper_log import ZnodeChange, read_changes
 from harness.cluster.brokers.system import NodeFolders
 from harness.cluster.local.cluster import LocalCluster
 from harness.cluster.local.ownership import RunOwnership
+from harness.host.clock import SystemClock
+from harness.host.scratch import scratch_folder
 from harness.ports.cluster import COORDINATION, NodeId, TopicDefinition
 from harness.scenario.model import ClusterSpec
-from harness.scratch import scratch_folder
 
 PARTITIONS = (100, 1000)
 BROKERS = (1, 2, 3)

@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.browser import chromium, timings  # a benchmark is a script beside its parts
 from benchmarks.large_run import write_large_run
-from harness.scratch import scratch_folder
+from harness.host.scratch import scratch_folder
 from reports.render import write_report
 
 AIM_BYTES, AIM_S = 10_000_000, 2.0

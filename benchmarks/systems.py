@@ -20,12 +20,12 @@ from kafka import KafkaProducer
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.needed import need
-from harness.clock import SystemClock
 from harness.cluster.local.cluster import LocalCluster
 from harness.cluster.local.ownership import RunOwnership, processes_of
+from harness.host.clock import SystemClock
+from harness.host.scratch import scratch_folder
 from harness.ports.cluster import ClientId, TopicDefinition
 from harness.scenario.model import ClusterSpec
-from harness.scratch import scratch_folder
 
 SYSTEMS = ("reference", "kafka:4.3.1")
 VALUE = b"x" * 100

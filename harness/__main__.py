@@ -60,7 +60,7 @@ def is_worker(arguments: Sequence[str]) -> bool:
 
 def _work(spec: str) -> None:
     try:
-        from harness.client_process import work
+        from harness.cli.client_process import work
 
         work(spec)
     except BaseException as error:  # noqa: BLE001  # reported as every command reports it

@@ -16,10 +16,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from harness import memory, scratch, systems
+from harness import systems
+from harness.checks.judged import Judged, NotJudged
 from harness.clients import catalogue as clients
 from harness.clients.resolving import resolving
-from harness.clock import SystemClock
 from harness.cluster.base_cluster import BrokerCluster
 from harness.cluster.local import ownership
 from harness.cluster.local.ownership import RunOwnership
@@ -37,14 +37,15 @@ from harness.history.facts.extent import records_in
 from harness.history.run_folder import RunFolder
 from harness.history.run_versions import stamp as run_stamp
 from harness.history.run_versions import versions
-from harness.judged import Judged, NotJudged
+from harness.host import memory, scratch
+from harness.host.clock import SystemClock
+from harness.host.printable import LogLines
+from harness.host.randomness import stream
+from harness.host.scratch import left_behind
 from harness.ports.cluster import ClientId
 from harness.preflight.old_brokers import silent_version
-from harness.printable import LogLines
-from harness.randomness import stream
 from harness.scenario.model import Scenario
 from harness.scenario.written import explicit, written_out
-from harness.scratch import left_behind
 from harness.systems import (
     cluster_of,
     owes,

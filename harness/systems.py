@@ -4,7 +4,6 @@ import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.clock import SystemClock
 from harness.cluster.attached.journal import AttachedJournal
 from harness.cluster.brokers.catalogue import traits_of as traits_of_brokers
 from harness.cluster.docker.labels import entered
@@ -15,6 +14,7 @@ from harness.errors import HarnessError, UsageError
 from harness.history.files_below import FilesBelow
 from harness.history.run_folder import RunFolder
 from harness.history.schema.texts import text_of
+from harness.host.clock import SystemClock
 from harness.scenario.file import parse
 from harness.scenario.model import ATTACHED, AttachedSpec, ClusterSpec, Scenario
 from harness.scenario.names import nearest

@@ -16,7 +16,7 @@ from markupsafe import Markup, escape
 from harness.errors import HarnessError, UsageError
 from harness.history.files_below import FilesBelow
 from harness.history.run_folder import RunFolder
-from harness.printable import visible
+from harness.host.printable import visible
 from reports.campaign.model import CampaignPage, CampaignsPage
 from reports.comparison.columns import GivenColumn
 from reports.comparison.model import ComparisonPage

@@ -10,7 +10,6 @@ from typing import Any, TypeVar, cast
 import pandas as pd
 import pyarrow.compute as pc
 
-from harness import memory
 from harness.anomalies import Anomaly, anomaly_of
 from harness.errors import UsageError
 from harness.history.facts import values
@@ -30,8 +29,9 @@ from harness.history.schema.evidence_texts import check_evidence
 from harness.history.schema.lawful_rows import check_table
 from harness.history.schema.parquet_tables import check_texts, read_table, rows_of
 from harness.history.schema.typed_rows import AnyRow, R, RowsOf
+from harness.host import memory
+from harness.host.printable import for_a_shell
 from harness.ports.cluster import COORDINATION
-from harness.printable import for_a_shell
 from harness.scenario.model import Scenario
 from harness.scenario.stored import scenario_of
 

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from harness.clock import SystemClock
 from harness.errors import HarnessError
+from harness.host.clock import SystemClock
 from harness.ports.cluster import CanReconfigure, Cluster, Evidence
 from harness.ports.faults import Fault, NothingToStrike, Struck
 

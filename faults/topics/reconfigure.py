@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
-from harness.clock import SystemClock
 from harness.errors import HarnessError
+from harness.host.clock import SystemClock
 from harness.ports.cluster import CanReconfigure, Cluster, Evidence
 from harness.ports.faults import Fault, NothingToStrike, Struck
 from harness.values import settings_table

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from harness import memory
 from harness.campaign.rows import RunJudged
 from harness.errors import HarnessError
 from harness.history.files_below import FilesBelow
 from harness.history.schema.texts import check_values
+from harness.host import memory
 
 NAME = "journal.jsonl"
 

@@ -15,10 +15,10 @@ from harness.campaign.plan import Keep
 from harness.campaign.rows import FaultMeasured, FindingSeen, RunJudged, SituationReached
 from harness.campaign.situations import situations_of
 from harness.checks.findings import Finding
+from harness.checks.judged import Judged
 from harness.compose import Bench, render
 from harness.errors import HarnessError
 from harness.history.run_folder import RunFolder
-from harness.judged import Judged
 from harness.scenario.stored import scenario_of
 from harness.verdict import Verdict
 from reports.campaign.measures import MeasuredFault, measures_of

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from harness.campaign.accepted import Accepted
 from harness.history.files_below import can_lie_below
-from harness.printable import printable
+from harness.host.printable import printable
 
 NAME_BYTES_MAX = 200  # shards and later starts add to it
 Keep = Literal["findings", "all"]

@@ -19,7 +19,7 @@ from harness.campaign.rows import RunJudged
 from harness.errors import HarnessError, UsageError
 from harness.history.files_below import NESTING_MAX, FilesBelow, can_lie_below, copy_contents
 from harness.history.schema.texts import json_below
-from harness.printable import printable
+from harness.host.printable import printable
 from harness.verdict import Verdict
 
 _LATEST = "latest"  # RUNS/latest of a run's own folder: the only link that a campaign leaves

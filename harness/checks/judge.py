@@ -54,7 +54,7 @@ from harness.history.schema.cluster_rows import BROKER_EVENTS, CONFIGURATION, CO
 from harness.history.schema.schemas import EVIDENCE, FINDINGS
 from harness.history.schema.typed_rows import AnyRow, OfRun, TypedRows
 from harness.history.sealed.derived_tables import complete
-from harness.memory import TooLarge
+from harness.host.memory import TooLarge
 from harness.scenario.model import Scenario
 from harness.scenario.stored import scenario_of
 from harness.verdict import Verdict

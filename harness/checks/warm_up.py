@@ -12,7 +12,7 @@ from harness.checks.judge import RunInput, judge_tables
 from harness.checks.spark.concurrent_queries import Progress
 from harness.checks.spark.tables import tables_of
 from harness.history.schema.schemas import KIND_FINAL_POLL, KIND_POLL, KIND_SEND, STATUS_INFO, STATUS_OK, TABLES
-from harness.scratch import scratch_folder
+from harness.host.scratch import scratch_folder
 
 _RECORDS, _LOST, _UNKNOWN = 8, 5, 6
 _NODES = [1, 2, 3]

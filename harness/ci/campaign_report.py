@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from harness.ci.campaign_rows import CAMPAIGN_PAGE, NOT_RUN, CampaignResults, FindingRow, RunRow
 from harness.ci.junit import Case, Outcome
 from harness.errors import UsageError
-from harness.printable import printable
+from harness.host.printable import printable
 from harness.verdict import Verdict, exit_code_of
 
 FAIL_ON = ("violation", "not-as-stated", "error", "inconclusive")

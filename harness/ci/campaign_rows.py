@@ -13,11 +13,11 @@ from typing import Any, TypeVar, get_args
 import msgspec
 import pyarrow as pa
 
-from harness import memory
 from harness.errors import HarnessError, UsageError
 from harness.history.files_below import FilesBelow
 from harness.history.schema.kept_tables import kept_rows
 from harness.history.schema.texts import json_below
+from harness.host import memory
 from harness.verdict import Verdict
 
 NOT_RUN = "not_run"

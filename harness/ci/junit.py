@@ -11,7 +11,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from harness.errors import HarnessError
-from harness.printable import printable, visible
+from harness.host.printable import printable, visible
 
 
 class Outcome(Enum):

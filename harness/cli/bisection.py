@@ -14,10 +14,10 @@ from enum import Enum
 from pathlib import Path
 
 from harness import compose
+from harness.checks.judged import Judged, NotJudged
 from harness.cli.comparison_runs import Variant, variants_of
 from harness.errors import HarnessError, UsageError
 from harness.history.run_folder import RunFolder
-from harness.judged import Judged, NotJudged
 from harness.preflight.looking import all_ready
 from harness.scenario.model import Scenario
 from harness.verdict import Verdict, exit_code_of

@@ -13,10 +13,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from harness import compose, memory
+from harness import compose
+from harness.checks.judged import Judged, NotJudged
 from harness.errors import MISFITS, HarnessError, UsageError, misfit
 from harness.history.jepsen import edn
-from harness.judged import Judged, NotJudged
+from harness.host import memory
 from harness.verdict import Verdict, exit_code_of
 
 SUB_VIA = ("assign", "subscribe")

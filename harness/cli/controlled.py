@@ -10,7 +10,6 @@ from typing import Any
 
 from harness import compose
 from harness.clients import catalogue as clients
-from harness.clock import SystemClock
 from harness.cluster.local.cluster import LocalCluster
 from harness.cluster.local.lent import LentCluster
 from harness.cluster.local.ownership import RunOwnership
@@ -23,6 +22,7 @@ from harness.errors import HarnessError, in_a_line
 from harness.history.journals.journal import ProcessNumbers
 from harness.history.run_folder import RunFolder
 from harness.history.run_versions import stamp, versions
+from harness.host.clock import SystemClock
 from harness.ports.load import WorkloadSpec
 from harness.scenario.model import ClusterSpec, ExpectSpec, Scenario, TopicSpec
 from harness.scenario.written import written_out

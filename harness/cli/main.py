@@ -11,8 +11,8 @@ from typing import Annotated, Any
 
 import typer
 
-from harness import client_process, compose, machine
-from harness.cli import check_many, exits, presentation, serving, verification
+from harness import compose
+from harness.cli import check_many, client_process, exits, presentation, serving, verification
 from harness.cli.commands import bisect, campaign, check, nightly, results, serve, trends
 from harness.cli.controlled import Control
 from harness.cli.options import (  # fmt: skip
@@ -44,7 +44,7 @@ from harness.cli.ready_file import ReadyFile
 from harness.controller.run import RunOutcome
 from harness.errors import HarnessError, UsageError
 from harness.history.run_folder import RunFolder
-from harness.preflight import capabilities, looking
+from harness.preflight import capabilities, looking, machine
 from harness.scenario.file import load
 from harness.scenario.model import ClusterSpec
 from harness.scenario.names import seed_names, shipped_names

@@ -8,10 +8,11 @@ from typing import Annotated
 
 import typer
 
-from harness import compose, memory
+from harness import compose
 from harness.cli.terminal import Terminal
 from harness.errors import HarnessError, UsageError
 from harness.history.run_folder import RunFolder
+from harness.host import memory
 from harness.scenario.names import seed_names, shipped_names
 from harness.scenario.overrides import attached_overrides
 from harness.scenario.places import Override

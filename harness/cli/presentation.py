@@ -6,12 +6,12 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from harness import compose
+from harness.checks.judged import Judged
 from harness.cli.terminal import Terminal
 from harness.controller.run import Progress
 from harness.errors import MISFITS, misfit
 from harness.history.run_folder import RunFolder
-from harness.judged import Judged
-from harness.printable import for_a_shell
+from harness.host.printable import for_a_shell
 
 if TYPE_CHECKING:
     from reports.comparison.page import Comparison

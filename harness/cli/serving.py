@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import Any
 
 from harness.cli.controlled import Control
-from harness.clock import SystemClock
 from harness.cluster.base_cluster import BrokerCluster
 from harness.cluster.local.cluster import LocalCluster
 from harness.cluster.local.ownership import RunOwnership
 from harness.compose import catch_signals
 from harness.history.run_folder import RunFolder
 from harness.history.run_versions import stamp
+from harness.host.clock import SystemClock
+from harness.host.scratch import Scratch, scratch_folder
 from harness.ports.cluster import ClientId, NodeId
 from harness.scenario.model import ClusterSpec
-from harness.scratch import Scratch, scratch_folder
 from harness.systems import made
 
 LOOK_EVERY_S = 0.2

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from rich.console import Console
 from rich.text import Text
 
-from harness.printable import printable
+from harness.host.printable import printable
 
 
 class _Console(Console):

@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from harness.clock import Anchor, Clock
 from harness.cluster import node_files
 from harness.cluster.books.observing import Observation
 from harness.cluster.brokers.system import NodeEnvironment, NodeFolders, System, host_name
@@ -24,6 +23,7 @@ from harness.cluster.replica_logs import log_end_in, read_high_watermarks, read_
 from harness.errors import HarnessError
 from harness.history.facts.disk_facts import DiskEvent
 from harness.history.run_folder import RunFolder
+from harness.host.clock import Anchor, Clock
 from harness.ports.capabilities import Place
 from harness.ports.cluster import (
     ClientId,

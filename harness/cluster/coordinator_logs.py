@@ -7,11 +7,11 @@ from collections import deque
 from collections.abc import Iterable
 from pathlib import Path
 
-from harness.clock import Anchor
 from harness.cluster.books import group_records, transaction_records
 from harness.cluster.record_batches import StoredRecord, stored_records
 from harness.cluster.replica_logs import coordinators_folders, may_be_held, read_log
 from harness.history.facts.internal_topics import GROUP_OFFSETS_TOPIC
+from harness.host.clock import Anchor
 from harness.ports.cluster import NodeId
 from harness.ports.coordinator_logs import CoordinatorLog, CoordinatorRecord, OffsetsRecord, TransactionRecord
 

@@ -18,9 +18,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from harness.clock import Anchor
 from harness.cluster import node_files
 from harness.cluster.kafka_log_patterns import FETCHERS, LINE, Said, matches
+from harness.host.clock import Anchor
 from harness.ports.cluster import BrokerEvent, NodeId
 from harness.scenario.topic_names import METADATA_TOPIC
 

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
-from harness import memory
 from harness.errors import HarnessError, UsageError
 from harness.history.files_below import FilesBelow
+from harness.host import memory
 
 _LINE_CHARACTERS = 1 << 20  # what is longer comes in pieces
 _BLOCK_BYTES = 512  # of st_blocks, on every file system of Linux

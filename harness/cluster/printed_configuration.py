@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from harness.clock import Anchor
 from harness.cluster import node_files
 from harness.cluster.kafka_log_patterns import LINE, PATTERNS
 from harness.history.schema.schemas import AT_START
+from harness.host.clock import Anchor
 from harness.ports.cluster import ConfigurationChange, NodeId
 
 # What the checks judge by where no topic says otherwise.

@@ -15,11 +15,11 @@ from kafka.protocol.metadata import MetadataRequest
 from kafka.protocol.producer import ProduceRequest
 from kafka.record import MemoryRecordsBuilder
 
-from harness.clock import Clock
 from harness.cluster.books.observing import CREATION_VERSION, creation
 from harness.cluster.broker_requests import BrokerConnection
 from harness.cluster.record_batches import records_of
 from harness.errors import HarnessError
+from harness.host.clock import Clock
 from harness.ports.cluster import NodeId, TopicDefinition, TopicPartition
 from harness.ports.questions import Fetched
 

@@ -11,7 +11,7 @@ import zlib
 
 import pyarrow as pa
 
-from harness import memory
+from harness.host import memory
 
 GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
 

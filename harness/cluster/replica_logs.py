@@ -14,13 +14,13 @@ from typing import Annotated, Any
 
 import msgspec
 
-from harness import memory
 from harness.cluster import node_files
 from harness.cluster.record_batches import HEAD_BYTES, batches, end_of, hops, open_transactions, records_of
 from harness.errors import HarnessError
 from harness.history.facts.internal_topics import COORDINATORS_TOPICS
 from harness.history.files_below import can_lie_below
 from harness.history.schema.schemas import UNREADABLE_EVENT
+from harness.host import memory
 from harness.ports.cluster import BrokerEvent, LogRecord, NodeId, ReplicaLog
 from harness.scenario.topic_names import INTERNAL_TOPICS
 

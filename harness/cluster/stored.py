@@ -8,14 +8,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from harness import memory
-from harness.clock import Clock
 from harness.cluster.attached.journal import AttachedJournal
 from harness.cluster.brokers.catalogue import system_of
 from harness.cluster.brokers.system import NodeFolders, System
 from harness.cluster.coordinator_logs import read_coordinator_logs
 from harness.cluster.replica_logs import read_replicas
 from harness.history.run_folder import RunFolder
+from harness.host import memory
+from harness.host.clock import Clock
 from harness.ports.cluster import ClusterHistory, NodeId, ReplicaLog
 from harness.ports.coordinator_logs import CoordinatorLog
 from harness.scenario.model import ClusterSpec

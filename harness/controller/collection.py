@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from harness.clock import Clock
 from harness.controller.coordinators import Coordinators
 from harness.controller.recorder import Recorder, SoFar
 from harness.controller.truncation_cuts import history_with_cuts
@@ -22,6 +21,7 @@ from harness.history.schema.client_rows import VALUE_NAMES
 from harness.history.schema.cluster_rows import REPLICA_SNAPSHOTS
 from harness.history.schema.internal_rows import INTERNAL_SNAPSHOTS
 from harness.history.sealed.sealing import seal
+from harness.host.clock import Clock
 from harness.ports.cluster import Cluster, ClusterHistory, NodeId, ReplicaLog, ShowsLogs
 from harness.ports.coordinator_logs import CoordinatorLog, ShowsCoordinatorLogs
 from harness.scenario.stored import scenario_of

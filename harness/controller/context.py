@@ -10,14 +10,14 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
-from harness.clock import Clock
 from harness.controller.observer import Observer
 from harness.controller.probes import ProbeRead, Probes
 from harness.controller.recorder import Recorder
 from harness.errors import HarnessError, UsageError
+from harness.host.clock import Clock
+from harness.host.randomness import stream
 from harness.ports.cluster import ClientId, Cluster, NodeId, SendOutcome, ShowsLogs
 from harness.ports.coordinator_logs import ShowsCoordinatorLogs
-from harness.randomness import stream
 from harness.scenario.model import Scenario
 
 

@@ -10,11 +10,11 @@ import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from harness.clock import Clock
 from harness.controller.coordinators import NO_LOAD, Coordinators, coordinators_topics
 from harness.controller.recorder import Recorder
 from harness.errors import HarnessError
 from harness.history.facts.internal_topics import COORDINATORS_TOPICS
+from harness.host.clock import Clock
 from harness.ports.cluster import Cluster, NodeEnd, PartitionState, SeesNodesEnd
 from harness.ports.load import LoadFacts
 

@@ -9,12 +9,12 @@ a moment.
 import asyncio
 from collections.abc import Iterable, Sequence
 
-from harness.clock import Clock
 from harness.controller.observer import Observer
 from harness.controller.recorder import Recorder
 from harness.controller.told_progress import Told
 from harness.controller.workers import Workers
 from harness.history.schema.cluster_rows import Age, AskedFor, AskOutcome, WhyNotAsked
+from harness.host.clock import Clock
 from harness.ports.cluster import PartitionState, TopicPartition
 from harness.ports.load import LoadFacts
 

@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from harness.clock import Clock
+from harness.host.clock import Clock
 from harness.ports.cluster import Client, Journal, ReadRecord, TopicPartition
 from harness.ports.membership import KnowsPositions
 

@@ -8,10 +8,10 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from harness.clock import Clock
 from harness.controller.reading import POLL_S, RECORDS_MAX
 from harness.controller.recorder import Recorder
 from harness.history.facts.offset_ranges import OffsetRanges, Range, in_at_most, length_of
+from harness.host.clock import Clock
 from harness.ports.cluster import Client, Journal, TopicPartition
 from harness.ports.membership import KnowsPositions, StartsAnywhere
 

@@ -14,7 +14,6 @@ from typing import Any
 
 import msgspec
 
-from harness.clock import Clock
 from harness.controller.coordinators import rows_of_logs, snapshot_row
 from harness.errors import HarnessError
 from harness.history.facts.internal_topics import COORDINATORS_TOPICS
@@ -24,6 +23,7 @@ from harness.history.files_below import FilesBelow
 from harness.history.journals.controller_rows import ROWS, Identity, write_snapshot
 from harness.history.schema.cluster_rows import PARTITION_STATES
 from harness.history.schema.internal_rows import INTERNAL_STATES
+from harness.host.clock import Clock
 from harness.ports.cluster import (
     BrokerEvent,
     ClusterHistory,

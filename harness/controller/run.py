@@ -12,7 +12,6 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.clock import Clock
 from harness.controller.collection import collect_books
 from harness.controller.context import Acknowledgements, Plan, PlanResult, RunContext
 from harness.controller.final_read import FinalRead
@@ -27,6 +26,7 @@ from harness.history.journals.journal import ProcessNumbers
 from harness.history.journals.opened_journals import opened_journals
 from harness.history.run_folder import RunFolder
 from harness.history.sealed.sealing import seal
+from harness.host.clock import Clock
 from harness.ports.capabilities import ReportsWhatIsMissing
 from harness.ports.cluster import CanCrash, ClientMaker, Cluster, NodeId, TopicDefinition, TopicPartition
 from harness.scenario.model import Scenario

@@ -17,16 +17,16 @@ from typing import Any, Literal
 
 import msgspec
 
-from harness.clock import Clock, SystemClock
 from harness.controller.told_progress import ToldProgress
 from harness.history.journals.journal import JournalFile, ProcessNumbers
+from harness.host.clock import Clock, SystemClock
+from harness.host.randomness import stream
 from harness.ports.client_events import ReportsEvents
 from harness.ports.client_use import ClientUse, as_used
 from harness.ports.cluster import Client, ClientMaker, Journal, ReadRecord, Send, SendOutcome, TopicPartition
 from harness.ports.load import WorkloadSpec
 from harness.ports.membership import GroupEvent, TransactionEnd
 from harness.ports.workload import WorkloadSettings
-from harness.randomness import stream
 from harness.scenario.file import read_workload
 
 STOP_GRACE_S = 1.0  # beyond the client's own time-outs

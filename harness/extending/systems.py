@@ -1,6 +1,5 @@
 """For a system: entry point `kafka_chaos.systems`, a SystemKind, which makes a System of a scenario's [cluster]."""
 
-from harness.clock import Anchor, Clock
 from harness.cluster.books.observing import Observation
 from harness.cluster.brokers.kafka_kraft import KraftKafka
 from harness.cluster.brokers.reference import ReferenceSystem
@@ -16,6 +15,7 @@ from harness.cluster.brokers.system import (
     write_properties,
 )
 from harness.errors import UsageError
+from harness.host.clock import Anchor, Clock
 from harness.ports.cluster import COORDINATION, ClientId, ClusterHistory, Node, NodeId, TopicDefinition
 from harness.scenario.model import ClusterSpec
 from harness.scenario.variants import Traits

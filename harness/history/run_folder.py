@@ -15,13 +15,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from harness.clock import Anchor, Clock
 from harness.errors import HarnessError, UsageError
 from harness.history.files_below import FilesBelow
 from harness.history.schema.lawful_rows import REMEDY, check_table
 from harness.history.schema.parquet_tables import read_table
 from harness.history.schema.schemas import ADDED_TABLES, FINDINGS, ROW_GROUP, SCHEMA_VERSION, TABLES
 from harness.history.schema.texts import read_run, read_verdict
+from harness.host.clock import Anchor, Clock
 
 # Files that every command reads by path; checked for links first.
 _READ = ("run.json", "scenario.toml", "scenario.source.toml", "verdict.json", "attached.jsonl", "history", "tables")

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from harness.clock import Anchor
 from harness.history.schema.internal_rows import OffsetsKind, TransactionState
+from harness.host.clock import Anchor
 from harness.ports.cluster import NodeId
 
 

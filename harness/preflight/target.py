@@ -10,13 +10,13 @@ from harness.cluster.brokers.catalogue import added_kind, system_of
 from harness.cluster.brokers.kafka import KafkaSystem
 from harness.cluster.local.addresses import NODES_MAX
 from harness.errors import HarnessError, Place, Problem
-from harness.java import java_home, java_version
+from harness.host.java import java_home, java_version
+from harness.host.user_state import state_directory
 from harness.ports.cluster import COORDINATION
 from harness.preflight import engine
 from harness.scenario.model import ATTACHED, ClusterSpec
 from harness.scenario.places import Places
 from harness.systems import WORLDS, cluster_kind, traits_of
-from harness.user_state import state_directory
 
 _CONNECT_S = 5.0
 _Found = TypeVar("_Found")

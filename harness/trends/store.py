@@ -16,10 +16,10 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from harness import memory
 from harness.errors import HarnessError, UsageError
 from harness.history.files_below import UNFINISHED, FilesBelow
 from harness.history.schema.kept_tables import kept_rows
+from harness.host import memory
 from harness.verdict import Verdict
 
 _NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z._-]{0,120}")

@@ -14,11 +14,11 @@ from typing import Annotated, Any, TypeGuard
 
 import msgspec
 
-from harness.clock import Clock
 from harness.cluster.local.ownership import LOCK
 from harness.history.files_below import FilesBelow
 from harness.history.journals.journal import CONTROLLER_ROWS, STATUS, Line, Read, Sent
 from harness.history.run_folder import RunFolder
+from harness.host.clock import Clock
 
 BYTES_A_LOOK = 16 << 20
 SECONDS_SHOWN = 90

@@ -19,10 +19,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from harness.clock import SystemClock
 from harness.errors import MISFITS, HarnessError, UsageError
 from harness.history.files_below import FilesBelow
-from harness.printable import printable, visible
+from harness.host.clock import SystemClock
+from harness.host.printable import printable, visible
 from harness.web import lists
 from harness.web.live import LiveRuns
 from harness.web.places import Places

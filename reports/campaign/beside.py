@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from harness import memory
 from harness.errors import HarnessError, UsageError
 from harness.history.files_below import FilesBelow
+from harness.host import memory
 from reports.campaign.data import CampaignData, Group
 from reports.campaign.distributions import Value, measures
 from reports.campaign.grid import NAMES, WORST_FIRST

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from harness.printable import for_a_shell
+from harness.host.printable import for_a_shell
 from reports.campaign.data import CampaignData, Run
 from reports.campaign.distributions import measures
 from reports.campaign.grid import NAMES, WORST_FIRST, grid

@@ -5,13 +5,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness import memory
 from harness.campaign.results import SCHEMAS
 from harness.errors import HarnessError, UsageError
 from harness.history.files_below import FilesBelow
 from harness.history.schema.kept_tables import kept_rows
 from harness.history.schema.texts import json_below
-from harness.printable import shortened
+from harness.host import memory
+from harness.host.printable import shortened
 from reports.campaign.data import CampaignData, Group, MeasureOfRun, Reached, Run
 from reports.campaign.grid import WORST_FIRST
 from reports.campaign.groups import CLASSES

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from urllib.parse import quote
 
-from harness.printable import for_a_shell
+from harness.host.printable import for_a_shell
 from reports.campaign.data import CampaignData, MeasureOfRun, Run
 from reports.campaign.grid import NAMES, WORST_FIRST, cut
 from reports.campaign.model import MeasuredFault, RunLink, RunRow

@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from harness import memory
 from harness.history.facts.fault_times import WHY_SKIPPED, late_words
 from harness.history.schema.cluster_rows import FAULTS, NODE_ENDS, STEPS, FaultRow, NodeEndRow
 from harness.history.schema.evidence_rows import FAULT_MEASURES, FindingRow
+from harness.host import memory
 from harness.trends.on_pages import nights_of
 from harness.trends.store import SeenLately
 from reports.explanations import explanations

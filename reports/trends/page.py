@@ -12,7 +12,7 @@ import pandas as pd
 
 from harness.errors import HarnessError, UsageError
 from harness.history.files_below import FilesBelow
-from harness.printable import shortened
+from harness.host.printable import shortened
 from harness.trends import store as stored
 from harness.trends.changes import LEAST, WINDOW, change_points
 from harness.trends.store import Store

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.scratch import left_behind
+from harness.host.scratch import left_behind
 
 _KILLED = """
 import os, signal, sys

@@ -79,7 +79,8 @@ def test_a_bench_knows_how_much_there_is_to_judge_and_passes_on_the_wish_to_warm
 
 
 _OUT_OF_MEMORY = """
-from harness import compose, memory
+from harness import compose
+from harness.host import memory
 from harness.errors import HarnessError
 
 memory._allowed_mb = memory.LEAST_MB

@@ -15,12 +15,12 @@ from harness.checks.judge import judge
 from harness.cli.check_many import export_jepsen
 from harness.cli.listing import print_runs
 from harness.cli.options import aside, run_folder, run_folders, terminal
-from harness.clock import SystemClock
 from harness.cluster.local.ownership import RunOwnership
 from harness.cluster.replica_logs import read_events
 from harness.errors import HarnessError, UsageError
 from harness.history.run_folder import RunFolder
 from harness.history.sealed.sealing import seal
+from harness.host.clock import SystemClock
 from harness.ports.cluster import NodeId
 from harness.scenario.file import load
 from reports.render import write_report

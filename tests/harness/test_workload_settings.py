@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from harness import extensions
-from harness.clock import SystemClock
 from harness.controller.worker_main import settings_of
 from harness.controller.workers import worker_specs
 from harness.errors import HarnessError, UsageError
 from harness.history.run_folder import RunFolder
+from harness.host.clock import SystemClock
 from harness.ports.load import LoadFacts, WorkloadSpec
 from harness.scenario import file as scenario_file
 from harness.scenario.model import Scenario

@@ -9,7 +9,7 @@ import pytest
 
 from harness.cluster.brokers.kafka_jars import KafkaHome, installed
 from harness.cluster.brokers.kafka_versions import resolve_version
-from harness.java import java_home
+from harness.host.java import java_home
 
 TIMEOUT_S = 90
 QUICK_JVM = (

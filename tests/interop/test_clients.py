@@ -21,8 +21,8 @@ from confluent_kafka.admin import NewTopic as ConfluentNewTopic
 from kafka import KafkaProducer
 from kafka.admin import KafkaAdminClient, NewTopic
 
-from harness.clock import SystemClock
 from harness.cluster.local.cluster import LocalCluster
+from harness.host.clock import SystemClock
 from harness.ports.cluster import ClientId, NodeId, PartitionState
 from harness.scenario.model import ClusterSpec
 from tests.end_to_end.shell import Shell

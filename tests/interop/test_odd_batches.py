@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from kafka.admin import KafkaAdminClient, NewTopic
 
-from harness.clock import SystemClock
 from harness.cluster.local.cluster import LocalCluster
+from harness.host.clock import SystemClock
 from harness.ports.cluster import ClientId
 from harness.scenario.model import ClusterSpec
 from reference_impl.core.identifiers import ErrorCode

@@ -12,8 +12,8 @@ from kafka_chaos_pytest.clients.wrapped import Partitioning, as_bytes, murmur2
 from kafka_chaos_pytest.errors import ChaosError
 from kafka_chaos_pytest.journal import Delivered, Journal
 
-from harness.clock import SystemClock
 from harness.history.journals.journal import JournalFile
+from harness.host.clock import SystemClock
 from harness.ports.client_use import ClientUse
 from harness.ports.cluster import ReadRecord, Send, SendOutcome, TopicPartition
 from harness.ports.membership import TransactionEnd

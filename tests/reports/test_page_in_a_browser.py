@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from benchmarks.browser import Pipe, browser, chromium
-from harness.printable import visible
+from harness.host.printable import visible
 from reports.render import write_report
 from tests.reports.stories.unclean_story import loss_run
 

@@ -8,13 +8,13 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from harness import memory
 from harness.cli.main import app
 from harness.errors import HarnessError
 from harness.history.run_folder import RunFolder
 from harness.history.schema.client_rows import VALUE_NAMES
 from harness.history.schema.cluster_rows import CONTROLLERS
 from harness.history.schema.schemas import EVIDENCE, FINDINGS
+from harness.host import memory
 from reports.run_data import RunData
 from tests.reports.stories.unclean_story import loss_run
 

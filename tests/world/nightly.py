@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING
 
-from harness.scratch import scratch_folder
+from harness.host.scratch import scratch_folder
 from tests.world.drawing import DRAWN, RELEASES_BEFORE_EPOCHS
 from tests.world.histories import History, history
 from tests.world.judging import judged

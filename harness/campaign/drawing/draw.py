@@ -14,9 +14,9 @@ from harness.campaign.drawing.profiles import Profile
 from harness.campaign.drawing.sequences import Planned, Sequences, in_order
 from harness.campaign.drawing.setup import Setup, setup
 from harness.campaign.situations import Situations
+from harness.host.randomness import stream
 from harness.ports.capabilities import CanFillDisks
 from harness.ports.faults import Fault
-from harness.randomness import stream
 from harness.scenario.model import ClusterSpec, ExpectSpec, FaultSpec, Scenario
 from harness.scenario.places import Places
 from harness.scenario.written import written_out

@@ -20,7 +20,7 @@ from harness.checks.jepsen.values import values_of
 from harness.checks.jepsen.version_orders import version_orders
 from harness.checks.jepsen.walks import walk_of
 from harness.history.jepsen.imported import ImportedHistory, together
-from harness.scratch import scratch_folder
+from harness.host.scratch import scratch_folder
 
 
 def check_histories(

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.errors import HarnessError
-from harness.user_cache import cache_directory, made_in_cache, refuse_others
+from harness.host.user_cache import cache_directory, made_in_cache, refuse_others
 
 OFF = "KAFKA_CHAOS_NO_CLASS_ARCHIVE"  # set to any value: neither used nor created
 _FOLDER = "spark-classes"

@@ -16,14 +16,14 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from harness import memory
 from harness.checks.spark.class_archive import OFF, ClassArchive, class_archive
 from harness.checks.spark.class_path import class_path
 from harness.checks.spark.priority import Place
 from harness.checks.spark.standalone import driver_address
 from harness.errors import HarnessError
-from harness.java import java_home, java_version
-from harness.scratch import Scratch
+from harness.host import memory
+from harness.host.java import java_home, java_version
+from harness.host.scratch import Scratch
 
 _START_TIMEOUT_S = 90.0
 _ARCHIVE_TIMEOUT_S = 600.0

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from harness.checks.spark.jvm import Jvm, start_jvm_early
 from harness.checks.spark.standalone import cluster_settings, is_standalone
 from harness.history.facts.extent import MANY_ROWS
-from harness.printable import printable
+from harness.host.printable import printable
 
 _JOBS_OF_A_CHECK = 4
 _PARTITIONS = "spark.sql.shuffle.partitions"

@@ -23,7 +23,6 @@ from pyarrow.fs import LocalFileSystem
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from harness import memory
 from harness.checks.spark.session import sized_for
 from harness.checks.spark.standalone import staging_parent
 from harness.errors import HarnessError
@@ -35,7 +34,8 @@ from harness.history.schema.parquet_tables import check_footer, check_size, colu
 from harness.history.schema.schemas import ROW_GROUP, TABLES
 from harness.history.schema.typed_rows import AnyRow, OfRun, R, RowsOf
 from harness.history.sealed.derived_tables import derived_of
-from harness.scratch import Scratch, scratch_folder
+from harness.host import memory
+from harness.host.scratch import Scratch, scratch_folder
 
 LARGE = ("records", "replica_log", "value_names", "jumps")
 # `operations` are read for those that are noted below, and as a whole only by who needs them; `bins` is for the page.

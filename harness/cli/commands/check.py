@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from harness import compose
+from harness.checks.judged import Judged, NotJudged
 from harness.cli import check_many, exits, listing, presentation
 from harness.cli.options import (
     MASTER,
@@ -22,7 +23,6 @@ from harness.cli.options import (
     terminal,
 )
 from harness.errors import HarnessError, UsageError
-from harness.judged import Judged, NotJudged
 from harness.verdict import exit_code_of
 
 PathsArgument = Annotated[

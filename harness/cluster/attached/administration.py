@@ -13,8 +13,8 @@ from harness.cluster.attached.journal import OwnTopic
 from harness.cluster.books.observing import known_id
 from harness.cluster.broker_requests import BrokerConnection
 from harness.errors import HarnessError
+from harness.host.printable import shortened
 from harness.ports.cluster import NodeId
-from harness.printable import shortened
 from harness.values import is_number
 
 ADDRESS = tuple[str, int]

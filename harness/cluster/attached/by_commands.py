@@ -10,7 +10,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-from harness.clock import Clock
 from harness.cluster.attached.administration import ADDRESS, address_of
 from harness.cluster.attached.cluster import ForeignCluster, registered
 from harness.cluster.attached.commands import PLACEHOLDERS, CommandRunner, Ran, check_template
@@ -19,6 +18,7 @@ from harness.cluster.base_cluster import link_names
 from harness.cluster.confined import empty
 from harness.errors import HarnessError, UsageError
 from harness.history.facts.disk_facts import DiskEvent
+from harness.host.clock import Clock
 from harness.ports.cluster import (
     COORDINATION,
     CanCrash,

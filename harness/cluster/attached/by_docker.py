@@ -9,7 +9,6 @@ from typing import Any, Literal
 
 from docker.errors import NotFound
 
-from harness.clock import Clock
 from harness.cluster.attached import compose_project
 from harness.cluster.attached.administration import ADDRESS, address_of
 from harness.cluster.attached.cluster import ForeignCluster, registered
@@ -19,6 +18,7 @@ from harness.cluster.confined import empty
 from harness.cluster.docker import file_export
 from harness.cluster.docker.engine import Engine, engine_errors, unless_ended
 from harness.errors import HarnessError, UsageError
+from harness.host.clock import Clock
 from harness.ports.cluster import CanCutLinks, Evidence, Link, NodeId, ReplicaLog, ShowsLogs
 from harness.scenario.model import ClusterSpec
 

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
-from harness.clock import Clock
 from harness.cluster.attached.administration import ADDRESS, Administration, brokers_by
 from harness.cluster.attached.journal import AttachedJournal
 from harness.cluster.attached.own_topics import OwnTopics, is_there
@@ -24,6 +23,7 @@ from harness.cluster.questions import BrokerQuestions
 from harness.cluster.replica_logs import log_end_in, may_be_held, partition_folders, read_high_watermarks, read_replica
 from harness.errors import HarnessError
 from harness.history.schema.schemas import AT_START
+from harness.host.clock import Clock
 from harness.ports.cluster import (
     COORDINATION,
     ClientId,

@@ -8,9 +8,9 @@ concluded: what cannot be reached then may be cut off.
 from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
 from dataclasses import replace
 
-from harness.clock import Clock
 from harness.cluster.attached.reachability import look_at
 from harness.cluster.node_lives import status_and_signal
+from harness.host.clock import Clock
 from harness.ports.cluster import NodeEnd, NodeId
 
 

@@ -8,7 +8,6 @@ from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from harness.clock import Anchor
 from harness.cluster.books.metadata_log import MetadataEntry
 from harness.cluster.books.metadata_records import (
     BrokerChanged,
@@ -25,6 +24,7 @@ from harness.cluster.books.metadata_records import (
 )
 from harness.cluster.books.record_fields import Ids
 from harness.history.facts.incarnations import TopicLife
+from harness.host.clock import Anchor
 from harness.ports.cluster import (
     BrokerEvent,
     ClusterHistory,

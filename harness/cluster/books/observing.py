@@ -14,9 +14,9 @@ from kafka.protocol.admin import (
 )
 from kafka.protocol.metadata import MetadataRequest
 
-from harness.clock import Clock
 from harness.cluster.broker_requests import BrokerConnection
 from harness.errors import HarnessError
+from harness.host.clock import Clock
 from harness.ports.cluster import NodeId, PartitionState, TopicDefinition
 
 _METADATA_VERSION = 9

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 from kafka.protocol.admin import DescribeQuorumRequest, DescribeTopicPartitionsRequest
 
-from harness.clock import Clock
 from harness.cluster.books.observing import LOOK_S, Observation
 from harness.cluster.broker_requests import BrokerConnection
+from harness.host.clock import Clock
 from harness.ports.cluster import NodeId, PartitionState
 from harness.scenario.topic_names import METADATA_TOPIC
 

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.clock import Clock
 from harness.cluster.books.observing import Observation
 from harness.cluster.books.zookeeper_log import ChangeFollower, ZnodeChange, understanding
+from harness.host.clock import Clock
 from harness.ports.cluster import NodeId, PartitionState
 
 _CONTROLLER, _TOPICS = "/controller", "/brokers/topics/"

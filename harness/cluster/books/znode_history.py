@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from harness.clock import Anchor
 from harness.cluster.books.zookeeper_log import ZnodeChange, understanding
 from harness.history.facts.incarnations import TopicLife
+from harness.host.clock import Anchor
 from harness.ports.cluster import (
     BrokerEvent,
     ClusterHistory,

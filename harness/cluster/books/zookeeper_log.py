@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness import memory
 from harness.cluster import node_files
 from harness.errors import HarnessError
+from harness.host import memory
 
 _MAGIC = 0x5A4B4C47
 _FIRST = 16  # position of the first entry, after the file's header

@@ -19,9 +19,9 @@ from harness.cluster.brokers.kafka_storage import formatted, give
 from harness.cluster.brokers.system import write_properties
 from harness.cluster.local.processes import die_with_parent
 from harness.errors import HarnessError
+from harness.host.scratch import scratch_folder
+from harness.host.user_cache import cache_directory, made_in_cache, refuse_others
 from harness.ports.cluster import NodeId
-from harness.scratch import scratch_folder
-from harness.user_cache import cache_directory, made_in_cache, refuse_others
 
 _FOLDER = "class-archives"
 _START_S = 40.0

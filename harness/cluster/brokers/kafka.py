@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from harness.clock import Anchor
 from harness.cluster.brokers import class_archive
 from harness.cluster.brokers.kafka_jars import KafkaHome, home_from_distribution, installed
 from harness.cluster.brokers.kafka_versions import KafkaVersion, resolve_version
@@ -14,6 +13,7 @@ from harness.cluster.kafka_log_configuration import log4j2_properties, log4j_pro
 from harness.cluster.kafka_log_lines import read_log_lines
 from harness.cluster.printed_configuration import read_printed
 from harness.errors import HarnessError, UsageError
+from harness.host.clock import Anchor
 from harness.ports.cluster import COORDINATION, BrokerEvent, ClusterHistory, Node, NodeId, TopicDefinition
 from harness.scenario.model import ClusterSpec
 

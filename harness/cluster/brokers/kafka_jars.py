@@ -26,8 +26,8 @@ from harness.cluster.brokers.pins import difference, pinned
 from harness.errors import HarnessError, UsageError
 from harness.history.files_below import open_plain
 from harness.history.schema.texts import BYTES_MAX
-from harness.java import java_home, java_version
-from harness.user_cache import cache_directory, made_in_cache, refuse_others
+from harness.host.java import java_home, java_version
+from harness.host.user_cache import cache_directory, made_in_cache, refuse_others
 
 _MANIFEST = "manifest.json"
 _UNFINISHED = ".unfinished"

@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from harness.clock import Anchor, Clock
 from harness.cluster.books.metadata_history import history_of
 from harness.cluster.books.metadata_log import longest, read_log
 from harness.cluster.books.observing import Observation
@@ -18,6 +17,7 @@ from harness.cluster.brokers.kafka import SHOWN, KafkaSystem
 from harness.cluster.brokers.kafka_storage import formatted, give
 from harness.cluster.brokers.system import NodeEnvironment, NodeFolders, host_name, hosts_of, write_properties
 from harness.errors import HarnessError
+from harness.host.clock import Anchor, Clock
 from harness.ports.cluster import COORDINATION, ClusterHistory, Node, NodeId
 
 LAYOUTS = ("kraft", "kraft-quorum", "kraft-combined")

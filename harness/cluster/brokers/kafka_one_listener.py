@@ -8,11 +8,11 @@ the controller.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from harness.clock import Clock
 from harness.cluster.books.observing import Observation
 from harness.cluster.books.observing_zookeeper import ZookeeperObservation
 from harness.cluster.brokers.kafka_zookeeper import ZookeeperKafka
 from harness.cluster.brokers.system import NodeEnvironment, host_name
+from harness.host.clock import Clock
 from harness.ports.cluster import COORDINATION, NodeId, TopicDefinition
 
 NAMED_LISTENERS_SINCE = (0, 10, 2)

@@ -15,10 +15,10 @@ from pathlib import Path
 
 from harness.cluster.brokers.kafka_jars import KafkaHome
 from harness.errors import HarnessError
-from harness.java import java_home
+from harness.host.java import java_home
+from harness.host.scratch import scratch_folder
+from harness.host.user_cache import made_in_cache
 from harness.ports.cluster import NodeId
-from harness.scratch import scratch_folder
-from harness.user_cache import made_in_cache
 
 _FORMAT_S = 60.0
 _META = "meta.properties"

@@ -3,13 +3,13 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from harness.clock import Anchor, Clock
 from harness.cluster.books.observing import Observation
 from harness.cluster.books.znode_history import history_of
 from harness.cluster.books.zookeeper_log import read_changes
 from harness.cluster.brokers.kafka import SHOWN, KafkaSystem
 from harness.cluster.brokers.reference import coordination_settings
 from harness.cluster.brokers.system import NodeEnvironment, NodeFolders, host_name, hosts_of, write_properties
+from harness.host.clock import Anchor, Clock
 from harness.ports.cluster import COORDINATION, ClusterHistory, Node, NodeId
 
 LAYOUTS = ("zookeeper",)

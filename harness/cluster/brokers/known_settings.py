@@ -18,7 +18,7 @@ from typing import Literal
 from harness.cluster.brokers.kafka_jars import KafkaHome, installed
 from harness.cluster.brokers.kafka_versions import KAFKA_VERSIONS
 from harness.errors import HarnessError
-from harness.java import java_home
+from harness.host.java import java_home
 
 Scope = Literal["broker", "topic"]
 TABLE = Path(__file__).parent / "settings.tsv"

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.clock import Anchor, Clock
 from harness.cluster.books.observing import Observation
 from harness.cluster.books.znode_history import history_of
 from harness.cluster.books.zookeeper_log import read_changes
@@ -22,6 +21,7 @@ from harness.cluster.brokers.system import (
 )
 from harness.cluster.replica_logs import read_events
 from harness.errors import HarnessError
+from harness.host.clock import Anchor, Clock
 from harness.ports.cluster import COORDINATION, ClusterHistory, Node, NodeId, TopicDefinition
 from harness.scenario.model import ClusterSpec
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from harness.clock import Anchor, Clock
 from harness.cluster.books.observing import Observation
+from harness.host.clock import Anchor, Clock
 from harness.ports.cluster import ClientId, ClusterHistory, Node, NodeId, TopicDefinition
 from harness.scenario.model import ClusterSpec
 from harness.scenario.variants import Traits

@@ -13,7 +13,6 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from harness.clock import Clock
 from harness.cluster.base_cluster import BrokerCluster, after_refusals, link_names
 from harness.cluster.brokers.catalogue import system_of
 from harness.cluster.brokers.system import NodeFolders
@@ -34,6 +33,7 @@ from harness.cluster.last_words import LastWords
 from harness.cluster.link_holders import LinkHolders
 from harness.cluster.local.processes import Spawner
 from harness.errors import HarnessError, in_a_line
+from harness.host.clock import Clock
 from harness.ports.capabilities import CanImpairPackets, Impairment, Place
 from harness.ports.cluster import CanSlowLinks, ClientId, ClusterHistory, Evidence, Link, Node, NodeId, ReplicaLog
 from harness.ports.coordinator_logs import CoordinatorLog

@@ -12,8 +12,8 @@ import tarfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from harness import memory
 from harness.history.files_below import copy_contents
+from harness.host import memory
 
 LEFT_OUT = "left-out.txt"
 _NESTING_MAX = 12  # folders below a volume's own; with names of any length a path stays one that can be opened

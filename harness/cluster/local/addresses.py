@@ -13,8 +13,8 @@ from pathlib import Path
 from types import TracebackType
 
 from harness.errors import HarnessError
+from harness.host.user_state import state_directory
 from harness.ports.cluster import ClientId, NodeId
-from harness.user_state import state_directory
 
 _BLOCKS = range(10, 250)  # 127.0 and its neighbours are used by other programs
 _PORTS = range(21_000, 31_000, 100)  # below the ephemeral range of Linux

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from harness.clock import Clock
 from harness.cluster.base_cluster import BrokerCluster, after_refusals, link_names
 from harness.cluster.brokers.catalogue import system_of
 from harness.cluster.brokers.system import NodeEnvironment
@@ -22,6 +21,7 @@ from harness.cluster.local.fabric_control import FabricControl
 from harness.cluster.local.leaks import leaks
 from harness.cluster.local.processes import Spawner, kill, state_of
 from harness.errors import HarnessError
+from harness.host.clock import Clock
 from harness.ports.cluster import Evidence, Link, NodeId, TopicDefinition
 from harness.ports.faults import AlreadyDown
 from harness.scenario.model import ClusterSpec

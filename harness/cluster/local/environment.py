@@ -61,7 +61,7 @@ class LocalEnvironment:
         return [sys.executable]
 
     def java(self) -> str:
-        from harness.java import java_home
+        from harness.host.java import java_home
 
         return str(java_home() / "bin" / "java")
 

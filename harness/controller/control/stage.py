@@ -7,13 +7,13 @@ the present one.
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from harness.clock import Clock
 from harness.controller.context import RunContext
 from harness.controller.observer import Observer
 from harness.controller.probes import Probes
 from harness.controller.recorder import Recorder
 from harness.controller.step_acts import Acts
 from harness.history.journals.journal import ProcessNumbers
+from harness.host.clock import Clock
 from harness.ports.cluster import ClientMaker, Cluster
 from harness.scenario.model import Scenario, TopicSpec
 

@@ -17,7 +17,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
 
-from harness import memory
 from harness.errors import HarnessError
 from harness.history.run_folder import RunFolder
 from harness.history.schema.client_rows import (
@@ -34,6 +33,7 @@ from harness.history.schema.cluster_rows import PARTITIONS
 from harness.history.schema.parquet_tables import rows_of
 from harness.history.schema.schemas import NEVER_BEGUN, STATUS_FAIL, STATUS_INFO, STATUS_OK
 from harness.history.schema.typed_rows import AnyRow, R, RowsOf, TypedRows
+from harness.host import memory
 
 _TYPES = {STATUS_OK: ":ok", STATUS_FAIL: ":fail", STATUS_INFO: ":info"}
 _SENDS, _POLLS = ("send", "probe_send"), ("poll", "final_poll", "probe_poll")

@@ -15,9 +15,9 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from harness import memory
 from harness.errors import HarnessError, UsageError
 from harness.history.files_below import open_plain
+from harness.host import memory
 
 
 @dataclass(frozen=True, slots=True)

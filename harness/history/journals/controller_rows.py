@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from harness import memory
 from harness.errors import HarnessError
 from harness.history.files_below import FilesBelow
 from harness.history.journals.journal import CONTROLLER_ROWS
@@ -18,6 +17,7 @@ from harness.history.schema.cluster_rows import ControllerRow
 from harness.history.schema.parquet_tables import read_table
 from harness.history.schema.schemas import TABLES
 from harness.history.schema.typed_rows import RowsOf, TypedRows
+from harness.host import memory
 
 ROWS = CONTROLLER_ROWS  # in RUN/history, and in RUN/history/books for what was read afterwards
 BOOKS = "books"

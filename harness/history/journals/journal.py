@@ -40,7 +40,6 @@ from typing import Annotated
 
 import msgspec
 
-from harness.clock import Clock
 from harness.history.facts import values
 from harness.history.journals.journal_sources import (
     AClientEvent,
@@ -52,6 +51,7 @@ from harness.history.journals.journal_sources import (
     ASend,
     AUse,
 )
+from harness.host.clock import Clock
 
 CONTROLLER_ROWS = "controller.jsonl"  # in the same folder, but not a journal: controller_rows.py
 STATUS = {"ok": 0, "fail": 1, "info": 2}

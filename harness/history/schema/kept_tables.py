@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from harness import memory
 from harness.errors import HarnessError
 from harness.history.files_below import FilesBelow
 from harness.history.schema.parquet_tables import check_size, check_texts, column_chunks
+from harness.host import memory
 
 _ROW_BYTES, _CELL_BYTES = 1000, 100  # of a row, and of a value in it, in all forms in which pages hold them at a time
 

@@ -12,11 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from harness import memory
 from harness.errors import HarnessError, UsageError
 from harness.history.schema.schemas import ADDED_COLUMNS, SCHEMA_VERSION, SCHEMAS
 from harness.history.schema.texts import TEXT_MAX
 from harness.history.schema.typed_rows import R
+from harness.host import memory
 from harness.values import is_number
 
 _ROW_BYTES, _CELL_BYTES = 200, 60  # bytes of a row as a dict, approximately

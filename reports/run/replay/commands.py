@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from harness.history.schema.cluster_rows import STEPS
-from harness.printable import for_a_shell
+from harness.host.printable import for_a_shell
 from harness.scenario.names import seed_names, shipped_names
 from reports.run.settings import MIN_INSYNC, known_settings, preventing
 from reports.run.story import evidence_of, worst

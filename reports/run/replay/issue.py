@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 
 from harness.history.schema.evidence_rows import FindingRow
-from harness.printable import visible
+from harness.host.printable import visible
 from reports.run.headline import headline, settings
 from reports.run.replay.commands import commands
 from reports.run.replay.made_of import made_of

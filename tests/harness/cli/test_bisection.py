@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from harness import compose
+from harness.checks.judged import Judged, NotJudged
 from harness.cli import bisection
 from harness.cli import main as cli
 from harness.cli.bisection import Seen, Try, Wanted
 from harness.errors import HarnessError, UsageError
 from harness.history.run_folder import RunFolder
-from harness.judged import Judged, NotJudged
 from harness.scenario.file import load
 from harness.scenario.model import Scenario
 from harness.scenario.written import written_out

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from harness import compose, memory
+from harness import compose
 from harness.checks import early_session
 from harness.checks.judge import judge, judge_many
 from harness.cli import check_many
@@ -22,6 +22,7 @@ from harness.cli.main import app
 from harness.cli.options import run_folders
 from harness.errors import HarnessError, UsageError
 from harness.history.jepsen.jepsen_import import read_history
+from harness.host import memory
 from harness.verdict import Verdict, exit_code_of
 from tests.harness.checks.histories.build import History
 from tests.harness.checks.histories.generator import Simulation

@@ -12,12 +12,13 @@ from xml.etree import ElementTree
 
 import pytest
 
-from harness import compose, machine
+from harness import compose
 from harness.cli import main as cli
 from harness.cli import serving, verification
 from harness.cluster.brokers import kafka_jars
 from harness.cluster.brokers.kafka_versions import KafkaVersion
 from harness.errors import HarnessError
+from harness.preflight import machine
 from harness.scenario.names import shipped_names
 
 

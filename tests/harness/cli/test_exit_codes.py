@@ -15,10 +15,10 @@ from harness import compose
 from harness.cli import exits, verification
 from harness.cli import main as cli
 from harness.cli.terminal import Terminal
-from harness.clock import SystemClock
 from harness.controller.recorder import Recorder
 from harness.errors import INTERRUPTED, HarnessError, Problem, Problems, UsageError
 from harness.history.journals.journal import JournalFile
+from harness.host.clock import SystemClock
 from harness.ports.cluster import TopicPartition
 from tests.reports.stories.crash_story import crash_run
 from tests.waiting import PATIENCE_S

@@ -8,9 +8,9 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from harness import memory
 from harness.cli.main import app
 from harness.history.schema.cluster_rows import STEPS
+from harness.host import memory
 from reports.run_data import RunData
 from tests.reports.stories.build_run import build_run
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from harness import memory
+from harness.host import memory
 from harness.trends.store import SCHEMAS, FindingOfNight, Night, Store
 from tests.harness.ci.campaign_folder import run_row
 from tests.harness.cli.test_results_commands import Use, use

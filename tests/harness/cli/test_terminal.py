@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 
 from harness.checks.evidence_tables import Sums
 from harness.checks.judge import Judgement
+from harness.checks.judged import Judged
 from harness.cli import main as cli
 from harness.cli import presentation
 from harness.cli.check_many import verdict_line
 from harness.cli.terminal import Terminal
 from harness.cli.verification import Cell, write_junit
 from harness.history.run_folder import RunFolder
-from harness.judged import Judged
-from harness.printable import LogLines, printable, shortened
+from harness.host.printable import LogLines, printable, shortened
 from harness.verdict import Verdict
 from tests.harness.hostile import TERMINAL, TERMINAL_SHOWN
 from tests.rows import row_of

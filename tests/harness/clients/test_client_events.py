@@ -17,8 +17,8 @@ from harness.clients import aio_log, confluent_log
 from harness.clients.catalogue import CLIENTS
 from harness.clients.client_log import ClientLog
 from harness.clients.outcomes import library_error_of
-from harness.clock import SystemClock
 from harness.cluster.local.cluster import LocalCluster
+from harness.host.clock import SystemClock
 from harness.ports.client_events import ClientEvent, ReportsEvents
 from harness.ports.cluster import ClientId, NodeId, Send, SendOutcome, TopicDefinition
 from harness.ports.load import WorkloadSpec

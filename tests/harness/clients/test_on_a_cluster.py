@@ -11,8 +11,8 @@ import pytest
 from kafka.errors import OffsetOutOfRangeError
 
 from harness.clients.catalogue import CLIENTS, OWN
-from harness.clock import SystemClock
 from harness.cluster.local.cluster import LocalCluster
+from harness.host.clock import SystemClock
 from harness.ports.cluster import (
     Client,
     ClientId,

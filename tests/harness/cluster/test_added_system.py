@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from harness import extensions, machine
+from harness import extensions
 from harness.cluster.brokers.catalogue import system_of, traits_of
 from harness.cluster.brokers.system import SystemKind
 from harness.errors import HarnessError, UsageError
-from harness.preflight import capabilities, target
+from harness.preflight import capabilities, machine, target
 from harness.scenario import file as scenario_file
 from harness.scenario.model import ClusterSpec, Scenario
 from harness.systems import traits_of as traits_of_any

@@ -7,11 +7,11 @@ from typing import Any, Literal
 
 import pytest
 
-from harness.clock import SystemClock
 from harness.cluster.base_cluster import BrokerCluster
 from harness.cluster.brokers.catalogue import system_of
 from harness.cluster.brokers.system import NodeFolders
 from harness.errors import HarnessError
+from harness.host.clock import SystemClock
 from harness.ports.capabilities import CanDamageDisks
 from harness.ports.cluster import CanCutLinks, CanSlowLinks, Evidence, Link, NodeId
 from harness.scenario.model import ClusterSpec

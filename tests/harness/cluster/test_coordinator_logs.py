@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.clock import Anchor
 from harness.cluster import coordinator_logs
 from harness.cluster.books import group_records, transaction_records
 from harness.cluster.coordinator_logs import read_coordinator_logs
 from harness.history.facts.internal_topics import GROUP_OFFSETS_TOPIC, TRANSACTIONS_TOPIC, partition_of
+from harness.host.clock import Anchor
 from harness.ports.cluster import NodeId
 from harness.ports.coordinator_logs import CoordinatorLog, OffsetsRecord, TransactionRecord
 

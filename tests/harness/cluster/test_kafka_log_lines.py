@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.clock import Anchor
 from harness.cluster.kafka_log_lines import events_of, read_log_lines
 from harness.cluster.kafka_log_patterns import LINE, PATTERNS, matches
+from harness.host.clock import Anchor
 from harness.ports.cluster import BrokerEvent, NodeId
 
 _DATA = Path(__file__).parent / "data" / "kafka_log_lines"

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from harness.clock import Anchor
 from harness.cluster.books.metadata_history import EXACT, history_of
 from harness.cluster.books.metadata_log import read_log
+from harness.host.clock import Anchor
 from harness.ports.cluster import BrokerEvent, ClusterHistory, PartitionState
 from tests.harness.cluster import metadata_writer as writer
 from tests.harness.cluster.test_metadata_log import DATA, write, write_snapshot

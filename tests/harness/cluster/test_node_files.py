@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 
-from harness import memory
-from harness.clock import Anchor
 from harness.cluster.books.metadata_log import longest
 from harness.cluster.books.metadata_log import read_log as read_metadata
 from harness.cluster.books.zookeeper_log import read_changes
@@ -29,6 +27,8 @@ from harness.cluster.replica_logs import (
     read_replicas,
 )
 from harness.errors import HarnessError, UsageError
+from harness.host import memory
+from harness.host.clock import Anchor
 from harness.ports.cluster import NodeId
 from tests.harness.cluster.log_folders import batch, replica_folder
 

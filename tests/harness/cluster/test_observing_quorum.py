@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from kafka.protocol.admin import DescribeQuorumResponse
 
-from harness.clock import SystemClock
 from harness.cluster.books import observing_quorum
 from harness.cluster.books.observing_quorum import QuorumObservation
+from harness.host.clock import SystemClock
 from harness.ports.cluster import NodeId
 
 NOT_LEADER = 6

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
-from harness.clock import SystemClock
 from harness.cluster.books.observing_zookeeper import ZookeeperObservation
 from harness.errors import HarnessError
+from harness.host.clock import SystemClock
 from harness.ports.cluster import NodeId
 
 _CREATE, _CLOSE = 1, -11

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.clock import Anchor
 from harness.cluster.printed_configuration import KEYS, printed, read_printed
+from harness.host.clock import Anchor
 from harness.ports.cluster import NodeId
 
 _DATA = Path(__file__).parent / "data" / "printed_configuration"

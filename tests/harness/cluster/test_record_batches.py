@@ -263,7 +263,7 @@ def test_a_batch_that_was_made_to_break_its_reader_is_an_error_of_ours(codec: in
 
 @pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD])
 def test_a_batch_that_unpacks_to_more_than_is_allowed_is_refused(codec: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harness.memory._allowed_mb", 1)
+    monkeypatch.setattr("harness.host.memory._allowed_mb", 1)
     bomb = _made_so(codec, _compressed(codec, bytes(4 << 20)))
 
     with pytest.raises(HarnessError, match=r"a compressed batch of records would take about \d MB"):

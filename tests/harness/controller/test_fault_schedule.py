@@ -9,8 +9,8 @@ import pytest
 
 from faults.processes.pause import Pause
 from harness.controller.context import SkippedFault
+from harness.host.randomness import stream
 from harness.ports.cluster import Node, NodeId
-from harness.randomness import stream
 from harness.scenario.model import FaultSpec
 from harness.scenario.written import explicit
 from tests.harness.controller.fault_world import FaultWorld, fault_world, scenario_of

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.clock import Anchor, SystemClock
 from harness.cluster.books.metadata_history import history_of
 from harness.cluster.books.metadata_log import read_log
 from harness.controller.recorder import Recorder
 from harness.history.run_folder import RunFolder
 from harness.history.sealed.sealing import seal
+from harness.host.clock import Anchor, SystemClock
 from harness.ports.cluster import ClusterHistory, PartitionState
 
 

@@ -5,12 +5,12 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from harness.clock import Anchor, SystemClock
 from harness.controller.collection import RunningBooks, seal_unfinished
 from harness.controller.context import PlanResult, RunContext, SkippedFault
 from harness.errors import HarnessError
 from harness.history.journals.controller_rows import ROWS
 from harness.history.schema.texts import read_run
+from harness.host.clock import Anchor, SystemClock
 from harness.ports.capabilities import CanImpairPackets
 from harness.ports.cluster import ClusterHistory, NodeId, PartitionState, ReplicaLog
 from harness.ports.coordinator_logs import CoordinatorLog, CoordinatorRecord, OffsetsRecord

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from harness.clock import SystemClock
 from harness.controller import topic_acts
 from harness.errors import HarnessError
+from harness.host.clock import SystemClock
 from harness.ports.cluster import TopicDefinition
 from harness.scenario.model import TopicSpec
 

@@ -3,10 +3,10 @@
 import random
 from pathlib import Path
 
-from harness.clock import SystemClock
 from harness.controller.recorder import Recorder
 from harness.controller.truncation_cuts import events_with_cuts, history_with_cuts
 from harness.history.facts.values import encode
+from harness.host.clock import SystemClock
 from harness.ports.cluster import BrokerEvent, ClusterHistory, LogRecord, NodeId, ReplicaLog
 
 

@@ -7,13 +7,13 @@ from typing import Any
 from kafka.errors import KafkaTimeoutError, UnknownProducerIdError
 
 from harness.clients.client_log import ClientLog
-from harness.clock import SystemClock
 from harness.controller.told_progress import ToldProgress
 from harness.controller.worker_main import CountingJournal, FreshClients
 from harness.history.facts.values import ValueNames
 from harness.history.journals.journal import JournalFile, Met, Process, ProcessNumbers, Sent
 from harness.history.journals.journal_lines import read_lines
 from harness.history.sealed.tables import Conversion
+from harness.host.clock import SystemClock
 from harness.ports.client_events import ClientEvent
 from harness.ports.client_use import ClientUse
 from harness.ports.cluster import Send, SendOutcome

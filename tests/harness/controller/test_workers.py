@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from harness import __main__, client_process
+from harness import __main__
+from harness.cli import client_process
 from harness.controller.context import Acknowledgements
 from harness.controller.workers import WorkerProcesses, worker_specs
 from harness.errors import HarnessError
@@ -139,7 +140,7 @@ def test_each_worker_is_told_where_brokers_names_lead_by_its_own_link(tmp_path: 
 
 
 def test_a_client_process_reads_neither_the_command_line_nor_what_starts_clusters() -> None:
-    asked = "import sys, harness.__main__, harness.client_process; print(*sys.modules)"
+    asked = "import sys, harness.__main__, harness.cli.client_process; print(*sys.modules)"
     read = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True).stdout.split()
     assert "harness.controller.worker_main" in read
     assert {"harness.cli.main", "harness.compose", "harness.systems", "typer", "rich", "kafka"}.isdisjoint(read)

@@ -10,7 +10,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from harness import memory
 from harness.errors import HarnessError
 from harness.history.journals.controller_rows import ROWS, read_rows, read_snapshots
 from harness.history.journals.unfit_journal import LINE_BYTES_MAX
@@ -20,6 +19,7 @@ from harness.history.schema.client_rows import ValueNameRow
 from harness.history.schema.parquet_tables import read_table, rows_of
 from harness.history.schema.schemas import TABLES
 from harness.history.sealed.sealing import seal
+from harness.host import memory
 
 DIGITS = "9" * 5_000
 DEEP = "[" * 50_000

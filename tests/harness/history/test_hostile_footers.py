@@ -9,12 +9,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from harness import memory
 from harness.errors import HarnessError
 from harness.history.files_below import FilesBelow
 from harness.history.schema.kept_tables import kept_rows
 from harness.history.schema.parquet_tables import read_table
 from harness.history.schema.schemas import TABLES
+from harness.host import memory
 from tests.harness.spoilt_runs import contradict
 
 KEPT = pa.schema([pa.field("name", pa.string()), pa.field("faults", pa.list_(pa.string()))])

@@ -8,11 +8,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from harness.clock import SystemClock
 from harness.errors import HarnessError, UsageError
 from harness.history.run_folder import RunFolder
 from harness.history.schema.schemas import SCHEMA_VERSION, TABLES
 from harness.history.sealed.sealing import seal
+from harness.host.clock import SystemClock
 
 
 def make(runs: Path) -> RunFolder:

@@ -5,10 +5,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from harness.clock import SystemClock
 from harness.controller.recorder import Recorder
 from harness.history.journals.journal import JournalFile
 from harness.history.run_folder import RunFolder
+from harness.host.clock import SystemClock
 from harness.ports.cluster import Evidence, PartitionState, Send, SendOutcome
 from harness.web import live
 from harness.web.live import LiveRun, is_locked

@@ -11,10 +11,10 @@ from urllib.parse import unquote
 import pytest
 
 from benchmarks.browser import Pipe, browser, chromium
-from harness.clock import SystemClock
 from harness.controller.recorder import Recorder
 from harness.history.journals.journal import JournalFile
 from harness.history.run_folder import RunFolder
+from harness.host.clock import SystemClock
 from harness.ports.cluster import Evidence, PartitionState, Send, SendOutcome
 from harness.web.server import Server
 from tests.reports.pages_in_a_browser import Opened

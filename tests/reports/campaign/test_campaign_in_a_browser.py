@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.browser import Pipe, browser, chromium
-from harness.printable import visible
+from harness.host.printable import visible
 from reports.campaign.beside import write_campaigns_beside
 from reports.campaign.page import write_campaign_page
 from tests.reports.campaign.made_up import made_up_campaign

@@ -7,10 +7,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from harness.clock import Clock
 from harness.history.facts import values
 from harness.history.run_folder import RunFolder
 from harness.history.schema.schemas import EVIDENCE, FINDINGS, TABLES
+from harness.host.clock import Clock
 
 SECOND = 1_000_000_000
 SCENARIO = """# The followers are cut off, the leader goes on alone and dies, and one without its records is elected.

@@ -10,7 +10,7 @@ from pathlib import Path
 import pyspark
 
 from harness.checks.spark.jvm import _OPENED_PACKAGES
-from harness.java import java_home, java_version
+from harness.host.java import java_home, java_version
 from tests.waiting import until
 
 ADDRESS = "127.0.0.1"

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness import memory
 from harness.checks.spark.tables import check_tables
 from harness.errors import HarnessError
 from harness.history.schema.lawful_rows import never_null, rules_of
 from harness.history.schema.schemas import ROWS, TABLES
 from harness.history.schema.typed_rows import columns_of
 from harness.history.sealed.derived_tables import derived_of
+from harness.host import memory
 from tests.harness.checks.histories.build import arrow_of
 from tests.harness.checks.twins import twins
 from tests.refused import refused_by

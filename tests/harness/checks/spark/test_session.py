@@ -14,7 +14,7 @@ from harness.checks.spark.jvm import Jvm, a_jvm, end_ahead, start_ahead, start_j
 from harness.checks.spark.session import sized_for
 from harness.errors import HarnessError
 from harness.history.facts.extent import MANY_ROWS
-from harness.scratch import Scratch
+from harness.host.scratch import Scratch
 
 
 @pytest.mark.jvm

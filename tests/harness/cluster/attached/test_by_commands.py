@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from harness.clock import SystemClock
 from harness.cluster.attached.by_commands import cluster_by_commands, remedy
 from harness.cluster.attached.journal import AttachedJournal
 from harness.errors import HarnessError, UsageError
+from harness.host.clock import SystemClock
 from harness.ports.cluster import (
     CanCrash,
     CanCutLinks,

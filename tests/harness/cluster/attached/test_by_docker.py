@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from harness.clock import SystemClock
 from harness.cluster.attached import compose_project
 from harness.cluster.attached.by_docker import ComposeCluster
 from harness.cluster.attached.container_rules import ContainerRules
 from harness.cluster.attached.journal import AttachedJournal
 from harness.errors import HarnessError
+from harness.host.clock import SystemClock
 from harness.ports.cluster import Link, NodeId
 from harness.preflight.engine import why_no_cut
 from harness.scenario.model import ClusterSpec

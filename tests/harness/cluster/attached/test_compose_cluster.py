@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from docker.errors import ImageNotFound
 
-from harness.clock import SystemClock
 from harness.cluster.attached import compose_project
 from harness.cluster.attached.administration import Administration
 from harness.cluster.attached.by_docker import cluster_by_docker
@@ -19,6 +18,7 @@ from harness.cluster.attached.journal import AttachedJournal, OwnTopic
 from harness.cluster.docker import images
 from harness.cluster.docker.engine import Engine, connect, is_there
 from harness.errors import HarnessError, UsageError
+from harness.host.clock import SystemClock
 from harness.ports.cluster import CanCrash, CanCutLinks, CanPause, CanStop, NodeId, TopicDefinition
 from harness.ports.faults import AlreadyDown
 from harness.scenario.model import AttachedSpec, ClusterSpec

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from harness.clock import SystemClock
 from harness.cluster.attached import cluster as attached_cluster
 from harness.cluster.attached.by_commands import cluster_by_commands
 from harness.cluster.attached.journal import AttachedJournal
 from harness.cluster.attached.own_topics import MARK_KEY
 from harness.cluster.attached.reachability import Reachability
 from harness.errors import HarnessError
+from harness.host.clock import SystemClock
 from harness.ports.cluster import NodeId, TopicDefinition
 from harness.scenario.model import AttachedSpec, ClusterSpec
 from tests.harness.cluster.attached.lagging_cluster import LaggingCluster, Topic

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from harness.clock import SystemClock
 from harness.cluster.attached.unanswering import UnansweringBrokers
+from harness.host.clock import SystemClock
 from harness.ports.cluster import NodeId
 
 ONE = NodeId(1)

@@ -15,7 +15,7 @@ from harness.cluster.brokers import class_archive
 from harness.cluster.brokers.class_archive import Archiving, ensure
 from harness.cluster.brokers.kafka_jars import KafkaHome, installed
 from harness.cluster.brokers.kafka_versions import resolve_version
-from harness.java import java_home
+from harness.host.java import java_home
 
 pytestmark = pytest.mark.jvm
 

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from harness.clock import SystemClock
 from harness.cluster.brokers.catalogue import system_of
 from harness.cluster.brokers.kafka_jars import KafkaHome
 from harness.cluster.brokers.kafka_one_listener import OneListenerKafka
@@ -14,6 +13,7 @@ from harness.cluster.local.addresses import AddressBlock
 from harness.cluster.local.cluster import LocalCluster
 from harness.cluster.local.environment import LocalEnvironment
 from harness.errors import HarnessError, UsageError
+from harness.host.clock import SystemClock
 from harness.ports.cluster import COORDINATION, ClientId, NodeId, TopicDefinition
 from harness.scenario.model import ClusterSpec
 

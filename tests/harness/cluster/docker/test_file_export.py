@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from harness import memory
 from harness.cluster.docker.file_export import LEFT_OUT, copy, extract, joined, note
 from harness.errors import HarnessError
+from harness.host import memory
 
 
 @pytest.fixture

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.clock import SystemClock
 from harness.cluster.docker.capabilities import Capabilities
 from harness.cluster.docker.cluster import DockerCluster
 from harness.history.run_folder import RunFolder
+from harness.host.clock import SystemClock
 from harness.ports.cluster import NodeId
 from harness.ports.faults import AlreadyDown
 from harness.scenario.model import ClusterSpec

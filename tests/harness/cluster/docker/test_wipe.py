@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from harness.clock import SystemClock
 from harness.cluster.docker.capabilities import Capabilities
 from harness.cluster.docker.cluster import DockerCluster
 from harness.cluster.docker.environment import PLACE
 from harness.errors import HarnessError
 from harness.history.run_folder import RunFolder
+from harness.host.clock import SystemClock
 from harness.ports.cluster import NodeId
 from harness.scenario.model import ClusterSpec
 

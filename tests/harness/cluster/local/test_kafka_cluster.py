@@ -5,11 +5,11 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from harness.clock import SystemClock
 from harness.cluster.brokers.kafka_jars import installed
 from harness.cluster.brokers.kafka_versions import resolve_version
 from harness.cluster.local.cluster import LocalCluster
 from harness.history.run_folder import RunFolder
+from harness.host.clock import SystemClock
 from harness.ports.cluster import Link, NodeId, TopicDefinition
 from harness.scenario.model import ClusterSpec
 from tests.end_to_end.shell import marked_processes

@@ -15,12 +15,12 @@ import pytest
 import pytest_asyncio
 from kafka import KafkaProducer
 
-from harness.clock import SystemClock
 from harness.cluster.local.cluster import LocalCluster
 from harness.cluster.local.ownership import processes_of
 from harness.cluster.local.processes import PROCESSES, state_of
 from harness.errors import HarnessError
 from harness.history.run_folder import RunFolder
+from harness.host.clock import SystemClock
 from harness.ports.capabilities import CanDamageDisks
 from harness.ports.cluster import (
     COORDINATION,

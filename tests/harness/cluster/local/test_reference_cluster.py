@@ -16,12 +16,12 @@ import pytest
 from kafka import KafkaProducer
 from kafka.errors import KafkaError
 
-from harness.clock import SystemClock
 from harness.cluster.local.cluster import LocalCluster
 from harness.cluster.local.ownership import RunOwnership, processes_of, sweep
 from harness.cluster.local.processes import state_of
 from harness.errors import HarnessError
 from harness.history.run_folder import RunFolder
+from harness.host.clock import SystemClock
 from harness.ports.cluster import ClientId, Link, NodeId, SeesNodesEnd, TopicDefinition
 from harness.scenario.model import ClusterSpec
 from tests.waiting import PATIENCE_S, until
@@ -182,7 +182,7 @@ async def test_the_books_tell_leaders_controllers_registrations_lost_disks_and_s
 
 _HOLDER = """
 import asyncio, pathlib, sys
-from harness.clock import SystemClock
+from harness.host.clock import SystemClock
 from harness.cluster.local.cluster import LocalCluster
 from harness.cluster.local.ownership import RunOwnership
 from harness.scenario.model import ClusterSpec

@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from harness.clock import SystemClock
 from harness.history.journals.journal import JournalFile
+from harness.host.clock import SystemClock
 from harness.ports.cluster import Send, SendOutcome
 from tests.harness.controller.control.commanded import Asking, Commanded
 

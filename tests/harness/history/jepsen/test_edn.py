@@ -7,7 +7,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from harness.clock import SystemClock
 from harness.history.facts.values import encode
 from harness.history.jepsen.edn import export
 from harness.history.jepsen.edn_reader import Keyword, read_file
@@ -17,6 +16,7 @@ from harness.history.journals.journal import JournalFile
 from harness.history.run_folder import RunFolder
 from harness.history.schema.schemas import TABLES
 from harness.history.sealed.sealing import seal
+from harness.host.clock import SystemClock
 from harness.ports.cluster import ReadRecord, Send, SendOutcome
 from tests.harness.checks.jepsen.model import Model, events_of
 

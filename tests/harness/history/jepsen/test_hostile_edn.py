@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from harness import memory
 from harness.errors import HarnessError, UsageError
 from harness.history.jepsen.edn_reader import NESTING_MAX, read_file, read_text, written
 from harness.history.jepsen.jepsen_import import import_text, read_history
+from harness.host import memory
 
 DEEP = 20_000
 DIGITS = "9" * 5_000

