@@ -79,8 +79,15 @@ def browser(program: str) -> Iterator[Pipe]:
     os.close(up[1])
     command = f'exec "$0" "$@" 3<&{ends[0]} 4>&{ends[1]}'
     with tempfile.TemporaryDirectory(prefix="chromium-") as profile:
-        options = ["--headless=new", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe", "--no-first-run",
-                   f"--user-data-dir={profile}", "--window-size=1280,2000"]  # fmt: skip
+        options = [
+            "--headless=new",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--remote-debugging-pipe",
+            "--no-first-run",
+            f"--user-data-dir={profile}",
+            "--window-size=1280,2000",
+        ]
         process = subprocess.Popen(
             ["bash", "-c", command, program, *options], pass_fds=ends, stderr=subprocess.DEVNULL, start_new_session=True
         )

@@ -51,9 +51,11 @@ def measured(folder: Path, mode: str, *, memory_mb: int | None = None, large: bo
         give_up(f"{' '.join(command)} ended with code {process.returncode}")
     numbers: dict[str, Any] = json.loads(output.splitlines()[-1])
     return numbers | {
-        "seconds_process": time.perf_counter() - began, "peak_gib": tree.peak_bytes / GIB, "cpu_s": tree.cpu_s,
+        "seconds_process": time.perf_counter() - began,
+        "peak_gib": tree.peak_bytes / GIB,
+        "cpu_s": tree.cpu_s,
         "load": os.getloadavg()[0],
-    }  # fmt: skip
+    }
 
 
 def medians(runs: list[dict[str, Any]]) -> dict[str, Any]:
@@ -62,23 +64,50 @@ def medians(runs: list[dict[str, Any]]) -> dict[str, Any]:
     return first | {name: round(statistics.median(each[name] for each in runs), 3) for name in numbers}
 
 
-def benchmark(reads: int, place: Path, *, repeat: int, hot: bool = False, memory_mb: int | None = None,
-              duckdb: bool = True, reads_per_send: int = 25) -> dict[str, Any]:  # fmt: skip
+def benchmark(
+    reads: int,
+    place: Path,
+    *,
+    repeat: int,
+    hot: bool = False,
+    memory_mb: int | None = None,
+    duckdb: bool = True,
+    reads_per_send: int = 25,
+) -> dict[str, Any]:
     folder = place / f"run-{reads}{'-hot' if hot else ''}"
     wrote = write_run(folder, reads, hot=hot, reads_per_send=reads_per_send)
     large = wrote.rows > MANY_ROWS
     cold = medians([measured(folder, "cold", memory_mb=memory_mb, large=large) for _ in range(repeat)])
     after = medians([measured(folder, "after-run", memory_mb=memory_mb, large=large) for _ in range(repeat)])
     result = {
-        "read_records": wrote.reads, "records": wrote.rows, "operations": wrote.operations, "hot": hot,
-        "journal_mb": round(wrote.journal_bytes / 1e6, 1), "table_mb": cold["table_mb"],
-        "seconds_cold": cold["seconds_total"], "seconds_after_run": after["seconds_total"],
+        "read_records": wrote.reads,
+        "records": wrote.rows,
+        "operations": wrote.operations,
+        "hot": hot,
+        "journal_mb": round(wrote.journal_bytes / 1e6, 1),
+        "table_mb": cold["table_mb"],
+        "seconds_cold": cold["seconds_total"],
+        "seconds_after_run": after["seconds_total"],
         "seconds_warm": cold["warm_total_s"],
-        **{name: cold[name] for name in ("start_s", "load_s", "check_s", "report_s", "warm_load_s", "warm_check_s",
-                                         "peak_gib", "load", "verdict")},
+        **{
+            name: cold[name]
+            for name in (
+                "start_s",
+                "load_s",
+                "check_s",
+                "report_s",
+                "warm_load_s",
+                "warm_check_s",
+                "peak_gib",
+                "load",
+                "verdict",
+            )
+        },
         "cpu_s": cold["total_cpu_s"],
-        "after_run_load_s": after["load_s"], "after_run_check_s": after["check_s"], "repeats": repeat,
-    }  # fmt: skip
+        "after_run_load_s": after["load_s"],
+        "after_run_check_s": after["check_s"],
+        "repeats": repeat,
+    }
     if duckdb:
         compared = measured(folder, "duckdb", memory_mb=memory_mb, large=large)
         names = ("duckdb_ratio", "spark_query_cpu_s", "duckdb_query_cpu_s", "spark_query_s", "duckdb_query_s", "flags")
@@ -108,8 +137,11 @@ def judged_as_jepsen(file: Path) -> dict[str, Any]:
     seconds, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return {
-        "edn_s": seconds, "edn_cpu_s": cpu, "edn_peak_gib": tree.peak_bytes / GIB, "load": os.getloadavg()[0],
-    }  # fmt: skip
+        "edn_s": seconds,
+        "edn_cpu_s": cpu,
+        "edn_peak_gib": tree.peak_bytes / GIB,
+        "load": os.getloadavg()[0],
+    }
 
 
 def growth(place: Path, sizes: tuple[int, ...], *, repeat: int) -> dict[str, Any]:
@@ -130,9 +162,10 @@ def show(row: dict[str, Any]) -> str:
         f"{row['read_records']:>11,} read, {row['records']:>11,} records: cold {row['seconds_cold']:6.1f} s "
         f"(load {row['load_s']:.1f}, check {row['check_s']:.1f}; report {row['report_s']:.1f} more), after a run "
         f"{row['seconds_after_run']:.1f} s, warm {row['seconds_warm']:.1f} s; {row['cpu_s']:.0f} CPU s, peak "
-        f"{row['peak_gib']:.2f} GiB" + (f"; {row['duckdb_ratio']:.1f} x DuckDB" if "duckdb_ratio" in row else "")
+        f"{row['peak_gib']:.2f} GiB"
+        + (f"; {row['duckdb_ratio']:.1f} x DuckDB" if "duckdb_ratio" in row else "")
         + f"; machine load {row['load']:.1f}"
-    )  # fmt: skip
+    )
 
 
 def show_edn(row: dict[str, Any]) -> str:
@@ -181,9 +214,13 @@ def main() -> None:
             lines = [show(even), show(hot), f"hot to even: {ratio}"]
         else:
             result = benchmark(
-                options.read_records, place, repeat=options.repeat, memory_mb=options.memory_mb,
-                duckdb=not options.no_duckdb, reads_per_send=options.reads_per_send,
-            )  # fmt: skip
+                options.read_records,
+                place,
+                repeat=options.repeat,
+                memory_mb=options.memory_mb,
+                duckdb=not options.no_duckdb,
+                reads_per_send=options.reads_per_send,
+            )
             lines = [show(result)]
     print(json.dumps(result) if options.json else "\n".join(lines))
 

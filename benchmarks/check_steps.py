@@ -56,9 +56,12 @@ def check(folder: Path, bench: EarlySession, *, began: float, waiting: bool) -> 
     finally:
         bench.close()
     return stages.measured | {
-        "seconds_total": round(total, 3), "total_cpu_s": cpu, "verdict": judgement.sentence,
-        "warm_total_s": stages.measured["warm_load_s"] + stages.measured["warm_check_s"], "table_mb": table_mb(folder),
-    }  # fmt: skip
+        "seconds_total": round(total, 3),
+        "total_cpu_s": cpu,
+        "verdict": judgement.sentence,
+        "warm_total_s": stages.measured["warm_load_s"] + stages.measured["warm_check_s"],
+        "table_mb": table_mb(folder),
+    }
 
 
 def many(place: Path, bench: EarlySession) -> dict[str, Any]:
@@ -116,5 +119,6 @@ def duckdb_ratio(folder: Path, bench: EarlySession) -> dict[str, Any]:
         assert stages.timed("duckdb_query", duckdb_counts) == expected
     return stages.measured | {
         "duckdb_ratio": round(stages.measured["spark_query_cpu_s"] / stages.measured["duckdb_query_cpu_s"], 2),
-        "flags": dict(zip((*names, "values"), expected, strict=True)), "duckdb": duckdb.__version__,
-    }  # fmt: skip
+        "flags": dict(zip((*names, "values"), expected, strict=True)),
+        "duckdb": duckdb.__version__,
+    }

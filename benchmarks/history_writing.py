@@ -78,8 +78,9 @@ def write_run(folder: Path, reads: int, *, reads_per_send: int = 25, hot: bool =
     _write_cluster(run, logs)
     run.update(status="complete")
     size = sum(path.stat().st_size for path in run.history.glob("*.jsonl"))
-    return Written(reads=sends * reads_per_send, rows=sends * (1 + reads_per_send), operations=operations,
-                   journal_bytes=size)  # fmt: skip
+    return Written(
+        reads=sends * reads_per_send, rows=sends * (1 + reads_per_send), operations=operations, journal_bytes=size
+    )
 
 
 def _journal(run: RunFolder, name: str, process: int) -> JournalFile:
@@ -164,9 +165,16 @@ def _write_cluster(run: RunFolder, logs: list[_Log]) -> None:
         rows.append(("partition_states", place | state | rest))
         for node in nodes:
             write_snapshot(
-                FilesBelow(run.history), run=0, snapshot=snapshot, node=node, topic=TOPIC,
-                partition=log.partition, offsets=range(end), epochs=[0] * end, values=log.values,
-            )  # fmt: skip
+                FilesBelow(run.history),
+                run=0,
+                snapshot=snapshot,
+                node=node,
+                topic=TOPIC,
+                partition=log.partition,
+                offsets=range(end),
+                epochs=[0] * end,
+                values=log.values,
+            )
             taken = {"snapshot": snapshot, "node": node, "time_ns": 2**61, "reason": "end", "log_start_offset": 0}
             rows.append(
                 (

@@ -37,22 +37,52 @@ def rows_of(partitions: int, faults: int, elections: int) -> dict[str, list[Row]
     length = faults * SECOND
     rows: dict[str, list[Row]] = {name: [] for name in TABLES}
     rows["faults"] = [
-        {"fault": number, "kind": "kill", "label_text": "kill", "nodes": [1 + number % 3], "asked_ns": number * SECOND,
-         "begin_ns": number * SECOND, "end_ns": number * SECOND + 3 * SECOND, "proved": True, "proof_text": "gone"}
+        {
+            "fault": number,
+            "kind": "kill",
+            "label_text": "kill",
+            "nodes": [1 + number % 3],
+            "asked_ns": number * SECOND,
+            "begin_ns": number * SECOND,
+            "end_ns": number * SECOND + 3 * SECOND,
+            "proved": True,
+            "proof_text": "gone",
+        }
         for number in range(faults)
-    ]  # fmt: skip
+    ]
     rows["steps"] = [
-        {"step": number, "kind": "act", "text": "kill", "invoked_ns": number * SECOND,
-         "completed_ns": number * SECOND + SECOND, "outcome": "ok", "arguments": '{"kill": 1}'}
+        {
+            "step": number,
+            "kind": "act",
+            "text": "kill",
+            "invoked_ns": number * SECOND,
+            "completed_ns": number * SECOND + SECOND,
+            "outcome": "ok",
+            "arguments": '{"kill": 1}',
+        }
         for number in range(faults)
-    ]  # fmt: skip
+    ]
     rows["configuration"] = [
-        {"time_ns": 0, "scope": "topic", "name": "t", "node": -1, "key": "unclean.leader.election.enable",
-            "value": "true"},
-        *({"time_ns": number * SECOND, "scope": "topic", "name": "t", "node": -1, "key": "min.insync.replicas",
-            "value": "1"}
-          for number in range(500)),
-    ]  # fmt: skip
+        {
+            "time_ns": 0,
+            "scope": "topic",
+            "name": "t",
+            "node": -1,
+            "key": "unclean.leader.election.enable",
+            "value": "true",
+        },
+        *(
+            {
+                "time_ns": number * SECOND,
+                "scope": "topic",
+                "name": "t",
+                "node": -1,
+                "key": "min.insync.replicas",
+                "value": "1",
+            }
+            for number in range(500)
+        ),
+    ]
     for part in range(partitions):
         for table, table_rows in _partition(part, elections, length):
             rows[table].append(table_rows)
@@ -62,27 +92,75 @@ def rows_of(partitions: int, faults: int, elections: int) -> dict[str, list[Row]
 def _partition(partition: int, elections: int, length: int) -> Iterator[tuple[str, Row]]:
     place = {"topic": "t", "partition": partition}
     kept = EPOCH_RECORDS - 1
-    yield "partitions", place | {"partition_id": partition, "replicas": list(NODES), "read_to_end": True,
-                                 "end_offset": elections * kept + kept}  # fmt: skip
+    yield (
+        "partitions",
+        place
+        | {
+            "partition_id": partition,
+            "replicas": list(NODES),
+            "read_to_end": True,
+            "end_offset": elections * kept + kept,
+        },
+    )
     before: list[int] | None = None
     for epoch in range(elections + 1):
         leader, t = NODES[epoch % 3], (epoch + 1) * length // (elections + 2) + partition
         start = epoch * kept
-        state = {"uncertainty_ns": 0, "exact": True, "observer": -1, "leader": leader, "leader_epoch": epoch,
-                 "controller_epoch": 1, "replicas": list(NODES)}  # fmt: skip
-        yield "partition_states", place | state | {"time_ns": t, "partition_epoch": 2 * epoch, "isr": list(NODES),
-                                                   "isr_before": before, "leader_before": NODES[(epoch - 1) % 3],
-                                                   "unclean": epoch > 0}  # fmt: skip
-        yield "partition_states", place | state | {"time_ns": t + SECOND, "partition_epoch": 2 * epoch + 1,
-                                                   "isr": [leader], "isr_before": list(NODES), "leader_before": leader,
-                                                   "unclean": False}  # fmt: skip
+        state = {
+            "uncertainty_ns": 0,
+            "exact": True,
+            "observer": -1,
+            "leader": leader,
+            "leader_epoch": epoch,
+            "controller_epoch": 1,
+            "replicas": list(NODES),
+        }
+        yield (
+            "partition_states",
+            place
+            | state
+            | {
+                "time_ns": t,
+                "partition_epoch": 2 * epoch,
+                "isr": list(NODES),
+                "isr_before": before,
+                "leader_before": NODES[(epoch - 1) % 3],
+                "unclean": epoch > 0,
+            },
+        )
+        yield (
+            "partition_states",
+            place
+            | state
+            | {
+                "time_ns": t + SECOND,
+                "partition_epoch": 2 * epoch + 1,
+                "isr": [leader],
+                "isr_before": list(NODES),
+                "leader_before": leader,
+                "unclean": False,
+            },
+        )
         before = [leader]
-        yield "broker_events", place | {"node": leader, "time_ns": t, "event": "leadership_start",
-                                        "leader_epoch": epoch, "from_offset": start}  # fmt: skip
+        yield (
+            "broker_events",
+            place
+            | {"node": leader, "time_ns": t, "event": "leadership_start", "leader_epoch": epoch, "from_offset": start},
+        )
         if epoch:
-            yield "broker_events", place | {"node": NODES[(epoch - 1) % 3], "time_ns": t + 2, "event": "truncation",
-                                            "leader_epoch": epoch, "from_offset": start + 1, "to_offset": start,
-                                            "reason_text": "diverging epoch"}  # fmt: skip
+            yield (
+                "broker_events",
+                place
+                | {
+                    "node": NODES[(epoch - 1) % 3],
+                    "time_ns": t + 2,
+                    "event": "truncation",
+                    "leader_epoch": epoch,
+                    "from_offset": start + 1,
+                    "to_offset": start,
+                    "reason_text": "diverging epoch",
+                },
+            )
         sent = EPOCH_RECORDS if epoch < elections else kept
         for number in range(sent):
             value, offset, invoked_ns = epoch * EPOCH_RECORDS + number, start + number, t + SECOND // 2 + number * 1000
@@ -95,21 +173,50 @@ def _partition(partition: int, elections: int, length: int) -> Iterator[tuple[st
                 "position": 0,
                 "status": STATUS_OK,
             }
-            yield "records", record | {"kind": KIND_SEND, "acks": -1, "operation": value, "process": 1,
-                                       "invoked_ns": invoked_ns, "completed_ns": invoked_ns + 500}  # fmt: skip
+            yield (
+                "records",
+                record
+                | {
+                    "kind": KIND_SEND,
+                    "acks": -1,
+                    "operation": value,
+                    "process": 1,
+                    "invoked_ns": invoked_ns,
+                    "completed_ns": invoked_ns + 500,
+                },
+            )
             if number < kept:
-                yield "records", record | {"kind": KIND_FINAL_POLL, "operation": 10**6 + offset, "process": 9,
-                                           "assignment": 0, "leader_epoch": epoch, "offset_step": None
-                                           if offset == 0 else 1, "last_of_poll": epoch == elections
-                                           and number == kept - 1, "invoked_ns": length,
-                                           "completed_ns": length + 1}  # fmt: skip
+                yield (
+                    "records",
+                    record
+                    | {
+                        "kind": KIND_FINAL_POLL,
+                        "operation": 10**6 + offset,
+                        "process": 9,
+                        "assignment": 0,
+                        "leader_epoch": epoch,
+                        "offset_step": None if offset == 0 else 1,
+                        "last_of_poll": epoch == elections and number == kept - 1,
+                        "invoked_ns": length,
+                        "completed_ns": length + 1,
+                    },
+                )
     epochs = " ".join(f"{epoch}:{epoch * kept}" for epoch in range(elections + 1))
     for node in NODES:
-        yield "replica_snapshots", place | {"snapshot": partition * 3 + node, "node": node, "time_ns": length,
-                                            "reason": "end", "log_start_offset": 0,
-                                            "high_watermark": (elections + 1) * kept,
-                                            "log_end_offset": (elections + 1) * kept,
-                                            "leader_epochs": epochs}  # fmt: skip
+        yield (
+            "replica_snapshots",
+            place
+            | {
+                "snapshot": partition * 3 + node,
+                "node": node,
+                "time_ns": length,
+                "reason": "end",
+                "log_start_offset": 0,
+                "high_watermark": (elections + 1) * kept,
+                "log_end_offset": (elections + 1) * kept,
+                "leader_epochs": epochs,
+            },
+        )
 
 
 def arrow_of(rows: dict[str, list[Row]]) -> dict[str, pa.Table]:
@@ -140,10 +247,13 @@ def main() -> None:
         ((judgement, _),) = judge_tables(spark, tables, [RunInput(scenario=None)])
         profile.disable()
         results = _counts(judgement) | {
-            "partitions": options.partitions, "faults": options.faults,
-            "seconds": round(time.perf_counter() - began, 1), "own_cpu_s": round(time.process_time() - own, 1),
-            "cpu_s": round(sum(map(cpu_s, tree_of(os.getpid()))) - whole, 1), "load": os.getloadavg()[0],
-        }  # fmt: skip
+            "partitions": options.partitions,
+            "faults": options.faults,
+            "seconds": round(time.perf_counter() - began, 1),
+            "own_cpu_s": round(time.process_time() - own, 1),
+            "cpu_s": round(sum(map(cpu_s, tree_of(os.getpid()))) - whole, 1),
+            "load": os.getloadavg()[0],
+        }
     if options.profile:
         pstats.Stats(profile, stream=sys.stderr).sort_stats("cumulative").print_stats(45)
     print(json.dumps(results) if options.json else "\n".join(f"{name}: {value}" for name, value in results.items()))

@@ -38,8 +38,9 @@ Results = dict[str, float | int | bool]
 
 async def measure(partitions: int, *, replication_factor: int, kill: bool, idle_s: float) -> Results:
     with scratch_folder("kafka-chaos-benchmark-") as folder, RunOwnership(Path(folder)):
-        cluster = LocalCluster(run_path=Path(folder), spec=ClusterSpec(brokers=BROKERS), client_links=1,
-                               clock=SystemClock())  # fmt: skip
+        cluster = LocalCluster(
+            run_path=Path(folder), spec=ClusterSpec(brokers=BROKERS), client_links=1, clock=SystemClock()
+        )
         results: Results = {"partitions": partitions, "replication factor": replication_factor}
         try:
             await cluster.start()
@@ -114,8 +115,9 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     for partitions in options.partitions or PARTITIONS:
-        results = asyncio.run(measure(partitions, replication_factor=options.replication_factor, kill=options.kill,
-                                   idle_s=options.idle))  # fmt: skip
+        results = asyncio.run(
+            measure(partitions, replication_factor=options.replication_factor, kill=options.kill, idle_s=options.idle)
+        )
         print(json.dumps(results) if options.json else "\n".join(f"{name}: {value}" for name, value in results.items()))
 
 

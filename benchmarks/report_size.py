@@ -36,9 +36,12 @@ def main() -> None:
         page = options.page
         if page is None:
             run = write_large_run(
-                options.keep or Path(place), operations=options.operations, findings=options.findings,
-                faults=options.faults, partitions=options.partitions,
-            )  # fmt: skip
+                options.keep or Path(place),
+                operations=options.operations,
+                findings=options.findings,
+                faults=options.faults,
+                partitions=options.partitions,
+            )
             began = time.perf_counter()
             page = write_report(run)
             sizes["written_s"] = round(time.perf_counter() - began, 2)

@@ -35,11 +35,27 @@ from harness.ports.faults import ACTS, Fault
 from harness.values import Reader, check_declared, keys_of
 
 OURS: tuple[type[Fault], ...] = (
-    Kill, Stop, Restart, RollingRestart, Pause,
-    Isolate, Halves, MajorityRing, Bridge, Cut, HoldFetches, Slow, Impair,
-    Wipe, PowerLoss, Damage, Fill,
-    PreferredElection, UncleanElection, Reconfigure,
-)  # fmt: skip
+    Kill,
+    Stop,
+    Restart,
+    RollingRestart,
+    Pause,
+    Isolate,
+    Halves,
+    MajorityRing,
+    Bridge,
+    Cut,
+    HoldFetches,
+    Slow,
+    Impair,
+    Wipe,
+    PowerLoss,
+    Damage,
+    Fill,
+    PreferredElection,
+    UncleanElection,
+    Reconfigure,
+)
 
 
 def by_name() -> Mapping[str, type[Fault]]:

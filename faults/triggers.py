@@ -17,9 +17,19 @@ from harness.values import seconds
 # replica's log ends sooner than it did. restarted: a node that a fault took down runs again. elapsed: since the load
 # began.
 TriggerKind = Literal[
-    "acks", "more_acks", "elapsed", "restarted", "new_leader", "no_leader", "epoch_change",
-    "isr_at_most", "isr_at_least", "isr_shrinks", "isr_grows", "truncated",
-]  # fmt: skip
+    "acks",
+    "more_acks",
+    "elapsed",
+    "restarted",
+    "new_leader",
+    "no_leader",
+    "epoch_change",
+    "isr_at_most",
+    "isr_at_least",
+    "isr_shrinks",
+    "isr_grows",
+    "truncated",
+]
 
 
 @dataclass(frozen=True, kw_only=True)

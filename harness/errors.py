@@ -74,8 +74,14 @@ class Problems(UsageError):
 
 # What data that somebody else made can raise where they are read: a null, a word or a number that no run of ours has.
 MISFITS = (
-    ArithmeticError, AttributeError, LookupError, NotImplementedError, RecursionError, TypeError, ValueError,
-)  # fmt: skip
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    NotImplementedError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
 
 
 def misfit(place: object, error: Exception, *, what: str = "what its tables hold") -> HarnessError:

@@ -45,9 +45,11 @@ def main(arguments: list[str] | None = None) -> int:
     if options.command == "coordination":
         return run_from_config(str(options.config))
     logging.basicConfig(
-        level=logging.INFO, stream=sys.stderr, format="%(asctime)s.%(msecs)03d %(levelname)s %(name)s: %(message)s",
+        level=logging.INFO,
+        stream=sys.stderr,
+        format="%(asctime)s.%(msecs)03d %(levelname)s %(name)s: %(message)s",
         datefmt="%Y-%m-%dT%H:%M:%S",
-    )  # fmt: skip
+    )
     try:
         config = load(options.config)
         hosts = Hosts.load(options.hosts) if options.hosts is not None else Hosts()

@@ -79,7 +79,10 @@ def test_a_test_that_starts_what_it_does_not_say_fails(mark: str, passes: bool, 
     command = [sys.executable, "-m", "pytest", "-p", "tests.conftest", "-p", "no:cacheprovider", "--noconftest"]
     ended = subprocess.run(
         [*command, "-c", "/dev/null", f"--rootdir={tmp_path}", str(tmp_path)],
-        cwd=ROOT, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert (ended.returncode == 0) == passes, ended.stdout + ended.stderr
     assert ("mark it or its module with @pytest.mark.jvm" in ended.stdout) != passes

@@ -13,10 +13,23 @@ import pytest
 _HERE = Path(__file__).parents[1]
 _LOOKS_INTO = frozenset(
     {
-        "startswith", "endswith", "removeprefix", "removesuffix", "partition", "rpartition", "split", "rsplit",
-        "find", "rfind", "rlike", "regexp_extract", "regexp_replace", "match_substring", "match_substring_regex",
+        "startswith",
+        "endswith",
+        "removeprefix",
+        "removesuffix",
+        "partition",
+        "rpartition",
+        "split",
+        "rsplit",
+        "find",
+        "rfind",
+        "rlike",
+        "regexp_extract",
+        "regexp_replace",
+        "match_substring",
+        "match_substring_regex",
     }
-)  # fmt: skip
+)
 _OF_OTHERS_TOO = frozenset({"partition", "rpartition", "find", "rfind"})  # of a topic, of a family of checks
 # Columns and fields that are for people.
 _TEXTS = frozenset({"sentence", "label", "proof", "healed_proof", "text", "seen", "trigger", "note", "planned"})

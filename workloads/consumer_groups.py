@@ -125,9 +125,14 @@ class Life(Protocol):
 
 
 async def one_after_the_other(
-    client: ClientFactory, use: ClientUse, settings: GroupSettings, journal: Journal, chance: random.Random,
-    until: Event, begin: Callable[[Client, GroupJournal], Life],
-) -> None:  # fmt: skip
+    client: ClientFactory,
+    use: ClientUse,
+    settings: GroupSettings,
+    journal: Journal,
+    chance: random.Random,
+    until: Event,
+    begin: Callable[[Client, GroupJournal], Life],
+) -> None:
     """The clients of one worker: each stays for a drawn time, then leaves or crashes; the next one joins."""
     loop = asyncio.get_running_loop()
     while not until.is_set():

@@ -110,9 +110,13 @@ class _Processing:
     """One client of a processor: its transactions, one after the other."""
 
     def __init__(
-        self, client: TransactionalClient, journal: GroupJournal, inputs: Sequence[str],
-        outputs: Sequence[TopicPartition], settings: TransactionsSettings,
-    ) -> None:  # fmt: skip
+        self,
+        client: TransactionalClient,
+        journal: GroupJournal,
+        inputs: Sequence[str],
+        outputs: Sequence[TopicPartition],
+        settings: TransactionsSettings,
+    ) -> None:
         self._client = client
         self._journal = journal
         self._inputs = inputs

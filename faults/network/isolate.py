@@ -31,7 +31,10 @@ class Isolate(CutFault):
     def links_apart(self) -> frozenset[LinksApart]:
         """Nothing for peers: a cluster that can isolate a broker from all others is enough."""
         asked: Mapping[str, tuple[LinksApart, ...]] = {
-            "peers": (), "coordination": ("coordination", "pairs"), "cluster": ("coordination", "pairs"),
-            "clients": ("clients",), "all": ("clients",),
-        }  # fmt: skip
+            "peers": (),
+            "coordination": ("coordination", "pairs"),
+            "cluster": ("coordination", "pairs"),
+            "clients": ("clients",),
+            "all": ("clients",),
+        }
         return frozenset(asked[self.from_])

@@ -142,9 +142,12 @@ class Conduct:
         if planned.drawn is None or drawn_before(self.files, planned):
             return scenario_file(self.files, planned, planned.text)
         scenario = draw(
-            profile(planned.profile), system=planned.system, seed=planned.seed, number=planned.drawn,
+            profile(planned.profile),
+            system=planned.system,
+            seed=planned.seed,
+            number=planned.drawn,
             seldom=self._situations(),
-        )  # fmt: skip
+        )
         refuse_drawn(scenario)
         return scenario_file(self.files, planned, scenario.source)
 
@@ -180,10 +183,14 @@ class Conduct:
             if plan.time_s is not None:
                 eta_s = min(eta_s, max(0.0, plan.time_s - (monotonic() - self._began)))
         return Progress(
-            planned=len(plan.runs), judged=len(state.judged), waiting=len(state.ended),
-            running=tuple(sorted(self._running)), counts=Counter(run.verdict for run in state.judged.values()),
-            eta_s=eta_s, newest=self._newest,
-        )  # fmt: skip
+            planned=len(plan.runs),
+            judged=len(state.judged),
+            waiting=len(state.ended),
+            running=tuple(sorted(self._running)),
+            counts=Counter(run.verdict for run in state.judged.values()),
+            eta_s=eta_s,
+            newest=self._newest,
+        )
 
     def outcome(self, stop: Stop) -> Outcome:
         """Writes the results anew. What was interrupted may go on; anything else is finished."""
@@ -215,9 +222,15 @@ def conduct(
     """Raises HarnessError where the journal cannot be read."""
     journal = Journal(files)
     made = Conduct(
-        plan=plan, files=files, journal=journal, accepted=accepted, today=datetime.now(UTC).date(), master=master,
-        show=show, tell=tell,
-    )  # fmt: skip
+        plan=plan,
+        files=files,
+        journal=journal,
+        accepted=accepted,
+        today=datetime.now(UTC).date(),
+        master=master,
+        show=show,
+        tell=tell,
+    )
     try:
         yield made
     finally:

@@ -67,13 +67,26 @@ def _each(value: Any) -> dict[str, list[Any]]:
 
 
 CAMPAIGN: Mapping[str, Reader] = {
-    "seed": whole, "jobs": _jobs, "time": seconds, "runs": _at_least_one, "inconclusive_share": share, "keep": _keep,
-    "accepted": text, "until_found": flag, "run_limit": seconds, "stated_is_pass": flag,
-}  # fmt: skip
+    "seed": whole,
+    "jobs": _jobs,
+    "time": seconds,
+    "runs": _at_least_one,
+    "inconclusive_share": share,
+    "keep": _keep,
+    "accepted": text,
+    "until_found": flag,
+    "run_limit": seconds,
+    "stated_is_pass": flag,
+}
 MATRIX: Mapping[str, Reader] = {
-    "scenarios": _scenarios, "systems": _some(text), "worlds": _some(text), "clients": _some(text),
-    "seeds": _some(whole), "set": texts, "each": _each,
-}  # fmt: skip
+    "scenarios": _scenarios,
+    "systems": _some(text),
+    "worlds": _some(text),
+    "clients": _some(text),
+    "seeds": _some(whole),
+    "set": texts,
+    "each": _each,
+}
 RANDOM: Mapping[str, Reader] = {"runs": _at_least_one, "profile": text, "system": text, "seed": whole}
 _SECTIONS: Mapping[str, Mapping[str, Reader]] = {"campaign": CAMPAIGN, "matrix": MATRIX, "random": RANDOM}
 
@@ -200,9 +213,14 @@ def listed_runs(file: Path, wanted: Sequence[Wanted], *, tell: Tell) -> list[Pla
 def planned(scenario: Scenario, *, seed: int) -> PlannedRun:
     """With no number yet."""
     return PlannedRun(
-        number=0, scenario=scenario.name, text=written_out(scenario), system=scenario.cluster.system,
-        world=scenario.cluster.world, client=scenario.workload.client, seed=seed,
-    )  # fmt: skip
+        number=0,
+        scenario=scenario.name,
+        text=written_out(scenario),
+        system=scenario.cluster.system,
+        world=scenario.cluster.world,
+        client=scenario.workload.client,
+        seed=seed,
+    )
 
 
 def drawn_runs(*, runs: int, system: str, seed: int, profile: str = "everything") -> list[PlannedRun]:
@@ -211,11 +229,18 @@ def drawn_runs(*, runs: int, system: str, seed: int, profile: str = "everything"
     refuse_drawn(draw(named, system=system, seed=seed, number=0, seldom=None))
     return [
         PlannedRun(
-            number=0, scenario=f"drawn-{profile}", text="", system=system, world="local", client="drawn", seed=seed,
-            profile=profile, drawn=number,
+            number=0,
+            scenario=f"drawn-{profile}",
+            text="",
+            system=system,
+            world="local",
+            client="drawn",
+            seed=seed,
+            profile=profile,
+            drawn=number,
         )
         for number in range(runs)
-    ]  # fmt: skip
+    ]
 
 
 def refuse_drawn(scenario: Scenario) -> None:

@@ -60,21 +60,39 @@ def _judged(campaign: Path, ended: Ended, judged: Judged, *, keep: Keep) -> RunJ
         free(folder)
     scenario = scenario_of(folder)
     return RunJudged(
-        number=ended.number, client=scenario.workload.client, folder=ended.folder if kept else "",
-        verdict=verdict.value, stated=judgement.expected,
-        as_stated=judgement.as_expected and verdict is judgement.verdict, sentence_text=sentence,
-        began=_began(folder), took_s=ended.took_s, operations=judgement.accounting["sent"],
+        number=ended.number,
+        client=scenario.workload.client,
+        folder=ended.folder if kept else "",
+        verdict=verdict.value,
+        stated=judgement.expected,
+        as_stated=judgement.as_expected and verdict is judgement.verdict,
+        sentence_text=sentence,
+        began=_began(folder),
+        took_s=ended.took_s,
+        operations=judgement.accounting["sent"],
         records_acknowledged=judgement.accounting["acknowledged"],
-        schedule_faults=len(scenario.faults) + len(scenario.steps), findings=seen_in(judgement.findings),
-        measures=measures, situations=situations,
-    )  # fmt: skip
+        schedule_faults=len(scenario.faults) + len(scenario.steps),
+        findings=seen_in(judgement.findings),
+        measures=measures,
+        situations=situations,
+    )
 
 
 def _not_done(ended: Ended, error: str) -> RunJudged:
     return RunJudged(
-        number=ended.number, client="", folder=ended.folder, verdict=Verdict.ERROR.value, stated="", as_stated=False,
-        sentence_text=error, began="", took_s=ended.took_s, operations=0, records_acknowledged=0, schedule_faults=0,
-    )  # fmt: skip
+        number=ended.number,
+        client="",
+        folder=ended.folder,
+        verdict=Verdict.ERROR.value,
+        stated="",
+        as_stated=False,
+        sentence_text=error,
+        began="",
+        took_s=ended.took_s,
+        operations=0,
+        records_acknowledged=0,
+        schedule_faults=0,
+    )
 
 
 def seen_in(named: Iterable[tuple[str, Finding]]) -> list[FindingSeen]:
@@ -84,12 +102,15 @@ def seen_in(named: Iterable[tuple[str, Finding]]) -> list[FindingSeen]:
         found[finding.fingerprint].append(finding)
     return [
         FindingSeen(
-            fingerprint=fingerprint, check=findings[0].check, classification=findings[0].classification,
+            fingerprint=fingerprint,
+            check=findings[0].check,
+            classification=findings[0].classification,
             cause=", ".join(filter(None, findings[0].cause.codes)) if findings[0].cause else "",
-            faults=sorted({kind for finding in findings for kind in finding.fault_kinds}), count=len(findings),
+            faults=sorted({kind for finding in findings for kind in finding.fault_kinds}),
+            count=len(findings),
         )
         for fingerprint, findings in found.items()
-    ]  # fmt: skip
+    ]
 
 
 def _began(folder: RunFolder) -> str:
@@ -99,9 +120,13 @@ def _began(folder: RunFolder) -> str:
 
 def _measured(each: MeasuredFault) -> FaultMeasured:
     return FaultMeasured(
-        fault=each.kind, recovery_s=each.recovery_s, recovery_open=each.recovery_open, gap_s=each.gap_s,
-        gap_open=each.gap_open, throughput_per_s=each.throughput,
-    )  # fmt: skip
+        fault=each.kind,
+        recovery_s=each.recovery_s,
+        recovery_open=each.recovery_open,
+        gap_s=each.gap_s,
+        gap_open=each.gap_open,
+        throughput_per_s=each.throughput,
+    )
 
 
 def _situations(folder: RunFolder) -> list[SituationReached]:

@@ -99,11 +99,15 @@ def outcome_of(
     verdict = {1: Verdict.VIOLATION, 4: Verdict.ERROR, 3: Verdict.INCONCLUSIVE, 0: Verdict.PASS}[code]
     sentence = _sentence(counts, Counter(means.values()), groups, not_run, accepted_runs, stop)
     return Outcome(
-        verdict=verdict, exit_code=code, sentence=sentence, counts=dict(counts) | {"not_run": not_run},
-        groups=groups, accepted_runs=accepted_runs,
+        verdict=verdict,
+        exit_code=code,
+        sentence=sentence,
+        counts=dict(counts) | {"not_run": not_run},
+        groups=groups,
+        accepted_runs=accepted_runs,
         expired=tuple(each for each in accepted.values() if not each.holds(today)),
         unseen=tuple(each for each in accepted.values() if each.fingerprint not in {one.fingerprint for one in groups}),
-    )  # fmt: skip
+    )
 
 
 def exit_code_of_campaign(means: Sequence[Verdict], inconclusive_share: float) -> int:
@@ -138,13 +142,19 @@ def groups_of(
         flaky = any(conclusive[_like(planned[number])] - set(by_run) for number in by_run)
         groups.append(
             Group(
-                fingerprint=fingerprint, check=first.check, classification=first.classification, cause=first.cause,
+                fingerprint=fingerprint,
+                check=first.check,
+                classification=first.classification,
+                cause=first.cause,
                 faults=tuple(sorted({kind for seen in by_run.values() for kind in seen.faults})),
-                count=sum(seen.count for seen in by_run.values()), runs=tuple(by_run), look_at=smallest,
-                smallest_faults=judged[smallest].schedule_faults, flaky=flaky,
+                count=sum(seen.count for seen in by_run.values()),
+                runs=tuple(by_run),
+                look_at=smallest,
+                smallest_faults=judged[smallest].schedule_faults,
+                flaky=flaky,
                 accepted=accepted[fingerprint] if is_accepted(fingerprint, accepted, today) else None,
             )
-        )  # fmt: skip
+        )
     order = ("violation", "permitted", "observation")
     return tuple(sorted(groups, key=lambda each: (order.index(each.classification), -len(each.runs), each.fingerprint)))
 

@@ -23,26 +23,65 @@ SCHEMAS: Mapping[str, pa.Schema] = {
     name: pa.schema(columns)
     for name, columns in {
         "runs": {
-            "number": _i, "key": _s, "scenario": _s, "system": _s, "world": _s, "client": _s, "seed": _i, "profile": _s,
-            "folder": _s, "verdict": _s, "stated": _s, "as_stated": _b, "sentence_text": _s, "began": _s, "took_s": _f,
-            "operations": _i, "records_acknowledged": _i, "schedule_faults": _i, "kept": _b,
+            "number": _i,
+            "key": _s,
+            "scenario": _s,
+            "system": _s,
+            "world": _s,
+            "client": _s,
+            "seed": _i,
+            "profile": _s,
+            "folder": _s,
+            "verdict": _s,
+            "stated": _s,
+            "as_stated": _b,
+            "sentence_text": _s,
+            "began": _s,
+            "took_s": _f,
+            "operations": _i,
+            "records_acknowledged": _i,
+            "schedule_faults": _i,
+            "kept": _b,
         },
         "findings": {
-            "fingerprint": _s, "check": _s, "class": _s, "cause": _s, "count": _i, "runs": _i, "faults": pa.list_(_s),
-            "first_run": _i, "last_run": _i, "look_at": _i, "smallest_faults": _i, "flaky": _b, "accepted_reason": _s,
+            "fingerprint": _s,
+            "check": _s,
+            "class": _s,
+            "cause": _s,
+            "count": _i,
+            "runs": _i,
+            "faults": pa.list_(_s),
+            "first_run": _i,
+            "last_run": _i,
+            "look_at": _i,
+            "smallest_faults": _i,
+            "flaky": _b,
+            "accepted_reason": _s,
             "accepted_until": _s,
         },
         "occurrences": {"fingerprint": _s, "run": _i, "count": _i},
         "situations": {
-            "run": _i, "kind": _s, "role": _s, "isr_size": _i, "epoch_change": _b, "in_flight": _s, "before": _s,
+            "run": _i,
+            "kind": _s,
+            "role": _s,
+            "isr_size": _i,
+            "epoch_change": _b,
+            "in_flight": _s,
+            "before": _s,
             "times": _i,
         },
         "measures": {
-            "run": _i, "system": _s, "fault": _s, "recovery_s": _f, "recovery_open": _b, "gap_s": _f, "gap_open": _b,
+            "run": _i,
+            "system": _s,
+            "fault": _s,
+            "recovery_s": _f,
+            "recovery_open": _b,
+            "gap_s": _f,
+            "gap_open": _b,
             "throughput_per_s": _f,
         },
     }.items()
-}  # fmt: skip
+}
 Row = dict[str, Any]
 
 
@@ -54,10 +93,18 @@ def tables_of(plan: Plan, judged: Mapping[int, RunJudged], outcome: Outcome) -> 
         "runs": _runs(plan, judged),
         "findings": [
             {
-                "fingerprint": group.fingerprint, "check": group.check, "class": group.classification,
-                "cause": group.cause, "count": group.count, "runs": len(group.runs), "faults": list(group.faults),
-                "first_run": group.runs[0], "last_run": group.runs[-1], "look_at": group.look_at,
-                "smallest_faults": group.smallest_faults, "flaky": group.flaky,
+                "fingerprint": group.fingerprint,
+                "check": group.check,
+                "class": group.classification,
+                "cause": group.cause,
+                "count": group.count,
+                "runs": len(group.runs),
+                "faults": list(group.faults),
+                "first_run": group.runs[0],
+                "last_run": group.runs[-1],
+                "look_at": group.look_at,
+                "smallest_faults": group.smallest_faults,
+                "flaky": group.flaky,
                 "accepted_reason": group.accepted.reason if group.accepted else "",
                 "accepted_until": group.accepted.until.isoformat() if group.accepted else "",
             }
@@ -74,18 +121,33 @@ def tables_of(plan: Plan, judged: Mapping[int, RunJudged], outcome: Outcome) -> 
             for run in runs
             for each in run.measures
         ],
-    }  # fmt: skip
+    }
 
 
 def _runs(plan: Plan, judged: Mapping[int, RunJudged]) -> list[Row]:
     rows = []
     for planned in plan.runs:
         row: Row = {
-            "number": planned.number, "key": planned.key, "scenario": planned.scenario, "system": planned.system,
-            "world": planned.world, "client": planned.client, "seed": planned.seed, "profile": planned.profile,
-            "folder": "", "verdict": NOT_RUN, "stated": "", "as_stated": False, "sentence_text": "", "began": "",
-            "took_s": None, "operations": 0, "records_acknowledged": 0, "schedule_faults": 0, "kept": False,
-        }  # fmt: skip
+            "number": planned.number,
+            "key": planned.key,
+            "scenario": planned.scenario,
+            "system": planned.system,
+            "world": planned.world,
+            "client": planned.client,
+            "seed": planned.seed,
+            "profile": planned.profile,
+            "folder": "",
+            "verdict": NOT_RUN,
+            "stated": "",
+            "as_stated": False,
+            "sentence_text": "",
+            "began": "",
+            "took_s": None,
+            "operations": 0,
+            "records_acknowledged": 0,
+            "schedule_faults": 0,
+            "kept": False,
+        }
         if (run := judged.get(planned.number)) is not None:
             fields = msgspec.structs.asdict(run)
             row |= {name: fields[name] for name in row if name in fields} | {"kept": bool(run.folder)}
@@ -100,11 +162,15 @@ def write_results(files: FilesBelow, plan: Plan, judged: Mapping[int, RunJudged]
     for name, rows in tables_of(plan, judged, outcome).items():
         files.replace(f"tables/{name}.parquet", _parquet(rows, SCHEMAS[name]))
     fields = {
-        "verdict": outcome.verdict.value, "exit_code": outcome.exit_code, "sentence": outcome.sentence,
-        "counts": dict(outcome.counts), "accepted_runs": outcome.accepted_runs,
-        "expired": _known(outcome.expired), "unseen": _known(outcome.unseen),
+        "verdict": outcome.verdict.value,
+        "exit_code": outcome.exit_code,
+        "sentence": outcome.sentence,
+        "counts": dict(outcome.counts),
+        "accepted_runs": outcome.accepted_runs,
+        "expired": _known(outcome.expired),
+        "unseen": _known(outcome.unseen),
         "violations": sum(each.classification == "violation" and each.accepted is None for each in outcome.groups),
-    }  # fmt: skip
+    }
     files.replace("verdict.json", json.dumps(fields, indent=2).encode() + b"\n")
 
 

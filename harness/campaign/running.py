@@ -44,9 +44,15 @@ async def run_one(
     with (folder / "output.txt").open("wb") as output:
         try:
             process = await asyncio.create_subprocess_exec(
-                *command, "--seed", str(planned.seed), stdin=asyncio.subprocess.DEVNULL, stdout=output, stderr=output,
-                start_new_session=True, preexec_fn=die_with_parent(),
-            )  # fmt: skip
+                *command,
+                "--seed",
+                str(planned.seed),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+                preexec_fn=die_with_parent(),
+            )
         except OSError as error:
             raise HarnessError(f"run {planned.number}: no process can be started: {error.strerror}") from error
         try:

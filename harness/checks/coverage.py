@@ -241,16 +241,28 @@ def measure(required: Mapping[str, str], facts: Facts) -> list[CoverageRow]:
             raise unknown_coverage_name(name)
         seen = facts.faults(*kinds) if kinds else COUNTERS[name](facts)
         rows.append(
-            {"condition": name, "meaning": meaning_of(name), "required": str(wanted), "seen": seen,
-             "met": is_met(str(wanted), seen)}
-        )  # fmt: skip
+            {
+                "condition": name,
+                "meaning": meaning_of(name),
+                "required": str(wanted),
+                "seen": seen,
+                "met": is_met(str(wanted), seen),
+            }
+        )
     return rows
 
 
 NO_ACTIVITY: ActivityRow = {
-    "run": -1, "sends": 0, "reads": 0, "final_reads": 0, "replica_reads_began_ns": None, "last_ns": None,
-    "transactional": False, "halting": False, "log_append": False,
-}  # fmt: skip
+    "run": -1,
+    "sends": 0,
+    "reads": 0,
+    "final_reads": 0,
+    "replica_reads_began_ns": None,
+    "last_ns": None,
+    "transactional": False,
+    "halting": False,
+    "log_append": False,
+}
 NO_ZOMBIES: ZombieRow = {"run": -1, "zombie_acks": 0, "acks_unclean_epoch": 0}
 
 
@@ -276,12 +288,17 @@ def acks_during_fault(spark: SparkSession, tables: Tables) -> dict[int, int]:
 def zombies(spark: SparkSession, tables: Tables, histories: Sequence[RunHistory]) -> dict[int, ZombieRow]:
     """Acknowledgements by a leader whose successor had been elected before the record was sent; by epoch."""
     elected = [
-        {"run": of_run.run, "partition_id": history.partition_id, "time_ns": election.time_ns + election.uncertainty_ns,
-         "leader_epoch": election.epoch, "unclean": election.unclean}
+        {
+            "run": of_run.run,
+            "partition_id": history.partition_id,
+            "time_ns": election.time_ns + election.uncertainty_ns,
+            "leader_epoch": election.epoch,
+            "unclean": election.unclean,
+        }
         for of_run in histories
         for history in of_run.partitions.values()
         for election in history.elections
-    ]  # fmt: skip
+    ]
     if not elected:
         return {}
     columns = {

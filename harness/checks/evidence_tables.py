@@ -66,10 +66,18 @@ def accounting_rows(context: RunContext, accounting: Sequence[AccountLine]) -> l
     ):
         history = context.partition(row["partition_id"])
         rows.append(
-            {"run": row["run"], "topic": history.topic, "partition": history.partition,
-             "outcome": _OUTCOMES[row["status"]], "acks": row["acks"], "in_final_log": row["in_final"],
-             "count": row["count"], "duplicates": row["duplicates"], "read": row["read"]}
-        )  # fmt: skip
+            {
+                "run": row["run"],
+                "topic": history.topic,
+                "partition": history.partition,
+                "outcome": _OUTCOMES[row["status"]],
+                "acks": row["acks"],
+                "in_final_log": row["in_final"],
+                "count": row["count"],
+                "duplicates": row["duplicates"],
+                "read": row["read"],
+            }
+        )
     return rows
 
 
@@ -98,30 +106,42 @@ def accounting_summary(accounting: Sequence[AccountLine], facts: Facts) -> Sums:
     missing = sum(row["count"] for row in acknowledged if not row["in_final"])
     named = sum(f.count for f in facts.findings if f.check in MISSING_CHECKS)
     return {
-        "sent": sent, "sent_again": facts.sent_again, "send_records": facts.activity["sends"],
+        "sent": sent,
+        "sent_again": facts.sent_again,
+        "send_records": facts.activity["sends"],
         "acknowledged": sum(row["count"] for row in acknowledged),
-        "acknowledged_missing": missing, "missing_in_findings": named,
+        "acknowledged_missing": missing,
+        "missing_in_findings": named,
         "refused": sum(row["count"] for row in accounting if row["status"] == 1),
         "unknown": sum(row["count"] for row in accounting if row["status"] == 2),
         "never_sent": sum(row["count"] for row in accounting if row["status"] is None),
         "in_final_log": sum(row["count"] for row in accounting if row["in_final"]),
         "duplicates": sum(row["duplicates"] for row in accounting),
         "adds_up": sent + facts.sent_again == facts.activity["sends"] and missing == named,
-    }  # fmt: skip
+    }
 
 
 def lost_record_rows(findings: Named) -> list[LostRecordRow]:
     rows: list[LostRecordRow] = [
-        {"run": finding.run, "finding": name, "classification": finding.classification,
-         "topic": finding.topic or "", "partition": finding.partition or 0, "value": row.value, "offset": row.offset,
-         "acks": row.acks,
-         "leader_epoch": row.epoch if row.epoch is not None else (finding.ruling.epoch if finding.ruling else None),
-         "process": row.process, "operation": row.operation, "invoked_ns": row.invoked_ns,
-         "completed_ns": row.completed_ns}
+        {
+            "run": finding.run,
+            "finding": name,
+            "classification": finding.classification,
+            "topic": finding.topic or "",
+            "partition": finding.partition or 0,
+            "value": row.value,
+            "offset": row.offset,
+            "acks": row.acks,
+            "leader_epoch": row.epoch if row.epoch is not None else (finding.ruling.epoch if finding.ruling else None),
+            "process": row.process,
+            "operation": row.operation,
+            "invoked_ns": row.invoked_ns,
+            "completed_ns": row.completed_ns,
+        }
         for name, finding in findings
         if finding.check == "lost-write"
         for row in finding.rows
-    ]  # fmt: skip
+    ]
     return rows[:FLAGGED_MAX]
 
 
@@ -130,9 +150,17 @@ def gap_rows(context: RunContext) -> list[GapRow]:
     gaps = [*context.rows[availability.ANSWER], *context.rows[availability.READING]]
     for gap in sorted(gaps, key=lambda row: (row["partition_id"], row["begin_ns"])):
         history = context.partition(gap["partition_id"])
-        rows.append({"run": gap["run"], "topic": history.topic, "partition": history.partition,
-                     "begin_ns": gap["begin_ns"], "end_ns": gap["end_ns"], "open": gap["open"],
-                     "reader": availability.reader_words(gap) or None})  # fmt: skip
+        rows.append(
+            {
+                "run": gap["run"],
+                "topic": history.topic,
+                "partition": history.partition,
+                "begin_ns": gap["begin_ns"],
+                "end_ns": gap["end_ns"],
+                "open": gap["open"],
+                "reader": availability.reader_words(gap) or None,
+            }
+        )
     return rows
 
 
@@ -165,13 +193,19 @@ def operation_rows(spark: SparkSession, tables: Tables, findings: Named) -> list
         if not finding.rows
     }
     by_value = _records_of(
-        spark, tables, {each for wanted in values.values() for each in wanted}, _VALUE,
+        spark,
+        tables,
+        {each for wanted in values.values() for each in wanted},
+        _VALUE,
         lambda row: (row["run"], row["partition_id"], row["value"]),
-    )  # fmt: skip
+    )
     by_operation = _records_of(
-        spark, tables, {each for wanted in operations.values() for each in wanted}, _OPERATION,
+        spark,
+        tables,
+        {each for wanted in operations.values() for each in wanted},
+        _OPERATION,
         lambda row: (row["run"], row["operation"]),
-    )  # fmt: skip
+    )
     names = {(run, partition_id): (topic, part) for (run, topic, part), partition_id in places.items()}
     rows: list[ShownOperationRow] = []
     for key, finding in _keyed(findings):
@@ -201,9 +235,12 @@ def _values_of(finding: Finding, places: Mapping[tuple[int, str, int], int]) -> 
 
 
 def _records_of(
-    spark: SparkSession, tables: Tables, wanted: set[tuple[int, ...]], columns: Mapping[str, pa.DataType],
+    spark: SparkSession,
+    tables: Tables,
+    wanted: set[tuple[int, ...]],
+    columns: Mapping[str, pa.DataType],
     key: Callable[[_ShownRow], tuple[int, ...]],
-) -> dict[tuple[int, ...], list[_ShownRow]]:  # fmt: skip
+) -> dict[tuple[int, ...], list[_ShownRow]]:
     """Records by `key`, the columns that identify one."""
     if not wanted:
         return {}
@@ -221,9 +258,20 @@ def _operation_row(
 ) -> ShownOperationRow:
     topic, part = names.get((row["run"], row["partition_id"]), (finding.topic, finding.partition))
     return {
-        "run": finding.run, "finding": name, "kind": ("send", "poll", "final_poll")[row["kind"]],
-        "status": ("ok", "fail", "info")[row["status"]], "topic": topic, "partition": part,
-        "operation": row["operation"], "process": row["process"], "acks": row["acks"], "offset": row["offset"],
-        "value": row["value"], "leader_epoch": row["leader_epoch"], "invoked_ns": row["invoked_ns"],
-        "completed_ns": row["completed_ns"], "replica": row["replica"], "error": row["error"],
-    }  # fmt: skip
+        "run": finding.run,
+        "finding": name,
+        "kind": ("send", "poll", "final_poll")[row["kind"]],
+        "status": ("ok", "fail", "info")[row["status"]],
+        "topic": topic,
+        "partition": part,
+        "operation": row["operation"],
+        "process": row["process"],
+        "acks": row["acks"],
+        "offset": row["offset"],
+        "value": row["value"],
+        "leader_epoch": row["leader_epoch"],
+        "invoked_ns": row["invoked_ns"],
+        "completed_ns": row["completed_ns"],
+        "replica": row["replica"],
+        "error": row["error"],
+    }

@@ -63,10 +63,14 @@ class Finding:
     def fingerprint(self) -> str:
         """The same for the same kind of finding in any run: without topic, counts, offsets, epochs, times or words."""
         return fingerprint_of(
-            check=self.check, classification=self.classification, kind=self.kind,
-            cause=self.cause.codes if self.cause else (), fault_kinds=self.fault_kinds,
-            settings=self.cause.settings if self.cause else (), apart=self.apart,
-        )  # fmt: skip
+            check=self.check,
+            classification=self.classification,
+            kind=self.kind,
+            cause=self.cause.codes if self.cause else (),
+            fault_kinds=self.fault_kinds,
+            settings=self.cause.settings if self.cause else (),
+            apart=self.apart,
+        )
 
     @property
     def is_open(self) -> bool:
@@ -82,15 +86,28 @@ class Finding:
 
     def as_row(self, name: str) -> FindingRow:
         return {
-            "run": self.run, "finding": name, "check": self.check, "classification": self.classification,
-            "kind": self.kind, "topic": self.topic, "partition": self.partition,
-            "offset_first": min(self.offsets, default=None), "offset_last": max(self.offsets, default=None),
-            "count": self.count, "values": list(self.values[:EXAMPLES_MAX]),
-            "offsets": list(self.offsets[:EXAMPLES_MAX]), "operations": list(self.operations[:EXAMPLES_MAX]),
-            "first_ns": self.first_ns, "last_ns": self.last_ns, "faults": list(self.faults), "leader_epoch": self.epoch,
-            "cause_text": cause_words(self.cause), "sentence_text": self.sentence, "fingerprint": self.fingerprint,
+            "run": self.run,
+            "finding": name,
+            "check": self.check,
+            "classification": self.classification,
+            "kind": self.kind,
+            "topic": self.topic,
+            "partition": self.partition,
+            "offset_first": min(self.offsets, default=None),
+            "offset_last": max(self.offsets, default=None),
+            "count": self.count,
+            "values": list(self.values[:EXAMPLES_MAX]),
+            "offsets": list(self.offsets[:EXAMPLES_MAX]),
+            "operations": list(self.operations[:EXAMPLES_MAX]),
+            "first_ns": self.first_ns,
+            "last_ns": self.last_ns,
+            "faults": list(self.faults),
+            "leader_epoch": self.epoch,
+            "cause_text": cause_words(self.cause),
+            "sentence_text": self.sentence,
+            "fingerprint": self.fingerprint,
             "evidence": json.dumps({**self.evidence, "facts": self.facts}, sort_keys=True),
-        }  # fmt: skip
+        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,11 +162,13 @@ class RunContext:
         twice = (row.partition_id, row.offset, lost.epoch) in self._given_twice
         return self.judge(history).rule(
             replace(
-                lost, taken=self._taken(history, row), matched=lost.matched and not twice,
+                lost,
+                taken=self._taken(history, row),
+                matched=lost.matched and not twice,
                 answered_by=self._answered_by(history, row) if lost.epoch is None else None,
                 absent_t=self._absent_t(history, row),
             )
-        )  # fmt: skip
+        )
 
     def judge(self, history: PartitionHistory) -> Judge:
         if history.partition_id not in self.judges:
@@ -245,34 +264,65 @@ def lost_record_of(history: PartitionHistory, row: Flagged) -> LostRecord:
         for loss in history.disk_losses
     )
     return LostRecord(
-        offset=row.offset, epoch=epoch_of_copies(history, row.copies, t, row.read_epoch),
-        acks=row.acks if row.status == 0 or row.answered else None, t_acknowledged=t, committed=bool(seen & SEEN_POLL),
-        in_a_log=bool(row.copies), copies=row.copies, others=row.others, t_last_read=row.read_last,
-        matched=not damaged, t_sent=row.invoked_ns if answered else None,
-    )  # fmt: skip
+        offset=row.offset,
+        epoch=epoch_of_copies(history, row.copies, t, row.read_epoch),
+        acks=row.acks if row.status == 0 or row.answered else None,
+        t_acknowledged=t,
+        committed=bool(seen & SEEN_POLL),
+        in_a_log=bool(row.copies),
+        copies=row.copies,
+        others=row.others,
+        t_last_read=row.read_last,
+        matched=not damaged,
+        t_sent=row.invoked_ns if answered else None,
+    )
 
 
 def finding_of_rows(
-    context: RunContext, history: PartitionHistory, rows: Sequence[Flagged], *, check: str, classification: Class,
-    kind: str, sentence: str, count: int | None = None, **more: Any,
-) -> Finding:  # fmt: skip
+    context: RunContext,
+    history: PartitionHistory,
+    rows: Sequence[Flagged],
+    *,
+    check: str,
+    classification: Class,
+    kind: str,
+    sentence: str,
+    count: int | None = None,
+    **more: Any,
+) -> Finding:
     times = [t for row in rows for t in (row.completed_ns if row.status == 0 else row.read_first,) if t is not None]
     return Finding(
-        run=context.run, check=check, classification=classification, kind=kind, topic=history.topic,
-        partition=history.partition, count=len(rows) if count is None else count, sentence=sentence, rows=rows,
-        offsets=[row.offset for row in rows if row.offset is not None], values=[row.value for row in rows],
-        operations=[row.operation for row in rows if row.operation is not None], first_ns=min(times, default=None),
-        last_ns=max(times, default=None), **more,
-    )  # fmt: skip
+        run=context.run,
+        check=check,
+        classification=classification,
+        kind=kind,
+        topic=history.topic,
+        partition=history.partition,
+        count=len(rows) if count is None else count,
+        sentence=sentence,
+        rows=rows,
+        offsets=[row.offset for row in rows if row.offset is not None],
+        values=[row.value for row in rows],
+        operations=[row.operation for row in rows if row.operation is not None],
+        first_ns=min(times, default=None),
+        last_ns=max(times, default=None),
+        **more,
+    )
 
 
 # ---- fingerprints ---------------------------------------------------------------------------------------------------
 
 
 def fingerprint_of(
-    *, check: str, classification: str, kind: str, cause: Iterable[str] = (), fault_kinds: Iterable[str] = (),
-    settings: Iterable[Setting] = (), apart: str = "",
-) -> str:  # fmt: skip
+    *,
+    check: str,
+    classification: str,
+    kind: str,
+    cause: Iterable[str] = (),
+    fault_kinds: Iterable[str] = (),
+    settings: Iterable[Setting] = (),
+    apart: str = "",
+) -> str:
     """cause: its codes, in order. apart: what else distinguishes it from similar ones, as a code or a number."""
     decided = sorted({(setting.key, setting.value) for setting in settings})
     parts = (check, classification, kind, list(cause), sorted(set(fault_kinds)), decided, apart)

@@ -62,9 +62,12 @@ from harness.verdict import Verdict
 _FAR = 2**62
 # Errors of a query of data that none of our runs can contain. Others are our own bugs, or problems of the JVM.
 _SPARK_MISFITS = (
-    spark_errors.ArithmeticException, spark_errors.ArrayIndexOutOfBoundsException, spark_errors.DateTimeException,
-    spark_errors.NumberFormatException, spark_errors.SparkRuntimeException,
-)  # fmt: skip
+    spark_errors.ArithmeticException,
+    spark_errors.ArrayIndexOutOfBoundsException,
+    spark_errors.DateTimeException,
+    spark_errors.NumberFormatException,
+    spark_errors.SparkRuntimeException,
+)
 _NEED_ZOMBIES = {"zombie_acks", "acks_unclean_epoch"}
 
 
@@ -97,11 +100,18 @@ class Judgement:
 
     def as_json(self) -> dict[str, Any]:
         return {
-            "verdict": self.verdict.value, "exit_code": self.exit_code, "sentence": self.sentence,
-            "reasons": list(self.reasons), "counts": dict(self.counts), "coverage": list(self.coverage),
-            "expectations": list(self.expectations), "as_expected": self.as_expected, "expected": self.expected,
-            "accounting": dict(self.accounting), "anomalies": added_anomalies(),
-        }  # fmt: skip
+            "verdict": self.verdict.value,
+            "exit_code": self.exit_code,
+            "sentence": self.sentence,
+            "reasons": list(self.reasons),
+            "counts": dict(self.counts),
+            "coverage": list(self.coverage),
+            "expectations": list(self.expectations),
+            "as_expected": self.as_expected,
+            "expected": self.expected,
+            "accounting": dict(self.accounting),
+            "anomalies": added_anomalies(),
+        }
 
 
 def judge(run_folder_path: str | Path, spark: SparkSession, *, progress: Progress | None = None) -> Judgement:
@@ -168,9 +178,13 @@ Evidences = Mapping[str, Sequence[AnyRow]]
 
 
 def judge_tables(
-    spark: SparkSession, tables: Tables, inputs: Sequence[RunInput], *, with_evidence: bool = True,
+    spark: SparkSession,
+    tables: Tables,
+    inputs: Sequence[RunInput],
+    *,
+    with_evidence: bool = True,
     progress: Progress | None = None,
-) -> list[tuple[Judgement, Evidences]]:  # fmt: skip
+) -> list[tuple[Judgement, Evidences]]:
     """Judges runs 0..n-1 of `tables`; writes nothing."""
     tell = progress or _nobody
     tables = with_decisions(spark, tables, [given.scenario for given in inputs])
@@ -191,21 +205,26 @@ def judge_tables(
         activity = activities.get(run, NO_ACTIVITY)
         until = activity["replica_reads_began_ns"]
         facts = Facts(
-            context=context, accounting=accounting.get(run, ()), activity=activity,
+            context=context,
+            accounting=accounting.get(run, ()),
+            activity=activity,
             sent_again=detection.sent_again.get(run, 0),
             findings=[finding for _, finding in named[run]],
             controllers=sorted(tables.rows(CONTROLLERS, run), key=lambda row: row["time_ns"]),
-            broker_events=tables.rows(BROKER_EVENTS, run), configuration=tables.rows(CONFIGURATION, run),
-            zombies=asked.zombies.get(run, NO_ZOMBIES), acks_during_fault=asked.acks_during_fault.get(run, 0),
+            broker_events=tables.rows(BROKER_EVENTS, run),
+            configuration=tables.rows(CONFIGURATION, run),
+            zombies=asked.zombies.get(run, NO_ZOMBIES),
+            acks_during_fault=asked.acks_during_fault.get(run, 0),
             until=_FAR if until is None else until,
-        )  # fmt: skip
+        )
         evidences: Evidences = {
             "accounting": evidence.accounting_rows(context, facts.accounting),
             "lost_records": evidence.lost_record_rows(named[run]),
-            "log_rows": log_rows.get(run, ()), "operations": operations.get(run, ()),
+            "log_rows": log_rows.get(run, ()),
+            "operations": operations.get(run, ()),
             "gaps": evidence.gap_rows(context),
             "fault_measures": availability.fault_measures(context, activity["last_ns"]),
-        }  # fmt: skip
+        }
         judged.append((_judgement(given, facts, named[run]), evidences))
     return judged
 
@@ -252,9 +271,11 @@ def _ask(spark: SparkSession, tables: Tables, inputs: Sequence[RunInput], tell: 
                 answers[family.name] = all_at_once.ask(family.name, partial(rows_of, family, query, runs))
         contexts = _contexts(runs, {name: by_run(answer.result()) for name, answer in answers.items()}, inputs)
         return _Answers(
-            detection=detection, contexts=contexts, zombies=undead.result() if undead else {},
+            detection=detection,
+            contexts=contexts,
+            zombies=undead.result() if undead else {},
             acks_during_fault=in_force.result() if in_force else {},
-        )  # fmt: skip
+        )
 
 
 def _histories(tables: Tables, inputs: Sequence[RunInput]) -> list[RunHistory]:
@@ -268,20 +289,22 @@ def _histories(tables: Tables, inputs: Sequence[RunInput]) -> list[RunHistory]:
 
 def _contexts(
     runs: JudgedRuns, answers: Mapping[str, Mapping[int, list[OfRun]]], inputs: Sequence[RunInput]
-) -> list[RunContext]:  # fmt: skip
+) -> list[RunContext]:
     counts: dict[int, dict[tuple[int, str], int]] = {}
     for (run, partition_id, flag), number in runs.detection.counts.items():
         counts.setdefault(run, {})[partition_id, flag] = number
     return [
         RunContext(
-            history=history, flagged=runs.detection.flagged[history.run], counts=counts.get(history.run, {}),
+            history=history,
+            flagged=runs.detection.flagged[history.run],
+            counts=counts.get(history.run, {}),
             rows=TypedRows({name: answer.get(history.run, ()) for name, answer in answers.items()}),
             tables=TypedRows({name: rows.get(history.run, ()) for name, rows in runs.tables.small.items()}),
             reads={place: reads for (run, place), reads in runs.detection.reads.items() if run == history.run},
             journals_may_lack_their_end=bool(inputs[history.run].run.get("journals_may_lack_their_end")),
         )
         for history in runs.histories
-    ]  # fmt: skip
+    ]
 
 
 _ORDER = {"violation": 0, "permitted": 1, "observation": 2}
@@ -304,16 +327,26 @@ def _judgement(given: RunInput, facts: Facts, named: list[tuple[str, Finding]]) 
     besides = [ended, availability.summary(facts.context), no_progress.summary([f for _, f in named])]
     sentence = verdict_sentence(verdict, reasons, [f for _, f in named], accounting, besides=besides)
     return Judgement(
-        verdict=verdict, sentence=sentence,
-        reasons=tuple(reasons), counts=counts, coverage=tuple(coverage), expectations=tuple(outcome.expectations),
-        as_expected=outcome.holds, expected=outcome.expected, accounting=accounting, findings=tuple(named),
-    )  # fmt: skip
+        verdict=verdict,
+        sentence=sentence,
+        reasons=tuple(reasons),
+        counts=counts,
+        coverage=tuple(coverage),
+        expectations=tuple(outcome.expectations),
+        as_expected=outcome.holds,
+        expected=outcome.expected,
+        accounting=accounting,
+        findings=tuple(named),
+    )
 
 
 def _verdict(
-    given: RunInput, facts: Facts, named: Sequence[tuple[str, Finding]], coverage: Sequence[CoverageRow],
+    given: RunInput,
+    facts: Facts,
+    named: Sequence[tuple[str, Finding]],
+    coverage: Sequence[CoverageRow],
     accounting: Sums,
-) -> tuple[Verdict, list[str]]:  # fmt: skip
+) -> tuple[Verdict, list[str]]:
     """error > violation > inconclusive > vacuous > pass; returns all reasons, not only the deciding ones."""
     errors = [_closed(f"The run could not be done: {given.run['error']}")] if given.run.get("error") else []
     errors += [_closed(error) for error in node_ended.errors(facts.context.history)]
@@ -336,9 +369,12 @@ def _verdict(
     unmet = unmet or insufficient.nothing_promised(facts)
     nothing = [] if unmet else insufficient.nothing_compared(facts)
     for verdict, reasons in (
-        (Verdict.ERROR, errors), (Verdict.VIOLATION, violations), (Verdict.INCONCLUSIVE, open_ends),
-        (Verdict.VACUOUS, unmet), (Verdict.INCONCLUSIVE, nothing),
-    ):  # fmt: skip
+        (Verdict.ERROR, errors),
+        (Verdict.VIOLATION, violations),
+        (Verdict.INCONCLUSIVE, open_ends),
+        (Verdict.VACUOUS, unmet),
+        (Verdict.INCONCLUSIVE, nothing),
+    ):
         if reasons:
             return verdict, [*errors, *violations[:20], *open_ends, *unmet, *nothing]
     return Verdict.PASS, []

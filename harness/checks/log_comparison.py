@@ -16,8 +16,16 @@ from harness.history.schema.typed_rows import typed
 
 AROUND = 5
 OFFSETS_MAX = 220
-_EXPLAINED = ("lost-write", "dirty-read", "unreadable", "inconsistent-offsets", "replica-divergence", "duplicate",
-              "compacted-away", "acknowledged-regression")  # fmt: skip
+_EXPLAINED = (
+    "lost-write",
+    "dirty-read",
+    "unreadable",
+    "inconsistent-offsets",
+    "replica-divergence",
+    "duplicate",
+    "compacted-away",
+    "acknowledged-regression",
+)
 
 
 def shown_offsets(finding: Finding) -> list[tuple[int, int]]:
@@ -166,19 +174,28 @@ def _head(name: str, finding: Finding, offset: int, seen: Sequence[_SeenRow]) ->
     finals = [row for row in seen if row["in_final"]]
     first = acknowledged[0] if acknowledged else None
     return {
-        "run": finding.run, "finding": name, "topic": finding.topic, "partition": finding.partition, "offset": offset,
+        "run": finding.run,
+        "finding": name,
+        "topic": finding.topic,
+        "partition": finding.partition,
+        "offset": offset,
         "acknowledged_value": first["value"] if first else None,
         "acknowledged_ns": first["acknowledged_ns"] if first else None,
         "acknowledged_acks": first["acks"] if first else None,
-        "final_epoch": finals[0]["leader_epoch"] if finals else None, "final_value": finals[0]["value"]
-        if finals else None, "read": any(row["polled"] for row in seen),
-    }  # fmt: skip
+        "final_epoch": finals[0]["leader_epoch"] if finals else None,
+        "final_value": finals[0]["value"] if finals else None,
+        "read": any(row["polled"] for row in seen),
+    }
 
 
 def _replica(
-    run: int, node: int, copies: Sequence[_CopyRow], snapshots: Mapping[tuple[int, int, int], SnapshotRow],
-    decisive: int | None, head: _Head,
-) -> _OfReplica:  # fmt: skip
+    run: int,
+    node: int,
+    copies: Sequence[_CopyRow],
+    snapshots: Mapping[tuple[int, int, int], SnapshotRow],
+    decisive: int | None,
+    head: _Head,
+) -> _OfReplica:
     """The replica's record from before the deciding epoch (or the acknowledged one), and its record at the end."""
 
     def reason(row: _CopyRow) -> str:
@@ -207,7 +224,11 @@ def _replica(
         if before is not None and reason(row) == "truncation" and row["value"] == before["value"]
     ]
     return {
-        "replica": node, "leader_epoch": before["leader_epoch"] if before else None, "value": before["value"]
-        if before else None, "truncated": gone, "truncated_ns": min(cuts, default=None),
-        "end_epoch": end["leader_epoch"] if end else None, "end_value": end["value"] if end else None,
-    }  # fmt: skip
+        "replica": node,
+        "leader_epoch": before["leader_epoch"] if before else None,
+        "value": before["value"] if before else None,
+        "truncated": gone,
+        "truncated_ns": min(cuts, default=None),
+        "end_epoch": end["leader_epoch"] if end else None,
+        "end_value": end["value"] if end else None,
+    }

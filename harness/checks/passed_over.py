@@ -15,8 +15,13 @@ from harness.history.schema.typed_rows import RowsOf, typed
 NAME = "passed-over"
 # The longest jump of a poll whose offsets are looked at one by one.
 _JUMP_MAX = 1_000
-_MISSING = {"run": pa.int32(), "partition_id": pa.int32(), "value": pa.int64(), "offset": pa.int64(),
-            "since_ns": pa.int64()}  # fmt: skip
+_MISSING = {
+    "run": pa.int32(),
+    "partition_id": pa.int32(),
+    "value": pa.int64(),
+    "offset": pa.int64(),
+    "since_ns": pa.int64(),
+}
 
 
 class PassedRow(TypedDict):
@@ -54,9 +59,14 @@ def query(runs: JudgedRuns) -> list[PassedRow]:
     passed = (
         runs.tables.records.where(f"kind > 0 and replica is null and offset_step between 2 and {_JUMP_MAX}")
         .join(sf.broadcast(runs.frame(columns, from_the_end)), ["run", "process"], "left_anti")
-        .selectExpr("run", "partition_id", "invoked_ns", "completed_ns",
-                    "explode(sequence(offset - offset_step + 1, offset - 1)) as offset")
-    )  # fmt: skip
+        .selectExpr(
+            "run",
+            "partition_id",
+            "invoked_ns",
+            "completed_ns",
+            "explode(sequence(offset - offset_step + 1, offset - 1)) as offset",
+        )
+    )
     found = (
         passed.join(sf.broadcast(runs.frame(_MISSING, missing)), ["run", "partition_id", "offset"])
         .where("since_ns < invoked_ns")

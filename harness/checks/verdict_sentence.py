@@ -9,9 +9,13 @@ from harness.verdict import Verdict
 
 
 def verdict_sentence(
-    verdict: Verdict, reasons: Sequence[str], findings: Sequence[Finding], sums: Sums, *,
+    verdict: Verdict,
+    reasons: Sequence[str],
+    findings: Sequence[Finding],
+    sums: Sums,
+    *,
     besides: Sequence[str] = (),
-) -> str:  # fmt: skip
+) -> str:
     """`besides`: what else is told, each a sentence or ""."""
     return " ".join(each for each in (_sentence(verdict, reasons, findings, sums), *besides) if each)
 

@@ -62,21 +62,46 @@ def _rows() -> dict[str, list[dict[str, Any]]]:
 
 def _sends() -> list[dict[str, Any]]:
     return [
-        {"kind": KIND_SEND, "status": STATUS_INFO if offset == _UNKNOWN else STATUS_OK, "acks": -1, "operation": offset,
-         "process": 1, "topic": "t", "partition": 0, "partition_id": 0, "position": 0, "offset": None
-         if offset == _UNKNOWN else offset, "value": offset, "invoked_ns": 1000 * offset,
-         "completed_ns": 1000 * offset + 500,
-         "error": "TimeoutError" if offset == _UNKNOWN else None}
+        {
+            "kind": KIND_SEND,
+            "status": STATUS_INFO if offset == _UNKNOWN else STATUS_OK,
+            "acks": -1,
+            "operation": offset,
+            "process": 1,
+            "topic": "t",
+            "partition": 0,
+            "partition_id": 0,
+            "position": 0,
+            "offset": None if offset == _UNKNOWN else offset,
+            "value": offset,
+            "invoked_ns": 1000 * offset,
+            "completed_ns": 1000 * offset + 500,
+            "error": "TimeoutError" if offset == _UNKNOWN else None,
+        }
         for offset in range(_RECORDS)
-    ]  # fmt: skip
+    ]
 
 
 def _reads(kind: int, process: int, offsets: list[int]) -> list[dict[str, Any]]:
     return [
-        {"kind": kind, "status": STATUS_OK, "operation": _RECORDS + process, "process": process, "assignment": 0,
-         "topic": "t", "partition": 0, "partition_id": 0, "position": i, "offset": offset,
-         "offset_step": offset - offsets[i - 1] if i else None, "last_of_poll": i == len(offsets) - 1,
-         "leader_epoch": 0,
-         "value": offset, "invoked_ns": 10**6 * process, "completed_ns": 10**6 * process + 500, "timestamp_ms": process}
+        {
+            "kind": kind,
+            "status": STATUS_OK,
+            "operation": _RECORDS + process,
+            "process": process,
+            "assignment": 0,
+            "topic": "t",
+            "partition": 0,
+            "partition_id": 0,
+            "position": i,
+            "offset": offset,
+            "offset_step": offset - offsets[i - 1] if i else None,
+            "last_of_poll": i == len(offsets) - 1,
+            "leader_epoch": 0,
+            "value": offset,
+            "invoked_ns": 10**6 * process,
+            "completed_ns": 10**6 * process + 500,
+            "timestamp_ms": process,
+        }
         for i, offset in enumerate(offsets)
-    ]  # fmt: skip
+    ]

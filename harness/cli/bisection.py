@@ -82,9 +82,11 @@ def wanted_finding(folder: Path, named: str) -> Wanted:
     for row in rows:
         if named in (row["finding"], row["fingerprint"]):
             return Wanted(
-                name=row["finding"], check=row["check"], classification=row["classification"],
+                name=row["finding"],
+                check=row["check"],
+                classification=row["classification"],
                 fingerprint=row["fingerprint"],
-            )  # fmt: skip
+            )
     known = ", ".join(row["finding"] for row in rows[:20]) or "none"
     raise UsageError(f"{named}: no finding of {folder}; it has: {known} (`kafka-chaos show {folder}` lists them)")
 
@@ -167,9 +169,13 @@ def _try(made: tuple[str, int, Path | None, str], wanted: Wanted, judged: dict[P
     else:
         seen = Seen.NO if answer.verdict in _CONCLUDED else Seen.UNKNOWN
     return Try(
-        system=system, number=number, verdict=answer.verdict, seen=seen, page=answer.page,
+        system=system,
+        number=number,
+        verdict=answer.verdict,
+        seen=seen,
+        page=answer.page,
         note=note or "; ".join(answer.judgement.reasons[:1]),
-    )  # fmt: skip
+    )
 
 
 def answer_of(tries: Sequence[Try], system: str) -> bool | None:
@@ -216,10 +222,15 @@ def table(tries: Sequence[Try]) -> list[str]:
     repeats = max((each.number for each in tries), default=1) > 1
     heads = ("system", *(("run",) if repeats else ()), "verdict", "seen", "page")
     rows = [
-        (each.system, *((str(each.number),) if repeats else ()), each.verdict.value, each.seen.value,
-         str(each.page) if each.page is not None else f"none: {each.note}")
+        (
+            each.system,
+            *((str(each.number),) if repeats else ()),
+            each.verdict.value,
+            each.seen.value,
+            str(each.page) if each.page is not None else f"none: {each.note}",
+        )
         for each in tries
-    ]  # fmt: skip
+    ]
     widths = [max(len(row[place]) for row in (heads, *rows)) for place in range(len(heads))]
     return [
         _GAP.join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()

@@ -43,9 +43,18 @@ class Commanded:
         self._clock = SystemClock()
         self._stages = 0
         self._scenario = Scenario(
-            name="application", story=STORY, source="", cluster=spec, topics=(), workload=WorkloadSpec(), faults=(),
-            steps=(), expect=ExpectSpec(), coverage={}, seed=1,
-        )  # fmt: skip
+            name="application",
+            story=STORY,
+            source="",
+            cluster=spec,
+            topics=(),
+            workload=WorkloadSpec(),
+            faults=(),
+            steps=(),
+            expect=ExpectSpec(),
+            coverage={},
+            seed=1,
+        )
 
     def session(self, end: Callable[[], None]) -> ControlSession:
         return ControlSession(stage=self.stage, record=self.record, judge=self.judge, end=end)
@@ -130,14 +139,19 @@ def found_in(folder: RunFolder) -> Mapping[str, Any]:
         "findings_in_all": len(rows),
         "findings": [
             {
-                "finding": row["finding"], "check": row["check"], "class": row["classification"],
-                "topic": row["topic"], "partition": row["partition"], "count": row["count"],
+                "finding": row["finding"],
+                "check": row["check"],
+                "class": row["classification"],
+                "topic": row["topic"],
+                "partition": row["partition"],
+                "count": row["count"],
                 "values": [names.get(value, str(value)) for value in (row["values"] or [])[:VALUES_MAX]],
-                "sentence": row["sentence_text"], "cause": row["cause_text"],
+                "sentence": row["sentence_text"],
+                "cause": row["cause_text"],
             }
             for row in rows[:FINDINGS_MAX]
         ],
-    }  # fmt: skip
+    }
 
 
 class Control:

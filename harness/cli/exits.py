@@ -30,9 +30,17 @@ _CANNOT = Verdict.ERROR.exit_code
 _DETAILS = "last-error.txt"
 _NAMED_WRONGLY = (errno.ENAMETOOLONG, errno.EISDIR, errno.ENOTDIR)
 _OF_THE_MACHINE = (
-    errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.ENFILE,
-    errno.ENOMEM, errno.EIO,
-)  # fmt: skip
+    errno.EACCES,
+    errno.EPERM,
+    errno.EROFS,
+    errno.ENOSPC,
+    errno.EDQUOT,
+    errno.EFBIG,
+    errno.EMFILE,
+    errno.ENFILE,
+    errno.ENOMEM,
+    errno.EIO,
+)
 _SHOWN = 200
 
 

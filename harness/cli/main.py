@@ -15,7 +15,7 @@ from harness import compose
 from harness.cli import check_many, client_process, exits, presentation, serving, verification
 from harness.cli.commands import bisect, campaign, check, nightly, results, serve, trends
 from harness.cli.controlled import Control
-from harness.cli.options import (  # fmt: skip
+from harness.cli.options import (
     MASTER,
     MEMORY,
     RUNS,

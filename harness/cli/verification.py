@@ -112,16 +112,30 @@ def _one(
     except HarnessError as error:
         seconds = time.monotonic() - began
         return Cell(
-            scenario=name, number=number, seed=seed, folder="", stated="", seen="error", as_stated=False,
-            duration_s=seconds, note=str(error),
-        )  # fmt: skip
+            scenario=name,
+            number=number,
+            seed=seed,
+            folder="",
+            stated="",
+            seen="error",
+            as_stated=False,
+            duration_s=seconds,
+            note=str(error),
+        )
     judgement = judged.judgement
     note = "; ".join([unmet(judgement.expectations), *judgement.reasons[:2], outcome.error or "", judged.page_error])
     return Cell(
-        scenario=name, number=number, seed=seed, folder=str(judged.folder), stated=judgement.expected,
-        seen=judgement.verdict.value, as_stated=judgement.as_expected and judged.page is not None,
-        has_page=judged.page is not None, duration_s=time.monotonic() - began, note=note,
-    )  # fmt: skip
+        scenario=name,
+        number=number,
+        seed=seed,
+        folder=str(judged.folder),
+        stated=judgement.expected,
+        seen=judgement.verdict.value,
+        as_stated=judgement.as_expected and judged.page is not None,
+        has_page=judged.page is not None,
+        duration_s=time.monotonic() - began,
+        note=note,
+    )
 
 
 def write_junit(cells: Sequence[Cell], path: Path) -> None:

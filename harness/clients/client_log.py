@@ -37,10 +37,16 @@ class ClientLog:
         said = library_error or library_error_of(error)
         self._add(
             ClientEvent(
-                event="attempt_failed", t_ns=time.monotonic_ns(), node=node, topic=topic, partition=partition,
-                status=status, error=str(said), code=said.code,
+                event="attempt_failed",
+                t_ns=time.monotonic_ns(),
+                node=node,
+                topic=topic,
+                partition=partition,
+                status=status,
+                error=str(said),
+                code=said.code,
             )
-        )  # fmt: skip
+        )
 
     def connection(self, kind: Kind, node: int, error: object | None = None) -> None:
         """Notes a sequence of connection attempts with the same result once."""

@@ -264,8 +264,12 @@ class BrokerCluster(ABC):
         return self._seen(
             f"the log of {topic}-{partition} on {self._name(node)} ends at {lost.to_offset} and no longer at "
             f"{lost.from_offset}: {lost.removed_bytes} bytes never reached the disk",
-            node=node, extent="tail", topic=topic, partition=partition, from_offset=lost.to_offset,
-        )  # fmt: skip
+            node=node,
+            extent="tail",
+            topic=topic,
+            partition=partition,
+            from_offset=lost.to_offset,
+        )
 
     # -- CanDamageDisks -----------------------------------------------------------------------------------------------
 
@@ -276,9 +280,13 @@ class BrokerCluster(ABC):
             f"the log of {topic}-{partition} on {self._name(node)} is damaged: bits of bytes {done.from_byte} to "
             f"{done.to_byte - 1} of {done.segment.name} are flipped, and the checksum of the batch with offsets "
             f"{done.from_offset} to {done.to_offset - 1} does not hold any more",
-            node=node, extent="batch", topic=topic, partition=partition, from_offset=done.from_offset,
+            node=node,
+            extent="batch",
+            topic=topic,
+            partition=partition,
+            from_offset=done.from_offset,
             to_offset=done.to_offset,
-        )  # fmt: skip
+        )
 
     # -- CanReconfigure -----------------------------------------------------------------------------------------------
 

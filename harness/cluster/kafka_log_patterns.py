@@ -108,7 +108,7 @@ PATTERNS: Mapping[str, tuple[str, ...]] = {
     "start_failed": (r"^\[\w+ ?\w* (?:id=|nodeId=)?\d+\],? Fatal error during \w+ startup(?P<why>.*)",),
     "stopping": (r"^\[(?:Kafka ?Server|BrokerServer) (?:id=)?\d+\],? shutting down$",),
     "stopped": (r"^\[(?:Kafka ?Server|BrokerServer) (?:id=)?\d+\],? shut down completed$",),
-}  # fmt: skip
+}
 _COMPILED = {says: tuple(re.compile(words) for words in spellings) for says, spellings in PATTERNS.items()}
 FETCHERS = (  # several partitions per line; the old spelling has the high watermark, the newer ones the log end
     re.compile(rf"{_TP}, initOffset \d+ to broker BrokerEndPoint"),

@@ -28,9 +28,16 @@ from harness.scenario.stored import scenario_of
 
 # What reading a damaged file, or one written to cause an error, can raise.
 _UNREADABLE = (
-    HarnessError, OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, struct.error,
+    HarnessError,
+    OSError,
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    ArithmeticError,
+    struct.error,
     RecursionError,
-)  # fmt: skip
+)
 
 
 class Books(Protocol):

@@ -41,9 +41,12 @@ def definition_of(context: RunContext, name: str) -> TopicDefinition:
         known = ", ".join(topic.name for topic in context.scenario.topics)
         raise HarnessError(f"create_topic {name!r}: the scenario has no such topic in [[topics]]; known: {known}")
     return TopicDefinition(
-        name=name, partitions=None if spec.assignment else spec.partitions, assignment=spec.assignment,
-        replication_factor=None if spec.assignment else spec.replication_factor, settings=spec.settings,
-    )  # fmt: skip
+        name=name,
+        partitions=None if spec.assignment else spec.partitions,
+        assignment=spec.assignment,
+        replication_factor=None if spec.assignment else spec.replication_factor,
+        settings=spec.settings,
+    )
 
 
 async def _until(context: RunContext, topic: str, holds: Callable[[list[PartitionState]], bool], else_: str) -> None:

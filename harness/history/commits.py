@@ -64,9 +64,12 @@ def _asked(folder: Path, *question: str) -> str | None:
     try:
         answer = subprocess.run(
             ["git", "-C", str(folder), *_QUIET, *question],
-            env=environment | {"LC_ALL": "C"}, stdin=subprocess.DEVNULL, capture_output=True, timeout=_WITHIN_S,
+            env=environment | {"LC_ALL": "C"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_WITHIN_S,
             check=False,
-        )  # fmt: skip
+        )
     except (OSError, subprocess.TimeoutExpired):
         return None
     return answer.stdout.decode("utf-8", "replace").strip() if answer.returncode == 0 else None

@@ -23,8 +23,19 @@ from harness.scenario.places import Places
 
 ATTACHED, COMPOSE = "attached", "compose:"  # systems run by somebody else: given by addresses, or by a compose file
 COMMANDS = (
-    "kill", "start", "stop", "pause", "resume", "cut", "heal", "isolate", "rejoin", "slow", "wipe", "read_log",
-)  # fmt: skip
+    "kill",
+    "start",
+    "stop",
+    "pause",
+    "resume",
+    "cut",
+    "heal",
+    "isolate",
+    "rejoin",
+    "slow",
+    "wipe",
+    "read_log",
+)
 _ENDS_FAULTS_OF = ("start", "resume", "free")  # acts that name nodes
 
 

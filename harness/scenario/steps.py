@@ -48,8 +48,17 @@ EXPECTATIONS: dict[str, tuple[str, ...]] = {
     "create_topic": ("partitions", "replication_factor", "assignment", "error"),
 }
 _NUMBERS = (
-    "partition", "error", "controller", "controller_epoch", "leader_epoch", "to", "broker", "fetch", "epoch", "version",
-)  # fmt: skip
+    "partition",
+    "error",
+    "controller",
+    "controller_epoch",
+    "leader_epoch",
+    "to",
+    "broker",
+    "fetch",
+    "epoch",
+    "version",
+)
 _TABLES = {
     "leaders_each": "{ 1 = 10, 2 = 10 }",
     "leader_seen_by": "{ 1 = 1, 2 = 1 }",

@@ -28,22 +28,32 @@ def night_of_campaign(results: CampaignResults, *, name: str = "") -> Night:
         name=name or f"{_stamp(min(run.began for run in made))}-{results.name}",
         runs=[
             RunOfNight(
-                began=run.began, scenario=run.scenario, system=_system(run.system, run.world), seed=run.seed,
-                verdict=run.verdict, recovery_s=_most(each.recovery_s for each in measures.get(run.number, ())),
+                began=run.began,
+                scenario=run.scenario,
+                system=_system(run.system, run.world),
+                seed=run.seed,
+                verdict=run.verdict,
+                recovery_s=_most(each.recovery_s for each in measures.get(run.number, ())),
                 gap_s=_most(each.gap_s for each in measures.get(run.number, ())),
-                throughput_per_s=_most(each.throughput_per_s for each in measures.get(run.number, ())), run=run.folder,
+                throughput_per_s=_most(each.throughput_per_s for each in measures.get(run.number, ())),
+                run=run.folder,
             )
             for run in made
         ],
         findings=[
             FindingOfNight(
-                fingerprint=group.fingerprint, check=group.check, classification=group.classification,
-                cause=group.cause, scenario=run.scenario, system=_system(run.system, run.world), run=run.folder,
+                fingerprint=group.fingerprint,
+                check=group.check,
+                classification=group.classification,
+                cause=group.cause,
+                scenario=run.scenario,
+                system=_system(run.system, run.world),
+                run=run.folder,
             )
             for group, run in seen
             if group is not None and run is not None
         ],
-    )  # fmt: skip
+    )
 
 
 def night_of_runs(paths: Sequence[Path], *, name: str = "") -> Night:
@@ -70,20 +80,29 @@ def _run(path: Path) -> tuple[RunOfNight, list[FindingOfNight]]:
     load_s = ((run.get("load_ended_ns") or 0) - (run.get("load_began_ns") or 0)) / _SECOND_NS
     acknowledged = folder.verdict().get("accounting", {}).get("acknowledged")
     made = RunOfNight(
-        began=summarized.time, scenario=summarized.scenario, system=system, seed=run.get("seed"),
+        began=summarized.time,
+        scenario=summarized.scenario,
+        system=system,
+        seed=run.get("seed"),
         verdict=summarized.verdict,
-        recovery_s=_most(each["leader_s"] for each in measures), gap_s=_most(each["gap_s"] for each in measures),
+        recovery_s=_most(each["leader_s"] for each in measures),
+        gap_s=_most(each["gap_s"] for each in measures),
         throughput_per_s=acknowledged / load_s if acknowledged is not None and load_s > 0 else None,
         run=folder.path.name,
-    )  # fmt: skip
+    )
     rows = folder.table("findings").to_pylist()
     return made, [
         FindingOfNight(
-            fingerprint=row["fingerprint"], check=row["check"], classification=row["classification"],
-            cause=row["cause_text"] or "", scenario=summarized.scenario, system=system, run=folder.path.name,
+            fingerprint=row["fingerprint"],
+            check=row["check"],
+            classification=row["classification"],
+            cause=row["cause_text"] or "",
+            scenario=summarized.scenario,
+            system=system,
+            run=folder.path.name,
         )
         for row in rows
-    ]  # fmt: skip
+    ]
 
 
 def _system(system: str, world: str) -> str:

@@ -30,14 +30,21 @@ _s, _i, _f = pa.string(), pa.int64(), pa.float64()
 SCHEMAS: Mapping[str, pa.Schema] = {
     "runs": pa.schema(
         {
-            "began": _s, "scenario": _s, "system": _s, "seed": _i, "verdict": _s, "recovery_s": _f, "gap_s": _f,
-            "throughput_per_s": _f, "run": _s,
+            "began": _s,
+            "scenario": _s,
+            "system": _s,
+            "seed": _i,
+            "verdict": _s,
+            "recovery_s": _f,
+            "gap_s": _f,
+            "throughput_per_s": _f,
+            "run": _s,
         }
     ),
     "findings": pa.schema(
         {"fingerprint": _s, "check": _s, "classification": _s, "cause": _s, "scenario": _s, "system": _s, "run": _s}
     ),
-}  # fmt: skip
+}
 
 
 _MAY_BE_NULL = ("seed", "recovery_s", "gap_s", "throughput_per_s")

@@ -124,10 +124,17 @@ def _findings(top: Path, place: Sequence[str], text: str) -> Iterator[Found]:
         if not row["fingerprint"].startswith(text) and not any(text in (word or "").lower() for word in words):
             continue
         yield Found(
-            place=place, run=summarized.id, system=summarized.system, finding=row["finding"], check=row["check"],
-            classification=row["classification"], fingerprint=row["fingerprint"], count=row["count"],
-            sentence=row["sentence_text"], has_page=can_be_asked_for(place) and _is_file(folder.path / "report.html"),
-        )  # fmt: skip
+            place=place,
+            run=summarized.id,
+            system=summarized.system,
+            finding=row["finding"],
+            check=row["check"],
+            classification=row["classification"],
+            fingerprint=row["fingerprint"],
+            count=row["count"],
+            sentence=row["sentence_text"],
+            has_page=can_be_asked_for(place) and _is_file(folder.path / "report.html"),
+        )
 
 
 def _folders(top: Path) -> list[Path]:

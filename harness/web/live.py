@@ -127,15 +127,18 @@ class LiveRun:
             "controller": self.controller,
             "partitions": [
                 {
-                    "name": f"{state.topic}-{state.partition}", "leader": state.leader, "epoch": state.leader_epoch,
-                    "isr": state.isr, "replicas": state.replicas or [],
+                    "name": f"{state.topic}-{state.partition}",
+                    "leader": state.leader,
+                    "epoch": state.leader_epoch,
+                    "isr": state.isr,
+                    "replicas": state.replicas or [],
                 }
                 for _, state in sorted(self.states.items())
             ],
             "unreadable": self.unreadable + len(run.get("phases", ())) - len(phases),
             "verdict": str(verdict["verdict"]) if verdict else "",
             "sentence": str(verdict["sentence"]) if verdict else "",
-        }  # fmt: skip
+        }
 
     def _last_ns(self, run: Mapping[str, Any], began_ns: int) -> int:
         times = [run.get("ended_ns"), *(each["monotonic_ns"] for each in run.get("anchors", ()))]

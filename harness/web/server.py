@@ -32,10 +32,20 @@ from reports.render import STYLES, filled
 _LINGER_S, _LINGER_BYTES = 2.0, 1 << 20  # for what is still on its way when the answer was sent
 _TEXT, _JSON, _HTML = "text/plain; charset=utf-8", "application/json", "text/html; charset=utf-8"
 SERVED: Mapping[str, str] = {
-    "report.html": _HTML, "comparison.html": _HTML, "campaign.html": _HTML, "trends.html": _HTML,
-    "run.json": _JSON, "verdict.json": _JSON, "comparison.json": _JSON, "campaign.json": _JSON, "trends.json": _JSON,
-    "scenario.toml": _TEXT, "scenario.source.toml": _TEXT, "summary.md": _TEXT, "junit.xml": _TEXT,
-}  # fmt: skip
+    "report.html": _HTML,
+    "comparison.html": _HTML,
+    "campaign.html": _HTML,
+    "trends.html": _HTML,
+    "run.json": _JSON,
+    "verdict.json": _JSON,
+    "comparison.json": _JSON,
+    "campaign.json": _JSON,
+    "trends.json": _JSON,
+    "scenario.toml": _TEXT,
+    "scenario.source.toml": _TEXT,
+    "summary.md": _TEXT,
+    "junit.xml": _TEXT,
+}
 _STORED = "sandbox allow-scripts; default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "
 _STORED += "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
 _OURS = "default-src 'none'; style-src 'unsafe-inline'; script-src 'nonce-{nonce}'; connect-src 'self'; "
@@ -197,9 +207,16 @@ class Handler(BaseHTTPRequestHandler):
         first = int(start) if start.isdecimal() and len(start) < 9 else 0
         listed, count = lists.runs_below(top, place, start=first)
         self._page(
-            "serve_list.html.j2", listed=listed, count=count, first=first, last=first + len(listed), place=place,
-            campaigns=[] if place else campaigns, pages=lists.pages_below(top) if not place else [], folder=str(top),
-        )  # fmt: skip
+            "serve_list.html.j2",
+            listed=listed,
+            count=count,
+            first=first,
+            last=first + len(listed),
+            place=place,
+            campaigns=[] if place else campaigns,
+            pages=lists.pages_below(top) if not place else [],
+            folder=str(top),
+        )
 
     def _search(self, wanted: str) -> None:
         searched = lists.search(self.server.files.top, wanted) if wanted.strip() else None

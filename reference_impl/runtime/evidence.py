@@ -77,9 +77,13 @@ class EvidenceJournal:
         ended = end_before_cut(cut, end)
         if ended is not None:
             self.truncated(
-                topic_partition, from_offset=ended, to_offset=end, epoch=None,
-                reason="corrupt batch found in recovery", cut=cut,
-            )  # fmt: skip
+                topic_partition,
+                from_offset=ended,
+                to_offset=end,
+                epoch=None,
+                reason="corrupt batch found in recovery",
+                cut=cut,
+            )
 
     def log_start_advanced(
         self, topic_partition: TopicPartition, *, from_offset: int, to_offset: int, segments: int, reason: str

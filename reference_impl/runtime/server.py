@@ -103,8 +103,10 @@ class Listener:
             logger.warning(
                 "listener %s: %d connections refused in a row: only the descriptors from %d on are free, and they are"
                 " not for connections; raise ulimit -n",
-                self.name, self._refused, self._descriptors_below,
-            )  # fmt: skip
+                self.name,
+                self._refused,
+                self._descriptors_below,
+            )
         return False
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -90,9 +90,20 @@ class BatchHeader:
 def read_header(data: Buffer, position: int) -> BatchHeader:
     """Decodes the header at `position`; all HEADER_SIZE bytes must be there. Its values are not checked."""
     (
-        base_offset, batch_length, leader_epoch, magic, crc, attributes, last_offset_delta, base_timestamp,
-        max_timestamp, producer_id, producer_epoch, base_sequence, record_count,
-    ) = _HEADER.unpack_from(data, position)  # fmt: skip
+        base_offset,
+        batch_length,
+        leader_epoch,
+        magic,
+        crc,
+        attributes,
+        last_offset_delta,
+        base_timestamp,
+        max_timestamp,
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        record_count,
+    ) = _HEADER.unpack_from(data, position)
     return BatchHeader(
         position=position,
         length=LENGTH_PREFIX_SIZE + batch_length,

@@ -114,9 +114,13 @@ def _head(column: Column) -> Head:
         ("Harness", data.harness),
     ]
     return Head(
-        letter=column.letter, name=data.name, href=column.href, badge=badge_of(data), sentence=data.sentence,
+        letter=column.letter,
+        name=data.name,
+        href=column.href,
+        badge=badge_of(data),
+        sentence=data.sentence,
         facts=[(name, value) for name, value in facts if value],
-    )  # fmt: skip
+    )
 
 
 def _verdicts(columns: Sequence[Column]) -> list[tuple[str, str, Sequence[str]]]:
@@ -149,9 +153,13 @@ def groups_beside(columns: Sequence[Column]) -> list[GroupBeside]:
         only = "" if len(has) == len(columns) else ", ".join(has)
         order = (CLASSES.index(group.classification), not only, -group.runs, fingerprint)
         row = GroupBeside(
-            badge=Badge(tone=tone, text=words), check=group.check, cause=group.cause, fingerprint=fingerprint,
-            cells=cells, only=only,
-        )  # fmt: skip
+            badge=Badge(tone=tone, text=words),
+            check=group.check,
+            cause=group.cause,
+            fingerprint=fingerprint,
+            cells=cells,
+            only=only,
+        )
         made.append((order, row))
     return [row for _, row in sorted(made, key=lambda each: each[0])]
 

@@ -82,9 +82,14 @@ def _measure(key: str, title: str, meaning: str, unit: Unit, values: Sequence[Va
     scale = Scale([each.value for each in values], unit="seconds" if unit == "s" else "records per second")
     rows = [_row(pairs[pair], scale, unit, link, first=_is_first(drawn, place)) for place, pair in enumerate(drawn)]
     return Measure(
-        key=key, title=title, meaning=meaning, scale=scale.words, ticks=scale.ticks(), rows=rows,
+        key=key,
+        title=title,
+        meaning=meaning,
+        scale=scale.words,
+        ticks=scale.ticks(),
+        rows=rows,
         hidden=len(pairs) - len(drawn),
-    )  # fmt: skip
+    )
 
 
 def _most(pairs: Mapping[tuple[str, str], Sequence[Value]]) -> list[tuple[str, str]]:

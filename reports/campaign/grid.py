@@ -50,8 +50,14 @@ def _row_of(run: Run) -> str:
 
 
 def _rows_are(runs: Sequence[Run]) -> str:
-    kinds = [name for name, any_ in ((_BY_SCENARIO, any(not run.profile for run in runs)),
-                                     (_BY_PROFILE, any(run.profile for run in runs))) if any_]  # fmt: skip
+    kinds = [
+        name
+        for name, any_ in (
+            (_BY_SCENARIO, any(not run.profile for run in runs)),
+            (_BY_PROFILE, any(run.profile for run in runs)),
+        )
+        if any_
+    ]
     return " or ".join([kinds[0], *(kind.lower() for kind in kinds[1:])])
 
 

@@ -82,13 +82,16 @@ def build(data: CampaignData) -> CampaignPage:
         runs_hidden=_hidden(data.runs, shown),
         systems=sorted({run.where for run in data.runs}),
         faults=sorted({each.fault for each in data.measures}),
-        commands=[(name, command) for name, command in (("This campaign again, or on where it stopped", data.command),
-                                                        *_shown_again(data)) if command],
+        commands=[
+            (name, command)
+            for name, command in (("This campaign again, or on where it stopped", data.command), *_shown_again(data))
+            if command
+        ],
         files=[(name, place) for name, place in _FILES if (data.path / place).is_file()],
         terms=CAMPAIGN_TERMS,
         problems=problems.found,
         footer=f"kafka-chaos {data.harness}, campaign {data.name}, seed {data.seed}",
-    )  # fmt: skip
+    )
 
 
 def badge_of(data: CampaignData) -> Badge:
@@ -123,8 +126,11 @@ def _answers(data: CampaignData) -> list[Answer]:
     flaky = sum(group.flaky for group in data.groups)
     took = sum(run.took_s or 0.0 for run in data.runs)
     opened = counts["inconclusive"] + counts["vacuous"]
-    slowest = max((each for each in data.measures if each.recovery_s is not None), default=None,
-                  key=lambda each: (each.recovery_open, each.recovery_s or 0.0))  # fmt: skip
+    slowest = max(
+        (each for each in data.measures if each.recovery_s is not None),
+        default=None,
+        key=lambda each: (each.recovery_open, each.recovery_s or 0.0),
+    )
     stated = counts["violation"] - len(violated)
     first = f"First in run {violated[0]}, last in run {violated[-1]}." if violated else "In no run."
     first += f" {count_of(stated)} more came to one as their scenarios state." if stated else ""
@@ -147,12 +153,13 @@ def _answers(data: CampaignData) -> list[Answer]:
         ),
         Answer(
             question="Longest recovery",
-            short="none measured" if slowest is None else
-            f"{'at least ' if slowest.recovery_open else ''}{number(slowest.recovery_s or 0.0, 's')}",
+            short="none measured"
+            if slowest is None
+            else f"{'at least ' if slowest.recovery_open else ''}{number(slowest.recovery_s or 0.0, 's')}",
             more="" if slowest is None else f"After {slowest.fault} on {slowest.system}, in run {slowest.run}.",
             link="#times",
         ),
-    ]  # fmt: skip
+    ]
 
 
 def _long(seconds: float) -> str:

@@ -168,8 +168,10 @@ def _situations(rows: Sequence[Row]) -> list[Reached]:
         )
         times[cells] += row["times"]
         runs[cells].add(row["run"])
-    return [Reached(cells=cells, times=count, runs=len(runs[cells]), first=min(runs[cells]))
-            for cells, count in times.items()]  # fmt: skip
+    return [
+        Reached(cells=cells, times=count, runs=len(runs[cells]), first=min(runs[cells]))
+        for cells, count in times.items()
+    ]
 
 
 def _measure(row: Row, where: Mapping[int, str]) -> MeasureOfRun:

@@ -167,9 +167,13 @@ def _lead(columns: Sequence[Column], found: Sequence[Difference]) -> str:
 
 def _link(column: Column, run: Run, href: str) -> RunLink:
     return RunLink(
-        letter=column.letter, repeat=run.repeat, name=run.name or "no run", href=href, verdict=verdict_of(run),
+        letter=column.letter,
+        repeat=run.repeat,
+        name=run.name or "no run",
+        href=href,
+        verdict=verdict_of(run),
         counted=run.counted,
-    )  # fmt: skip
+    )
 
 
 def _numbers_json(numbers: RunNumbers) -> dict[str, Any]:

@@ -96,11 +96,16 @@ def records(columns: Sequence[Column]) -> list[Question]:
     )
     return [
         Question(
-            measure=sums_measure(columns, key, topic), topic=topic, verb=verb, object=what, tail=tail, none=none,
+            measure=sums_measure(columns, key, topic),
+            topic=topic,
+            verb=verb,
+            object=what,
+            tail=tail,
+            none=none,
             anchor="acc",
         )
         for key, topic, verb, what, tail, none in asked
-    ]  # fmt: skip
+    ]
 
 
 def elections(columns: Sequence[Column]) -> list[Question]:
@@ -112,11 +117,14 @@ def elections(columns: Sequence[Column]) -> list[Question]:
     return [
         Question(
             measure=Measure(key=key, name=f"{name}s", unit="times", values=_values(columns, of)),
-            topic=f"{name[:1].upper()}{name[1:]}s", verb="had", object=(name, f"{name}s"), none=f"had no {name}",
+            topic=f"{name[:1].upper()}{name[1:]}s",
+            verb="had",
+            object=(name, f"{name}s"),
+            none=f"had no {name}",
             anchor="lanes",
         )
         for key, name, of in asked
-    ]  # fmt: skip
+    ]
 
 
 # ---- faults ---------------------------------------------------------------------------------------------------------
@@ -223,9 +231,12 @@ def latency_measure(columns: Sequence[Column], phase: str, percentile: str) -> M
 
     unit: Unit = "ms"
     return Measure(
-        key=f"{percentile}/{phase}", name=f"{PERCENTILE_NAMES[percentile]} of acknowledgements", unit=unit,
-        values=_values(columns, of), starred=[few(column) for column in columns],
-    )  # fmt: skip
+        key=f"{percentile}/{phase}",
+        name=f"{PERCENTILE_NAMES[percentile]} of acknowledgements",
+        unit=unit,
+        values=_values(columns, of),
+        starred=[few(column) for column in columns],
+    )
 
 
 def speed(columns: Sequence[Column]) -> list[Question]:

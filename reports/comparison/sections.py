@@ -68,9 +68,13 @@ def _head(columns: Sequence[Column], index: int) -> Head:
     elif unsure:
         note = _cut(f"Repeat {_listed(unsure)}: {unsure[0].why}")
     return Head(
-        letter=column.letter, label=column.label, change=", ".join(column.change), badges=badges,
-        figures=_figures(columns, index) if column.counted else (), note=note,
-    )  # fmt: skip
+        letter=column.letter,
+        label=column.label,
+        change=", ".join(column.change),
+        badges=badges,
+        figures=_figures(columns, index) if column.counted else (),
+        note=note,
+    )
 
 
 def _listed(runs: Sequence[Run]) -> str:
@@ -92,8 +96,9 @@ def _figures(columns: Sequence[Column], index: int) -> list[tuple[str, str]]:
             asked.append((name, max(shown, key=lambda each: max(max(values, default=0.0) for values in each.values))))
     phases = phases_of(columns)
     if phases:
-        asked.append((f"p99, {PHASES[phases[0]][:1].lower()}{PHASES[phases[0]][1:]}",
-                      latency_measure(columns, phases[0], "p99")))  # fmt: skip
+        asked.append(
+            (f"p99, {PHASES[phases[0]][:1].lower()}{PHASES[phases[0]][1:]}", latency_measure(columns, phases[0], "p99"))
+        )
     figures = []
     for name, measure in asked:
         shown_cell = cell(measure, index)
@@ -335,12 +340,16 @@ def latencies(columns: Sequence[Column]) -> Latencies | None:
             parts = [f"{PERCENTILE_NAMES[n]} {number(m, 'ms')}" for n, m in middle.items() if m is not None]
             rows.append(
                 LatencyRow(
-                    letter=column.letter, label=column.label, phase=PHASES[phase] if index == 0 else "",
-                    p50=at(middle["p50"]), p99=at(middle["p99"]), p999=at(middle["p999"]),
+                    letter=column.letter,
+                    label=column.label,
+                    phase=PHASES[phase] if index == 0 else "",
+                    p50=at(middle["p50"]),
+                    p99=at(middle["p99"]),
+                    p999=at(middle["p999"]),
                     text=" · ".join(number(m, "ms") for m in middle.values() if m is not None) or "–",
                     title=f"{column.label}, {PHASES[phase].lower()}: {', '.join(parts) or 'nothing acknowledged'}",
                 )
-            )  # fmt: skip
+            )
     decades = range(round(math.log10(low)), round(math.log10(high)) + 1)
     marks = [(at(10.0**d) or 0.0, f"{10.0**d:g} ms" if d < 3 else f"{10.0 ** (d - 3):g} s") for d in decades]
     return Latencies(rows=rows, ticks=marks)

@@ -80,9 +80,15 @@ def many_partitions(data: RunData, names: Sequence[tuple[str, int]], duration: f
         number = sum(counts.values())
         title = f"from {at:.3f} s, {duration / _CHANGES:.3f} s long: {words}"
         spans.append(
-            Span(at=round(at, 3), length=round(duration / _CHANGES, 3), style="other", text=str(number), short="",
-                 title=title)
-        )  # fmt: skip
+            Span(
+                at=round(at, 3),
+                length=round(duration / _CHANGES, 3),
+                style="other",
+                text=str(number),
+                short="",
+                title=title,
+            )
+        )
     return [Lane(label=f"{len(names)} more", kind="role", spans=spans, first=True, note="changes of ")]
 
 

@@ -16,11 +16,30 @@ _CELL_LEAST = 6
 # Shown in words, pictures and tables of their own wherever a finding has them.
 SHOWN_ELSEWHERE = frozenset(
     {
-        "rules", "cause_chain", "prevention", "log_ends", "truncation", "truncations", "lost_range", "by_time", "cause",
-        "elected", "elected_epoch", "elected_log_end", "elected_log_end_from", "unclean", "leader_before", "isr_before",
-        "elr_before", "isr_after", "disk_losses", "isr_at_acknowledgement", "remedies", "facts",
+        "rules",
+        "cause_chain",
+        "prevention",
+        "log_ends",
+        "truncation",
+        "truncations",
+        "lost_range",
+        "by_time",
+        "cause",
+        "elected",
+        "elected_epoch",
+        "elected_log_end",
+        "elected_log_end_from",
+        "unclean",
+        "leader_before",
+        "isr_before",
+        "elr_before",
+        "isr_after",
+        "disk_losses",
+        "isr_at_acknowledgement",
+        "remedies",
+        "facts",
     }
-)  # fmt: skip
+)
 _TIMES = ("time_ns", "invoked_ns", "completed_ns", "at")
 
 

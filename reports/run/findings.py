@@ -33,10 +33,20 @@ _TITLES = {
 # Whose first moment is an acknowledgement.
 _ACKNOWLEDGED = frozenset(
     {
-        "lost-write", "unreadable", "unseen-tail", "dirty-read", "duplicate", "inconsistent-offsets", "reordering",
-        "acknowledged-regression", "removed-by-configuration", "compacted-away", "nonmonotonic-read", "skipped-read",
+        "lost-write",
+        "unreadable",
+        "unseen-tail",
+        "dirty-read",
+        "duplicate",
+        "inconsistent-offsets",
+        "reordering",
+        "acknowledged-regression",
+        "removed-by-configuration",
+        "compacted-away",
+        "nonmonotonic-read",
+        "skipped-read",
     }
-)  # fmt: skip
+)
 _FIRST = {
     "unclean-election": "elected",
     "availability": "last write before",

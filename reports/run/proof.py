@@ -223,10 +223,14 @@ def _records(data: RunData, row: FindingRow, width: int, everything: bool) -> li
     rows: list[tuple[str, ...]]
     if lost:
         rows = [
-            ("" if one["offset"] is None else str(one["offset"]), data.value(one["value"]), f"p{one['process']}",
-             data.moment(one["completed_ns"]))
+            (
+                "" if one["offset"] is None else str(one["offset"]),
+                data.value(one["value"]),
+                f"p{one['process']}",
+                data.moment(one["completed_ns"]),
+            )
             for one in lost[:most]
-        ]  # fmt: skip
+        ]
         heads: tuple[str, ...] = ("offset", "value", "client", "acknowledged")
     else:
         rows = [(each,) for each in drill_down.lost_values(data, row)[:most]]

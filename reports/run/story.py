@@ -248,9 +248,11 @@ def fault_title(data: RunData, fault: FaultRow) -> str:
 def _title(data: RunData, link: ChainLink) -> str:
     nodes = ", ".join(str(node) for node in link.nodes)
     if link.event == "election":
-        epochs = f"epoch {link.epoch_after}" if link.epoch_before is None else (
-            f"epoch {link.epoch_before} → {link.epoch_after}"
-        )  # fmt: skip
+        epochs = (
+            f"epoch {link.epoch_after}"
+            if link.epoch_before is None
+            else (f"epoch {link.epoch_before} → {link.epoch_after}")
+        )
         return f"Broker {nodes} is elected{' uncleanly' if link.unclean else ''}, {epochs}"
     if link.event == "resume":
         return f"Broker {nodes} runs again"

@@ -157,9 +157,13 @@ def _curve(measure: str, medians: "pd.Series[float]", places: dict[str, int]) ->
         for each in change_points(values)
     ]
     return Curve(
-        measure=name, latest=f"{_number(values[-1])} {unit}", lowest=_number(min(values)), highest=_number(high),
-        dots=dots, changes=changes,
-    )  # fmt: skip
+        measure=name,
+        latest=f"{_number(values[-1])} {unit}",
+        lowest=_number(min(values)),
+        highest=_number(high),
+        dots=dots,
+        changes=changes,
+    )
 
 
 def _number(value: float) -> str:
@@ -188,12 +192,19 @@ def _findings(
         further = f" and {len(places) - 3} more" if len(places) > 3 else ""
         rows.append(
             FindingTrend(
-                fingerprint=_cut(fingerprint), check=_cut(first["check"]), classification=first["classification"],
-                cause=_cut(first["cause"]), where="; ".join(_cut(place) for place in places[:3]) + further,
-                nights=len(nights), first=nights[0], last=nights[-1], lately=seen[str(fingerprint)].sentence,
-                is_new=nights == [names[-1]] and len(names) > 1, is_gone=nights[-1] != names[-1],
+                fingerprint=_cut(fingerprint),
+                check=_cut(first["check"]),
+                classification=first["classification"],
+                cause=_cut(first["cause"]),
+                where="; ".join(_cut(place) for place in places[:3]) + further,
+                nights=len(nights),
+                first=nights[0],
+                last=nights[-1],
+                lately=seen[str(fingerprint)].sentence,
+                is_new=nights == [names[-1]] and len(names) > 1,
+                is_gone=nights[-1] != names[-1],
             )
-        )  # fmt: skip
+        )
     return sorted(rows, key=lambda each: (_rank(each.classification), each.is_gone, each.first))
 
 

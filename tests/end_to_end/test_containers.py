@@ -23,8 +23,11 @@ def left_in_engine(shell: Shell) -> list[str]:
     engine = connect()
     try:
         kinds = (engine.client.containers.list(all=True), engine.client.networks.list(), engine.client.volumes.list())
-        labelled = [(each.name, (each.attrs.get("Labels") or each.attrs.get("Config", {}).get("Labels") or {}))
-                    for kind in kinds for each in kind]  # fmt: skip
+        labelled = [
+            (each.name, (each.attrs.get("Labels") or each.attrs.get("Config", {}).get("Labels") or {}))
+            for kind in kinds
+            for each in kind
+        ]
         return [name for name, labels in labelled if str(labels.get(RUN, "")).startswith(str(shell.directory))]
     finally:
         engine.close()

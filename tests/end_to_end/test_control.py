@@ -90,8 +90,9 @@ async def _by_aiokafka(chaos: Chaos, servers: str, values: list[str]) -> list[st
             await producer.send_and_wait("kept", value.encode(), key=value.encode())
     consumer = chaos.consumer(
         aiokafka.AIOKafkaConsumer("kept", bootstrap_servers=servers, auto_offset_reset="earliest"),
-        from_beginning=True, name="aio-reader",
-    )  # fmt: skip
+        from_beginning=True,
+        name="aio-reader",
+    )
     read: list[str] = []
     await consumer.start()
     try:
@@ -188,8 +189,12 @@ def start(shell: Shell, *arguments: str) -> "subprocess.Popen[bytes]":
     with shell.output.open("ab") as output:
         return subprocess.Popen(
             [*HARNESS, "cluster", "--control", "c/control", "--ready-file", "ready.json", *arguments],
-            cwd=shell.directory, env=shell.environment, stdin=subprocess.PIPE, stdout=output, stderr=output,
-        )  # fmt: skip
+            cwd=shell.directory,
+            env=shell.environment,
+            stdin=subprocess.PIPE,
+            stdout=output,
+            stderr=output,
+        )
 
 
 def test_a_cluster_ends_with_its_starter_and_heals_and_leaves_nothing(tmp_path: Path) -> None:

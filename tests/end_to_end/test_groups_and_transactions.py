@@ -41,9 +41,14 @@ sys.exit(0 if outcome.status == "complete" and not outcome.inconclusive else 1)
 def run(shell: Shell, scenario: str) -> Path:
     needs("4.3.1")
     ended = subprocess.run(
-        [sys.executable, "-c", RUN, scenario], cwd=shell.directory, env=shell.environment | {"PYTHONPATH": str(ROOT)},
-        capture_output=True, text=True, check=False, timeout=200,
-    )  # fmt: skip
+        [sys.executable, "-c", RUN, scenario],
+        cwd=shell.directory,
+        env=shell.environment | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=200,
+    )
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert shell.processes() == []
     return shell.folder

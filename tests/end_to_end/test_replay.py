@@ -42,9 +42,14 @@ def test_the_printed_command_makes_the_same_scenario_with_the_same_seed_again(fr
     assert command is not None
     programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     again = subprocess.run(
-        ["bash", "-c", command[1]], cwd=fresh_shell.directory, env=fresh_shell.environment | {"PATH": programs},
-        capture_output=True, text=True, check=False, timeout=220,
-    )  # fmt: skip
+        ["bash", "-c", command[1]],
+        cwd=fresh_shell.directory,
+        env=fresh_shell.environment | {"PATH": programs},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=220,
+    )
     assert again.returncode == 0, command[1] + again.stdout + again.stderr
 
     (second,) = [one for one in _runs(fresh_shell) if one != folder]

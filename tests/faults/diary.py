@@ -49,11 +49,21 @@ class Diary:
         isr = tuple(sorted(self.up)) if self.back_in_isr else (1,)
         return [
             PartitionState(
-                topic=topic, partition=0, t_ns=0, uncertainty_ns=0, exact=False, observer=1, leader=1, leader_epoch=0,
-                partition_epoch=None, controller_epoch=None, isr=isr, replicas=(1, 2, 3),
+                topic=topic,
+                partition=0,
+                t_ns=0,
+                uncertainty_ns=0,
+                exact=False,
+                observer=1,
+                leader=1,
+                leader_epoch=0,
+                partition_epoch=None,
+                controller_epoch=None,
+                isr=isr,
+                replicas=(1, 2, 3),
             )
             for topic in topics
-        ]  # fmt: skip
+        ]
 
     async def kill(self, node: NodeId) -> Evidence:
         self.up.discard(int(node))

@@ -52,9 +52,19 @@ class Replicated(Diary):
     @staticmethod
     def _state(leader: int, epoch: int, isr: tuple[int, ...], *, observer: int) -> PartitionState:
         return PartitionState(
-            topic="orders", partition=0, t_ns=1, uncertainty_ns=0, exact=False, observer=observer, leader=leader,
-            leader_epoch=epoch, partition_epoch=None, controller_epoch=None, isr=isr, replicas=(1, 2, 3),
-        )  # fmt: skip
+            topic="orders",
+            partition=0,
+            t_ns=1,
+            uncertainty_ns=0,
+            exact=False,
+            observer=observer,
+            leader=leader,
+            leader_epoch=epoch,
+            partition_epoch=None,
+            controller_epoch=None,
+            isr=isr,
+            replicas=(1, 2, 3),
+        )
 
     def is_running(self, node: NodeId) -> bool:
         return node not in self.down and super().is_running(node)

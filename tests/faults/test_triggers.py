@@ -30,8 +30,10 @@ def test_a_trigger_is_read_by_its_form(text: str, meant: Trigger) -> None:
 
 def test_triggers_one_after_the_other_are_read_in_their_order() -> None:
     assert [part.kind for part in parse("elapsed >= 4 s then new_leader(a/0) then acks >= +1")] == [
-        "elapsed", "new_leader", "more_acks",
-    ]  # fmt: skip
+        "elapsed",
+        "new_leader",
+        "more_acks",
+    ]
 
 
 @pytest.mark.parametrize(

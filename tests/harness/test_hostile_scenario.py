@@ -62,20 +62,31 @@ def test_a_scenario_that_is_no_text_is_one_line(tmp_path: Path) -> None:
 
 
 _LEAVES = st.one_of(
-    st.text(max_size=5), st.integers(), st.floats(), st.booleans(), st.dates(), st.sampled_from([10**400, -(10**30)]),
+    st.text(max_size=5),
+    st.integers(),
+    st.floats(),
+    st.booleans(),
+    st.dates(),
+    st.sampled_from([10**400, -(10**30)]),
     st.sampled_from(["kafka >= 4", "r0..r9", "5 s", "all", "not kraft", ">= 3", "10 %", "pass", "any", "leader"]),
-)  # fmt: skip
+)
 _VALUES = st.recursive(
     _LEAVES,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
     max_leaves=4,
 )
 _KEYS: dict[str, dict[str, Any]] = {
-    "run": scenario_keys.RUN, "cluster": scenario_keys.CLUSTER, "attached": scenario_keys.ATTACHED,
-    "topics": scenario_keys.TOPIC, "workload": dict(keys_of(ProduceAndPollSettings)), "faults": scenario_keys.FAULT,
-    "steps": dict.fromkeys(("act", "wait", "expect", "within", "on")), "expect": scenario_keys.EXPECT,
-    "coverage": dict.fromkeys(("elections", "acks")), "on": {**scenario_keys.ON, "run": None, "workload": None},
-}  # fmt: skip
+    "run": scenario_keys.RUN,
+    "cluster": scenario_keys.CLUSTER,
+    "attached": scenario_keys.ATTACHED,
+    "topics": scenario_keys.TOPIC,
+    "workload": dict(keys_of(ProduceAndPollSettings)),
+    "faults": scenario_keys.FAULT,
+    "steps": dict.fromkeys(("act", "wait", "expect", "within", "on")),
+    "expect": scenario_keys.EXPECT,
+    "coverage": dict.fromkeys(("elections", "acks")),
+    "on": {**scenario_keys.ON, "run": None, "workload": None},
+}
 _OPTIONS = {option for fault in catalogue.OURS for option in catalogue.options_of(fault)}
 _STEPS = sorted({*ACTS, *scenario_steps.EXPECTATIONS, *catalogue.by_name(), *_OPTIONS, "for"})
 

@@ -199,8 +199,9 @@ def test_books_that_were_made_to_break_the_reader_are_reported_and_break_nothing
 
 def assert_told(folder: RunFolder) -> None:
     assert [each.partition(":")[0] for each in folder.run["inconclusive"]] == [
-        "the harness was ended in phase 'act'", "the cluster's books could not be read",
-    ]  # fmt: skip
+        "the harness was ended in phase 'act'",
+        "the cluster's books could not be read",
+    ]
 
 
 # -- it leads nowhere else --------------------------------
@@ -209,10 +210,18 @@ def assert_told(folder: RunFolder) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        "run.json", "scenario.toml", "verdict.json", "attached.jsonl", "history", "history/producer-1.jsonl",
-        "history/books", "history/snapshot-00000.parquet", "tables", "tables/records.parquet",
+        "run.json",
+        "scenario.toml",
+        "verdict.json",
+        "attached.jsonl",
+        "history",
+        "history/producer-1.jsonl",
+        "history/books",
+        "history/snapshot-00000.parquet",
+        "tables",
+        "tables/records.parquet",
     ],
-)  # fmt: skip
+)
 @pytest.mark.parametrize("kind", ["link", "pipe"])
 def test_every_command_refuses_a_folder_with_links_and_names_them(
     name: str, kind: str, tmp_path: Path, outside: Path

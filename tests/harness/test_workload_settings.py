@@ -92,20 +92,50 @@ def test_every_key_of_every_workload_of_before_is_read_as_before() -> None:
     producers += "replace_client = false\n"
     read = parse(common + producers).workload
     assert read == ProduceAndPollSettings(
-        topics=("t",), client="aiokafka", acks="1", idempotence=False, linger_ms=5, retries=0, request_timeout_ms=7,
-        delivery_timeout_ms=8, duration_s=180.0, warm_up_s=2.0, stuck_after_s=4.0, producers=4, consumers=5,
-        rate_per_second=6.0, batch=7, value_bytes=8, keys=9, replace_client=False,
-    )  # fmt: skip
+        topics=("t",),
+        client="aiokafka",
+        acks="1",
+        idempotence=False,
+        linger_ms=5,
+        retries=0,
+        request_timeout_ms=7,
+        delivery_timeout_ms=8,
+        duration_s=180.0,
+        warm_up_s=2.0,
+        stuck_after_s=4.0,
+        producers=4,
+        consumers=5,
+        rate_per_second=6.0,
+        batch=7,
+        value_bytes=8,
+        keys=9,
+        replace_client=False,
+    )
     group = f"{WITH_GROUP}session_timeout_ms = 3\ncrash_share = 1\nseek_share = 0.25\n"
     assert parse(group + producers).workload == ConsumerGroupsSettings(
-        group="g", stay_s=0.5, session_timeout_ms=3, crash_share=1.0, seek_share=0.25, producers=4, consumers=5,
-        rate_per_second=6.0, batch=7, value_bytes=8, keys=9, replace_client=False,
-    )  # fmt: skip
+        group="g",
+        stay_s=0.5,
+        session_timeout_ms=3,
+        crash_share=1.0,
+        seek_share=0.25,
+        producers=4,
+        consumers=5,
+        rate_per_second=6.0,
+        batch=7,
+        value_bytes=8,
+        keys=9,
+        replace_client=False,
+    )
     transactions = f"{WITH_TRANSACTIONS}transaction_timeout_ms = 4\nsession_timeout_ms = 3\nstay = 2\n"
     assert parse(transactions).workload == TransactionsSettings(
-        group="g", output="results", processors=2, abort_share=0.5, transaction_timeout_ms=4, session_timeout_ms=3,
+        group="g",
+        output="results",
+        processors=2,
+        abort_share=0.5,
+        transaction_timeout_ms=4,
+        session_timeout_ms=3,
         stay_s=2.0,
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize(

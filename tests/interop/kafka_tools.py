@@ -52,8 +52,12 @@ class KafkaTools:
         full = main if main.startswith("kafka.") else f"org.apache.kafka.tools.{main}"
         ended = subprocess.run(
             java_command(self.home, full, *arguments),
-            input=stdin, capture_output=True, text=True, check=False, timeout=TIMEOUT_S,
-        )  # fmt: skip
+            input=stdin,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=TIMEOUT_S,
+        )
         return Ran(code=ended.returncode, lines=ended.stdout.splitlines(), complaints=ended.stderr)
 
     def ask(self, main: str, *arguments: str, stdin: str = "") -> Ran:

@@ -33,9 +33,14 @@ if not (LEAVE_OUT and maven_lacking()):
         environment = {**os.environ, "KAFKA_CHAOS_COMMAND": " ".join(HARNESS), "PYTHONPATH": str(ROOT)}
         environment |= {"XDG_STATE_HOME": str(tmp_path / "state"), "TMPDIR": str(tmp_path)}
         ended = subprocess.run(
-            ["mvn", "-q", "-B", "test"], cwd=tmp_path / "shop", env=environment, capture_output=True, text=True,
-            timeout=1100, check=False,
-        )  # fmt: skip
+            ["mvn", "-q", "-B", "test"],
+            cwd=tmp_path / "shop",
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=1100,
+            check=False,
+        )
         assert ended.returncode == 0, ended.stdout + ended.stderr
         (reported,) = (tmp_path / "shop" / "target" / "surefire-reports").glob("*.xml")
         assert 'tests="2" errors="0" skipped="0" failures="0"' in reported.read_text(encoding="utf-8")

@@ -71,8 +71,16 @@ def test_kafka_broker_api_versions_can_use_everything_the_brokers_offer(tools: K
 
 
 def test_kafka_topics_creates_enlarges_and_describes_by_name_and_by_id(tools: KafkaTools) -> None:
-    tools.ask(TOPICS, "--create", "--topic", "enlarged", "--replica-assignment", "3:2:1,1:2:3",
-              "--config", "max.message.bytes=7777")  # fmt: skip
+    tools.ask(
+        TOPICS,
+        "--create",
+        "--topic",
+        "enlarged",
+        "--replica-assignment",
+        "3:2:1,1:2:3",
+        "--config",
+        "max.message.bytes=7777",
+    )
     tools.ask(TOPICS, "--alter", "--topic", "enlarged", "--partitions", "5")
 
     by_name = tools.ask(TOPICS, "--describe", "--topic", "enlarged")
@@ -91,18 +99,38 @@ def test_kafka_topics_creates_enlarges_and_describes_by_name_and_by_id(tools: Ka
 
 def test_kafka_topics_is_told_why_a_topic_does_not_shrink(tools: KafkaTools) -> None:
     tools.ask(TOPICS, "--create", "--topic", "shrunk", "--partitions", "2", "--replication-factor", "3")
-    refused = tools.run(TOPICS, "--bootstrap-server", tools.bootstrap,
-                        "--alter", "--topic", "shrunk", "--partitions", "1")  # fmt: skip
+    refused = tools.run(
+        TOPICS, "--bootstrap-server", tools.bootstrap, "--alter", "--topic", "shrunk", "--partitions", "1"
+    )
     assert refused.code == 1
     assert "InvalidPartitionsException: the topic has 2 partitions: 1 would not be an increase" in str(refused)
 
 
 def test_kafka_configs_changes_a_topic_and_shows_where_each_value_comes_from(tools: KafkaTools) -> None:
-    tools.ask(TOPICS, "--create", "--topic", "tuned", "--partitions", "1", "--replication-factor", "3",
-              "--config", "flush.messages=7")  # fmt: skip
-    tools.ask(CONFIGS, "--alter", "--entity-type", "topics", "--entity-name", "tuned",
-              "--add-config", "min.insync.replicas=3,max.message.bytes=4321",
-              "--delete-config", "flush.messages")  # fmt: skip
+    tools.ask(
+        TOPICS,
+        "--create",
+        "--topic",
+        "tuned",
+        "--partitions",
+        "1",
+        "--replication-factor",
+        "3",
+        "--config",
+        "flush.messages=7",
+    )
+    tools.ask(
+        CONFIGS,
+        "--alter",
+        "--entity-type",
+        "topics",
+        "--entity-name",
+        "tuned",
+        "--add-config",
+        "min.insync.replicas=3,max.message.bytes=4321",
+        "--delete-config",
+        "flush.messages",
+    )
 
     topic = tools.ask(CONFIGS, "--describe", "--entity-type", "topics", "--entity-name", "tuned")
     assert [line.strip() for line in topic.lines if "sensitive" in line] == [
@@ -119,15 +147,43 @@ def test_kafka_console_consumer_reads_what_kafka_console_producer_wrote_by_idemp
     tools.ask(TOPICS, "--create", "--topic", "typed", "--partitions", "1", "--replication-factor", "3")
     began_ms = time.time() * 1000
     typed = "".join(f"h:{number}\tkey-{number}\tvalue of {number}\n" for number in range(500))
-    tools.ask(PRODUCER, "--topic", "typed", "--compression-codec", "zstd",
-              "--reader-property", "parse.key=true", "--reader-property", "parse.headers=true",
-              "--command-property", "enable.idempotence=true", "--command-property", "acks=all",
-              stdin=typed)  # fmt: skip
+    tools.ask(
+        PRODUCER,
+        "--topic",
+        "typed",
+        "--compression-codec",
+        "zstd",
+        "--reader-property",
+        "parse.key=true",
+        "--reader-property",
+        "parse.headers=true",
+        "--command-property",
+        "enable.idempotence=true",
+        "--command-property",
+        "acks=all",
+        stdin=typed,
+    )
 
-    read = tools.ask(CONSUMER, "--topic", "typed", "--partition", "0", "--offset", "100", "--max-messages", "400",
-                     "--timeout-ms", "20000", "--command-property", "isolation.level=read_committed",
-                     *(word for what in ("key", "offset", "timestamp", "headers")
-                       for word in ("--formatter-property", f"print.{what}=true")))  # fmt: skip
+    read = tools.ask(
+        CONSUMER,
+        "--topic",
+        "typed",
+        "--partition",
+        "0",
+        "--offset",
+        "100",
+        "--max-messages",
+        "400",
+        "--timeout-ms",
+        "20000",
+        "--command-property",
+        "isolation.level=read_committed",
+        *(
+            word
+            for what in ("key", "offset", "timestamp", "headers")
+            for word in ("--formatter-property", f"print.{what}=true")
+        ),
+    )
     rows = [line.split("\t") for line in read.lines]
     assert [row[1:] for row in rows] == [
         [f"Offset:{number}", f"h:{number}", f"key-{number}", f"value of {number}"] for number in range(100, 500)
@@ -147,10 +203,21 @@ def failed_over(cluster: Processes, tools: KafkaTools, tmp_path_factory: pytest.
     tools.ask(TOPICS, "--create", "--topic", "judged", "--replica-assignment", "3:2:1")
     said = folder / "said"
     producer = tools.start(
-        "VerifiableProducer", "--bootstrap-server", tools.bootstrap, "--topic", "judged", "--acks", "-1",
-        "--max-messages", str(RECORDS), "--throughput", str(RECORDS_PER_SECOND), "--command-config", str(settings),
+        "VerifiableProducer",
+        "--bootstrap-server",
+        tools.bootstrap,
+        "--topic",
+        "judged",
+        "--acks",
+        "-1",
+        "--max-messages",
+        str(RECORDS),
+        "--throughput",
+        str(RECORDS_PER_SECOND),
+        "--command-config",
+        str(settings),
         output=said,
-    )  # fmt: skip
+    )
     try:
         until(lambda: said.read_text().count("producer_send_success") >= RECORDS // 3)
         cluster.end(3)
@@ -173,9 +240,21 @@ def test_the_java_producer_goes_through_a_leader_change_without_loss_duplicate_o
     tools: KafkaTools, failed_over: list[int]
 ) -> None:
     assert failed_over == list(range(RECORDS))
-    read = tools.ask(CONSUMER, "--topic", "judged", "--partition", "0", "--offset", "earliest",
-                     "--max-messages", str(RECORDS), "--timeout-ms", "20000",
-                     "--formatter-property", "print.offset=true")  # fmt: skip
+    read = tools.ask(
+        CONSUMER,
+        "--topic",
+        "judged",
+        "--partition",
+        "0",
+        "--offset",
+        "earliest",
+        "--max-messages",
+        str(RECORDS),
+        "--timeout-ms",
+        "20000",
+        "--formatter-property",
+        "print.offset=true",
+    )
     assert read.lines == [f"Offset:{number}\t{number}" for number in range(RECORDS)]
     assert tools.ask(OFFSETS, "--topic", "judged", "--time", "-2").lines == ["judged:0:0"]
 

@@ -6,10 +6,17 @@ UNCLEAN_T = {"t": {"unclean.leader.election.enable": "true"}}
 TAIL = {7, 8, 9}
 HEAD = set(range(7))
 REST = (
-    "inconsistent-offsets permitted", "inconsistent-offsets violation", "acknowledged-regression permitted",
-    "acknowledged-regression violation", "skipped-read violation", "skipped-read permitted", "dirty-read violation",
-    "dirty-read permitted", "unclean-election observation", "unclean-election permitted",
-)  # fmt: skip
+    "inconsistent-offsets permitted",
+    "inconsistent-offsets violation",
+    "acknowledged-regression permitted",
+    "acknowledged-regression violation",
+    "skipped-read violation",
+    "skipped-read permitted",
+    "dirty-read violation",
+    "dirty-read permitted",
+    "unclean-election observation",
+    "unclean-election permitted",
+)
 UNSURE = ("lost-write permitted", "lost-write observation", "inconsistent-offsets observation")
 
 
@@ -27,9 +34,13 @@ def _uncleanly_elected(history: HistoryBuilder, *, at: float) -> None:
     history.fail_over(3, kept=0, isr=(3,), at=at)
 
 
-@case("the leader loses its tail and gives its places to others; twenty seconds later all disks are lost", VIOLATION,
-      {"lost-write violation": TAIL, "lost-write permitted": HEAD | {20, 21, 22}}, also=REST,
-      why="what has its place taken by a later acknowledgement was gone before the disks were")  # fmt: skip
+@case(
+    "the leader loses its tail and gives its places to others; twenty seconds later all disks are lost",
+    VIOLATION,
+    {"lost-write violation": TAIL, "lost-write permitted": HEAD | {20, 21, 22}},
+    also=REST,
+    why="what has its place taken by a later acknowledgement was gone before the disks were",
+)
 def places_taken_before_the_disks_were_lost() -> HistoryBuilder:
     history = led()
     history.log = history.log[:7]
@@ -40,9 +51,13 @@ def places_taken_before_the_disks_were_lost() -> HistoryBuilder:
     return history
 
 
-@case("all disks are lost; then others are given the places, as must be", PASS,
-      {"lost-write permitted": HEAD | TAIL}, also=REST,
-      why="the disks were lost first: their places were free")  # fmt: skip
+@case(
+    "all disks are lost; then others are given the places, as must be",
+    PASS,
+    {"lost-write permitted": HEAD | TAIL},
+    also=REST,
+    why="the disks were lost first: their places were free",
+)
 def places_taken_after_the_disks_were_lost() -> HistoryBuilder:
     history = led()
     _all_disks_are_lost(history, at=6)
@@ -52,9 +67,14 @@ def places_taken_after_the_disks_were_lost() -> HistoryBuilder:
     return history
 
 
-@case("a consumer reads over three acknowledged records as if they were not there; twenty seconds later all disks are "
-      "lost", VIOLATION, {"lost-write violation": TAIL, "lost-write permitted": HEAD | {10, 11}}, also=REST,
-      why="a poll that returned what lies on both sides shows that they were gone already")  # fmt: skip
+@case(
+    "a consumer reads over three acknowledged records as if they were not there; twenty seconds later all disks are "
+    "lost",
+    VIOLATION,
+    {"lost-write violation": TAIL, "lost-write permitted": HEAD | {10, 11}},
+    also=REST,
+    why="a poll that returned what lies on both sides shows that they were gone already",
+)
 def passed_over_before_the_disks_were_lost() -> HistoryBuilder:
     history = led(12)
     history.poll([(5, 5), (6, 6), (10, 10), (11, 11)], at=15, epoch=0)
@@ -63,9 +83,13 @@ def passed_over_before_the_disks_were_lost() -> HistoryBuilder:
     return history
 
 
-@case("the same poll, but it began before these records were acknowledged", PASS,
-      {"lost-write permitted": set(range(12))}, also=REST,
-      why="a poll that began before the answer shows nothing about the time after it")  # fmt: skip
+@case(
+    "the same poll, but it began before these records were acknowledged",
+    PASS,
+    {"lost-write permitted": set(range(12))},
+    also=REST,
+    why="a poll that began before the answer shows nothing about the time after it",
+)
 def passed_over_before_they_were_acknowledged() -> HistoryBuilder:
     history = led(7)
     for value in (7, 8, 9):
@@ -78,9 +102,14 @@ def passed_over_before_they_were_acknowledged() -> HistoryBuilder:
     return history
 
 
-@case("a consumer reads over three acknowledged records; twenty seconds later an unclean election that is allowed "
-      "loses everything", VIOLATION, {"lost-write violation": TAIL, "lost-write permitted": HEAD | {10, 11}},
-      also=REST, why="they were gone before anything was elected uncleanly")  # fmt: skip
+@case(
+    "a consumer reads over three acknowledged records; twenty seconds later an unclean election that is allowed "
+    "loses everything",
+    VIOLATION,
+    {"lost-write violation": TAIL, "lost-write permitted": HEAD | {10, 11}},
+    also=REST,
+    why="they were gone before anything was elected uncleanly",
+)
 def passed_over_before_an_unclean_election() -> HistoryBuilder:
     history = led(12, topics=UNCLEAN_T)
     history.poll([(5, 5), (6, 6), (10, 10), (11, 11)], at=15, epoch=0)
@@ -90,10 +119,14 @@ def passed_over_before_an_unclean_election() -> HistoryBuilder:
     return history
 
 
-@case("the places of three acknowledged records are given to others; twenty seconds later an unclean election that "
-      "is allowed loses everything", VIOLATION,
-      {"lost-write violation": TAIL, "lost-write permitted": HEAD | {20, 21, 22}}, also=REST,
-      why="they were gone before anything was elected uncleanly")  # fmt: skip
+@case(
+    "the places of three acknowledged records are given to others; twenty seconds later an unclean election that "
+    "is allowed loses everything",
+    VIOLATION,
+    {"lost-write violation": TAIL, "lost-write permitted": HEAD | {20, 21, 22}},
+    also=REST,
+    why="they were gone before anything was elected uncleanly",
+)
 def places_taken_before_an_unclean_election() -> HistoryBuilder:
     history = led(topics=UNCLEAN_T)
     history.log = history.log[:7]
@@ -104,9 +137,14 @@ def places_taken_before_an_unclean_election() -> HistoryBuilder:
     return history
 
 
-@case("a leader that was cut off and deposed takes acks=1 records at the places of its successor's; then all disks "
-      "but its own are lost", (PASS, OPEN), {}, also=(*REST, *UNSURE),
-      why="what a deposed leader says of a place says nothing of its successor's log")  # fmt: skip
+@case(
+    "a leader that was cut off and deposed takes acks=1 records at the places of its successor's; then all disks "
+    "but its own are lost",
+    (PASS, OPEN),
+    {},
+    also=(*REST, *UNSURE),
+    why="what a deposed leader says of a place says nothing of its successor's log",
+)
 def places_taken_by_a_deposed_leader() -> HistoryBuilder:
     history = led()
     history.fault("cut", [1], at=6, until=60)

@@ -6,8 +6,12 @@ from workloads.produce_and_poll import ProduceAndPollSettings
 TWO = {"min.insync.replicas": "2"}
 
 
-@case("acks=0 records never arrive; one the library even calls a success", PASS, {},
-      why="with acks=0 nothing is acknowledged, whatever the client library calls it")  # fmt: skip
+@case(
+    "acks=0 records never arrive; one the library even calls a success",
+    PASS,
+    {},
+    why="with acks=0 nothing is acknowledged, whatever the client library calls it",
+)
 def acks_0_never_arrives() -> HistoryBuilder:
     history = led(5)
     history.send(50, None, at=3, acks=0)
@@ -17,9 +21,12 @@ def acks_0_never_arrives() -> HistoryBuilder:
     return history
 
 
-@case("an acks=0 record is read by a consumer at its offset and is in no final log, though nothing ever happened",
-      VIOLATION, {"dirty-read violation": {50}},
-      why="what a consumer saw was committed, whatever its acks")  # fmt: skip
+@case(
+    "an acks=0 record is read by a consumer at its offset and is in no final log, though nothing ever happened",
+    VIOLATION,
+    {"dirty-read violation": {50}},
+    why="what a consumer saw was committed, whatever its acks",
+)
 def acks_0_read_and_gone() -> HistoryBuilder:
     history = led(5)
     history.send(50, None, at=3, acks=0, status=2)
@@ -28,9 +35,12 @@ def acks_0_read_and_gone() -> HistoryBuilder:
     return history
 
 
-@case("an acks=1 tail goes with a clean fail-over, but the dead leader's disk tells a high watermark above it",
-      VIOLATION, {"lost-write violation": {7, 8, 9}},
-      why="a told high watermark above it makes it committed")  # fmt: skip
+@case(
+    "an acks=1 tail goes with a clean fail-over, but the dead leader's disk tells a high watermark above it",
+    VIOLATION,
+    {"lost-write violation": {7, 8, 9}},
+    why="a told high watermark above it makes it committed",
+)
 def acks_1_below_a_high_watermark_of_the_dead_leader() -> HistoryBuilder:
     history = led(acks=1)
     history.fail_over(2, kept=7)
@@ -40,9 +50,12 @@ def acks_1_below_a_high_watermark_of_the_dead_leader() -> HistoryBuilder:
     return history
 
 
-@case("an acks=1 tail goes with a clean fail-over; the high watermark told above it lay below the tail's middle",
-      VIOLATION, {"lost-write violation": {7}, "lost-write permitted": {8, 9}},
-      why="record 7 was below the told high watermark 8, records 8 and 9 were not")  # fmt: skip
+@case(
+    "an acks=1 tail goes with a clean fail-over; the high watermark told above it lay below the tail's middle",
+    VIOLATION,
+    {"lost-write violation": {7}, "lost-write permitted": {8, 9}},
+    why="record 7 was below the told high watermark 8, records 8 and 9 were not",
+)
 def acks_1_half_below_a_high_watermark() -> HistoryBuilder:
     history = led(acks=1)
     history.fail_over(2, kept=7)
@@ -52,10 +65,16 @@ def acks_1_half_below_a_high_watermark() -> HistoryBuilder:
     return history
 
 
-@case("the high watermark above the lost acks=1 tail is that of the new leader, over other records at those offsets",
-      PASS, {"lost-write permitted": {7, 8, 9}, "inconsistent-offsets permitted": SOME,
-             "acknowledged-regression permitted": SOME},
-      why="who told that high watermark never held the lost copies: it says nothing of them")  # fmt: skip
+@case(
+    "the high watermark above the lost acks=1 tail is that of the new leader, over other records at those offsets",
+    PASS,
+    {
+        "lost-write permitted": {7, 8, 9},
+        "inconsistent-offsets permitted": SOME,
+        "acknowledged-regression permitted": SOME,
+    },
+    why="who told that high watermark never held the lost copies: it says nothing of them",
+)
 def acks_1_below_a_high_watermark_over_other_records() -> HistoryBuilder:
     history = led(acks=1)
     history.fail_over(2, kept=7)
@@ -65,9 +84,12 @@ def acks_1_below_a_high_watermark_over_other_records() -> HistoryBuilder:
     return history
 
 
-@case("acks=1 records were fetched by the next leader, cut by the one after it, and nobody told a high watermark",
-      PASS, {"lost-write permitted": {7, 8, 9}},
-      why="acks=1: leadership moved to a log without them, and no high watermark above them was told")  # fmt: skip
+@case(
+    "acks=1 records were fetched by the next leader, cut by the one after it, and nobody told a high watermark",
+    PASS,
+    {"lost-write permitted": {7, 8, 9}},
+    why="acks=1: leadership moved to a log without them, and no high watermark above them was told",
+)
 def acks_1_lost_by_the_second_fail_over() -> HistoryBuilder:
     history = led(acks=1)
     history.fail_over(2, kept=10, isr=(2, 3))
@@ -76,9 +98,12 @@ def acks_1_lost_by_the_second_fail_over() -> HistoryBuilder:
     return history
 
 
-@case("the same, but the second leader's disk, holding them, told high watermark 10 before it lost the lead",
-      VIOLATION, {"lost-write violation": {7, 8, 9}},
-      why="committed, and no unclean election or lost disk")  # fmt: skip
+@case(
+    "the same, but the second leader's disk, holding them, told high watermark 10 before it lost the lead",
+    VIOLATION,
+    {"lost-write violation": {7, 8, 9}},
+    why="committed, and no unclean election or lost disk",
+)
 def acks_1_committed_by_the_second_leader_and_lost_by_the_third() -> HistoryBuilder:
     history = led(acks=1)
     history.fail_over(2, kept=10, isr=(2, 3))
@@ -90,10 +115,12 @@ def acks_1_committed_by_the_second_leader_and_lost_by_the_third() -> HistoryBuil
     return history
 
 
-@case("a zombie's consumer reads acks=1 records from it after its successor was elected cleanly; they are cut",
-      VIOLATION, {"lost-write violation": {10, 11}, "dirty-read violation": {10, 11}},
-      why="only what is below the high watermark may be handed out; a clean fail-over excuses no committed "
-          "record")  # fmt: skip
+@case(
+    "a zombie's consumer reads acks=1 records from it after its successor was elected cleanly; they are cut",
+    VIOLATION,
+    {"lost-write violation": {10, 11}, "dirty-read violation": {10, 11}},
+    why="only what is below the high watermark may be handed out; a clean fail-over excuses no committed record",
+)
 def zombie_serves_what_it_alone_has() -> HistoryBuilder:
     history = led(acks=1)
     history.fault("cut", [1], at=4, until=15)
@@ -109,18 +136,24 @@ def zombie_serves_what_it_alone_has() -> HistoryBuilder:
     return history
 
 
-@case("a zombie acknowledges acks=1 records that nobody reads, and cuts them", PASS,
-      {"lost-write permitted": {10, 11}},
-      why="acks=1 and leadership had moved: only the deposed leader had them")  # fmt: skip
+@case(
+    "a zombie acknowledges acks=1 records that nobody reads, and cuts them",
+    PASS,
+    {"lost-write permitted": {10, 11}},
+    why="acks=1 and leadership had moved: only the deposed leader had them",
+)
 def zombie_keeps_what_it_alone_has_to_itself() -> HistoryBuilder:
     history = zombie_serves_what_it_alone_has()
     history.rows["records"] = [row for row in history.rows["records"] if row["kind"] != 1]
     return history
 
 
-@case("a zombie answers acks=all, sent before its successor's election and answered after it; nobody else has it",
-      VIOLATION, {"lost-write violation": {10}},
-      why="acks=all was told although no other in-sync replica had it")  # fmt: skip
+@case(
+    "a zombie answers acks=all, sent before its successor's election and answered after it; nobody else has it",
+    VIOLATION,
+    {"lost-write violation": {10}},
+    why="acks=all was told although no other in-sync replica had it",
+)
 def zombie_answers_acks_all() -> HistoryBuilder:
     history = led()
     history.fault("cut", [1], at=4, until=15)
@@ -143,24 +176,28 @@ def _alone(*, acks: int = -1, knows: bool = True, least_at: float = 0.0) -> Hist
     return history
 
 
-@case("a leader that knows it is alone answers acks=all under min.insync.replicas=2; the record survives", VIOLATION,
-      {"acknowledged-below-min-isr violation": 1},
-      why="the producer was promised two copies; it is a finding of its own")  # fmt: skip
+@case(
+    "a leader that knows it is alone answers acks=all under min.insync.replicas=2; the record survives",
+    VIOLATION,
+    {"acknowledged-below-min-isr violation": 1},
+    why="the producer was promised two copies; it is a finding of its own",
+)
 def below_the_minimum_and_kept() -> HistoryBuilder:
     history = _alone()
     history.finish(only=(1,))
     return history
 
 
-@case("the same with acks=1", PASS, {}, why="min.insync.replicas binds acks=all alone")  # fmt: skip
+@case("the same with acks=1", PASS, {}, why="min.insync.replicas binds acks=all alone")
 def below_the_minimum_with_acks_1() -> HistoryBuilder:
     history = _alone(acks=1)
     history.finish(only=(1,))
     return history
 
 
-@case("min.insync.replicas of this topic was lowered to 1 just before", PASS, {},
-      why="the lowest setting in force counts")  # fmt: skip
+@case(
+    "min.insync.replicas of this topic was lowered to 1 just before", PASS, {}, why="the lowest setting in force counts"
+)
 def below_a_minimum_that_was_lowered() -> HistoryBuilder:
     history = _alone()
     history.configured("min.insync.replicas", "1", at=4.5)
@@ -168,8 +205,12 @@ def below_a_minimum_that_was_lowered() -> HistoryBuilder:
     return history
 
 
-@case("min.insync.replicas of another topic was lowered to 1", VIOLATION, {"acknowledged-below-min-isr violation": 1},
-      why="another topic's setting is none of this topic's")  # fmt: skip
+@case(
+    "min.insync.replicas of another topic was lowered to 1",
+    VIOLATION,
+    {"acknowledged-below-min-isr violation": 1},
+    why="another topic's setting is none of this topic's",
+)
 def below_the_minimum_where_another_topic_was_lowered() -> HistoryBuilder:
     history = _alone()
     history.configured("min.insync.replicas", "1", at=4.5, name="u")
@@ -177,8 +218,12 @@ def below_the_minimum_where_another_topic_was_lowered() -> HistoryBuilder:
     return history
 
 
-@case("min.insync.replicas is lowered after the acknowledgement", VIOLATION,
-      {"acknowledged-below-min-isr violation": 1}, why="it was 2 when the answer was given")  # fmt: skip
+@case(
+    "min.insync.replicas is lowered after the acknowledgement",
+    VIOLATION,
+    {"acknowledged-below-min-isr violation": 1},
+    why="it was 2 when the answer was given",
+)
 def below_a_minimum_that_was_lowered_too_late() -> HistoryBuilder:
     history = _alone()
     history.configured("min.insync.replicas", "1", at=20)
@@ -186,19 +231,25 @@ def below_a_minimum_that_was_lowered_too_late() -> HistoryBuilder:
     return history
 
 
-@case("nothing shows that the leader knew of the shrink", OPEN, {"acknowledged-below-min-isr observation": 1},
-      why="where nothing shows it, it is an observation that leaves the run inconclusive")  # fmt: skip
+@case(
+    "nothing shows that the leader knew of the shrink",
+    OPEN,
+    {"acknowledged-below-min-isr observation": 1},
+    why="where nothing shows it, it is an observation that leaves the run inconclusive",
+)
 def below_the_minimum_unknowingly() -> HistoryBuilder:
     history = _alone(knows=False)
     history.finish(only=(1,))
     return history
 
 
-@case("acknowledged below the minimum, then lost to the wipe of the only in-sync disk", VIOLATION,
-      {"acknowledged-below-min-isr violation": 1, "lost-write violation": {5}, "lost-write permitted": {0, 1, 2, 3, 4}},
-      also=("inconsistent-offsets permitted", "inconsistent-offsets violation", "acknowledged-regression permitted"),
-      why="its loss is a violation whatever took it; what was acknowledged by all went with every in-sync "
-          "disk")  # fmt: skip
+@case(
+    "acknowledged below the minimum, then lost to the wipe of the only in-sync disk",
+    VIOLATION,
+    {"acknowledged-below-min-isr violation": 1, "lost-write violation": {5}, "lost-write permitted": {0, 1, 2, 3, 4}},
+    also=("inconsistent-offsets permitted", "inconsistent-offsets violation", "acknowledged-regression permitted"),
+    why="its loss is a violation whatever took it; what was acknowledged by all went with every in-sync disk",
+)
 def below_the_minimum_and_wiped() -> HistoryBuilder:
     history = _alone()
     history.destroyed("wipe", 1, "disk", at=10)
@@ -211,9 +262,12 @@ def below_the_minimum_and_wiped() -> HistoryBuilder:
     return history
 
 
-@case("three replicas demanded of a topic that has two, both in sync, and acks=all is answered", PASS,
-      {},
-      why="brokers take the smaller of the minimum and the number of replicas")  # fmt: skip
+@case(
+    "three replicas demanded of a topic that has two, both in sync, and acks=all is answered",
+    PASS,
+    {},
+    why="brokers take the smaller of the minimum and the number of replicas",
+)
 def a_minimum_above_the_number_of_replicas() -> HistoryBuilder:
     history = led(5, brokers=(1, 2), topics={"t": {"min.insync.replicas": "3"}})
     history.polled(1, 1, 0, (1, 2), at=0.5)
@@ -221,9 +275,12 @@ def a_minimum_above_the_number_of_replicas() -> HistoryBuilder:
     return history
 
 
-@case("an acks=1 leader alone in its ISR dies, comes back by itself and leads again without its tail", VIOLATION,
-      {"lost-write violation": {7, 8, 9}},
-      why="leadership never moved, and a killed process loses no page cache")  # fmt: skip
+@case(
+    "an acks=1 leader alone in its ISR dies, comes back by itself and leads again without its tail",
+    VIOLATION,
+    {"lost-write violation": {7, 8, 9}},
+    why="leadership never moved, and a killed process loses no page cache",
+)
 def acks_1_lost_by_a_leader_that_stayed() -> HistoryBuilder:
     history = led(acks=1)
     history.state(1, 0, (1,), at=4)

@@ -16,8 +16,12 @@ def _twice(*, idempotent: bool = False, workload: WorkloadSpec = AT_LEAST_ONCE, 
     return history
 
 
-@case("a producer without idempotence met a time-out while it sent the record, which is in the log twice", PASS,
-      {"duplicate permitted": SOME}, why="at least once: it was sent again")  # fmt: skip
+@case(
+    "a producer without idempotence met a time-out while it sent the record, which is in the log twice",
+    PASS,
+    {"duplicate permitted": SOME},
+    why="at least once: it was sent again",
+)
 def twice_after_a_failed_attempt() -> HistoryBuilder:
     history = _twice()
     history.failed_attempt(at=3.5)
@@ -25,8 +29,12 @@ def twice_after_a_failed_attempt() -> HistoryBuilder:
     return history
 
 
-@case("the only attempt that failed was refused before the append", VIOLATION, {"duplicate violation": SOME},
-      why="one that may have been appended has to have failed; this one was certainly not")  # fmt: skip
+@case(
+    "the only attempt that failed was refused before the append",
+    VIOLATION,
+    {"duplicate violation": SOME},
+    why="one that may have been appended has to have failed; this one was certainly not",
+)
 def twice_after_a_refusal() -> HistoryBuilder:
     history = _twice()
     history.failed_attempt(at=3.5, status=1, error="NotEnoughReplicasError")
@@ -34,8 +42,12 @@ def twice_after_a_refusal() -> HistoryBuilder:
     return history
 
 
-@case("the attempt failed at the partition beside", VIOLATION, {"duplicate violation": SOME},
-      why="an attempt at another partition sends nothing to this one")  # fmt: skip
+@case(
+    "the attempt failed at the partition beside",
+    VIOLATION,
+    {"duplicate violation": SOME},
+    why="an attempt at another partition sends nothing to this one",
+)
 def twice_after_a_failed_attempt_at_another_partition() -> HistoryBuilder:
     history = _twice()
     history.place(1, "t", 1)
@@ -44,8 +56,12 @@ def twice_after_a_failed_attempt_at_another_partition() -> HistoryBuilder:
     return history
 
 
-@case("the attempt that failed was another producer's", VIOLATION, {"duplicate violation": SOME},
-      why="another client's attempt is none of this one's")  # fmt: skip
+@case(
+    "the attempt that failed was another producer's",
+    VIOLATION,
+    {"duplicate violation": SOME},
+    why="another client's attempt is none of this one's",
+)
 def twice_after_another_producers_failed_attempt() -> HistoryBuilder:
     history = _twice()
     history.failed_attempt(at=3.5, process=2)
@@ -53,8 +69,12 @@ def twice_after_another_producers_failed_attempt() -> HistoryBuilder:
     return history
 
 
-@case("the attempt failed a second before the record was sent, and another one after its answer", VIOLATION,
-      {"duplicate violation": SOME}, why="it has to lie between send and answer")  # fmt: skip
+@case(
+    "the attempt failed a second before the record was sent, and another one after its answer",
+    VIOLATION,
+    {"duplicate violation": SOME},
+    why="it has to lie between send and answer",
+)
 def twice_with_failed_attempts_before_and_after() -> HistoryBuilder:
     history = _twice()
     history.failed_attempt(at=2)
@@ -63,8 +83,12 @@ def twice_with_failed_attempts_before_and_after() -> HistoryBuilder:
     return history
 
 
-@case("an idempotent producer met a time-out, and the record is in the log twice", VIOLATION,
-      {"duplicate violation": SOME}, why="an idempotent producer promises that this never happens")  # fmt: skip
+@case(
+    "an idempotent producer met a time-out, and the record is in the log twice",
+    VIOLATION,
+    {"duplicate violation": SOME},
+    why="an idempotent producer promises that this never happens",
+)
 def twice_though_idempotent() -> HistoryBuilder:
     history = _twice(idempotent=True, workload=ProduceAndPollSettings())
     history.failed_attempt(at=3.5)
@@ -72,8 +96,12 @@ def twice_though_idempotent() -> HistoryBuilder:
     return history
 
 
-@case("a record without an answer of an idempotent producer is in the log twice", VIOLATION,
-      {"duplicate violation": SOME}, why="whatever the answer, it is never there twice")  # fmt: skip
+@case(
+    "a record without an answer of an idempotent producer is in the log twice",
+    VIOLATION,
+    {"duplicate violation": SOME},
+    why="whatever the answer, it is never there twice",
+)
 def unanswered_and_twice() -> HistoryBuilder:
     history = led(5)
     history.client(1, role="producer", acks=-1, idempotent=True, tells_attempts=True)
@@ -84,8 +112,12 @@ def unanswered_and_twice() -> HistoryBuilder:
     return history
 
 
-@case("the same value is sent to two partitions, as the workload numbers them by partition", PASS, {},
-      why="values are unique by partition")  # fmt: skip
+@case(
+    "the same value is sent to two partitions, as the workload numbers them by partition",
+    PASS,
+    {},
+    why="values are unique by partition",
+)
 def one_value_in_two_partitions() -> HistoryBuilder:
     history = led(3)
     history.place(1, "t", 1)
@@ -96,8 +128,12 @@ def one_value_in_two_partitions() -> HistoryBuilder:
     return history
 
 
-@case("a value that was sent to partition 1 is read in partition 0", VIOLATION, {"phantom violation": SOME},
-      why="a value sent elsewhere is a phantom where it was read")  # fmt: skip
+@case(
+    "a value that was sent to partition 1 is read in partition 0",
+    VIOLATION,
+    {"phantom violation": SOME},
+    why="a value sent elsewhere is a phantom where it was read",
+)
 def read_in_the_wrong_partition() -> HistoryBuilder:
     history = led(3)
     history.place(1, "t", 1)
@@ -109,8 +145,13 @@ def read_in_the_wrong_partition() -> HistoryBuilder:
     return history
 
 
-@case("a refused record is read, by a poll that itself failed", VIOLATION, {"aborted-read violation": SOME},
-      also=("dirty-read violation",), why="reads of every outcome count")  # fmt: skip
+@case(
+    "a refused record is read, by a poll that itself failed",
+    VIOLATION,
+    {"aborted-read violation": SOME},
+    also=("dirty-read violation",),
+    why="reads of every outcome count",
+)
 def refused_and_read_by_a_failed_poll() -> HistoryBuilder:
     history = led(3)
     history.send(50, None, at=2, status=1, error="NotEnoughReplicasError")
@@ -120,8 +161,12 @@ def refused_and_read_by_a_failed_poll() -> HistoryBuilder:
     return history
 
 
-@case("a poll ends in the very nanosecond in which the send of its record begins", PASS, {},
-      why="answered before it was called: equal is not before")  # fmt: skip
+@case(
+    "a poll ends in the very nanosecond in which the send of its record begins",
+    PASS,
+    {},
+    why="answered before it was called: equal is not before",
+)
 def read_at_the_moment_of_its_send() -> HistoryBuilder:
     history = led(3)
     history.poll([(0, 0), (1, 1), (2, 2), (3, 50)], at=2.9)
@@ -130,8 +175,13 @@ def read_at_the_moment_of_its_send() -> HistoryBuilder:
     return history
 
 
-@case("a poll ends a moment before the send of its record begins", VIOLATION, {"phantom violation": SOME},
-      also=("cycle violation",), why="nobody can read what was not yet sent")  # fmt: skip
+@case(
+    "a poll ends a moment before the send of its record begins",
+    VIOLATION,
+    {"phantom violation": SOME},
+    also=("cycle violation",),
+    why="nobody can read what was not yet sent",
+)
 def read_just_before_its_send() -> HistoryBuilder:
     history = led(3)
     history.poll([(0, 0), (1, 1), (2, 2), (3, 50)], at=2.8)
@@ -140,8 +190,12 @@ def read_just_before_its_send() -> HistoryBuilder:
     return history
 
 
-@case("an answer comes in the very nanosecond in which another producer's send begins, which gets a lower offset",
-      PASS, {}, why="answered before it was called: equal is not before")  # fmt: skip
+@case(
+    "an answer comes in the very nanosecond in which another producer's send begins, which gets a lower offset",
+    PASS,
+    {},
+    why="answered before it was called: equal is not before",
+)
 def lower_offset_at_the_moment_of_an_answer() -> HistoryBuilder:
     history = led(3)
     history.send(51, 4, at=2.0, took=1.0)
@@ -151,9 +205,13 @@ def lower_offset_at_the_moment_of_an_answer() -> HistoryBuilder:
     return history
 
 
-@case("an acknowledged record at offset 4; another producer's, sent a second later, gets 3; both are in the log",
-      VIOLATION, {"acknowledged-regression violation": 1}, also=("cycle violation",),
-      why="both are there: nothing was moved back, and nothing permits it")  # fmt: skip
+@case(
+    "an acknowledged record at offset 4; another producer's, sent a second later, gets 3; both are in the log",
+    VIOLATION,
+    {"acknowledged-regression violation": 1},
+    also=("cycle violation",),
+    why="both are there: nothing was moved back, and nothing permits it",
+)
 def lower_offset_after_an_answer() -> HistoryBuilder:
     history = led(3)
     history.send(51, 4, at=2.0)
@@ -163,8 +221,12 @@ def lower_offset_after_an_answer() -> HistoryBuilder:
     return history
 
 
-@case("an idempotent producer has two operations in flight; the later one stands first", VIOLATION,
-      {"reordering violation": 1}, why="in the order in which it called them")  # fmt: skip
+@case(
+    "an idempotent producer has two operations in flight; the later one stands first",
+    VIOLATION,
+    {"reordering violation": 1},
+    why="in the order in which it called them",
+)
 def pipelined_out_of_order() -> HistoryBuilder:
     history = led(3)
     history.client(1, role="producer", acks=-1, idempotent=True, tells_attempts=True)
@@ -175,8 +237,12 @@ def pipelined_out_of_order() -> HistoryBuilder:
     return history
 
 
-@case("the same without idempotence, and an attempt at that partition failed meanwhile", PASS,
-      {"reordering permitted": 1}, why="a batch that failed is sent again after the next one was stored")  # fmt: skip
+@case(
+    "the same without idempotence, and an attempt at that partition failed meanwhile",
+    PASS,
+    {"reordering permitted": 1},
+    why="a batch that failed is sent again after the next one was stored",
+)
 def pipelined_out_of_order_by_a_retry() -> HistoryBuilder:
     history = led(3, workload=AT_LEAST_ONCE)
     history.client(1, role="producer", acks=-1, idempotent=False, tells_attempts=True)
@@ -188,8 +254,12 @@ def pipelined_out_of_order_by_a_retry() -> HistoryBuilder:
     return history
 
 
-@case("a success without an offset, and the value is nowhere", VIOLATION, {"lost-write violation": {50}},
-      why="an acknowledged record like any other: the final read decides by its value")  # fmt: skip
+@case(
+    "a success without an offset, and the value is nowhere",
+    VIOLATION,
+    {"lost-write violation": {50}},
+    why="an acknowledged record like any other: the final read decides by its value",
+)
 def acknowledged_without_an_offset_and_lost() -> HistoryBuilder:
     history = led(3)
     history.send(50, None, at=3)
@@ -198,8 +268,7 @@ def acknowledged_without_an_offset_and_lost() -> HistoryBuilder:
     return history
 
 
-@case("a success without an offset, and the value is in the log", PASS, {},
-      why="it is there, wherever the answer said")  # fmt: skip
+@case("a success without an offset, and the value is in the log", PASS, {}, why="it is there, wherever the answer said")
 def acknowledged_without_an_offset() -> HistoryBuilder:
     history = led(3)
     history.send(50, None, at=3)
@@ -208,9 +277,13 @@ def acknowledged_without_an_offset() -> HistoryBuilder:
     return history
 
 
-@case("acknowledged at offset 3, and in the final log at offset 4 only, with no event between", VIOLATION,
-      {"duplicate violation": SOME}, also=("inconsistent-offsets violation", "lost-write violation"),
-      why="moved: judged like the loss of the offset that is gone, and nothing took that")  # fmt: skip
+@case(
+    "acknowledged at offset 3, and in the final log at offset 4 only, with no event between",
+    VIOLATION,
+    {"duplicate violation": SOME},
+    also=("inconsistent-offsets violation", "lost-write violation"),
+    why="moved: judged like the loss of the offset that is gone, and nothing took that",
+)
 def moved_by_nothing() -> HistoryBuilder:
     history = led(3)
     history.send(50, 3, at=3)
@@ -220,8 +293,12 @@ def moved_by_nothing() -> HistoryBuilder:
     return history
 
 
-@case("a poll that failed saw offsets 3 and 4; the next good one begins at 3", PASS, {},
-      why="a poll that failed does not move the position")  # fmt: skip
+@case(
+    "a poll that failed saw offsets 3 and 4; the next good one begins at 3",
+    PASS,
+    {},
+    why="a poll that failed does not move the position",
+)
 def read_again_after_a_failed_poll() -> HistoryBuilder:
     history = led(6)
     history.poll([(0, 0), (1, 1), (2, 2)], at=3)
@@ -231,9 +308,12 @@ def read_again_after_a_failed_poll() -> HistoryBuilder:
     return history
 
 
-@case("a poll that failed saw offsets 3 and 4; the next good one begins at 5", VIOLATION,
-      {"skipped-read violation": SOME},
-      why="a poll that failed does not move the position: 3 and 4 were skipped")  # fmt: skip
+@case(
+    "a poll that failed saw offsets 3 and 4; the next good one begins at 5",
+    VIOLATION,
+    {"skipped-read violation": SOME},
+    why="a poll that failed does not move the position: 3 and 4 were skipped",
+)
 def skipped_what_a_failed_poll_saw() -> HistoryBuilder:
     history = led(6)
     history.poll([(0, 0), (1, 1), (2, 2)], at=3)
@@ -243,8 +323,7 @@ def skipped_what_a_failed_poll_saw() -> HistoryBuilder:
     return history
 
 
-@case("one poll holds offsets of two partitions in turns", PASS, {},
-      why="between partitions there is no order")  # fmt: skip
+@case("one poll holds offsets of two partitions in turns", PASS, {}, why="between partitions there is no order")
 def two_partitions_in_turns() -> HistoryBuilder:
     history = led(6)
     history.place(1, "t", 1)
@@ -260,9 +339,13 @@ def two_partitions_in_turns() -> HistoryBuilder:
     return history
 
 
-@case("a consumer jumps over two records; an allowed unclean election cut the log, but only minutes later", VIOLATION,
-      {"skipped-read violation": SOME}, also=("unclean-election observation",),
-      why="a cut that came after the poll excuses nothing of it")  # fmt: skip
+@case(
+    "a consumer jumps over two records; an allowed unclean election cut the log, but only minutes later",
+    VIOLATION,
+    {"skipped-read violation": SOME},
+    also=("unclean-election observation",),
+    why="a cut that came after the poll excuses nothing of it",
+)
 def skipped_before_the_unclean_election() -> HistoryBuilder:
     history = led(8, topics={"t": {"unclean.leader.election.enable": "true"}})
     history.poll([(0, 0), (1, 1)], at=3)
@@ -273,9 +356,13 @@ def skipped_before_the_unclean_election() -> HistoryBuilder:
     return history
 
 
-@case("a consumer goes back by three; the allowed unclean election that cut the log was of another topic", VIOLATION,
-      {"nonmonotonic-read violation": SOME}, also=("unclean-election observation",),
-      why="an exception reaches no further than its topic")  # fmt: skip
+@case(
+    "a consumer goes back by three; the allowed unclean election that cut the log was of another topic",
+    VIOLATION,
+    {"nonmonotonic-read violation": SOME},
+    also=("unclean-election observation",),
+    why="an exception reaches no further than its topic",
+)
 def went_back_while_another_topic_was_cut() -> HistoryBuilder:
     history = led(8, topics={"t": {}, "u": {"unclean.leader.election.enable": "true"}})
     history.place(1, "u", 0)
@@ -287,11 +374,19 @@ def went_back_while_another_topic_was_cut() -> HistoryBuilder:
     return history
 
 
-@case("a consumer that had read ten goes back to 7 after an allowed unclean election cut the log there", PASS,
-      {"nonmonotonic-read permitted": SOME, "lost-write permitted": {7, 8, 9}, "dirty-read permitted": {7, 8, 9},
-       "unclean-election permitted": SOME, "inconsistent-offsets permitted": SOME,
-       "acknowledged-regression permitted": SOME},
-      why="an allowed loss of committed records moved the log's end below its position")  # fmt: skip
+@case(
+    "a consumer that had read ten goes back to 7 after an allowed unclean election cut the log there",
+    PASS,
+    {
+        "nonmonotonic-read permitted": SOME,
+        "lost-write permitted": {7, 8, 9},
+        "dirty-read permitted": {7, 8, 9},
+        "unclean-election permitted": SOME,
+        "inconsistent-offsets permitted": SOME,
+        "acknowledged-regression permitted": SOME,
+    },
+    why="an allowed loss of committed records moved the log's end below its position",
+)
 def went_back_after_the_unclean_election() -> HistoryBuilder:
     history = led(topics={"t": {"unclean.leader.election.enable": "true"}})
     history.poll([(offset, offset) for offset in range(10)], at=3, epoch=0)
@@ -304,9 +399,12 @@ def went_back_after_the_unclean_election() -> HistoryBuilder:
     return history
 
 
-@case("two consumers read a value each at one offset; both sends had no answer; the log has one of them", VIOLATION,
-      {"inconsistent-offsets violation": SOME, "dirty-read violation": {61}},
-      why="what a consumer saw was committed, and nothing was allowed to take it")  # fmt: skip
+@case(
+    "two consumers read a value each at one offset; both sends had no answer; the log has one of them",
+    VIOLATION,
+    {"inconsistent-offsets violation": SOME, "dirty-read violation": {61}},
+    why="what a consumer saw was committed, and nothing was allowed to take it",
+)
 def two_readers_see_two_values() -> HistoryBuilder:
     history = led(3)
     history.send(60, None, at=3, status=2)
@@ -318,8 +416,7 @@ def two_readers_see_two_values() -> HistoryBuilder:
     return history
 
 
-@case("nothing was sent and nothing read", VACUOUS, {},
-      why="nothing can be said of a run in which nothing happened")  # fmt: skip
+@case("nothing was sent and nothing read", VACUOUS, {}, why="nothing can be said of a run in which nothing happened")
 def nothing_at_all() -> HistoryBuilder:
     history = led(0)
     history.finish()
@@ -335,11 +432,13 @@ def everything_refused() -> HistoryBuilder:
     return history
 
 
-@case("a retry of the client's own, with retries=0 by the scenario, put the record into the log "
-      "twice", (VIOLATION, PASS, OPEN),
-      {}, also=("duplicate violation", "duplicate permitted", "duplicate observation"),
-      why="unsure: with retries=0 it may not be repeated, but for libraries that do so of their own accord; "
-          "which?")  # fmt: skip
+@case(
+    "a retry of the client's own, with retries=0 by the scenario, put the record into the log twice",
+    (VIOLATION, PASS, OPEN),
+    {},
+    also=("duplicate violation", "duplicate permitted", "duplicate observation"),
+    why="unsure: with retries=0 it may not be repeated, but for libraries that do so of their own accord; which?",
+)
 def twice_with_retries_0() -> HistoryBuilder:
     history = _twice(workload=ProduceAndPollSettings(idempotence=False, retries=0))
     history.failed_attempt(at=3.5)

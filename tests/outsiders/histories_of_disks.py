@@ -12,10 +12,17 @@ def _emptied(history: HistoryBuilder, *, at: float = 8.0) -> None:
     history.log = []
 
 
-@case("all three disks are lost at once; a record acknowledged after that vanishes too", VIOLATION,
-      {"lost-write permitted": EVERYTHING, "lost-write violation": {21}, "inconsistent-offsets permitted": SOME,
-       "acknowledged-regression permitted": SOME},
-      why="a destruction excuses only what was stored before it")  # fmt: skip
+@case(
+    "all three disks are lost at once; a record acknowledged after that vanishes too",
+    VIOLATION,
+    {
+        "lost-write permitted": EVERYTHING,
+        "lost-write violation": {21},
+        "inconsistent-offsets permitted": SOME,
+        "acknowledged-regression permitted": SOME,
+    },
+    why="a destruction excuses only what was stored before it",
+)
 def lost_after_all_disks() -> HistoryBuilder:
     history = led()
     for node in history.brokers:
@@ -28,8 +35,12 @@ def lost_after_all_disks() -> HistoryBuilder:
     return history
 
 
-@case("two of three in-sync disks are lost; the third is whole, and its broker follows an emptied leader", VIOLATION,
-      {"lost-write violation": EVERYTHING}, why="one in-sync replica stayed whole")  # fmt: skip
+@case(
+    "two of three in-sync disks are lost; the third is whole, and its broker follows an emptied leader",
+    VIOLATION,
+    {"lost-write violation": EVERYTHING},
+    why="one in-sync replica stayed whole",
+)
 def two_of_three_disks() -> HistoryBuilder:
     history = led()
     history.destroyed("wipe", 1, "disk", at=6)
@@ -40,9 +51,12 @@ def two_of_three_disks() -> HistoryBuilder:
     return history
 
 
-@case("the disks of both replicas outside the ISR are lost, and the only member loses its records by itself",
-      VIOLATION, {"lost-write violation": EVERYTHING},
-      why="a destruction excuses only copies that had to be there")  # fmt: skip
+@case(
+    "the disks of both replicas outside the ISR are lost, and the only member loses its records by itself",
+    VIOLATION,
+    {"lost-write violation": EVERYTHING},
+    why="a destruction excuses only copies that had to be there",
+)
 def disks_outside_the_isr() -> HistoryBuilder:
     history = led()
     history.state(1, 0, (1,), at=5)
@@ -53,9 +67,13 @@ def disks_outside_the_isr() -> HistoryBuilder:
     return history
 
 
-@case("the only in-sync disk is lost; an old replica outside the ISR still has the records, and is not elected", PASS,
-      {"lost-write permitted": EVERYTHING}, also=("replica-divergence permitted",),
-      why="every in-sync copy was destroyed; a replica out of sync need not lead")  # fmt: skip
+@case(
+    "the only in-sync disk is lost; an old replica outside the ISR still has the records, and is not elected",
+    PASS,
+    {"lost-write permitted": EVERYTHING},
+    also=("replica-divergence permitted",),
+    why="every in-sync copy was destroyed; a replica out of sync need not lead",
+)
 def only_in_sync_disk() -> HistoryBuilder:
     history = led()
     history.fault("kill", [2, 3], at=4)
@@ -67,9 +85,12 @@ def only_in_sync_disk() -> HistoryBuilder:
     return history
 
 
-@case("the sole replica's disk is lost after a consumer read all of it", PASS,
-      {"lost-write permitted": EVERYTHING, "dirty-read permitted": EVERYTHING},
-      why="the loss of every in-sync disk excuses what had been read, too")  # fmt: skip
+@case(
+    "the sole replica's disk is lost after a consumer read all of it",
+    PASS,
+    {"lost-write permitted": EVERYTHING, "dirty-read permitted": EVERYTHING},
+    why="the loss of every in-sync disk excuses what had been read, too",
+)
 def read_and_then_the_only_disk_was_lost() -> HistoryBuilder:
     history = led(brokers=(1,))
     history.poll([(offset, offset) for offset in range(10)], at=4, epoch=0)
@@ -79,10 +100,13 @@ def read_and_then_the_only_disk_was_lost() -> HistoryBuilder:
     return history
 
 
-@case("the sole replica's disk is said to be lost at second 6, but a consumer reads all of it from the broker at "
-      "second 20, and at the end it is gone", VIOLATION,
-      {"lost-write violation": EVERYTHING, "dirty-read violation": EVERYTHING},
-      why="read after the destruction, so not lost by it")  # fmt: skip
+@case(
+    "the sole replica's disk is said to be lost at second 6, but a consumer reads all of it from the broker at "
+    "second 20, and at the end it is gone",
+    VIOLATION,
+    {"lost-write violation": EVERYTHING, "dirty-read violation": EVERYTHING},
+    why="read after the destruction, so not lost by it",
+)
 def read_after_the_only_disk_was_lost() -> HistoryBuilder:
     history = led(brokers=(1,))
     history.destroyed("wipe", 1, "disk", at=6)
@@ -92,9 +116,12 @@ def read_after_the_only_disk_was_lost() -> HistoryBuilder:
     return history
 
 
-@case("one disk after the other is lost, each only after the one before had rejoined the ISR", VIOLATION,
-      {"lost-write violation": EVERYTHING},
-      why="a replica in sync after a destruction has the records again")  # fmt: skip
+@case(
+    "one disk after the other is lost, each only after the one before had rejoined the ISR",
+    VIOLATION,
+    {"lost-write violation": EVERYTHING},
+    why="a replica in sync after a destruction has the records again",
+)
 def disks_in_turns_with_rejoining() -> HistoryBuilder:
     history = led()
     history.destroyed("wipe", 1, "disk", at=6)
@@ -111,9 +138,12 @@ def disks_in_turns_with_rejoining() -> HistoryBuilder:
     return history
 
 
-@case("one disk after the other is lost within two seconds, before anyone could copy or rejoin", PASS,
-      {"lost-write permitted": EVERYTHING},
-      why="every in-sync copy was destroyed before any was in sync again")  # fmt: skip
+@case(
+    "one disk after the other is lost within two seconds, before anyone could copy or rejoin",
+    PASS,
+    {"lost-write permitted": EVERYTHING},
+    why="every in-sync copy was destroyed before any was in sync again",
+)
 def disks_in_turns_without_rejoining() -> HistoryBuilder:
     history = led()
     history.fault("kill", [1, 2, 3], at=5.5, until=8)
@@ -124,8 +154,12 @@ def disks_in_turns_without_rejoining() -> HistoryBuilder:
     return history
 
 
-@case("a wipe was asked for, but never took effect", VIOLATION, {"lost-write violation": EVERYTHING},
-      why="only faults that really took effect excuse")  # fmt: skip
+@case(
+    "a wipe was asked for, but never took effect",
+    VIOLATION,
+    {"lost-write violation": EVERYTHING},
+    why="only faults that really took effect excuse",
+)
 def wipe_without_effect() -> HistoryBuilder:
     history = led(brokers=(1,))
     history.fault("wipe", [1], at=6)
@@ -135,19 +169,24 @@ def wipe_without_effect() -> HistoryBuilder:
     return history
 
 
-@case("the only in-sync log is damaged in the batch 5-6 and cut there at the start after the crash", PASS,
-      {"lost-write permitted": {5, 6, 7, 8, 9}},
-      why="corruption of the only good copy, and the cut of what lay behind it, are outside the fault "
-          "model")  # fmt: skip
+@case(
+    "the only in-sync log is damaged in the batch 5-6 and cut there at the start after the crash",
+    PASS,
+    {"lost-write permitted": {5, 6, 7, 8, 9}},
+    why="corruption of the only good copy, and the cut of what lay behind it, are outside the fault model",
+)
 def damage_of_the_only_copy() -> HistoryBuilder:
     history = _damaged(kept=5)
     history.finish(only=(1,))
     return history
 
 
-@case("the same, but records 3 and 4 below the damaged batch are gone too", VIOLATION,
-      {"lost-write permitted": {5, 6, 7, 8, 9}, "lost-write violation": {3, 4}},
-      why="the damage did not reach that place of the disk")  # fmt: skip
+@case(
+    "the same, but records 3 and 4 below the damaged batch are gone too",
+    VIOLATION,
+    {"lost-write permitted": {5, 6, 7, 8, 9}, "lost-write violation": {3, 4}},
+    why="the damage did not reach that place of the disk",
+)
 def lost_below_the_damage() -> HistoryBuilder:
     history = _damaged(kept=3)
     history.finish(only=(1,))
@@ -167,8 +206,12 @@ def _damaged(*, kept: int) -> HistoryBuilder:
     return history
 
 
-@case("the batch that was damaged lies in another partition of that broker", VIOLATION, {"lost-write violation": SOME},
-      why="an exception reaches no further than its partition")  # fmt: skip
+@case(
+    "the batch that was damaged lies in another partition of that broker",
+    VIOLATION,
+    {"lost-write violation": SOME},
+    why="an exception reaches no further than its partition",
+)
 def damage_in_the_neighbour_partition() -> HistoryBuilder:
     history = led()
     history.place(1, "t", 1)
@@ -180,9 +223,12 @@ def damage_in_the_neighbour_partition() -> HistoryBuilder:
     return history
 
 
-@case("power goes at all three at once and takes records 8 and 9 of each; record 7 is gone as well", VIOLATION,
-      {"lost-write permitted": {8, 9}, "lost-write violation": {7}},
-      why="the unflushed tail began at offset 8")  # fmt: skip
+@case(
+    "power goes at all three at once and takes records 8 and 9 of each; record 7 is gone as well",
+    VIOLATION,
+    {"lost-write permitted": {8, 9}, "lost-write violation": {7}},
+    why="the unflushed tail began at offset 8",
+)
 def lost_below_the_unflushed_tail() -> HistoryBuilder:
     history = _power_loss()
     history.log = history.log[:7]
@@ -190,8 +236,12 @@ def lost_below_the_unflushed_tail() -> HistoryBuilder:
     return history
 
 
-@case("the same, and only 8 and 9 are gone", PASS, {"lost-write permitted": {8, 9}},
-      why="a power cut of every member of the ISR")  # fmt: skip
+@case(
+    "the same, and only 8 and 9 are gone",
+    PASS,
+    {"lost-write permitted": {8, 9}},
+    why="a power cut of every member of the ISR",
+)
 def lost_with_the_unflushed_tail() -> HistoryBuilder:
     history = _power_loss()
     history.finish()
@@ -208,11 +258,14 @@ def _power_loss(nodes: tuple[int, ...] = (1, 2, 3)) -> HistoryBuilder:
     return history
 
 
-@case("power goes at the leader and one follower; the third, in sync, whole and alive, is made to "
-      "follow", (VIOLATION, OPEN),
-      {}, also=("lost-write violation", "lost-write observation"),
-      why="unsure: the guarantee is broken by its letter, as one in-sync replica was whole; a controller without "
-          "eligible leader replicas cannot know better. Permitted it is not: not every copy was destroyed")  # fmt: skip
+@case(
+    "power goes at the leader and one follower; the third, in sync, whole and alive, is made to follow",
+    (VIOLATION, OPEN),
+    {},
+    also=("lost-write violation", "lost-write observation"),
+    why="unsure: the guarantee is broken by its letter, as one in-sync replica was whole; a controller without "
+    "eligible leader replicas cannot know better. Permitted it is not: not every copy was destroyed",
+)
 def power_loss_of_two_in_sync() -> HistoryBuilder:
     history = _power_loss((1, 2))
     history.truncation(3, 8, 10, epoch=2, at=10)
@@ -220,8 +273,12 @@ def power_loss_of_two_in_sync() -> HistoryBuilder:
     return history
 
 
-@case("power takes the tails of another topic's partition on all three", VIOLATION, {"lost-write violation": {8, 9}},
-      why="an exception reaches no further than its topic")  # fmt: skip
+@case(
+    "power takes the tails of another topic's partition on all three",
+    VIOLATION,
+    {"lost-write violation": {8, 9}},
+    why="an exception reaches no further than its topic",
+)
 def power_loss_of_another_topic() -> HistoryBuilder:
     history = led(topics={"t": {}, "u": {}})
     history.place(1, "u", 0)
@@ -235,8 +292,12 @@ def power_loss_of_another_topic() -> HistoryBuilder:
     return history
 
 
-@case("nobody recorded which part of the only disk was harmed", OPEN, {"lost-write observation": {8, 9}},
-      why="unknown leads to undecided, never to permitted")  # fmt: skip
+@case(
+    "nobody recorded which part of the only disk was harmed",
+    OPEN,
+    {"lost-write observation": {8, 9}},
+    why="unknown leads to undecided, never to permitted",
+)
 def harm_of_unknown_extent() -> HistoryBuilder:
     history = led(brokers=(1,))
     history.destroyed("damage", 1, "unknown", at=6)
@@ -247,9 +308,12 @@ def harm_of_unknown_extent() -> HistoryBuilder:
     return history
 
 
-@case("all disks are lost long after the records had gone: an election had cut them", VIOLATION,
-      {"lost-write violation": {7, 8, 9}, "lost-write permitted": set(range(7))},
-      why="7 to 9 were absent from the log of a leader in force before any disk was lost")  # fmt: skip
+@case(
+    "all disks are lost long after the records had gone: an election had cut them",
+    VIOLATION,
+    {"lost-write violation": {7, 8, 9}, "lost-write permitted": set(range(7))},
+    why="7 to 9 were absent from the log of a leader in force before any disk was lost",
+)
 def disks_lost_after_the_records() -> HistoryBuilder:
     history = led()
     history.fail_over(2, kept=7)
@@ -263,9 +327,12 @@ def disks_lost_after_the_records() -> HistoryBuilder:
     return history
 
 
-@case("an in-sync follower's damage is served by it after it became leader", VIOLATION,
-      {"corrupt-record violation": SOME},
-      why="two in-sync copies were good: a corrupt record must not be served")  # fmt: skip
+@case(
+    "an in-sync follower's damage is served by it after it became leader",
+    VIOLATION,
+    {"corrupt-record violation": SOME},
+    why="two in-sync copies were good: a corrupt record must not be served",
+)
 def damage_served_while_good_copies_exist() -> HistoryBuilder:
     history = led()
     history.damage(2, 5, 7, at=4)

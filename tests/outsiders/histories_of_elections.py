@@ -14,8 +14,12 @@ def _unclean(history: HistoryBuilder | None = None) -> HistoryBuilder:
     return history
 
 
-@case("unclean elections are allowed of another topic only", VIOLATION, FORBIDDEN,
-      why="an exception reaches no further than its topic")  # fmt: skip
+@case(
+    "unclean elections are allowed of another topic only",
+    VIOLATION,
+    FORBIDDEN,
+    why="an exception reaches no further than its topic",
+)
 def unclean_allowed_of_another_topic() -> HistoryBuilder:
     history = _unclean()
     history.configured(UNCLEAN, "true", name="u")
@@ -23,32 +27,43 @@ def unclean_allowed_of_another_topic() -> HistoryBuilder:
     return history
 
 
-@case("allowed by the scenario for another topic only", VIOLATION, FORBIDDEN,
-      why="an exception reaches no further than its topic")  # fmt: skip
+@case(
+    "allowed by the scenario for another topic only",
+    VIOLATION,
+    FORBIDDEN,
+    why="an exception reaches no further than its topic",
+)
 def unclean_allowed_by_the_scenario_of_another_topic() -> HistoryBuilder:
     history = _unclean(led(topics={"t": {}, "u": {UNCLEAN: "true"}}))
     history.finish()
     return history
 
 
-@case("the cluster allows it, the topic's own setting forbids it", VIOLATION, FORBIDDEN,
-      why="a topic's own setting stands before the cluster's")  # fmt: skip
+@case(
+    "the cluster allows it, the topic's own setting forbids it",
+    VIOLATION,
+    FORBIDDEN,
+    why="a topic's own setting stands before the cluster's",
+)
 def unclean_forbidden_by_the_topic_itself() -> HistoryBuilder:
     history = _unclean(led(settings={UNCLEAN: "true"}, topics={"t": {UNCLEAN: "false"}}))
     history.finish()
     return history
 
 
-@case("the cluster forbids it, the topic's own setting allows it", PASS, ALLOWED,
-      why="a topic's own setting stands before the cluster's")  # fmt: skip
+@case(
+    "the cluster forbids it, the topic's own setting allows it",
+    PASS,
+    ALLOWED,
+    why="a topic's own setting stands before the cluster's",
+)
 def unclean_allowed_by_the_topic_itself() -> HistoryBuilder:
     history = _unclean(led(settings={UNCLEAN: "false"}, topics={"t": {UNCLEAN: "true"}}))
     history.finish()
     return history
 
 
-@case("a row of the cluster's dynamic default allows it", PASS, ALLOWED,
-      why="the cluster's setting allows it")  # fmt: skip
+@case("a row of the cluster's dynamic default allows it", PASS, ALLOWED, why="the cluster's setting allows it")
 def unclean_allowed_by_the_cluster_dynamically() -> HistoryBuilder:
     history = _unclean()
     history.configured(UNCLEAN, "true", scope="cluster", name="")
@@ -56,9 +71,12 @@ def unclean_allowed_by_the_cluster_dynamically() -> HistoryBuilder:
     return history
 
 
-@case("broker 3 alone, which takes no part, has the setting", OPEN,
-      {"lost-write observation": {7, 8, 9}, "unclean-election observation": SOME},
-      why="the controller's own setting decides, and nobody recorded who that was")  # fmt: skip
+@case(
+    "broker 3 alone, which takes no part, has the setting",
+    OPEN,
+    {"lost-write observation": {7, 8, 9}, "unclean-election observation": SOME},
+    why="the controller's own setting decides, and nobody recorded who that was",
+)
 def unclean_allowed_by_a_bystander() -> HistoryBuilder:
     history = _unclean()
     history.configured(UNCLEAN, "true", scope="broker", name="3", node=3)
@@ -66,8 +84,12 @@ def unclean_allowed_by_a_bystander() -> HistoryBuilder:
     return history
 
 
-@case("allowed until second 4, forbidden since; the election is at second 8", VIOLATION, FORBIDDEN,
-      why="of that topic at that time")  # fmt: skip
+@case(
+    "allowed until second 4, forbidden since; the election is at second 8",
+    VIOLATION,
+    FORBIDDEN,
+    why="of that topic at that time",
+)
 def unclean_allowed_earlier() -> HistoryBuilder:
     history = _unclean()
     history.configured(UNCLEAN, "true", at=0)
@@ -76,8 +98,12 @@ def unclean_allowed_earlier() -> HistoryBuilder:
     return history
 
 
-@case("the topic's permission is taken away (an empty value) at second 4; the election is at second 8", VIOLATION,
-      FORBIDDEN, why="a key that is taken away has an empty value, and the default is false")  # fmt: skip
+@case(
+    "the topic's permission is taken away (an empty value) at second 4; the election is at second 8",
+    VIOLATION,
+    FORBIDDEN,
+    why="a key that is taken away has an empty value, and the default is false",
+)
 def unclean_permission_taken_away() -> HistoryBuilder:
     history = _unclean()
     history.configured(UNCLEAN, "true", at=0)
@@ -86,9 +112,12 @@ def unclean_permission_taken_away() -> HistoryBuilder:
     return history
 
 
-@case("the scenario's topic allows it, and the books' first word is that it was forbidden a minute "
-      "after", PASS, ALLOWED,
-      why="of that topic at that time")  # fmt: skip
+@case(
+    "the scenario's topic allows it, and the books' first word is that it was forbidden a minute after",
+    PASS,
+    ALLOWED,
+    why="of that topic at that time",
+)
 def unclean_forbidden_later() -> HistoryBuilder:
     history = _unclean(led(topics={"t": {UNCLEAN: "true"}}))
     history.configured(UNCLEAN, "false", at=60)
@@ -96,7 +125,7 @@ def unclean_forbidden_later() -> HistoryBuilder:
     return history
 
 
-@case("allowed only after the election", VIOLATION, FORBIDDEN, why="of that topic at that time")  # fmt: skip
+@case("allowed only after the election", VIOLATION, FORBIDDEN, why="of that topic at that time")
 def unclean_allowed_later() -> HistoryBuilder:
     history = _unclean()
     history.configured(UNCLEAN, "true", at=20)
@@ -104,10 +133,12 @@ def unclean_allowed_later() -> HistoryBuilder:
     return history
 
 
-@case("an operator's request for it failed just "
-      "before", OPEN, {"lost-write observation": {7, 8, 9}, "unclean-election observation": SOME},
-      why="a step fails when no answer comes, too: it may have been granted; never permitted, and no "
-          "violation")  # fmt: skip
+@case(
+    "an operator's request for it failed just before",
+    OPEN,
+    {"lost-write observation": {7, 8, 9}, "unclean-election observation": SOME},
+    why="a step fails when no answer comes, too: it may have been granted; never permitted, and no violation",
+)
 def unclean_request_that_failed() -> HistoryBuilder:
     history = _unclean()
     history.asked_unclean("failed", at=7.5, until=7.9)
@@ -115,8 +146,12 @@ def unclean_request_that_failed() -> HistoryBuilder:
     return history
 
 
-@case("an operator's request for another topic's partition was granted at that time", VIOLATION, FORBIDDEN,
-      why="an exception reaches no further than its topic")  # fmt: skip
+@case(
+    "an operator's request for another topic's partition was granted at that time",
+    VIOLATION,
+    FORBIDDEN,
+    why="an exception reaches no further than its topic",
+)
 def unclean_request_of_another_topic() -> HistoryBuilder:
     history = _unclean()
     history.asked_unclean("ok", at=7.5, until=8.2, topic="u")
@@ -124,8 +159,12 @@ def unclean_request_of_another_topic() -> HistoryBuilder:
     return history
 
 
-@case("an operator's request for partition 1 of the same topic was granted at that time", VIOLATION, FORBIDDEN,
-      why="an exception reaches no further than its partition")  # fmt: skip
+@case(
+    "an operator's request for partition 1 of the same topic was granted at that time",
+    VIOLATION,
+    FORBIDDEN,
+    why="an exception reaches no further than its partition",
+)
 def unclean_request_of_another_partition() -> HistoryBuilder:
     history = led()
     history.place(1, "t", 1)
@@ -135,11 +174,18 @@ def unclean_request_of_another_partition() -> HistoryBuilder:
     return history
 
 
-@case("an operator's request is granted, and 60 seconds later another unclean election comes by itself", VIOLATION,
-      {"lost-write permitted": {7, 8, 9}, "lost-write violation": {20}, "unclean-election permitted": SOME,
-       "unclean-election violation": SOME},
-      also=("inconsistent-offsets permitted", "acknowledged-regression permitted"),
-      why="one request allows the election it asked for, not all later ones")  # fmt: skip
+@case(
+    "an operator's request is granted, and 60 seconds later another unclean election comes by itself",
+    VIOLATION,
+    {
+        "lost-write permitted": {7, 8, 9},
+        "lost-write violation": {20},
+        "unclean-election permitted": SOME,
+        "unclean-election violation": SOME,
+    },
+    also=("inconsistent-offsets permitted", "acknowledged-regression permitted"),
+    why="one request allows the election it asked for, not all later ones",
+)
 def unclean_request_granted_once() -> HistoryBuilder:
     history = _unclean()
     history.asked_unclean("ok", at=7.5, until=8.2)
@@ -150,10 +196,13 @@ def unclean_request_granted_once() -> HistoryBuilder:
     return history
 
 
-@case("what an allowed unclean election lacked is read from the next leader, and a clean election loses it", VIOLATION,
-      {"lost-write violation": {7, 8, 9}, "dirty-read violation": {7, 8, 9}},
-      also=("unclean-election observation", "unclean-election permitted"),
-      why="read from a leader downstream of the unclean election: that did not cost it")  # fmt: skip
+@case(
+    "what an allowed unclean election lacked is read from the next leader, and a clean election loses it",
+    VIOLATION,
+    {"lost-write violation": {7, 8, 9}, "dirty-read violation": {7, 8, 9}},
+    also=("unclean-election observation", "unclean-election permitted"),
+    why="read from a leader downstream of the unclean election: that did not cost it",
+)
 def survived_the_unclean_election_by_a_read() -> HistoryBuilder:
     history = led(topics={"t": {UNCLEAN: "true"}})
     history.state(1, 0, (1,), at=4)
@@ -173,9 +222,12 @@ def survived_the_unclean_election_by_a_read() -> HistoryBuilder:
     return history
 
 
-@case("an unclean election is allowed; the one that loses the records is of an eligible leader replica", VIOLATION,
-      {"lost-write violation": {7, 8, 9}},
-      why="KIP-966: an eligible replica cannot lack what was committed")  # fmt: skip
+@case(
+    "an unclean election is allowed; the one that loses the records is of an eligible leader replica",
+    VIOLATION,
+    {"lost-write violation": {7, 8, 9}},
+    why="KIP-966: an eligible replica cannot lack what was committed",
+)
 def eligible_replica_lacks_records() -> HistoryBuilder:
     history = led(topics={"t": {UNCLEAN: "true", "min.insync.replicas": "2"}})
     history.state(1, 0, (1,), at=4, elr=(2,))
@@ -189,10 +241,12 @@ def eligible_replica_lacks_records() -> HistoryBuilder:
     return history
 
 
-@case("partition 0 has an allowed unclean election, partition 1 loses a record by a clean one just then",
-      VIOLATION, {"lost-write permitted": {7, 8, 9}, "unclean-election permitted": SOME,
-                  "lost-write violation": {1002}},
-      why="an exception reaches no further than its partition")  # fmt: skip
+@case(
+    "partition 0 has an allowed unclean election, partition 1 loses a record by a clean one just then",
+    VIOLATION,
+    {"lost-write permitted": {7, 8, 9}, "unclean-election permitted": SOME, "lost-write violation": {1002}},
+    why="an exception reaches no further than its partition",
+)
 def unclean_in_the_neighbour_partition() -> HistoryBuilder:
     history = led(topics={"t": {UNCLEAN: "true"}})
     history.place(1, "t", 1)
@@ -208,10 +262,18 @@ def unclean_in_the_neighbour_partition() -> HistoryBuilder:
     return history
 
 
-@case("an unclean election loses three, allowed; of what its leader then acknowledged one vanishes without an event",
-      VIOLATION, {"lost-write permitted": {7, 8, 9}, "unclean-election permitted": SOME, "lost-write violation": {21},
-                  "inconsistent-offsets permitted": SOME, "acknowledged-regression permitted": SOME},
-      why="what was acknowledged after the election was not lost by it")  # fmt: skip
+@case(
+    "an unclean election loses three, allowed; of what its leader then acknowledged one vanishes without an event",
+    VIOLATION,
+    {
+        "lost-write permitted": {7, 8, 9},
+        "unclean-election permitted": SOME,
+        "lost-write violation": {21},
+        "inconsistent-offsets permitted": SOME,
+        "acknowledged-regression permitted": SOME,
+    },
+    why="what was acknowledged after the election was not lost by it",
+)
 def lost_after_the_unclean_election() -> HistoryBuilder:
     history = _unclean(led(topics={"t": {UNCLEAN: "true"}}))
     for value in (20, 21, 22):
@@ -221,9 +283,12 @@ def lost_after_the_unclean_election() -> HistoryBuilder:
     return history
 
 
-@case("nobody is left; the last leader comes back alone with a shorter log and leads: ISR and ELR were empty",
-      VIOLATION, {"lost-write violation": {7, 8, 9}},
-      why="electing the last known leader is no unclean election, and its disk came to no harm")  # fmt: skip
+@case(
+    "nobody is left; the last leader comes back alone with a shorter log and leads: ISR and ELR were empty",
+    VIOLATION,
+    {"lost-write violation": {7, 8, 9}},
+    why="electing the last known leader is no unclean election, and its disk came to no harm",
+)
 def last_known_leader_lacks_its_own_tail() -> HistoryBuilder:
     history = led(topics={"t": {UNCLEAN: "true"}})
     history.state(1, 0, (1,), at=4, elr=())
@@ -235,11 +300,18 @@ def last_known_leader_lacks_its_own_tail() -> HistoryBuilder:
     return history
 
 
-@case("nothing tells where the log of an allowed, uncleanly elected leader ended, and nobody's disk was read",
-      (OPEN, PASS), {}, also=("unclean-election observation", "unclean-election permitted", "lost-write observation",
-                              "lost-write permitted"),
-      why="unsure: an unknown log end leads to undecided; but the end at which the final read ended bounds "
-          "it")  # fmt: skip
+@case(
+    "nothing tells where the log of an allowed, uncleanly elected leader ended, and nobody's disk was read",
+    (OPEN, PASS),
+    {},
+    also=(
+        "unclean-election observation",
+        "unclean-election permitted",
+        "lost-write observation",
+        "lost-write permitted",
+    ),
+    why="unsure: an unknown log end leads to undecided; but the end at which the final read ended bounds it",
+)
 def unclean_election_with_an_unknown_log_end() -> HistoryBuilder:
     history = led(6, topics={"t": {UNCLEAN: "true"}})
     history.state(1, 0, (1,), at=4)
@@ -250,10 +322,14 @@ def unclean_election_with_an_unknown_log_end() -> HistoryBuilder:
     return history
 
 
-@case("an allowed unclean election with an unknown log end; later records of its epoch and earlier ones survive, "
-      "one between is gone", VIOLATION, {"lost-write violation": {3}}, also=("unclean-election observation",),
-      why="records 4 to 6 of epoch 0 survive in the leader's log above it: the election did not cost record "
-          "3")  # fmt: skip
+@case(
+    "an allowed unclean election with an unknown log end; later records of its epoch and earlier ones survive, "
+    "one between is gone",
+    VIOLATION,
+    {"lost-write violation": {3}},
+    also=("unclean-election observation",),
+    why="records 4 to 6 of epoch 0 survive in the leader's log above it: the election did not cost record 3",
+)
 def hole_below_what_the_unclean_leader_had() -> HistoryBuilder:
     history = led(7, topics={"t": {UNCLEAN: "true"}})
     history.state(1, 0, (1,), at=4)
@@ -263,10 +339,13 @@ def hole_below_what_the_unclean_leader_had() -> HistoryBuilder:
     return history
 
 
-@case("a value whose first try an allowed unclean election cut is sent again, acknowledged, and lost by a clean one",
-      VIOLATION, {"lost-write violation": {50}}, also=("unclean-election observation", "unclean-election permitted"),
-      why="the acknowledged copy is judged: offset 7 in epoch 1, and the clean election of epoch 2 took "
-          "it")  # fmt: skip
+@case(
+    "a value whose first try an allowed unclean election cut is sent again, acknowledged, and lost by a clean one",
+    VIOLATION,
+    {"lost-write violation": {50}},
+    also=("unclean-election observation", "unclean-election permitted"),
+    why="the acknowledged copy is judged: offset 7 in epoch 1, and the clean election of epoch 2 took it",
+)
 def retry_after_the_unclean_election_lost_by_a_clean_one() -> HistoryBuilder:
     history = led(7, topics={"t": {UNCLEAN: "true"}})
     history.state(1, 0, (1,), at=4)
@@ -280,8 +359,12 @@ def retry_after_the_unclean_election_lost_by_a_clean_one() -> HistoryBuilder:
     return history
 
 
-@case("the books say nothing of an ISR before the first state, in which broker 2 leads epoch 5", PASS, {},
-      why="a first state is no election")  # fmt: skip
+@case(
+    "the books say nothing of an ISR before the first state, in which broker 2 leads epoch 5",
+    PASS,
+    {},
+    why="a first state is no election",
+)
 def a_history_that_begins_in_epoch_five() -> HistoryBuilder:
     history = HistoryBuilder()
     history.state(2, 5, (2,), at=0, start=0)

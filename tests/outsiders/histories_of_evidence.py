@@ -5,9 +5,12 @@ from tests.outsiders.history_builder import OPEN, PASS, SOME, VIOLATION, History
 UNCLEAN = "unclean.leader.election.enable"
 
 
-@case("a record is in no log and no event of any kind was seen, by exact "
-      "books", VIOLATION, {"lost-write violation": {4}},
-      why="there is nothing that could have been allowed to take it")  # fmt: skip
+@case(
+    "a record is in no log and no event of any kind was seen, by exact books",
+    VIOLATION,
+    {"lost-write violation": {4}},
+    why="there is nothing that could have been allowed to take it",
+)
 def gone_without_an_event() -> HistoryBuilder:
     history = led()
     history.log = [entry for entry in history.log if entry[2] != 4]
@@ -15,7 +18,7 @@ def gone_without_an_event() -> HistoryBuilder:
     return history
 
 
-@case("the same with acks=1", VIOLATION, {"lost-write violation": {4}}, why="leadership never moved")  # fmt: skip
+@case("the same with acks=1", VIOLATION, {"lost-write violation": {4}}, why="leadership never moved")
 def gone_without_an_event_acks_1() -> HistoryBuilder:
     history = led(acks=1)
     history.log = [entry for entry in history.log if entry[2] != 4]
@@ -34,30 +37,46 @@ def _left_alone(least: str) -> HistoryBuilder:
     return history
 
 
-@case("with fewer in sync than min.insync.replicas the high watermark stands still; the final read ends there, and no "
-      "log was read", OPEN, {"unseen-tail observation": {20, 21}},
-      why="the records may stand above the high watermark: not seen is not lost")  # fmt: skip
+@case(
+    "with fewer in sync than min.insync.replicas the high watermark stands still; the final read ends there, and no "
+    "log was read",
+    OPEN,
+    {"unseen-tail observation": {20, 21}},
+    why="the records may stand above the high watermark: not seen is not lost",
+)
 def above_a_high_watermark_that_stands_still() -> HistoryBuilder:
     return _left_alone("2")
 
 
-@case("the same with enough in sync: the high watermark would have risen", VIOLATION,
-      {"lost-write violation": {20, 21}}, why="the leader kept its epoch, and its readers came to its end")  # fmt: skip
+@case(
+    "the same with enough in sync: the high watermark would have risen",
+    VIOLATION,
+    {"lost-write violation": {20, 21}},
+    why="the leader kept its epoch, and its readers came to its end",
+)
 def above_a_high_watermark_that_rises() -> HistoryBuilder:
     return _left_alone("1")
 
 
-@case("the same as the first, and the only log in sync was read: it ends there", VIOLATION,
-      {"lost-write violation": {20, 21}}, why="the log of the only replica in sync has not got them")  # fmt: skip
+@case(
+    "the same as the first, and the only log in sync was read: it ends there",
+    VIOLATION,
+    {"lost-write violation": {20, 21}},
+    why="the log of the only replica in sync has not got them",
+)
 def above_a_high_watermark_and_in_no_log() -> HistoryBuilder:
     history = _left_alone("2")
     history.replica(1, history.log, high_watermark=10)
     return history
 
 
-@case("a loss, and no states of the partition at all; unclean elections are allowed", OPEN,
-      {"lost-write observation": {7, 8, 9}}, also=("evidence observation",),
-      why="the lawful cause could have passed unseen; never a pass")  # fmt: skip
+@case(
+    "a loss, and no states of the partition at all; unclean elections are allowed",
+    OPEN,
+    {"lost-write observation": {7, 8, 9}},
+    also=("evidence observation",),
+    why="the lawful cause could have passed unseen; never a pass",
+)
 def no_states_at_all() -> HistoryBuilder:
     history = led(topics={"t": {UNCLEAN: "true"}})
     history.fail_over(2, kept=7)
@@ -84,10 +103,13 @@ def _polled_only(history: HistoryBuilder) -> HistoryBuilder:
     return history
 
 
-@case("polled states show a clean fail-over that lost acks=all records; unclean elections are "
-      "allowed", (OPEN, VIOLATION),
-      {}, also=("lost-write observation", "lost-write violation", "unclean-election observation"),
-      why="the ISR may have changed unseen between two polls: undecided, and never a pass")  # fmt: skip
+@case(
+    "polled states show a clean fail-over that lost acks=all records; unclean elections are allowed",
+    (OPEN, VIOLATION),
+    {},
+    also=("lost-write observation", "lost-write violation", "unclean-election observation"),
+    why="the ISR may have changed unseen between two polls: undecided, and never a pass",
+)
 def polled_clean_fail_over_where_unclean_is_allowed() -> HistoryBuilder:
     history = led(topics={"t": {UNCLEAN: "true"}})
     history.fail_over(2, kept=7)
@@ -96,9 +118,13 @@ def polled_clean_fail_over_where_unclean_is_allowed() -> HistoryBuilder:
     return history
 
 
-@case("polled states show a fail-over that lost acks=all records; unclean elections are forbidden, no disk was harmed",
-      VIOLATION, {"lost-write violation": {7, 8, 9}}, also=("unclean-election observation",),
-      why="whatever passed unseen, nothing lawful could have taken them")  # fmt: skip
+@case(
+    "polled states show a fail-over that lost acks=all records; unclean elections are forbidden, no disk was harmed",
+    VIOLATION,
+    {"lost-write violation": {7, 8, 9}},
+    also=("unclean-election observation",),
+    why="whatever passed unseen, nothing lawful could have taken them",
+)
 def polled_fail_over_where_nothing_is_allowed() -> HistoryBuilder:
     history = led()
     history.fail_over(2, kept=7)
@@ -107,7 +133,7 @@ def polled_fail_over_where_nothing_is_allowed() -> HistoryBuilder:
     return history
 
 
-@case("polled states alone, and nothing lost", PASS, {}, why="a sound history")  # fmt: skip
+@case("polled states alone, and nothing lost", PASS, {}, why="a sound history")
 def polled_and_sound() -> HistoryBuilder:
     history = led()
     history.fail_over(2)
@@ -118,8 +144,12 @@ def polled_and_sound() -> HistoryBuilder:
     return history
 
 
-@case("the books say broker 2 leads epoch 1, broker 3 answers that itself leads epoch 1", VIOLATION,
-      {"two-leaders violation": SOME}, why="two brokers in one epoch, by what one of them answered")  # fmt: skip
+@case(
+    "the books say broker 2 leads epoch 1, broker 3 answers that itself leads epoch 1",
+    VIOLATION,
+    {"two-leaders violation": SOME},
+    why="two brokers in one epoch, by what one of them answered",
+)
 def two_leaders_of_whom_one_is_polled() -> HistoryBuilder:
     history = led()
     history.fail_over(2)
@@ -128,9 +158,13 @@ def two_leaders_of_whom_one_is_polled() -> HistoryBuilder:
     return history
 
 
-@case("the books say broker 2 leads epoch 1, broker 3 journals that it began to lead epoch 1", VIOLATION,
-      {"two-leaders violation": SOME}, also=("evidence violation",),
-      why="two brokers in one epoch, by one's journal")  # fmt: skip
+@case(
+    "the books say broker 2 leads epoch 1, broker 3 journals that it began to lead epoch 1",
+    VIOLATION,
+    {"two-leaders violation": SOME},
+    also=("evidence violation",),
+    why="two brokers in one epoch, by one's journal",
+)
 def two_leaders_of_whom_one_journals() -> HistoryBuilder:
     history = led()
     history.fail_over(2)
@@ -139,8 +173,12 @@ def two_leaders_of_whom_one_journals() -> HistoryBuilder:
     return history
 
 
-@case("broker 1, cut off, answers for ten seconds that it leads epoch 0 while broker 2 leads epoch 1", PASS, {},
-      why="two leaders in different epochs are lawful")  # fmt: skip
+@case(
+    "broker 1, cut off, answers for ten seconds that it leads epoch 0 while broker 2 leads epoch 1",
+    PASS,
+    {},
+    why="two leaders in different epochs are lawful",
+)
 def a_zombie_that_says_so() -> HistoryBuilder:
     history = led()
     history.fault("cut", [1], at=5, until=20)
@@ -153,9 +191,12 @@ def a_zombie_that_says_so() -> HistoryBuilder:
     return history
 
 
-@case("two producers are told the same offset in one epoch, and the log has one of the two", VIOLATION,
-      {"inconsistent-offsets violation": SOME, "lost-write violation": {60}},
-      why="offset to value is a function; no event took the other")  # fmt: skip
+@case(
+    "two producers are told the same offset in one epoch, and the log has one of the two",
+    VIOLATION,
+    {"inconsistent-offsets violation": SOME, "lost-write violation": {60}},
+    why="offset to value is a function; no event took the other",
+)
 def one_offset_for_two_in_one_epoch() -> HistoryBuilder:
     history = led(5)
     history.ack(50, at=4)
@@ -164,9 +205,13 @@ def one_offset_for_two_in_one_epoch() -> HistoryBuilder:
     return history
 
 
-@case("final reads from two replicas give different records at one offset", VIOLATION,
-      {"inconsistent-offsets violation": SOME}, also=("lost-write violation", "replica-divergence violation"),
-      why="two final reads that disagree are always a violation")  # fmt: skip
+@case(
+    "final reads from two replicas give different records at one offset",
+    VIOLATION,
+    {"inconsistent-offsets violation": SOME},
+    also=("lost-write violation", "replica-divergence violation"),
+    why="two final reads that disagree are always a violation",
+)
 def final_reads_that_disagree() -> HistoryBuilder:
     history = led(5)
     history.send(60, None, at=4, process=2, status=2)
@@ -179,9 +224,12 @@ def final_reads_that_disagree() -> HistoryBuilder:
     return history
 
 
-@case("two in-sync replicas hold different records at one offset below both high watermarks; clients saw "
-      "one", VIOLATION,
-      {"replica-divergence violation": SOME}, why="always a violation between members of the ISR")  # fmt: skip
+@case(
+    "two in-sync replicas hold different records at one offset below both high watermarks; clients saw one",
+    VIOLATION,
+    {"replica-divergence violation": SOME},
+    why="always a violation between members of the ISR",
+)
 def in_sync_replicas_that_differ() -> HistoryBuilder:
     history = led(6)
     history.finish(logs={3: [*history.log[:5], (5, 0, 77)]})
@@ -201,10 +249,13 @@ def in_sync_replicas_that_differ_in_an_epoch() -> HistoryBuilder:
     return history
 
 
-@case("a dead replica, out of the ISR since before, has its own tail above its high watermark", PASS,
-      {"lost-write permitted": {6, 7}},
-      also=("inconsistent-offsets permitted", "acknowledged-regression permitted"),
-      why="acks=1, cut off by a fail-over; the dead disk was never asked to cut")  # fmt: skip
+@case(
+    "a dead replica, out of the ISR since before, has its own tail above its high watermark",
+    PASS,
+    {"lost-write permitted": {6, 7}},
+    also=("inconsistent-offsets permitted", "acknowledged-regression permitted"),
+    why="acks=1, cut off by a fail-over; the dead disk was never asked to cut",
+)
 def a_dead_replica_with_a_tail_of_its_own() -> HistoryBuilder:
     history = led(8, acks=1)
     full = list(history.log)
@@ -220,9 +271,13 @@ def a_dead_replica_with_a_tail_of_its_own() -> HistoryBuilder:
     return history
 
 
-@case("the final read ended early, and only the leader's disk could be read; it lacks the record", OPEN,
-      {"unseen-tail observation": {7, 8, 9}}, also=("lost-write observation",),
-      why="nobody looked that far, and two in-sync logs were not read")  # fmt: skip
+@case(
+    "the final read ended early, and only the leader's disk could be read; it lacks the record",
+    OPEN,
+    {"unseen-tail observation": {7, 8, 9}},
+    also=("lost-write observation",),
+    why="nobody looked that far, and two in-sync logs were not read",
+)
 def final_read_ends_early_with_one_disk_read() -> HistoryBuilder:
     history = led(read_to_end=False)
     history.replica(1, history.log[:7], high_watermark=7)
@@ -231,9 +286,12 @@ def final_read_ends_early_with_one_disk_read() -> HistoryBuilder:
     return history
 
 
-@case("the final read ended early, but returned a record above the one that is missing", VIOLATION,
-      {"lost-write violation": {4}, "unseen-tail observation": {8, 9}},
-      why="it read a higher offset: it went past it")  # fmt: skip
+@case(
+    "the final read ended early, but returned a record above the one that is missing",
+    VIOLATION,
+    {"lost-write violation": {4}, "unseen-tail observation": {8, 9}},
+    why="it read a higher offset: it went past it",
+)
 def final_read_ends_early_above_a_hole() -> HistoryBuilder:
     history = led(read_to_end=False)
     history.log = [entry for entry in history.log if entry[2] != 4]
@@ -242,9 +300,12 @@ def final_read_ends_early_above_a_hole() -> HistoryBuilder:
     return history
 
 
-@case("the final read ended early, and every in-sync disk was read: none has the record", VIOLATION,
-      {"lost-write violation": {7, 8, 9}},
-      why="every in-sync replica's log was read from disk, and none has it")  # fmt: skip
+@case(
+    "the final read ended early, and every in-sync disk was read: none has the record",
+    VIOLATION,
+    {"lost-write violation": {7, 8, 9}},
+    why="every in-sync replica's log was read from disk, and none has it",
+)
 def final_read_ends_early_and_no_disk_has_it() -> HistoryBuilder:
     history = led(read_to_end=False)
     history.log = history.log[:7]
@@ -253,8 +314,12 @@ def final_read_ends_early_and_no_disk_has_it() -> HistoryBuilder:
     return history
 
 
-@case("the leader is elected twice in a row, cleanly, at the same nanosecond as an acknowledgement; nothing is lost",
-      PASS, {}, why="equal times are no offence")  # fmt: skip
+@case(
+    "the leader is elected twice in a row, cleanly, at the same nanosecond as an acknowledgement; nothing is lost",
+    PASS,
+    {},
+    why="equal times are no offence",
+)
 def everything_at_one_moment() -> HistoryBuilder:
     history = led()
     history.send(10, 10, at=8, took=0)
@@ -267,8 +332,12 @@ def everything_at_one_moment() -> HistoryBuilder:
     return history
 
 
-@case("acknowledged and polled rows stand in the table in no order of time; nothing is lost", PASS, {},
-      why="rows need no order; times tell")  # fmt: skip
+@case(
+    "acknowledged and polled rows stand in the table in no order of time; nothing is lost",
+    PASS,
+    {},
+    why="rows need no order; times tell",
+)
 def rows_out_of_order() -> HistoryBuilder:
     history = led()
     history.poll([(offset, offset) for offset in range(5)], at=3)
@@ -280,9 +349,13 @@ def rows_out_of_order() -> HistoryBuilder:
     return history
 
 
-@case("all disks' logs are missing at the end; the final read reached the end without three acks=1 records, after a "
-      "clean fail-over", PASS, {"lost-write permitted": {7, 8, 9}},
-      why="acks=1, leadership moved, its journal tells a log end of 7")  # fmt: skip
+@case(
+    "all disks' logs are missing at the end; the final read reached the end without three acks=1 records, after a "
+    "clean fail-over",
+    PASS,
+    {"lost-write permitted": {7, 8, 9}},
+    why="acks=1, leadership moved, its journal tells a log end of 7",
+)
 def no_disks_but_a_journal() -> HistoryBuilder:
     history = led(acks=1)
     history.fail_over(2, kept=7)
@@ -308,9 +381,13 @@ def end_offset_below_the_high_watermark() -> HistoryBuilder:
     return history
 
 
-@case("readers saw a record in the final read that all three logs on disk lack", (VIOLATION, OPEN), {},
-      also=("evidence violation", "evidence observation", "replica-divergence violation", "lost-write violation"),
-      why="what contradicts itself is never a pass")  # fmt: skip
+@case(
+    "readers saw a record in the final read that all three logs on disk lack",
+    (VIOLATION, OPEN),
+    {},
+    also=("evidence violation", "evidence observation", "replica-divergence violation", "lost-write violation"),
+    why="what contradicts itself is never a pass",
+)
 def final_read_against_all_disks() -> HistoryBuilder:
     history = led()
     for node in history.brokers:
@@ -319,10 +396,18 @@ def final_read_against_all_disks() -> HistoryBuilder:
     return history
 
 
-@case("an in-sync follower's log ends at 8 at the end, though the leader's high watermark is 10", (VIOLATION, OPEN), {},
-      also=("evidence violation", "evidence observation", "replica-divergence violation",
-            "replica-divergence observation"),
-      why="a record below the high watermark is on every member of the ISR; one lacks two: never a pass")  # fmt: skip
+@case(
+    "an in-sync follower's log ends at 8 at the end, though the leader's high watermark is 10",
+    (VIOLATION, OPEN),
+    {},
+    also=(
+        "evidence violation",
+        "evidence observation",
+        "replica-divergence violation",
+        "replica-divergence observation",
+    ),
+    why="a record below the high watermark is on every member of the ISR; one lacks two: never a pass",
+)
 def in_sync_follower_below_the_high_watermark() -> HistoryBuilder:
     history = led()
     history.finish(logs={3: history.log[:8]})

@@ -37,8 +37,12 @@ def _worked(history: HistoryBuilder) -> None:
     history.group("committed", at=4.5, process=11, offset=10, generation=1)
 
 
-@case("the group's offset is fetched and there is none, though 10 was committed; nothing happened", VIOLATION,
-      {"lost-group-offset violation": SOME}, why="a commit had been acknowledged before")  # fmt: skip
+@case(
+    "the group's offset is fetched and there is none, though 10 was committed; nothing happened",
+    VIOLATION,
+    {"lost-group-offset violation": SOME},
+    why="a commit had been acknowledged before",
+)
 def commit_lost() -> HistoryBuilder:
     history = grouped()
     _worked(history)
@@ -47,8 +51,12 @@ def commit_lost() -> HistoryBuilder:
     return history
 
 
-@case("5 is answered though 10 was committed after 5, long before", VIOLATION, {"lost-group-offset violation": SOME},
-      why="an offset below the last one committed")  # fmt: skip
+@case(
+    "5 is answered though 10 was committed after 5, long before",
+    VIOLATION,
+    {"lost-group-offset violation": SOME},
+    why="an offset below the last one committed",
+)
 def commit_regressed() -> HistoryBuilder:
     history = grouped()
     _worked(history)
@@ -57,8 +65,12 @@ def commit_regressed() -> HistoryBuilder:
     return history
 
 
-@case("a commit of 10 is under way while the offset is fetched: 5 is answered", PASS, {},
-      why="either of two that overlap may be answered")  # fmt: skip
+@case(
+    "a commit of 10 is under way while the offset is fetched: 5 is answered",
+    PASS,
+    {},
+    why="either of two that overlap may be answered",
+)
 def commit_under_way() -> HistoryBuilder:
     history = grouped()
     _joined(history, 11, 1, at=2.5, offset=0)
@@ -71,8 +83,12 @@ def commit_under_way() -> HistoryBuilder:
     return history
 
 
-@case("the commit of 10 had no answer; ten seconds later 5 is fetched, and then 10", PASS, {},
-      why="a commit without an answer may or may not hold, and may come later")  # fmt: skip
+@case(
+    "the commit of 10 had no answer; ten seconds later 5 is fetched, and then 10",
+    PASS,
+    {},
+    why="a commit without an answer may or may not hold, and may come later",
+)
 def commit_without_an_answer() -> HistoryBuilder:
     history = grouped()
     _joined(history, 11, 1, at=2.5, offset=0)
@@ -86,8 +102,12 @@ def commit_without_an_answer() -> HistoryBuilder:
     return history
 
 
-@case("an offset is answered whose commit was certainly refused", VIOLATION, {"lost-group-offset violation": SOME},
-      why="foreign: nobody may have committed it")  # fmt: skip
+@case(
+    "an offset is answered whose commit was certainly refused",
+    VIOLATION,
+    {"lost-group-offset violation": SOME},
+    why="foreign: nobody may have committed it",
+)
 def refused_commit_is_answered() -> HistoryBuilder:
     history = grouped()
     _joined(history, 11, 1, at=2.5, offset=0)
@@ -99,8 +119,12 @@ def refused_commit_is_answered() -> HistoryBuilder:
     return history
 
 
-@case("another group, which never committed, fetches and is answered that there is none", PASS, {},
-      why="a group's offsets are its own")  # fmt: skip
+@case(
+    "another group, which never committed, fetches and is answered that there is none",
+    PASS,
+    {},
+    why="a group's offsets are its own",
+)
 def another_group_has_none() -> HistoryBuilder:
     history = grouped()
     _worked(history)
@@ -110,8 +134,13 @@ def another_group_has_none() -> HistoryBuilder:
     return history
 
 
-@case("the group goes back on purpose: it seeks to 2, commits 2, and 2 is fetched", PASS, {},
-      also=("group-redelivery observation",), why="a lawful rewind: 2 was the last commit")  # fmt: skip
+@case(
+    "the group goes back on purpose: it seeks to 2, commits 2, and 2 is fetched",
+    PASS,
+    {},
+    also=("group-redelivery observation",),
+    why="a lawful rewind: 2 was the last commit",
+)
 def rewound_on_purpose() -> HistoryBuilder:
     history = grouped()
     _worked(history)
@@ -123,9 +152,12 @@ def rewound_on_purpose() -> HistoryBuilder:
     return history
 
 
-@case("a commit is lost; unclean elections are allowed of topic t alone, and a broker was killed", VIOLATION,
-      {"lost-group-offset violation": SOME},
-      why="t's own setting is not that of __consumer_offsets")  # fmt: skip
+@case(
+    "a commit is lost; unclean elections are allowed of topic t alone, and a broker was killed",
+    VIOLATION,
+    {"lost-group-offset violation": SOME},
+    why="t's own setting is not that of __consumer_offsets",
+)
 def commit_lost_where_another_topic_allows_unclean() -> HistoryBuilder:
     history = grouped(topics={"t": {UNCLEAN: "true"}})
     _worked(history)
@@ -135,8 +167,12 @@ def commit_lost_where_another_topic_allows_unclean() -> HistoryBuilder:
     return history
 
 
-@case("a commit is lost, and a batch of t-0, of one broker, had been damaged before", VIOLATION,
-      {"lost-group-offset violation": SOME}, why="that harm reached no other partition's log")  # fmt: skip
+@case(
+    "a commit is lost, and a batch of t-0, of one broker, had been damaged before",
+    VIOLATION,
+    {"lost-group-offset violation": SOME},
+    why="that harm reached no other partition's log",
+)
 def commit_lost_after_the_damage_of_a_topic() -> HistoryBuilder:
     history = grouped()
     _worked(history)
@@ -147,9 +183,12 @@ def commit_lost_after_the_damage_of_a_topic() -> HistoryBuilder:
     return history
 
 
-@case("a commit is lost, unclean elections are allowed to the cluster, a broker was killed before the fetch", OPEN,
-      {"lost-group-offset observation": SOME},
-      why="nothing is recorded of the elections of the brokers' own partition: it is unknown")  # fmt: skip
+@case(
+    "a commit is lost, unclean elections are allowed to the cluster, a broker was killed before the fetch",
+    OPEN,
+    {"lost-group-offset observation": SOME},
+    why="nothing is recorded of the elections of the brokers' own partition: it is unknown",
+)
 def commit_lost_where_the_cluster_allows_unclean() -> HistoryBuilder:
     history = grouped(settings={UNCLEAN: "true"})
     _worked(history)
@@ -159,8 +198,12 @@ def commit_lost_where_the_cluster_allows_unclean() -> HistoryBuilder:
     return history
 
 
-@case("the same, but the first fault came after the answer", VIOLATION, {"lost-group-offset violation": SOME},
-      why="a fault that had not yet taken effect excuses nothing")  # fmt: skip
+@case(
+    "the same, but the first fault came after the answer",
+    VIOLATION,
+    {"lost-group-offset violation": SOME},
+    why="a fault that had not yet taken effect excuses nothing",
+)
 def commit_lost_before_the_fault() -> HistoryBuilder:
     history = grouped(settings={UNCLEAN: "true"})
     _worked(history)
@@ -170,8 +213,12 @@ def commit_lost_before_the_fault() -> HistoryBuilder:
     return history
 
 
-@case("a commit is lost, and a disk is wiped only after the answer", VIOLATION, {"lost-group-offset violation": SOME},
-      why="before the answer")  # fmt: skip
+@case(
+    "a commit is lost, and a disk is wiped only after the answer",
+    VIOLATION,
+    {"lost-group-offset violation": SOME},
+    why="before the answer",
+)
 def commit_lost_before_the_wipe() -> HistoryBuilder:
     history = grouped()
     _worked(history)
@@ -195,41 +242,53 @@ def _owners(
     return history
 
 
-@case("two members are assigned one partition in one generation", VIOLATION, {"two-owners violation": SOME},
-      why="each was told that it is the only one")  # fmt: skip
+@case(
+    "two members are assigned one partition in one generation",
+    VIOLATION,
+    {"two-owners violation": SOME},
+    why="each was told that it is the only one",
+)
 def two_owners() -> HistoryBuilder:
     return _owners(3)
 
 
-@case("the first gives it up only after the other has it", VIOLATION, {"two-owners violation": SOME},
-      why="no revocation began before the other's assignment was answered")  # fmt: skip
+@case(
+    "the first gives it up only after the other has it",
+    VIOLATION,
+    {"two-owners violation": SOME},
+    why="no revocation began before the other's assignment was answered",
+)
 def given_up_too_late() -> HistoryBuilder:
     return _owners(3, gives_up_at=8)
 
 
-@case("the first gave it up before", PASS, {}, why="it may have given it up")  # fmt: skip
+@case("the first gave it up before", PASS, {}, why="it may have given it up")
 def given_up_in_time() -> HistoryBuilder:
     return _owners(3, gives_up_at=4)
 
 
-@case("the other's generation is the next one", PASS, {}, why="the first is a zombie, lawfully")  # fmt: skip
+@case("the other's generation is the next one", PASS, {}, why="the first is a zombie, lawfully")
 def next_generation() -> HistoryBuilder:
     return _owners(4)
 
 
-@case("the other is assigned the partition beside", PASS, {}, why="one owner each")  # fmt: skip
+@case("the other is assigned the partition beside", PASS, {}, why="one owner each")
 def owner_of_the_neighbour() -> HistoryBuilder:
     return _owners(3, partition_id=1)
 
 
-@case("the other belongs to another group", PASS, {},
-      why="groups do not share out partitions among each other")  # fmt: skip
+@case("the other belongs to another group", PASS, {}, why="groups do not share out partitions among each other")
 def owner_in_another_group() -> HistoryBuilder:
     return _owners(3, group="h")
 
 
-@case("the group commits 6 although nobody read offset 3", VIOLATION, {"group-skip violation": SOME},
-      also=("head-skip violation",), why="the group believes the work is done")  # fmt: skip
+@case(
+    "the group commits 6 although nobody read offset 3",
+    VIOLATION,
+    {"group-skip violation": SOME},
+    also=("head-skip violation",),
+    why="the group believes the work is done",
+)
 def committed_past_an_unread_record() -> HistoryBuilder:
     history = grouped()
     _joined(history, 11, 1, at=2, offset=0)
@@ -242,18 +301,25 @@ def committed_past_an_unread_record() -> HistoryBuilder:
     return history
 
 
-@case("the commit of 6 had no answer", VIOLATION, {"head-skip violation": SOME},
-      why="not a skip of the group for certain; but a member without any commit to begin at had to start at the "
-          "head")  # fmt: skip
+@case(
+    "the commit of 6 had no answer",
+    VIOLATION,
+    {"head-skip violation": SOME},
+    why="not a skip of the group for certain; but a member without any commit to begin at had to start at the head",
+)
 def perhaps_committed_past_an_unread_record() -> HistoryBuilder:
     history = committed_past_an_unread_record()
     history.rows["group_events"][-1]["status"] = 2
     return history
 
 
-@case("a member is given what was committed before its assignment began", VIOLATION,
-      {"group-redelivery violation": SOME}, also=("group-redelivery observation",),
-      why="what was committed as consumed does not come again")  # fmt: skip
+@case(
+    "a member is given what was committed before its assignment began",
+    VIOLATION,
+    {"group-redelivery violation": SOME},
+    also=("group-redelivery observation",),
+    why="what was committed as consumed does not come again",
+)
 def redelivered_after_the_commit() -> HistoryBuilder:
     history = grouped()
     _worked(history)
@@ -264,9 +330,13 @@ def redelivered_after_the_commit() -> HistoryBuilder:
     return history
 
 
-@case("the commit was answered in the moment in which the other's assignment began", PASS, {},
-      also=("group-redelivery observation", "group-redelivery violation"),
-      why="unsure whether an equal time is before; the window is nothing")  # fmt: skip
+@case(
+    "the commit was answered in the moment in which the other's assignment began",
+    PASS,
+    {},
+    also=("group-redelivery observation", "group-redelivery violation"),
+    why="unsure whether an equal time is before; the window is nothing",
+)
 def redelivered_at_the_moment_of_the_commit() -> HistoryBuilder:
     history = grouped()
     _joined(history, 11, 1, at=2.5, offset=0)
@@ -278,8 +348,12 @@ def redelivered_at_the_moment_of_the_commit() -> HistoryBuilder:
     return history
 
 
-@case("the commit overlapped with the other's assignment", PASS, {"group-redelivery observation": SOME},
-      why="at least once: from the committed offset on, as the coordinator knew it")  # fmt: skip
+@case(
+    "the commit overlapped with the other's assignment",
+    PASS,
+    {"group-redelivery observation": SOME},
+    why="at least once: from the committed offset on, as the coordinator knew it",
+)
 def redelivered_while_the_commit_was_under_way() -> HistoryBuilder:
     history = grouped()
     _joined(history, 11, 1, at=2.5, offset=0)
@@ -291,8 +365,12 @@ def redelivered_while_the_commit_was_under_way() -> HistoryBuilder:
     return history
 
 
-@case("a consumer without a group that resets to earliest begins at 2 of a log that begins at 0", VIOLATION,
-      {"head-skip violation": SOME}, why="it jumped over the head of its share")  # fmt: skip
+@case(
+    "a consumer without a group that resets to earliest begins at 2 of a log that begins at 0",
+    VIOLATION,
+    {"head-skip violation": SOME},
+    why="it jumped over the head of its share",
+)
 def head_skipped() -> HistoryBuilder:
     history = led(6)
     history.client(11, role="consumer", offset_reset="earliest")
@@ -302,7 +380,7 @@ def head_skipped() -> HistoryBuilder:
     return history
 
 
-@case("the same with auto.offset.reset=latest", PASS, {}, why="free to start anywhere")  # fmt: skip
+@case("the same with auto.offset.reset=latest", PASS, {}, why="free to start anywhere")
 def head_skipped_by_latest() -> HistoryBuilder:
     history = led(6)
     history.client(11, role="consumer", offset_reset="latest")
@@ -312,9 +390,13 @@ def head_skipped_by_latest() -> HistoryBuilder:
     return history
 
 
-@case("a member of another group had committed 2; this group had not, resets to earliest and begins at 2", VIOLATION,
-      {"head-skip violation": SOME}, also=("group-skip violation",),
-      why="another group's commit is none of this group's")  # fmt: skip
+@case(
+    "a member of another group had committed 2; this group had not, resets to earliest and begins at 2",
+    VIOLATION,
+    {"head-skip violation": SOME},
+    also=("group-skip violation",),
+    why="another group's commit is none of this group's",
+)
 def head_skipped_by_another_groups_commit() -> HistoryBuilder:
     history = grouped(6)
     history.client(13, role="consumer", group="h", offset_reset="earliest")

@@ -66,12 +66,32 @@ def _coordinated(
     timeout_ms: int = 4_000,
 ) -> HistoryBuilder:
     """The log of its coordinator as broker 1 had it, and who had it."""
-    history._add("internal_partition_states", topic="__transaction_state", partition=0, time_ns=0, uncertainty_ns=0,
-                 exact=True, observer=-1, leader=1, leader_epoch=0, isr=list(replicas),
-                 replicas=list(replicas))  # fmt: skip
-    history._add("internal_replica_snapshots", snapshot=history._snapshot, node=1, time_ns=int(at * SECOND),
-                 reason=reason, topic="__transaction_state", partition=0, log_start_offset=0,
-                 log_end_offset=len(states), leader_epochs="0:0", kept_from=0)  # fmt: skip
+    history._add(
+        "internal_partition_states",
+        topic="__transaction_state",
+        partition=0,
+        time_ns=0,
+        uncertainty_ns=0,
+        exact=True,
+        observer=-1,
+        leader=1,
+        leader_epoch=0,
+        isr=list(replicas),
+        replicas=list(replicas),
+    )
+    history._add(
+        "internal_replica_snapshots",
+        snapshot=history._snapshot,
+        node=1,
+        time_ns=int(at * SECOND),
+        reason=reason,
+        topic="__transaction_state",
+        partition=0,
+        log_start_offset=0,
+        log_end_offset=len(states),
+        leader_epochs="0:0",
+        kept_from=0,
+    )
     for offset, (state_at, state) in enumerate(states):
         history.rows["transaction_state"].append(
             dict.fromkeys(TABLES["transaction_state"].names)

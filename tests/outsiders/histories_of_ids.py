@@ -19,32 +19,53 @@ def _lost_disks(brokers: tuple[int, ...], isr: tuple[int, ...], wiped: tuple[int
     return history
 
 
-@case("brokers 0 and 64 are in sync; 64's disk is lost", VIOLATION, {"lost-write violation": EVERYTHING},
-      why="broker 0's disk was whole")  # fmt: skip
+@case(
+    "brokers 0 and 64 are in sync; 64's disk is lost",
+    VIOLATION,
+    {"lost-write violation": EVERYTHING},
+    why="broker 0's disk was whole",
+)
 def disk_64_is_not_disk_0() -> HistoryBuilder:
     return _lost_disks((0, 64, 1001), (0, 64), (64,))
 
 
-@case("brokers 0 and 63 are in sync; 63's disk is lost", VIOLATION, {"lost-write violation": EVERYTHING},
-      why="broker 0's disk was whole")  # fmt: skip
+@case(
+    "brokers 0 and 63 are in sync; 63's disk is lost",
+    VIOLATION,
+    {"lost-write violation": EVERYTHING},
+    why="broker 0's disk was whole",
+)
 def disk_63_is_not_disk_0() -> HistoryBuilder:
     return _lost_disks((0, 63, 64), (0, 63), (63,))
 
 
-@case("brokers 63 and 127 are in sync; only 127's disk is lost", VIOLATION, {"lost-write violation": EVERYTHING},
-      why="broker 63's disk was whole")  # fmt: skip
+@case(
+    "brokers 63 and 127 are in sync; only 127's disk is lost",
+    VIOLATION,
+    {"lost-write violation": EVERYTHING},
+    why="broker 63's disk was whole",
+)
 def disk_127_is_not_disk_63() -> HistoryBuilder:
     return _lost_disks((63, 127, 0), (63, 127), (127,))
 
 
-@case("brokers 0, 63 and 1001 are in sync, and all three disks are lost", PASS, {"lost-write permitted": EVERYTHING},
-      why="every in-sync disk was lost")  # fmt: skip
+@case(
+    "brokers 0, 63 and 1001 are in sync, and all three disks are lost",
+    PASS,
+    {"lost-write permitted": EVERYTHING},
+    why="every in-sync disk was lost",
+)
 def all_odd_disks() -> HistoryBuilder:
     return _lost_disks((0, 63, 1001), (0, 63, 1001), (0, 63, 1001))
 
 
-@case("the books say broker 0 leads epoch 1, broker 64 journals that it began to lead epoch 1", VIOLATION,
-      {"two-leaders violation": SOME}, also=("evidence violation",), why="two brokers in one epoch")  # fmt: skip
+@case(
+    "the books say broker 0 leads epoch 1, broker 64 journals that it began to lead epoch 1",
+    VIOLATION,
+    {"two-leaders violation": SOME},
+    also=("evidence violation",),
+    why="two brokers in one epoch",
+)
 def leaders_0_and_64() -> HistoryBuilder:
     history = led(brokers=(1001, 0, 64))
     history.fail_over(0)
@@ -53,8 +74,12 @@ def leaders_0_and_64() -> HistoryBuilder:
     return history
 
 
-@case("broker 64, outside the ISR of 0 alone, is elected though it is forbidden", VIOLATION,
-      {"unclean-election violation": SOME, "lost-write violation": {7, 8, 9}}, why="64 is not 0")  # fmt: skip
+@case(
+    "broker 64, outside the ISR of 0 alone, is elected though it is forbidden",
+    VIOLATION,
+    {"unclean-election violation": SOME, "lost-write violation": {7, 8, 9}},
+    why="64 is not 0",
+)
 def unclean_election_of_64() -> HistoryBuilder:
     history = led(brokers=(0, 64, 1001))
     history.state(0, 0, (0,), at=4)
@@ -63,8 +88,12 @@ def unclean_election_of_64() -> HistoryBuilder:
     return history
 
 
-@case("the same where it is allowed", PASS, {"unclean-election permitted": SOME, "lost-write permitted": {7, 8, 9}},
-      why="allowed by the topic")  # fmt: skip
+@case(
+    "the same where it is allowed",
+    PASS,
+    {"unclean-election permitted": SOME, "lost-write permitted": {7, 8, 9}},
+    why="allowed by the topic",
+)
 def allowed_unclean_election_of_64() -> HistoryBuilder:
     history = led(brokers=(0, 64, 1001), topics={"t": {UNCLEAN: "true"}})
     history.state(0, 0, (0,), at=4)
@@ -73,17 +102,24 @@ def allowed_unclean_election_of_64() -> HistoryBuilder:
     return history
 
 
-@case("in-sync brokers 0 and 64 hold different records below their high watermarks", VIOLATION,
-      {"replica-divergence violation": SOME}, why="between members of the ISR always")  # fmt: skip
+@case(
+    "in-sync brokers 0 and 64 hold different records below their high watermarks",
+    VIOLATION,
+    {"replica-divergence violation": SOME},
+    why="between members of the ISR always",
+)
 def logs_of_0_and_64_differ() -> HistoryBuilder:
     history = led(6, brokers=(0, 64, 1001))
     history.finish(logs={64: [*history.log[:5], (5, 0, 77)]})
     return history
 
 
-@case("a disk of every replica of topic t-1, partition 0, is cut by a loss of power; partition 1 of t loses its "
-      "records",
-      VIOLATION, {"lost-write violation": {8, 9}}, why="t-1/0 and t/1 only look alike")  # fmt: skip
+@case(
+    "a disk of every replica of topic t-1, partition 0, is cut by a loss of power; partition 1 of t loses its records",
+    VIOLATION,
+    {"lost-write violation": {8, 9}},
+    why="t-1/0 and t/1 only look alike",
+)
 def look_alike_topics() -> HistoryBuilder:
     history = led(topics={"t": {}, "t-1": {}})
     history.place(1, "t-1", 0)
@@ -97,10 +133,13 @@ def look_alike_topics() -> HistoryBuilder:
     return history
 
 
-@case("an allowed unclean election of topic t-0 with partition 0, a forbidden loss in topic t with partition "
-      "0", VIOLATION,
-      {"lost-write violation": {7, 8, 9}}, also=("unclean-election observation",),
-      why="t-0/0 and t/0 only look alike")  # fmt: skip
+@case(
+    "an allowed unclean election of topic t-0 with partition 0, a forbidden loss in topic t with partition 0",
+    VIOLATION,
+    {"lost-write violation": {7, 8, 9}},
+    also=("unclean-election observation",),
+    why="t-0/0 and t/0 only look alike",
+)
 def look_alike_elections() -> HistoryBuilder:
     history = led(topics={"t": {}, "t-0": {UNCLEAN: "true"}})
     history.place(1, "t-0", 0)
@@ -111,8 +150,7 @@ def look_alike_elections() -> HistoryBuilder:
     return history
 
 
-@case("six partitions on odd brokers, one clean fail-over of each, nothing lost", PASS, {},
-      why="a sound history")  # fmt: skip
+@case("six partitions on odd brokers, one clean fail-over of each, nothing lost", PASS, {}, why="a sound history")
 def six_sound_partitions() -> HistoryBuilder:
     history = led(4, brokers=(0, 63, 64, 1001))
     for partition_id in range(1, 6):

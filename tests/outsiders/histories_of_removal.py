@@ -12,30 +12,44 @@ def _from(history: HistoryBuilder, start: int, **columns: object) -> HistoryBuil
     return history
 
 
-@case("retention.ms=1000; the first five records went", PASS, {"removed-by-configuration observation": {0, 1, 2, 3, 4}},
-      why="they were older by far when the final read began")  # fmt: skip
+@case(
+    "retention.ms=1000; the first five records went",
+    PASS,
+    {"removed-by-configuration observation": {0, 1, 2, 3, 4}},
+    why="they were older by far when the final read began",
+)
 def expired() -> HistoryBuilder:
     return _from(led(topics={"t": {"retention.ms": "1000"}}), 5)
 
 
-@case("retention.ms of an hour in a run of two minutes; the first five went", VIOLATION,
-      {"lost-write violation": {0, 1, 2, 3, 4}},
-      why="none can have been that old, and nobody asked to delete records")  # fmt: skip
+@case(
+    "retention.ms of an hour in a run of two minutes; the first five went",
+    VIOLATION,
+    {"lost-write violation": {0, 1, 2, 3, 4}},
+    why="none can have been that old, and nobody asked to delete records",
+)
 def expired_too_early() -> HistoryBuilder:
     return _from(led(topics={"t": {"retention.ms": "3600000"}}), 5)
 
 
-@case("the short retention is another topic's", VIOLATION, {"lost-write violation": {0, 1, 2, 3, 4}},
-      why="another topic's setting is none of this topic's")  # fmt: skip
+@case(
+    "the short retention is another topic's",
+    VIOLATION,
+    {"lost-write violation": {0, 1, 2, 3, 4}},
+    why="another topic's setting is none of this topic's",
+)
 def expired_by_another_topics_setting() -> HistoryBuilder:
     history = led(topics={"t": {"retention.ms": "3600000"}, "u": {"retention.ms": "1000"}})
     history.configured("retention.ms", "1000", name="u")
     return _from(history, 5)
 
 
-@case("records went from above the log's start, under a short retention", VIOLATION, {"lost-write violation": {7},
-      "removed-by-configuration observation": {0, 1, 2, 3, 4}},
-      why="retention takes only what lies below the log's start")  # fmt: skip
+@case(
+    "records went from above the log's start, under a short retention",
+    VIOLATION,
+    {"lost-write violation": {7}, "removed-by-configuration observation": {0, 1, 2, 3, 4}},
+    why="retention takes only what lies below the log's start",
+)
 def gone_above_the_start() -> HistoryBuilder:
     history = led(topics={"t": {"retention.ms": "1000"}})
     history.log = [entry for entry in history.log if entry[2] != 7]
@@ -60,36 +74,58 @@ def _compacted(*keep: int, keys: tuple[int, ...], **more: object) -> HistoryBuil
     return history
 
 
-@case("what was written over is gone, the last of each key is there", PASS,
-      {"removed-by-configuration observation": {0, 1}}, why="what compaction is for")  # fmt: skip
+@case(
+    "what was written over is gone, the last of each key is there",
+    PASS,
+    {"removed-by-configuration observation": {0, 1}},
+    why="what compaction is for",
+)
 def compacted() -> HistoryBuilder:
     return _compacted(2, 3, keys=(1, 2, 1, 2))
 
 
-@case("the last of key 1 is gone, its older one is there", VIOLATION, {"compacted-away violation": {2}},
-      also=("lost-write violation",), why="compaction may not take the last of a key")  # fmt: skip
+@case(
+    "the last of key 1 is gone, its older one is there",
+    VIOLATION,
+    {"compacted-away violation": {2}},
+    also=("lost-write violation",),
+    why="compaction may not take the last of a key",
+)
 def last_of_a_key_gone() -> HistoryBuilder:
     return _compacted(0, 1, 3, keys=(1, 2, 1, 2))
 
 
-@case("both records of key 1 are gone", VIOLATION,
-      {"compacted-away violation": {2}, "removed-by-configuration observation": {0, 1}},
-      also=("lost-write violation",),
-      why="the older was written over by the newer, which nothing may take")  # fmt: skip
+@case(
+    "both records of key 1 are gone",
+    VIOLATION,
+    {"compacted-away violation": {2}, "removed-by-configuration observation": {0, 1}},
+    also=("lost-write violation",),
+    why="the older was written over by the newer, which nothing may take",
+)
 def all_of_a_key_gone() -> HistoryBuilder:
     return _compacted(3, keys=(1, 2, 1, 2))
 
 
-@case("the only later record of the key had no answer and was never seen", VIOLATION, {"compacted-away violation": {0}},
-      also=("lost-write violation",), why="no later record of the key is known")  # fmt: skip
+@case(
+    "the only later record of the key had no answer and was never seen",
+    VIOLATION,
+    {"compacted-away violation": {0}},
+    also=("lost-write violation",),
+    why="no later record of the key is known",
+)
 def written_over_by_nobody_knows() -> HistoryBuilder:
     history = _compacted(1, keys=(1, 2))
     history.send(50, None, at=20, status=2, key=1)
     return history
 
 
-@case("the only later record of the key is in another partition", VIOLATION, {"compacted-away violation": {0}},
-      also=("lost-write violation",), why="a key is written over in its own partition")  # fmt: skip
+@case(
+    "the only later record of the key is in another partition",
+    VIOLATION,
+    {"compacted-away violation": {0}},
+    also=("lost-write violation",),
+    why="a key is written over in its own partition",
+)
 def written_over_in_another_partition() -> HistoryBuilder:
     history = _compacted(1, keys=(1, 2))
     history.place(1, "t", 1, cleanup_policy="compact", log_start_offset=0)
@@ -99,39 +135,60 @@ def written_over_in_another_partition() -> HistoryBuilder:
     return history
 
 
-@case("the later record of the key was refused", VIOLATION, {"compacted-away violation": {0}},
-      also=("lost-write violation",), why="what was not appended writes nothing over")  # fmt: skip
+@case(
+    "the later record of the key was refused",
+    VIOLATION,
+    {"compacted-away violation": {0}},
+    also=("lost-write violation",),
+    why="what was not appended writes nothing over",
+)
 def written_over_by_a_refused_record() -> HistoryBuilder:
     history = _compacted(1, keys=(1, 2))
     history.send(50, None, at=20, status=1, key=1)
     return history
 
 
-@case("the log of a topic that only compacts begins at 2, and the last of a key lay below", VIOLATION, {},
-      also=("compacted-away violation", "lost-write violation", "removed-by-configuration observation"),
-      why="a topic that does not delete has no retention")  # fmt: skip
+@case(
+    "the log of a topic that only compacts begins at 2, and the last of a key lay below",
+    VIOLATION,
+    {},
+    also=("compacted-away violation", "lost-write violation", "removed-by-configuration observation"),
+    why="a topic that does not delete has no retention",
+)
 def start_moved_where_only_compaction_is() -> HistoryBuilder:
     history = _compacted(2, 3, keys=(1, 2, 3, 4))
     history.partition["log_start_offset"] = 2
     return history
 
 
-@case("a tombstone is gone after two minutes with delete.retention.ms=1000, and so is what it deletes", PASS,
-      {"removed-by-configuration observation": {0, 2}},
-      why="lawfully removed, and no earlier record of its key is left")  # fmt: skip
+@case(
+    "a tombstone is gone after two minutes with delete.retention.ms=1000, and so is what it deletes",
+    PASS,
+    {"removed-by-configuration observation": {0, 2}},
+    why="lawfully removed, and no earlier record of its key is left",
+)
 def tombstone_expired() -> HistoryBuilder:
     return _tombstone(1, retention_ms="1000")
 
 
-@case("the tombstone is gone, and what it deletes is there again", VIOLATION, {"compacted-away violation": {2}},
-      also=("lost-write violation",), why="removed before what it deletes")  # fmt: skip
+@case(
+    "the tombstone is gone, and what it deletes is there again",
+    VIOLATION,
+    {"compacted-away violation": {2}},
+    also=("lost-write violation",),
+    why="removed before what it deletes",
+)
 def tombstone_gone_before_what_it_deletes() -> HistoryBuilder:
     return _tombstone(0, 1, retention_ms="1000")
 
 
-@case("the tombstone is gone after two minutes, with delete.retention.ms of a day", VIOLATION,
-      {"compacted-away violation": {2}, "removed-by-configuration observation": {0}}, also=("lost-write violation",),
-      why="removed sooner than asked")  # fmt: skip
+@case(
+    "the tombstone is gone after two minutes, with delete.retention.ms of a day",
+    VIOLATION,
+    {"compacted-away violation": {2}, "removed-by-configuration observation": {0}},
+    also=("lost-write violation",),
+    why="removed sooner than asked",
+)
 def tombstone_gone_too_soon() -> HistoryBuilder:
     return _tombstone(1, retention_ms="86400000")
 
@@ -164,37 +221,53 @@ def _stamped(
     return history
 
 
-@case("LogAppendTime rises", PASS, {}, why="a sound history")  # fmt: skip
+@case("LogAppendTime rises", PASS, {}, why="a sound history")
 def stamps_rise() -> HistoryBuilder:
     return _stamped(1050, 2050, 3050)
 
 
-@case("LogAppendTime goes back within an epoch", VIOLATION, {"timestamps violation": SOME},
-      why="one broker's stamps do not go back")  # fmt: skip
+@case(
+    "LogAppendTime goes back within an epoch",
+    VIOLATION,
+    {"timestamps violation": SOME},
+    why="one broker's stamps do not go back",
+)
 def stamps_go_back() -> HistoryBuilder:
     return _stamped(1050, 2050, 2040)
 
 
-@case("LogAppendTime goes back from one leader to the next", PASS, {"timestamps observation": SOME},
-      why="two clocks may differ")  # fmt: skip
+@case(
+    "LogAppendTime goes back from one leader to the next",
+    PASS,
+    {"timestamps observation": SOME},
+    why="two clocks may differ",
+)
 def stamps_go_back_across_leaders() -> HistoryBuilder:
     return _stamped(1050, 2050, 2040, epochs=(0, 0, 1))
 
 
-@case("CreateTime goes back", PASS, {}, why="producers may stamp as they like")  # fmt: skip
+@case("CreateTime goes back", PASS, {}, why="producers may stamp as they like")
 def create_time_goes_back() -> HistoryBuilder:
     return _stamped(1050, 2050, 2040, broker=False)
 
 
-@case("a reader gets another LogAppendTime than the producer was answered", VIOLATION, {"timestamps violation": SOME},
-      why="the timestamp changed")  # fmt: skip
+@case(
+    "a reader gets another LogAppendTime than the producer was answered",
+    VIOLATION,
+    {"timestamps violation": SOME},
+    why="the timestamp changed",
+)
 def stamp_changed() -> HistoryBuilder:
     return _stamped(1050, 2050, 3050, answered=(1050, 2060, 3050))
 
 
-@case("somebody else's cluster: the log begins at 5, and no setting moved "
-      "it", OPEN, {}, also=("lost-write observation",),
-      why="moved by an unknown hand: DeleteRecords may be asked for by anybody")  # fmt: skip
+@case(
+    "somebody else's cluster: the log begins at 5, and no setting moved it",
+    OPEN,
+    {},
+    also=("lost-write observation",),
+    why="moved by an unknown hand: DeleteRecords may be asked for by anybody",
+)
 def start_moved_by_an_unknown_hand() -> HistoryBuilder:
     return _from(led(topics={"t": {"retention.ms": "3600000"}}, system="attached"), 5)
 

@@ -5,8 +5,7 @@ from tests.outsiders.history_builder import OPEN, PASS, SOME, VIOLATION, History
 MINIMUM = "min.insync.replicas"
 
 
-@case("the same leader gets a new epoch five times in a row, and acknowledges in each", PASS, {},
-      why="a sound history")  # fmt: skip
+@case("the same leader gets a new epoch five times in a row, and acknowledges in each", PASS, {}, why="a sound history")
 def one_leader_in_many_epochs() -> HistoryBuilder:
     history = led(3)
     for epoch in range(1, 6):
@@ -17,8 +16,12 @@ def one_leader_in_many_epochs() -> HistoryBuilder:
     return history
 
 
-@case("leadership goes round three times by clean shutdowns, with leaderless moments, and epochs jump", PASS, {},
-      why="a sound history")  # fmt: skip
+@case(
+    "leadership goes round three times by clean shutdowns, with leaderless moments, and epochs jump",
+    PASS,
+    {},
+    why="a sound history",
+)
 def leadership_goes_round() -> HistoryBuilder:
     history = led(3)
     epoch = 0
@@ -35,8 +38,12 @@ def leadership_goes_round() -> HistoryBuilder:
     return history
 
 
-@case("a producer's call lasts from before a fail-over to after it, and the record is there once", PASS, {},
-      why="a retry of an idempotent producer, lawfully answered late")  # fmt: skip
+@case(
+    "a producer's call lasts from before a fail-over to after it, and the record is there once",
+    PASS,
+    {},
+    why="a retry of an idempotent producer, lawfully answered late",
+)
 def sent_across_a_fail_over() -> HistoryBuilder:
     history = led(5)
     history.client(1, role="producer", acks=-1, idempotent=True, tells_attempts=True)
@@ -48,8 +55,12 @@ def sent_across_a_fail_over() -> HistoryBuilder:
     return history
 
 
-@case("an eligible leader replica is elected after the ISR had run empty, and nothing is lost", PASS, {},
-      why="KIP-966: lawful")  # fmt: skip
+@case(
+    "an eligible leader replica is elected after the ISR had run empty, and nothing is lost",
+    PASS,
+    {},
+    why="KIP-966: lawful",
+)
 def eligible_replica_leads() -> HistoryBuilder:
     history = led(5, topics={"t": {MINIMUM: "2"}})
     history.state(1, 0, (1,), at=4, elr=(2,))
@@ -62,8 +73,12 @@ def eligible_replica_leads() -> HistoryBuilder:
     return history
 
 
-@case("acks=all is answered just after the ISR fell below the minimum, by a call that began before", PASS, {},
-      why="only what was sent after the leader knew counts")  # fmt: skip
+@case(
+    "acks=all is answered just after the ISR fell below the minimum, by a call that began before",
+    PASS,
+    {},
+    why="only what was sent after the leader knew counts",
+)
 def answered_after_the_shrink() -> HistoryBuilder:
     history = led(5, topics={"t": {MINIMUM: "2"}})
     history.send(5, 5, at=4.95, took=0.1)
@@ -85,35 +100,44 @@ def _alone(*, settings: dict[str, str], topic: dict[str, str], observer: int | N
     return history
 
 
-@case("the minimum of 2 is the cluster's, and the topic has none of its own", VIOLATION,
-      {"acknowledged-below-min-isr violation": 1},
-      why="the cluster's setting holds where the topic has none")  # fmt: skip
+@case(
+    "the minimum of 2 is the cluster's, and the topic has none of its own",
+    VIOLATION,
+    {"acknowledged-below-min-isr violation": 1},
+    why="the cluster's setting holds where the topic has none",
+)
 def below_the_clusters_minimum() -> HistoryBuilder:
     return _alone(settings={MINIMUM: "2"}, topic={})
 
 
-@case("the cluster's minimum is 2, the topic's own 1", PASS, {},
-      why="the topic's own setting stands before it")  # fmt: skip
+@case("the cluster's minimum is 2, the topic's own 1", PASS, {}, why="the topic's own setting stands before it")
 def above_the_topics_own_minimum() -> HistoryBuilder:
     return _alone(settings={MINIMUM: "2"}, topic={MINIMUM: "1"})
 
 
-@case("the topic's minimum of 2 was taken away (an empty value) before", PASS, {},
-      why="Kafka's default is 1")  # fmt: skip
+@case("the topic's minimum of 2 was taken away (an empty value) before", PASS, {}, why="Kafka's default is 1")
 def above_a_minimum_that_was_taken_away() -> HistoryBuilder:
     history = _alone(settings={}, topic={MINIMUM: "2"})
     history.configured(MINIMUM, "", at=3)
     return history
 
 
-@case("only another broker's metadata showed the shrink", OPEN, {"acknowledged-below-min-isr observation": 1},
-      why="nothing shows that the leader itself knew")  # fmt: skip
+@case(
+    "only another broker's metadata showed the shrink",
+    OPEN,
+    {"acknowledged-below-min-isr observation": 1},
+    why="nothing shows that the leader itself knew",
+)
 def below_the_minimum_as_a_follower_knew() -> HistoryBuilder:
     return _alone(settings={}, topic={MINIMUM: "2"}, observer=2)
 
 
-@case("a leader is elected with an ISR of itself alone, minimum 2, and answers acks=all", VIOLATION,
-      {"acknowledged-below-min-isr violation": 1}, why="a leader knows the ISR that it was elected with")  # fmt: skip
+@case(
+    "a leader is elected with an ISR of itself alone, minimum 2, and answers acks=all",
+    VIOLATION,
+    {"acknowledged-below-min-isr violation": 1},
+    why="a leader knows the ISR that it was elected with",
+)
 def elected_alone_and_answering() -> HistoryBuilder:
     history = led(5, topics={"t": {MINIMUM: "2"}})
     history.fault("kill", [1, 3], at=7)
@@ -123,8 +147,13 @@ def elected_alone_and_answering() -> HistoryBuilder:
     return history
 
 
-@case("a compacted topic's consumer polls over the holes that compaction made", PASS, {},
-      also=("removed-by-configuration observation",), why="offsets that hold nothing are no skip")  # fmt: skip
+@case(
+    "a compacted topic's consumer polls over the holes that compaction made",
+    PASS,
+    {},
+    also=("removed-by-configuration observation",),
+    why="offsets that hold nothing are no skip",
+)
 def polls_over_compacted_holes() -> HistoryBuilder:
     history = HistoryBuilder(topics={"t": {"cleanup.policy": "compact"}})
     history.state(1, 0, (1, 2, 3), at=0, start=0)
@@ -140,9 +169,12 @@ def polls_over_compacted_holes() -> HistoryBuilder:
     return history
 
 
-@case("retention.ms was short for one second at the begin, and records of then went", PASS,
-      {"removed-by-configuration observation": {0, 1, 2}},
-      why="every value that a setting ever had counts in favour of the system")  # fmt: skip
+@case(
+    "retention.ms was short for one second at the begin, and records of then went",
+    PASS,
+    {"removed-by-configuration observation": {0, 1, 2}},
+    why="every value that a setting ever had counts in favour of the system",
+)
 def expired_by_a_setting_of_once() -> HistoryBuilder:
     history = led(topics={"t": {"retention.ms": "3600000"}})
     history.configured("retention.ms", "100", at=5)
@@ -153,8 +185,12 @@ def expired_by_a_setting_of_once() -> HistoryBuilder:
     return history
 
 
-@case("retention.bytes leaves room for a thousand times what there was, and the first three went", VIOLATION,
-      {"lost-write violation": {0, 1, 2}}, why="so much cannot lie above the log's start")  # fmt: skip
+@case(
+    "retention.bytes leaves room for a thousand times what there was, and the first three went",
+    VIOLATION,
+    {"lost-write violation": {0, 1, 2}},
+    why="so much cannot lie above the log's start",
+)
 def removed_though_there_was_room() -> HistoryBuilder:
     history = led(topics={"t": {"retention.bytes": "10000000", "retention.ms": "-1"}})
     history.log = history.log[3:]
@@ -163,8 +199,12 @@ def removed_though_there_was_room() -> HistoryBuilder:
     return history
 
 
-@case("a consumer read what retention then removed", PASS, {"removed-by-configuration observation": {0, 1, 2}},
-      why="what retention removed is no dirty read")  # fmt: skip
+@case(
+    "a consumer read what retention then removed",
+    PASS,
+    {"removed-by-configuration observation": {0, 1, 2}},
+    why="what retention removed is no dirty read",
+)
 def read_and_then_expired() -> HistoryBuilder:
     history = led(topics={"t": {"retention.ms": "1000"}})
     history.poll([(offset, offset) for offset in range(10)], at=3)
@@ -174,9 +214,12 @@ def read_and_then_expired() -> HistoryBuilder:
     return history
 
 
-@case("a broker stamps a record five seconds before it was sent, by this machine's clock", VIOLATION,
-      {"timestamps violation": SOME},
-      why="outside the time between send and acknowledgement, by more than a second")  # fmt: skip
+@case(
+    "a broker stamps a record five seconds before it was sent, by this machine's clock",
+    VIOLATION,
+    {"timestamps violation": SOME},
+    why="outside the time between send and acknowledgement, by more than a second",
+)
 def stamped_before_it_was_sent() -> HistoryBuilder:
     history = HistoryBuilder(topics={"t": {"message.timestamp.type": "LogAppendTime"}})
     history.anchors = [{"wall_ns": 0, "monotonic_ns": 0}]
@@ -189,7 +232,7 @@ def stamped_before_it_was_sent() -> HistoryBuilder:
     return history
 
 
-@case("commits of two partitions are fetched apart", PASS, {}, why="a group's offset is of one partition")  # fmt: skip
+@case("commits of two partitions are fetched apart", PASS, {}, why="a group's offset is of one partition")
 def commits_of_two_partitions() -> HistoryBuilder:
     history = _group()
     history.place(1, "t", 1)
@@ -201,8 +244,12 @@ def commits_of_two_partitions() -> HistoryBuilder:
     return history
 
 
-@case("a commit is gone after two minutes where offsets are kept for one", PASS, {},
-      why="an offset that is gone after offsets.retention.minutes is not lost")  # fmt: skip
+@case(
+    "a commit is gone after two minutes where offsets are kept for one",
+    PASS,
+    {},
+    why="an offset that is gone after offsets.retention.minutes is not lost",
+)
 def commit_expired() -> HistoryBuilder:
     history = _group(settings={"offsets.retention.minutes": "1"})
     history.group("committed", at=4, process=11, offset=10, generation=1)
@@ -212,8 +259,12 @@ def commit_expired() -> HistoryBuilder:
     return history
 
 
-@case("a commit is gone after half a minute where offsets are kept for one", VIOLATION,
-      {"lost-group-offset violation": SOME}, why="it cannot have expired yet")  # fmt: skip
+@case(
+    "a commit is gone after half a minute where offsets are kept for one",
+    VIOLATION,
+    {"lost-group-offset violation": SOME},
+    why="it cannot have expired yet",
+)
 def commit_gone_before_it_expired() -> HistoryBuilder:
     history = _group(settings={"offsets.retention.minutes": "1"})
     history.group("committed", at=4, process=11, offset=10, generation=1)
@@ -249,7 +300,7 @@ def zombie_member_commits() -> HistoryBuilder:
     return history
 
 
-@case("unanswered sends are in no log", PASS, {}, why="nobody was promised anything")  # fmt: skip
+@case("unanswered sends are in no log", PASS, {}, why="nobody was promised anything")
 def unanswered_and_gone() -> HistoryBuilder:
     history = led(5)
     for value in (50, 51, 52):
@@ -259,9 +310,13 @@ def unanswered_and_gone() -> HistoryBuilder:
     return history
 
 
-@case("an unanswered record is read, then cut by an allowed unclean election", PASS, {"dirty-read permitted": {50}},
-      also=("unclean-election observation", "unclean-election permitted"),
-      why="what was read was committed; the election was allowed")  # fmt: skip
+@case(
+    "an unanswered record is read, then cut by an allowed unclean election",
+    PASS,
+    {"dirty-read permitted": {50}},
+    also=("unclean-election observation", "unclean-election permitted"),
+    why="what was read was committed; the election was allowed",
+)
 def unanswered_read_and_cut() -> HistoryBuilder:
     history = led(5, topics={"t": {"unclean.leader.election.enable": "true"}})
     history.send(50, None, at=3, status=2)
@@ -273,8 +328,7 @@ def unanswered_read_and_cut() -> HistoryBuilder:
     return history
 
 
-@case("the same with a clean election", VIOLATION, {"dirty-read violation": {50}},
-      why="nothing may take what was read")  # fmt: skip
+@case("the same with a clean election", VIOLATION, {"dirty-read violation": {50}}, why="nothing may take what was read")
 def unanswered_read_and_cut_by_a_clean_election() -> HistoryBuilder:
     history = led(5, topics={"t": {"unclean.leader.election.enable": "true"}})
     history.send(50, None, at=3, status=2)
@@ -285,9 +339,13 @@ def unanswered_read_and_cut_by_a_clean_election() -> HistoryBuilder:
     return history
 
 
-@case("a read_committed consumer was given a record whose transaction's outcome nobody knows; the final log lacks it",
-      VIOLATION, {"dirty-read violation": {5}}, also=("aborted-read violation", "torn-transaction violation"),
-      why="read_committed hands out what was committed, and it is gone")  # fmt: skip
+@case(
+    "a read_committed consumer was given a record whose transaction's outcome nobody knows; the final log lacks it",
+    VIOLATION,
+    {"dirty-read violation": {5}},
+    also=("aborted-read violation", "torn-transaction violation"),
+    why="read_committed hands out what was committed, and it is gone",
+)
 def read_committed_and_gone() -> HistoryBuilder:
     history = HistoryBuilder()
     history.state(1, 0, (1, 2, 3), at=0, start=0)
@@ -306,7 +364,7 @@ def read_committed_and_gone() -> HistoryBuilder:
     return history
 
 
-@case("the same of a read_uncommitted consumer", PASS, {}, why="it may see what is never committed")  # fmt: skip
+@case("the same of a read_uncommitted consumer", PASS, {}, why="it may see what is never committed")
 def read_uncommitted_and_gone() -> HistoryBuilder:
     history = read_committed_and_gone()
     for row in history.rows["processes"]:

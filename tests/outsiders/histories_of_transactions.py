@@ -38,8 +38,7 @@ def _ends(history: HistoryBuilder, first: Sequence[tuple[int, int]], second: Seq
         row["end_offset"] = 10
 
 
-@case("a transaction is committed in two partitions, and both have their share", PASS, {},
-      why="a sound history")  # fmt: skip
+@case("a transaction is committed in two partitions, and both have their share", PASS, {}, why="a sound history")
 def whole() -> HistoryBuilder:
     history = _two()
     _txn(history, 1, COMMITTED, [(0, 0, 5), (1, 0, 6)], at=1)
@@ -47,8 +46,12 @@ def whole() -> HistoryBuilder:
     return history
 
 
-@case("it is committed, and one partition never got its share", VIOLATION,
-      {"torn-transaction violation": SOME, "lost-write violation": {6}}, why="atomicity is broken")  # fmt: skip
+@case(
+    "it is committed, and one partition never got its share",
+    VIOLATION,
+    {"torn-transaction violation": SOME, "lost-write violation": {6}},
+    why="atomicity is broken",
+)
 def torn() -> HistoryBuilder:
     history = _two()
     _txn(history, 1, COMMITTED, [(0, 0, 5), (1, 0, 6)], at=1)
@@ -56,9 +59,12 @@ def torn() -> HistoryBuilder:
     return history
 
 
-@case("nobody knows its outcome, and the committed log shows one half of it", VIOLATION,
-      {"torn-transaction violation": SOME},
-      why="one without a known outcome is there as a whole or not at all")  # fmt: skip
+@case(
+    "nobody knows its outcome, and the committed log shows one half of it",
+    VIOLATION,
+    {"torn-transaction violation": SOME},
+    why="one without a known outcome is there as a whole or not at all",
+)
 def torn_of_unknown_outcome() -> HistoryBuilder:
     history = _two()
     _txn(history, 1, UNKNOWN, [(0, 0, 5), (1, 0, 6)], at=1)
@@ -67,7 +73,7 @@ def torn_of_unknown_outcome() -> HistoryBuilder:
     return history
 
 
-@case("nobody knows its outcome, and nobody sees any of it", PASS, {}, why="it was not committed, then")  # fmt: skip
+@case("nobody knows its outcome, and nobody sees any of it", PASS, {}, why="it was not committed, then")
 def unknown_and_unseen() -> HistoryBuilder:
     history = _two()
     _txn(history, 1, UNKNOWN, [(0, 0, 5), (1, 0, 6)], at=1)
@@ -76,9 +82,13 @@ def unknown_and_unseen() -> HistoryBuilder:
     return history
 
 
-@case("it is committed, but one half's partition could not be read to its end", OPEN,
-      {"unseen-tail observation": SOME}, also=("torn-transaction observation",),
-      why="the missing record's partition was not read that far")  # fmt: skip
+@case(
+    "it is committed, but one half's partition could not be read to its end",
+    OPEN,
+    {"unseen-tail observation": SOME},
+    also=("torn-transaction observation",),
+    why="the missing record's partition was not read that far",
+)
 def perhaps_torn() -> HistoryBuilder:
     history = _two()
     _txn(history, 1, COMMITTED, [(0, 0, 5), (1, 0, 6)], at=1)
@@ -87,8 +97,13 @@ def perhaps_torn() -> HistoryBuilder:
     return history
 
 
-@case("an aborted record is polled by a read_committed consumer", VIOLATION, {"aborted-read violation": SOME},
-      also=("dirty-read violation",), why="the abort was acknowledged")  # fmt: skip
+@case(
+    "an aborted record is polled by a read_committed consumer",
+    VIOLATION,
+    {"aborted-read violation": SOME},
+    also=("dirty-read violation",),
+    why="the abort was acknowledged",
+)
 def aborted_and_polled() -> HistoryBuilder:
     history = _two()
     _txn(history, 1, ABORTED, [(0, 0, 5), (1, 0, 6)], at=1)
@@ -98,7 +113,7 @@ def aborted_and_polled() -> HistoryBuilder:
     return history
 
 
-@case("the same by a read_uncommitted consumer", PASS, {}, why="lawful there")  # fmt: skip
+@case("the same by a read_uncommitted consumer", PASS, {}, why="lawful there")
 def aborted_and_polled_uncommitted() -> HistoryBuilder:
     history = aborted_and_polled()
     for row in history.rows["processes"]:
@@ -107,8 +122,12 @@ def aborted_and_polled_uncommitted() -> HistoryBuilder:
     return history
 
 
-@case("a read_committed consumer goes over an aborted record and a marker", PASS, {},
-      why="offsets that hold nothing for it are no skip")  # fmt: skip
+@case(
+    "a read_committed consumer goes over an aborted record and a marker",
+    PASS,
+    {},
+    why="offsets that hold nothing for it are no skip",
+)
 def aborted_and_passed_over() -> HistoryBuilder:
     history = _two()
     _txn(history, 1, ABORTED, [(0, 1, 5)], at=2)
@@ -120,8 +139,12 @@ def aborted_and_passed_over() -> HistoryBuilder:
     return history
 
 
-@case("a read_committed consumer goes over a committed transaction's record", VIOLATION,
-      {"skipped-read violation": SOME}, why="the final log has a record between")  # fmt: skip
+@case(
+    "a read_committed consumer goes over a committed transaction's record",
+    VIOLATION,
+    {"skipped-read violation": SOME},
+    why="the final log has a record between",
+)
 def committed_and_passed_over() -> HistoryBuilder:
     history = _two()
     history.send(3, 0, at=1)
@@ -145,15 +168,23 @@ def _behind_an_open_one(*, ends: float, isolation: str = "read_committed") -> Hi
     return history
 
 
-@case("a read_committed poll returns a record above an open transaction", VIOLATION,
-      {"last-stable-offset violation": SOME}, also=("skipped-read violation", "head-skip violation", "cycle permitted"),
-      why="it must wait there")  # fmt: skip
+@case(
+    "a read_committed poll returns a record above an open transaction",
+    VIOLATION,
+    {"last-stable-offset violation": SOME},
+    also=("skipped-read violation", "head-skip violation", "cycle permitted"),
+    why="it must wait there",
+)
 def behind_an_open_transaction() -> HistoryBuilder:
     return _behind_an_open_one(ends=2.5)
 
 
-@case("a read_uncommitted poll returns both", PASS, {"cycle permitted": SOME},
-      why="it reads up to the high watermark; that writes interleave is lawful, and counted")  # fmt: skip
+@case(
+    "a read_uncommitted poll returns both",
+    PASS,
+    {"cycle permitted": SOME},
+    why="it reads up to the high watermark; that writes interleave is lawful, and counted",
+)
 def behind_an_open_transaction_uncommitted() -> HistoryBuilder:
     return _behind_an_open_one(ends=2.5, isolation="read_uncommitted")
 
@@ -166,44 +197,61 @@ def _zombie(
     log = []
     for number, (process, at, outcome) in enumerate(((1, 1.0, COMMITTED), (2, 3.0, second), (1, third_at, third))):
         history.send(number, 2 * number, at=at + 0.5, process=process, transaction=number, status=outcome)
-        history.transaction(number, outcome, at=at, until=at + 1, process=process,
-                         transactional_id="other" if other_id and process == 2 else "id")  # fmt: skip
+        history.transaction(
+            number,
+            outcome,
+            at=at,
+            until=at + 1,
+            process=process,
+            transactional_id="other" if other_id and process == 2 else "id",
+        )
         log += [(2 * number, number)] if outcome == COMMITTED else []
     _ends(history, log, [])
     return history
 
 
-@case("A commits, B of the same id commits, and A begins and commits once more", VIOLATION,
-      {"zombie-transaction violation": SOME}, why="B fenced A")  # fmt: skip
+@case(
+    "A commits, B of the same id commits, and A begins and commits once more",
+    VIOLATION,
+    {"zombie-transaction violation": SOME},
+    why="B fenced A",
+)
 def zombie_commits() -> HistoryBuilder:
     return _zombie()
 
 
-@case("A's second transaction begins before B's first has ended", PASS, {},
-      why="only what began after the newer one's first had ended cannot be committed")  # fmt: skip
+@case(
+    "A's second transaction begins before B's first has ended",
+    PASS,
+    {},
+    why="only what began after the newer one's first had ended cannot be committed",
+)
 def zombie_that_began_in_time() -> HistoryBuilder:
     return _zombie(third_at=3.9)
 
 
-@case("nobody knows whether A's second transaction was committed, and it is not seen", PASS, {},
-      why="no evidence")  # fmt: skip
+@case("nobody knows whether A's second transaction was committed, and it is not seen", PASS, {}, why="no evidence")
 def zombie_of_unknown_outcome() -> HistoryBuilder:
     return _zombie(third=UNKNOWN)
 
 
-@case("B has another transactional id", PASS, {}, why="neither knows of the other")  # fmt: skip
+@case("B has another transactional id", PASS, {}, why="neither knows of the other")
 def two_ids() -> HistoryBuilder:
     return _zombie(other_id=True)
 
 
-@case("B's only transaction was aborted", PASS, {}, why="it may never have got an epoch")  # fmt: skip
+@case("B's only transaction was aborted", PASS, {}, why="it may never have got an epoch")
 def newer_producer_that_aborted() -> HistoryBuilder:
     return _zombie(second=ABORTED)
 
 
-@case("half a committed transaction goes by an allowed unclean election of its partition", PASS,
-      {"lost-write permitted": {5}, "unclean-election permitted": SOME}, also=("torn-transaction permitted",),
-      why="a record that the configuration allowed to be lost is not missing")  # fmt: skip
+@case(
+    "half a committed transaction goes by an allowed unclean election of its partition",
+    PASS,
+    {"lost-write permitted": {5}, "unclean-election permitted": SOME},
+    also=("torn-transaction permitted",),
+    why="a record that the configuration allowed to be lost is not missing",
+)
 def half_of_it_lawfully_lost() -> HistoryBuilder:
     history = _two(topics={"t": {UNCLEAN: "true"}})
     _txn(history, 1, COMMITTED, [(0, 0, 5), (1, 0, 6)], at=1)
@@ -214,9 +262,14 @@ def half_of_it_lawfully_lost() -> HistoryBuilder:
     return history
 
 
-@case("half a committed transaction is lost in partition 1; the allowed unclean election was of partition 0, which "
-      "kept its half", VIOLATION, {"lost-write violation": {6}, "torn-transaction violation": SOME},
-      also=("unclean-election observation",), why="an exception reaches no further than its partition")  # fmt: skip
+@case(
+    "half a committed transaction is lost in partition 1; the allowed unclean election was of partition 0, which "
+    "kept its half",
+    VIOLATION,
+    {"lost-write violation": {6}, "torn-transaction violation": SOME},
+    also=("unclean-election observation",),
+    why="an exception reaches no further than its partition",
+)
 def half_of_it_lost_in_the_neighbour() -> HistoryBuilder:
     history = _two(topics={"t": {UNCLEAN: "true"}})
     _txn(history, 1, COMMITTED, [(0, 0, 5), (1, 0, 6)], at=1)

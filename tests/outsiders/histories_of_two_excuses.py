@@ -6,13 +6,20 @@ UNCLEAN = {"unclean.leader.election.enable": "true"}
 UNCLEAN_T = {"t": UNCLEAN}
 TAIL = {7, 8, 9}
 EVERYTHING = set(range(10))
-REST = ("unclean-election observation", "unclean-election permitted", "inconsistent-offsets permitted",
-        "acknowledged-regression permitted")  # fmt: skip
+REST = (
+    "unclean-election observation",
+    "unclean-election permitted",
+    "inconsistent-offsets permitted",
+    "acknowledged-regression permitted",
+)
 
 
-@case("a request for an unclean election failed a minute before one came by itself", VIOLATION,
-      {"lost-write violation": TAIL, "unclean-election violation": SOME},
-      why="even if it had been granted unseen, it would have been granted then")  # fmt: skip
+@case(
+    "a request for an unclean election failed a minute before one came by itself",
+    VIOLATION,
+    {"lost-write violation": TAIL, "unclean-election violation": SOME},
+    why="even if it had been granted unseen, it would have been granted then",
+)
 def request_that_failed_long_ago() -> HistoryBuilder:
     history = led()
     history.asked_unclean("failed", at=5, until=5.5)
@@ -22,9 +29,12 @@ def request_that_failed_long_ago() -> HistoryBuilder:
     return history
 
 
-@case("a request was granted a minute before, and found nothing to do; then an unclean election comes by itself",
-      VIOLATION, {"lost-write violation": TAIL, "unclean-election violation": SOME},
-      why="it allowed the election that it asked for, and at that time")  # fmt: skip
+@case(
+    "a request was granted a minute before, and found nothing to do; then an unclean election comes by itself",
+    VIOLATION,
+    {"lost-write violation": TAIL, "unclean-election violation": SOME},
+    why="it allowed the election that it asked for, and at that time",
+)
 def request_that_was_granted_long_ago() -> HistoryBuilder:
     history = led()
     history.asked_unclean("ok", at=5, until=5.5)
@@ -34,8 +44,13 @@ def request_that_was_granted_long_ago() -> HistoryBuilder:
     return history
 
 
-@case("an allowed unclean election kept everything, and a clean one after it loses the tail", VIOLATION,
-      {"lost-write violation": TAIL}, also=REST, why="the unclean one's log began above the records")  # fmt: skip
+@case(
+    "an allowed unclean election kept everything, and a clean one after it loses the tail",
+    VIOLATION,
+    {"lost-write violation": TAIL},
+    also=REST,
+    why="the unclean one's log began above the records",
+)
 def unclean_then_clean() -> HistoryBuilder:
     history = led(topics=UNCLEAN_T)
     history.state(1, 0, (1,), at=4)
@@ -45,9 +60,13 @@ def unclean_then_clean() -> HistoryBuilder:
     return history
 
 
-@case("a clean election loses the tail, and an allowed unclean one after it could not have kept it", VIOLATION,
-      {"lost-write violation": TAIL}, also=REST,
-      why="the first leader whose log lacked it was elected cleanly")  # fmt: skip
+@case(
+    "a clean election loses the tail, and an allowed unclean one after it could not have kept it",
+    VIOLATION,
+    {"lost-write violation": TAIL},
+    also=REST,
+    why="the first leader whose log lacked it was elected cleanly",
+)
 def clean_then_unclean() -> HistoryBuilder:
     history = led(topics=UNCLEAN_T)
     history.fail_over(2, kept=7)
@@ -57,10 +76,13 @@ def clean_then_unclean() -> HistoryBuilder:
     return history
 
 
-@case("the only in-sync disk is lost after another replica had joined; that one is elected with a shorter log",
-      (VIOLATION, OPEN), {}, also=(*REST, "lost-write violation", "lost-write observation"),
-      why="broker 3 was in sync, and its disk was whole; only a journal tells that broker 2 had it: never "
-          "permitted")  # fmt: skip
+@case(
+    "the only in-sync disk is lost after another replica had joined; that one is elected with a shorter log",
+    (VIOLATION, OPEN),
+    {},
+    also=(*REST, "lost-write violation", "lost-write observation"),
+    why="broker 3 was in sync, and its disk was whole; only a journal tells that broker 2 had it: never permitted",
+)
 def disk_lost_after_another_joined() -> HistoryBuilder:
     history = led(topics=UNCLEAN_T)
     history.state(1, 0, (1,), at=4)
@@ -74,9 +96,12 @@ def disk_lost_after_another_joined() -> HistoryBuilder:
     return history
 
 
-@case("the only in-sync disk is lost; half a minute later a replica in sync shows all of it; at the end it is gone",
-      VIOLATION, {"lost-write violation": EVERYTHING},
-      why="a copy on a replica in sync after the destruction")  # fmt: skip
+@case(
+    "the only in-sync disk is lost; half a minute later a replica in sync shows all of it; at the end it is gone",
+    VIOLATION,
+    {"lost-write violation": EVERYTHING},
+    why="a copy on a replica in sync after the destruction",
+)
 def copy_in_sync_after_the_disk() -> HistoryBuilder:
     history = led()
     history.state(1, 0, (1,), at=5)
@@ -88,9 +113,12 @@ def copy_in_sync_after_the_disk() -> HistoryBuilder:
     return history
 
 
-@case("an acks=1 tail outlives a fail-over to broker 2, which later comes back by itself and leads without it",
-      VIOLATION, {"lost-write violation": TAIL},
-      why="leadership moved to a log that had it; where it was lost, leadership did not move")  # fmt: skip
+@case(
+    "an acks=1 tail outlives a fail-over to broker 2, which later comes back by itself and leads without it",
+    VIOLATION,
+    {"lost-write violation": TAIL},
+    why="leadership moved to a log that had it; where it was lost, leadership did not move",
+)
 def acks_1_moved_and_then_lost_in_place() -> HistoryBuilder:
     history = led(acks=1)
     history.fail_over(2, kept=10, isr=(2,), back=False)
@@ -103,8 +131,12 @@ def acks_1_moved_and_then_lost_in_place() -> HistoryBuilder:
     return history
 
 
-@case("the fail-over was before the acks=1 record was acknowledged, and none came after", VIOLATION,
-      {"lost-write violation": {12}}, why="leadership has to move after the acknowledgement")  # fmt: skip
+@case(
+    "the fail-over was before the acks=1 record was acknowledged, and none came after",
+    VIOLATION,
+    {"lost-write violation": {12}},
+    why="leadership has to move after the acknowledgement",
+)
 def acks_1_after_the_fail_over() -> HistoryBuilder:
     history = led(acks=1)
     history.fail_over(2)
@@ -115,8 +147,12 @@ def acks_1_after_the_fail_over() -> HistoryBuilder:
     return history
 
 
-@case("leadership moved in the partition beside", VIOLATION, {"lost-write violation": {9}},
-      why="an exception reaches no further than its partition")  # fmt: skip
+@case(
+    "leadership moved in the partition beside",
+    VIOLATION,
+    {"lost-write violation": {9}},
+    why="an exception reaches no further than its partition",
+)
 def acks_1_and_a_fail_over_in_the_neighbour() -> HistoryBuilder:
     history = led(acks=1)
     history.place(1, "t", 1)
@@ -127,10 +163,13 @@ def acks_1_and_a_fail_over_in_the_neighbour() -> HistoryBuilder:
     return history
 
 
-@case("acks=1, acks=all, acks=1 in a row are lost by a clean fail-over", VIOLATION,
-      {"lost-write violation": SOME}, also=("lost-write permitted",),
-      why="acks=all of 8 is a promise; unsure of 7: an acknowledgement of 8 by all tells that 7 is committed as "
-          "well")  # fmt: skip
+@case(
+    "acks=1, acks=all, acks=1 in a row are lost by a clean fail-over",
+    VIOLATION,
+    {"lost-write violation": SOME},
+    also=("lost-write permitted",),
+    why="acks=all of 8 is a promise; unsure of 7: an acknowledgement of 8 by all tells that 7 is committed as well",
+)
 def acks_1_below_one_of_all() -> HistoryBuilder:
     history = led(7, acks=1)
     history.ack(7, at=3, acks=1)
@@ -141,9 +180,13 @@ def acks_1_below_one_of_all() -> HistoryBuilder:
     return history
 
 
-@case("a consumer read offset 9 alone before an acks=1 tail was lost by a clean fail-over", VIOLATION,
-      {"lost-write violation": SOME, "dirty-read violation": {9}}, also=("lost-write permitted",),
-      why="what was read was committed; unsure of 7 and 8, which lie below a record that was handed out")  # fmt: skip
+@case(
+    "a consumer read offset 9 alone before an acks=1 tail was lost by a clean fail-over",
+    VIOLATION,
+    {"lost-write violation": SOME, "dirty-read violation": {9}},
+    also=("lost-write permitted",),
+    why="what was read was committed; unsure of 7 and 8, which lie below a record that was handed out",
+)
 def acks_1_below_one_that_was_read() -> HistoryBuilder:
     history = led(acks=1)
     history.poll([(9, 9)], at=3, epoch=0)
@@ -152,9 +195,12 @@ def acks_1_below_one_that_was_read() -> HistoryBuilder:
     return history
 
 
-@case("an isolated old leader hands out its tail after an allowed unclean election had given it up", PASS,
-      {"lost-write permitted": TAIL, "dirty-read permitted": TAIL, "unclean-election permitted": SOME},
-      why="the old leader answered: a deposed replica's own copy proves nothing of its successor's log")  # fmt: skip
+@case(
+    "an isolated old leader hands out its tail after an allowed unclean election had given it up",
+    PASS,
+    {"lost-write permitted": TAIL, "dirty-read permitted": TAIL, "unclean-election permitted": SOME},
+    why="the old leader answered: a deposed replica's own copy proves nothing of its successor's log",
+)
 def read_from_the_old_leader_after_the_unclean_election() -> HistoryBuilder:
     history = led(topics=UNCLEAN_T)
     history.state(1, 0, (1,), at=4)
@@ -169,10 +215,14 @@ def read_from_the_old_leader_after_the_unclean_election() -> HistoryBuilder:
     return history
 
 
-@case("the old leader is dead from 6 to 40; at 20 a consumer is given the tail, which only the uncleanly elected "
-      "leader can have; a clean election loses it", VIOLATION,
-      {"lost-write violation": TAIL, "dirty-read violation": TAIL}, also=REST,
-      why="a read that only a leader downstream of the unclean election can have answered")  # fmt: skip
+@case(
+    "the old leader is dead from 6 to 40; at 20 a consumer is given the tail, which only the uncleanly elected "
+    "leader can have; a clean election loses it",
+    VIOLATION,
+    {"lost-write violation": TAIL, "dirty-read violation": TAIL},
+    also=REST,
+    why="a read that only a leader downstream of the unclean election can have answered",
+)
 def read_while_the_old_leader_was_dead() -> HistoryBuilder:
     history = led(topics=UNCLEAN_T)
     history.state(1, 0, (1,), at=4)
@@ -187,9 +237,13 @@ def read_while_the_old_leader_was_dead() -> HistoryBuilder:
     return history
 
 
-@case("in-sync broker 2 loses its disk and is elected cleanly, though in-sync broker 1 is whole and comes back",
-      VIOLATION, {"lost-write violation": EVERYTHING}, also=("replica-divergence violation",),
-      why="one in-sync replica stayed whole")  # fmt: skip
+@case(
+    "in-sync broker 2 loses its disk and is elected cleanly, though in-sync broker 1 is whole and comes back",
+    VIOLATION,
+    {"lost-write violation": EVERYTHING},
+    also=("replica-divergence violation",),
+    why="one in-sync replica stayed whole",
+)
 def emptied_replica_elected_cleanly() -> HistoryBuilder:
     history = led()
     history.state(1, 0, (1, 2), at=4)
@@ -203,9 +257,13 @@ def emptied_replica_elected_cleanly() -> HistoryBuilder:
     return history
 
 
-@case("the final read leaves out a record that all three logs on disk hold between its neighbours", VIOLATION,
-      {"lost-write violation": {4}}, also=("evidence violation", "evidence observation", "skipped-read violation"),
-      why="no final read returned it, and the read went past it; no event explains that")  # fmt: skip
+@case(
+    "the final read leaves out a record that all three logs on disk hold between its neighbours",
+    VIOLATION,
+    {"lost-write violation": {4}},
+    also=("evidence violation", "evidence observation", "skipped-read violation"),
+    why="no final read returned it, and the read went past it; no event explains that",
+)
 def left_out_by_the_final_read() -> HistoryBuilder:
     history = led()
     for node in history.brokers:
@@ -215,9 +273,12 @@ def left_out_by_the_final_read() -> HistoryBuilder:
     return history
 
 
-@case("the final read reached end 7, no disk was read, nothing ever "
-      "happened", VIOLATION, {"lost-write violation": TAIL},
-      why="the final read reached the end that the leader answered")  # fmt: skip
+@case(
+    "the final read reached end 7, no disk was read, nothing ever happened",
+    VIOLATION,
+    {"lost-write violation": TAIL},
+    why="the final read reached the end that the leader answered",
+)
 def end_fell_without_an_event() -> HistoryBuilder:
     history = led()
     history.log = history.log[:7]
@@ -225,9 +286,12 @@ def end_fell_without_an_event() -> HistoryBuilder:
     return history
 
 
-@case("the books' own mark of an unclean election is missing; the states show that 2 was outside the ISR", VIOLATION,
-      {"unclean-election violation": SOME, "lost-write violation": TAIL},
-      why="by the states of the partition in order, not by a mark")  # fmt: skip
+@case(
+    "the books' own mark of an unclean election is missing; the states show that 2 was outside the ISR",
+    VIOLATION,
+    {"unclean-election violation": SOME, "lost-write violation": TAIL},
+    why="by the states of the partition in order, not by a mark",
+)
 def unmarked_unclean_election() -> HistoryBuilder:
     history = led()
     history.state(1, 0, (1,), at=4, elr=())
@@ -238,9 +302,13 @@ def unmarked_unclean_election() -> HistoryBuilder:
     return history
 
 
-@case("an election is marked unclean, and allowed, though the states show that 2 was in the ISR", VIOLATION,
-      {"lost-write violation": TAIL}, also=("evidence violation", "unclean-election observation"),
-      why="by the states of the partition it was clean")  # fmt: skip
+@case(
+    "an election is marked unclean, and allowed, though the states show that 2 was in the ISR",
+    VIOLATION,
+    {"lost-write violation": TAIL},
+    also=("evidence violation", "unclean-election observation"),
+    why="by the states of the partition it was clean",
+)
 def clean_election_marked_unclean() -> HistoryBuilder:
     history = led(topics=UNCLEAN_T)
     history.fail_over(2, kept=7)
@@ -250,9 +318,13 @@ def clean_election_marked_unclean() -> HistoryBuilder:
     return history
 
 
-@case("a record of the new epoch, answered within the blur of its unclean election's time, vanishes later", VIOLATION,
-      {"lost-write permitted": TAIL, "lost-write violation": {20}}, also=(*REST, "inconsistent-offsets violation"),
-      why="a snapshot shows it in the new leader's log in the new epoch: that election did not cost it")  # fmt: skip
+@case(
+    "a record of the new epoch, answered within the blur of its unclean election's time, vanishes later",
+    VIOLATION,
+    {"lost-write permitted": TAIL, "lost-write violation": {20}},
+    also=(*REST, "inconsistent-offsets violation"),
+    why="a snapshot shows it in the new leader's log in the new epoch: that election did not cost it",
+)
 def acknowledged_in_the_blur_of_the_election() -> HistoryBuilder:
     history = led(topics=UNCLEAN_T)
     history.state(1, 0, (1,), at=4)
@@ -266,18 +338,30 @@ def acknowledged_in_the_blur_of_the_election() -> HistoryBuilder:
     return history
 
 
-@case("a dead replica's disk still has, below its own high watermark, what an allowed unclean election gave up", PASS,
-      {"lost-write permitted": TAIL, "unclean-election permitted": SOME}, also=(*REST, "replica-divergence permitted"),
-      why="a replica that has not come back may hold what the others gave up")  # fmt: skip
+@case(
+    "a dead replica's disk still has, below its own high watermark, what an allowed unclean election gave up",
+    PASS,
+    {"lost-write permitted": TAIL, "unclean-election permitted": SOME},
+    also=(*REST, "replica-divergence permitted"),
+    why="a replica that has not come back may hold what the others gave up",
+)
 def dead_replica_holds_what_was_given_up() -> HistoryBuilder:
     return _given_up(allowed=True)
 
 
-@case("the same where unclean elections are forbidden", VIOLATION,
-      {"lost-write violation": TAIL, "unclean-election violation": SOME},
-      also=("replica-divergence violation", "inconsistent-offsets violation", "acknowledged-regression violation",
-            "inconsistent-offsets permitted", "acknowledged-regression permitted"),
-      why="nobody allowed it")  # fmt: skip
+@case(
+    "the same where unclean elections are forbidden",
+    VIOLATION,
+    {"lost-write violation": TAIL, "unclean-election violation": SOME},
+    also=(
+        "replica-divergence violation",
+        "inconsistent-offsets violation",
+        "acknowledged-regression violation",
+        "inconsistent-offsets permitted",
+        "acknowledged-regression permitted",
+    ),
+    why="nobody allowed it",
+)
 def dead_replica_holds_what_was_given_up_unlawfully() -> HistoryBuilder:
     return _given_up(allowed=False)
 
@@ -297,10 +381,13 @@ def _given_up(*, allowed: bool) -> HistoryBuilder:
     return history
 
 
-@case("an acknowledged value is cut by an allowed unclean election, and its late retry stands elsewhere in the log",
-      PASS, {"duplicate permitted": SOME, "unclean-election permitted": SOME, "lost-write permitted": {8, 9}},
-      also=REST,
-      why="moved: judged like the loss of the first copy, which was permitted; the value itself is there")  # fmt: skip
+@case(
+    "an acknowledged value is cut by an allowed unclean election, and its late retry stands elsewhere in the log",
+    PASS,
+    {"duplicate permitted": SOME, "unclean-election permitted": SOME, "lost-write permitted": {8, 9}},
+    also=REST,
+    why="moved: judged like the loss of the first copy, which was permitted; the value itself is there",
+)
 def moved_by_an_allowed_unclean_election() -> HistoryBuilder:
     history = led(topics=UNCLEAN_T)
     history.state(1, 0, (1,), at=4)
@@ -311,9 +398,13 @@ def moved_by_an_allowed_unclean_election() -> HistoryBuilder:
     return history
 
 
-@case("a consumer at 10 goes on there after an allowed cut to 7; what took the place of 7 to 9 it never sees", PASS,
-      {"lost-write permitted": TAIL, "dirty-read permitted": TAIL, "unclean-election permitted": SOME}, also=REST,
-      why="an allowed loss moved the log under it")  # fmt: skip
+@case(
+    "a consumer at 10 goes on there after an allowed cut to 7; what took the place of 7 to 9 it never sees",
+    PASS,
+    {"lost-write permitted": TAIL, "dirty-read permitted": TAIL, "unclean-election permitted": SOME},
+    also=REST,
+    why="an allowed loss moved the log under it",
+)
 def consumer_goes_on_behind_the_cut() -> HistoryBuilder:
     history = led(topics=UNCLEAN_T)
     history.poll([(offset, offset) for offset in range(10)], at=3, epoch=0)

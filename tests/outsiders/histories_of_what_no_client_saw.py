@@ -262,8 +262,15 @@ def stamped_with_an_unknown_epoch() -> HistoryBuilder:
 def _marks(history: HistoryBuilder, *marks: tuple[int, float, int]) -> HistoryBuilder:
     """(node, seconds, offset) as brokers journalled them."""
     for node, at, offset in marks:
-        history._add("broker_events", node=node, time_ns=int(at * SECOND), event="high_watermark_checkpoint", topic="t",
-                     partition=0, to_offset=offset)  # fmt: skip
+        history._add(
+            "broker_events",
+            node=node,
+            time_ns=int(at * SECOND),
+            event="high_watermark_checkpoint",
+            topic="t",
+            partition=0,
+            to_offset=offset,
+        )
     return history
 
 
@@ -350,8 +357,17 @@ def mark_of_an_emptied_disk() -> HistoryBuilder:
 )
 def a_leader_says_that_it_lowered_it() -> HistoryBuilder:
     history = led()
-    history._add("broker_events", node=1, time_ns=20 * SECOND, event="high_watermark_lowered", topic="t", partition=0,
-                 leader_epoch=0, from_offset=10, to_offset=6)  # fmt: skip
+    history._add(
+        "broker_events",
+        node=1,
+        time_ns=20 * SECOND,
+        event="high_watermark_lowered",
+        topic="t",
+        partition=0,
+        leader_epoch=0,
+        from_offset=10,
+        to_offset=6,
+    )
     return _read(history)
 
 
@@ -362,8 +378,17 @@ def a_leader_says_that_it_lowered_it() -> HistoryBuilder:
 )
 def a_follower_says_that_it_lowered_it() -> HistoryBuilder:
     history = led()
-    history._add("broker_events", node=3, time_ns=20 * SECOND, event="high_watermark_lowered", topic="t", partition=0,
-                 leader_epoch=0, from_offset=10, to_offset=6)  # fmt: skip
+    history._add(
+        "broker_events",
+        node=3,
+        time_ns=20 * SECOND,
+        event="high_watermark_lowered",
+        topic="t",
+        partition=0,
+        leader_epoch=0,
+        from_offset=10,
+        to_offset=6,
+    )
     return _read(history)
 
 
@@ -374,8 +399,14 @@ def _group(*, protocol: str | None = "classic", **more: Any) -> HistoryBuilder:
     history = led(10, **more)
     history.place(1, "t", 1)
     for process in (A, B):
-        history.client(process, role="consumer", group="g", offset_reset="earliest", isolation="read_uncommitted",
-                       group_protocol=protocol)  # fmt: skip
+        history.client(
+            process,
+            role="consumer",
+            group="g",
+            offset_reset="earliest",
+            isolation="read_uncommitted",
+            group_protocol=protocol,
+        )
     return history
 
 
@@ -489,8 +520,18 @@ def _logged(history: HistoryBuilder, *records: tuple[int | None, float]) -> Hist
     history.kept_state(OFFSETS, 1, 0, (1, 2, 3), at=0)
     history.kept_log(OFFSETS, 1, len(records))
     for generation, at in records:
-        history.kept_offset(OFFSETS[1], 0, at=at, kind="group", removed=generation is None, generation=generation,
-                            topic=None, topic_partition=None, committed_offset=None, commit_ns=None)  # fmt: skip
+        history.kept_offset(
+            OFFSETS[1],
+            0,
+            at=at,
+            kind="group",
+            removed=generation is None,
+            generation=generation,
+            topic=None,
+            topic_partition=None,
+            committed_offset=None,
+            commit_ns=None,
+        )
     history.finish()
     return history
 
@@ -691,8 +732,16 @@ def the_old_topics_log_in_its_place() -> HistoryBuilder:
     history.finish(only=(1, 2))
     _with_ids(history)
     history._add("topics", topic="t", name="t", topic_id=P, created_ns=0, uncertainty_ns=0, undecided=False)
-    history._add("topics", topic="t#1", name="t", topic_id=Q, created_ns=-60 * SECOND, deleted_ns=-30 * SECOND,
-                 uncertainty_ns=0, undecided=False)  # fmt: skip
+    history._add(
+        "topics",
+        topic="t#1",
+        name="t",
+        topic_id=Q,
+        created_ns=-60 * SECOND,
+        deleted_ns=-30 * SECOND,
+        uncertainty_ns=0,
+        undecided=False,
+    )
     history.replica(3, (), at=AFTER, high_watermark=0, partition_id=5)
     history.rows["replica_snapshots"][-1]["topic_id"] = Q
     return history

@@ -62,16 +62,25 @@ T = TypeVar("T", bound=History)
 
 
 def case(
-    story: str, verdicts: Verdict | tuple[Verdict, ...], says: Says | None = None, *, why: str,
+    story: str,
+    verdicts: Verdict | tuple[Verdict, ...],
+    says: Says | None = None,
+    *,
+    why: str,
     also: Collection[str] = (),
-) -> Callable[[Callable[[], T]], Callable[[], T]]:  # fmt: skip
+) -> Callable[[Callable[[], T]], Callable[[], T]]:
     def keep(make: Callable[[], T]) -> Callable[[], T]:
         name = make.__name__
         assert name not in CASES, name
         CASES[name] = ExpectedJudgement(
-            name=name, story=story, verdicts=verdicts if isinstance(verdicts, tuple) else (verdicts,),
-            says=says or {}, also=frozenset(also), why=why, make=make,
-        )  # fmt: skip
+            name=name,
+            story=story,
+            verdicts=verdicts if isinstance(verdicts, tuple) else (verdicts,),
+            says=says or {},
+            also=frozenset(also),
+            why=why,
+            make=make,
+        )
         return make
 
     return keep
@@ -81,10 +90,16 @@ class HistoryBuilder(History):
     """Partition t-0 (number 0) on `brokers`, and others as `place` names them. `log`: what the leader of t-0 holds."""
 
     def __init__(
-        self, *, brokers: Sequence[int] = (1, 2, 3), settings: Mapping[str, str] | None = None,
-        topics: Mapping[str, Mapping[str, str]] | None = None, workload: WorkloadSpec | None = None,
-        coverage: Mapping[str, str] | None = None, system: str = "reference", read_to_end: bool = True,
-    ) -> None:  # fmt: skip
+        self,
+        *,
+        brokers: Sequence[int] = (1, 2, 3),
+        settings: Mapping[str, str] | None = None,
+        topics: Mapping[str, Mapping[str, str]] | None = None,
+        workload: WorkloadSpec | None = None,
+        coverage: Mapping[str, str] | None = None,
+        system: str = "reference",
+        read_to_end: bool = True,
+    ) -> None:
         self._places: dict[int, tuple[str, int]] = {0: ("t", 0)}
         self._states: dict[tuple[str, int], tuple[int, int, tuple[int, ...]]] = {}
         self._elr: dict[int, tuple[int, ...]] = {}
@@ -93,13 +108,19 @@ class HistoryBuilder(History):
         specs = tuple(TopicSpec(name=name, settings=own) for name, own in (topics or {"t": {}}).items())
         super().__init__(
             scenario_=Scenario(
-                name="outsider", story="", source="", topics=specs, faults=(),
+                name="outsider",
+                story="",
+                source="",
+                topics=specs,
+                faults=(),
                 workload=workload or ProduceAndPollSettings(),
-                cluster=ClusterSpec(brokers=self.brokers, settings=settings or {}, system=system), steps=(),
-                expect=ExpectSpec(), coverage=coverage or {},
+                cluster=ClusterSpec(brokers=self.brokers, settings=settings or {}, system=system),
+                steps=(),
+                expect=ExpectSpec(),
+                coverage=coverage or {},
             ),
             read_to_end=read_to_end,
-        )  # fmt: skip
+        )
         self.partition["replicas"] = list(self.brokers)
 
     def _add(self, table: str, **columns: Any) -> dict[str, Any]:
@@ -127,22 +148,39 @@ class HistoryBuilder(History):
     # -- the cluster --------------------------------------
 
     def state(
-        self, leader: int, epoch: int, isr: Sequence[int], *, at: float, start: int | None = None,
-        partition_id: int = 0, elr: Sequence[int] | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        leader: int,
+        epoch: int,
+        isr: Sequence[int],
+        *,
+        at: float,
+        start: int | None = None,
+        partition_id: int = 0,
+        elr: Sequence[int] | None = None,
+    ) -> None:
         """From the cluster's own books; unclean as they would have it: in neither ISR nor ELR, nor the last leader."""
         topic, part = self._places[partition_id]
         before = self._states.get((topic, part))
         eligible = (*before[2], *self._elr.get(partition_id, ())) if before else ()
         elected = before is not None and leader >= 0 and epoch > before[1]
         self._add(
-            "partition_states", topic=topic, partition=part, time_ns=int(at * SECOND), uncertainty_ns=0, exact=True,
-            observer=-1, leader=leader, leader_epoch=epoch, partition_epoch=len(self.rows["partition_states"]),
-            isr=list(isr), isr_before=None if before is None else list(before[2]), leader_before=None
-            if before is None else before[0], unclean=bool(elected and eligible and leader not in eligible),
+            "partition_states",
+            topic=topic,
+            partition=part,
+            time_ns=int(at * SECOND),
+            uncertainty_ns=0,
+            exact=True,
+            observer=-1,
+            leader=leader,
+            leader_epoch=epoch,
+            partition_epoch=len(self.rows["partition_states"]),
+            isr=list(isr),
+            isr_before=None if before is None else list(before[2]),
+            leader_before=None if before is None else before[0],
+            unclean=bool(elected and eligible and leader not in eligible),
             replicas=next(row["replicas"] for row in self.rows["partitions"] if row["partition_id"] == partition_id),
             elr=None if elr is None else list(elr),
-        )  # fmt: skip
+        )
         if start is not None:
             self.leads(leader, epoch, start, at=at, partition_id=partition_id)
         self._states[topic, part] = leader, epoch, tuple(isr)
@@ -153,20 +191,42 @@ class HistoryBuilder(History):
     def leads(self, node: int, epoch: int, start: int, *, at: float, partition_id: int = 0) -> None:
         """The broker's own journal says that it began to lead."""
         topic, part = self._places[partition_id]
-        self._add("broker_events", node=node, time_ns=int(at * SECOND), event="leadership_start", topic=topic,
-                  partition=part, leader_epoch=epoch, from_offset=start)  # fmt: skip
+        self._add(
+            "broker_events",
+            node=node,
+            time_ns=int(at * SECOND),
+            event="leadership_start",
+            topic=topic,
+            partition=part,
+            leader_epoch=epoch,
+            from_offset=start,
+        )
 
     def polled(
-        self, observer: int, leader: int, epoch: int | None, isr: Sequence[int] | None, *, at: float,
+        self,
+        observer: int,
+        leader: int,
+        epoch: int | None,
+        isr: Sequence[int] | None,
+        *,
+        at: float,
         partition_id: int = 0,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """What a broker answered when it was asked."""
         topic, part = self._places[partition_id]
         self._add(
-            "partition_states", topic=topic, partition=part, time_ns=int(at * SECOND), uncertainty_ns=0, exact=False,
-            observer=observer, leader=leader, leader_epoch=epoch, isr=None if isr is None else list(isr),
+            "partition_states",
+            topic=topic,
+            partition=part,
+            time_ns=int(at * SECOND),
+            uncertainty_ns=0,
+            exact=False,
+            observer=observer,
+            leader=leader,
+            leader_epoch=epoch,
+            isr=None if isr is None else list(isr),
             replicas=next(row["replicas"] for row in self.rows["partitions"] if row["partition_id"] == partition_id),
-        )  # fmt: skip
+        )
 
     def configured(
         self, key: str, value: str, *, at: float = 0.0, scope: str = "topic", name: str = "t", node: int = -1
@@ -188,26 +248,55 @@ class HistoryBuilder(History):
 
     def asked_unclean(self, outcome: str, *, at: float, until: float, topic: str = "t", partition: int = 0) -> None:
         self._add(
-            "steps", step=len(self.rows["steps"]), kind="act", act="elect",
+            "steps",
+            step=len(self.rows["steps"]),
+            kind="act",
+            act="elect",
             step_text=f"elect unclean of {topic}-{partition}",
-            begin_ns=int(at * SECOND), end_ns=int(until * SECOND), outcome=outcome, seen_text="",
+            begin_ns=int(at * SECOND),
+            end_ns=int(until * SECOND),
+            outcome=outcome,
+            seen_text="",
             arguments=f'{{"elect": "unclean", "partition": {partition}, "topic": "{topic}"}}',
-        )  # fmt: skip
+        )
 
     def destroyed(
-        self, kind: str, node: int, extent: str, *, at: float, until: float | None = None, first: int | None = None,
-        end: int | None = None, partition_id: int | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        kind: str,
+        node: int,
+        extent: str,
+        *,
+        at: float,
+        until: float | None = None,
+        first: int | None = None,
+        end: int | None = None,
+        partition_id: int | None = None,
+    ) -> None:
         """A fault took a disk or a part of it; partition_id None: whatever lay there."""
         self.fault(kind, [node], at=at, until=at + 0.5 if until is None else until)
         topic, part = (None, None) if partition_id is None else self._places[partition_id]
-        self._add("disk_events", node=node, time_ns=int(at * SECOND), fault=len(self.rows["faults"]) - 1, extent=extent,
-                  topic=topic, partition=part, from_offset=first, to_offset=end)  # fmt: skip
+        self._add(
+            "disk_events",
+            node=node,
+            time_ns=int(at * SECOND),
+            fault=len(self.rows["faults"]) - 1,
+            extent=extent,
+            topic=topic,
+            partition=part,
+            from_offset=first,
+            to_offset=end,
+        )
 
     def replica(
-        self, node: int, log: Sequence[Entry], *, at: float = 90.0, reason: str = "end", high_watermark: int | None,
+        self,
+        node: int,
+        log: Sequence[Entry],
+        *,
+        at: float = 90.0,
+        reason: str = "end",
+        high_watermark: int | None,
         partition_id: int = 0,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """A replica's log as it was read from disk, with its epochs."""
         starts: dict[int, int] = {}
         for offset, epoch, _ in log:
@@ -215,12 +304,31 @@ class HistoryBuilder(History):
         epochs = " ".join(f"{epoch}:{start}" for epoch, start in starts.items())
         topic, part = self._places[partition_id]
         log_end = max((offset for offset, _, _ in log), default=-1) + 1
-        self._add("replica_snapshots", snapshot=self._snapshot, node=node, time_ns=int(at * SECOND), reason=reason,
-                  topic=topic, partition=part, log_start_offset=0, high_watermark=high_watermark,
-                  log_end_offset=log_end, leader_epochs=epochs)  # fmt: skip
+        self._add(
+            "replica_snapshots",
+            snapshot=self._snapshot,
+            node=node,
+            time_ns=int(at * SECOND),
+            reason=reason,
+            topic=topic,
+            partition=part,
+            log_start_offset=0,
+            high_watermark=high_watermark,
+            log_end_offset=log_end,
+            leader_epochs=epochs,
+        )
         for offset, epoch, value in log:
-            self._add("replica_log", snapshot=self._snapshot, node=node, topic=topic, partition=part,
-                      partition_id=partition_id, offset=offset, leader_epoch=epoch, value=value)  # fmt: skip
+            self._add(
+                "replica_log",
+                snapshot=self._snapshot,
+                node=node,
+                topic=topic,
+                partition=part,
+                partition_id=partition_id,
+                offset=offset,
+                leader_epoch=epoch,
+                value=value,
+            )
         self._snapshot += 1
 
     # -- what coordinators keep ---------------------------
@@ -323,9 +431,15 @@ class HistoryBuilder(History):
         self.log.append((len(self.log), self._epoch, value))
 
     def fail_over(
-        self, to: int, *, kept: int | None = None, at: float = 8.0, isr: Sequence[int] | None = None,
-        journalled: bool = True, back: bool = True,
-    ) -> None:  # fmt: skip
+        self,
+        to: int,
+        *,
+        kept: int | None = None,
+        at: float = 8.0,
+        isr: Sequence[int] | None = None,
+        journalled: bool = True,
+        back: bool = True,
+    ) -> None:
         """The leader is killed two seconds before, `to` takes over with log end `kept`; the old one comes back, cut."""
         old, end = self._leader, len(self.log)
         kept = end if kept is None else kept
@@ -342,9 +456,13 @@ class HistoryBuilder(History):
             self.state(to, self._epoch, self.brokers, at=at + 3)
 
     def finish(
-        self, *, high_watermark: int | None = None, logs: Mapping[int, Sequence[Entry]] | None = None,
-        only: Sequence[int] | None = None, snapshots: bool = True,
-    ) -> None:  # fmt: skip
+        self,
+        *,
+        high_watermark: int | None = None,
+        logs: Mapping[int, Sequence[Entry]] | None = None,
+        only: Sequence[int] | None = None,
+        snapshots: bool = True,
+    ) -> None:
         """Every replica's log at the end (as the leader's, but for `logs`), and the final read of it."""
         end = max((offset for offset, _, _ in self.log), default=-1) + 1 if high_watermark is None else high_watermark
         for node in (self.brokers if only is None else only) if snapshots else ():

@@ -19,9 +19,22 @@ from tests.outsiders.test_outsiders import THEMES
 
 EVERY = 3  # of them: each is judged twice
 WORDS = (
-    "unclean", "elect unclean of t-0", "wipe", "n1>n2", "the log of t-0 on broker 2 ends at 0 and no longer at 9",
-    "compaction", "restart", "broker 1 is dead", "seen", "", "isr [1]", "directory", "disk", "kill", "delete topic t",
-)  # fmt: skip
+    "unclean",
+    "elect unclean of t-0",
+    "wipe",
+    "n1>n2",
+    "the log of t-0 on broker 2 ends at 0 and no longer at 9",
+    "compaction",
+    "restart",
+    "broker 1 is dead",
+    "seen",
+    "",
+    "isr [1]",
+    "directory",
+    "disk",
+    "kill",
+    "delete topic t",
+)
 TEXTS = {name: [column for column in schema.names if column.endswith("_text")] for name, schema in TABLES.items()}
 CHOSEN = sorted(CASES)[::EVERY]
 assert THEMES, "imported, so that all themes are among CASES"
@@ -41,11 +54,20 @@ def in_other_words(make: Callable[[], History], seed: str) -> Callable[[], Histo
 def decided(judgement: Judgement) -> dict[str, Any]:
     found = [
         (
-            each.check, each.classification, each.kind, each.count, each.topic, each.partition, tuple(each.faults),
-            str(each.cause and each.cause.code), each.first_ns, each.last_ns, each.fingerprint,
+            each.check,
+            each.classification,
+            each.kind,
+            each.count,
+            each.topic,
+            each.partition,
+            tuple(each.faults),
+            str(each.cause and each.cause.code),
+            each.first_ns,
+            each.last_ns,
+            each.fingerprint,
         )
         for _, each in judgement.findings
-    ]  # fmt: skip
+    ]
     return {"verdict": judgement.verdict, "counts": judgement.counts, "found": sorted(found, key=str)}
 
 

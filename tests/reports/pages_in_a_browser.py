@@ -81,9 +81,13 @@ class Opened:
 
     def ask(self, expression: str) -> Any:
         answer = self.pipe.ask(
-            "Runtime.evaluate", self._session, awaitPromise=True, userGesture=True, returnByValue=True,
+            "Runtime.evaluate",
+            self._session,
+            awaitPromise=True,
+            userGesture=True,
+            returnByValue=True,
             expression=f"(async () => JSON.stringify((await ({expression})) ?? null))()",
-        )  # fmt: skip
+        )
         if "exceptionDetails" in answer:
             raise AssertionError(answer["exceptionDetails"])
         return json.loads(answer["result"]["value"])

@@ -13,10 +13,14 @@ from reports.run.proof import proof_of
 from tests.reports.stories.build_run import build_run, finding
 
 SLOW = {
-    "page": "slow", "names": ["slow"], "title": "Slow <answer>", "family": "cluster",
-    "sentence": "It came late.", "package": "p 1.0",
+    "page": "slow",
+    "names": ["slow"],
+    "title": "Slow <answer>",
+    "family": "cluster",
+    "sentence": "It came late.",
+    "package": "p 1.0",
     "markdown": "# Slow\n\n`slow`\n\nLate.\n\n## Rule\n\nAll & <b>each</b>.",
-}  # fmt: skip
+}
 
 
 def stored(runs: Path, **changes: Any) -> Path:

@@ -19,8 +19,11 @@ PAIRS = [
     *((text, ground) for text in ("ink", "ink2", "per") for ground in ("perbg", "hi")),
     *((text, "viobg") for text in ("ink", "ink2", "vio")),
     *((text, "okbg") for text in ("ink", "ok")),
-    ("faultink", "faultbg"), ("faultink", "panel"), ("bg", "ink"), ("panel", "fault"),
-]  # fmt: skip
+    ("faultink", "faultbg"),
+    ("faultink", "panel"),
+    ("bg", "ink"),
+    ("panel", "fault"),
+]
 
 
 def luminance(colour: str) -> float:

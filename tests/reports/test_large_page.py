@@ -19,9 +19,12 @@ OPERATIONS, FINDINGS, FAULTS, PARTITIONS = 20_000, 5_000, 200, 150
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> tuple[Page, str]:
     run = write_large_run(
-        tmp_path_factory.mktemp("large"), operations=OPERATIONS, findings=FINDINGS, faults=FAULTS,
+        tmp_path_factory.mktemp("large"),
+        operations=OPERATIONS,
+        findings=FINDINGS,
+        faults=FAULTS,
         partitions=PARTITIONS,
-    )  # fmt: skip
+    )
     page = build(run)
     return page, html_of(page)
 

@@ -38,8 +38,14 @@ def drawn(one: LifeLane) -> list[tuple[str, str]]:
 
 
 def snapshot(number: int, node: int, seconds: float, end: int, reason: str = "heal") -> dict[str, Any]:
-    return PLACE | {"snapshot": number, "node": node, "time_ns": at(seconds), "reason": reason, "log_end_offset": end,
-                    "log_start_offset": 0}  # fmt: skip
+    return PLACE | {
+        "snapshot": number,
+        "node": node,
+        "time_ns": at(seconds),
+        "reason": reason,
+        "log_end_offset": end,
+        "log_start_offset": 0,
+    }
 
 
 def held(number: int, node: int, value: int) -> dict[str, Any]:
@@ -74,17 +80,28 @@ def test_the_numbers_are_those_of_the_causes_while_it_lived(tmp_path: Path) -> N
 
 def test_disks_that_were_read_say_who_had_it_and_what_stands_there_now(tmp_path: Path) -> None:
     run, record = loss_run(tmp_path), lost_values()[0]
-    recorded(run, "replica_snapshots", [
-        snapshot(1, 1, 8.1, FIRST_LOST + LOST, "kill"), snapshot(2, 3, 8.3, 258), snapshot(3, 1, 16, 650, "end"),
-        snapshot(4, 2, 16.1, 650, "end"), snapshot(5, 3, 16.2, 650, "end"), snapshot(6, 1, 13.6, 297, "truncation"),
-    ])  # fmt: skip
+    recorded(
+        run,
+        "replica_snapshots",
+        [
+            snapshot(1, 1, 8.1, FIRST_LOST + LOST, "kill"),
+            snapshot(2, 3, 8.3, 258),
+            snapshot(3, 1, 16, 650, "end"),
+            snapshot(4, 2, 16.1, 650, "end"),
+            snapshot(5, 3, 16.2, 650, "end"),
+            snapshot(6, 1, 13.6, 297, "truncation"),
+        ],
+    )
     recorded(
         run, "replica_log", [held(1, 1, record), held(6, 1, record), *(held(n + 2, n, INSTEAD) for n in (1, 2, 3))]
     )
     life = life_of(run)
     assert drawn(lane(life, "broker 1")) == [
-        ("seen", "7.513 s"), ("seen", "8.100 s"), ("cut", "13.600 s"), ("other", "16.000 s"),
-    ]  # fmt: skip
+        ("seen", "7.513 s"),
+        ("seen", "8.100 s"),
+        ("cut", "13.600 s"),
+        ("other", "16.000 s"),
+    ]
     assert [bar.style for bar in lane(life, "broker 1").bars] == ["maybe", "holds", "holds", "maybe"]
     assert drawn(lane(life, "broker 3")) == [("absent", "8.300 s"), ("other", "16.200 s")]
     assert [bar.style for bar in lane(life, "broker 3").bars] == ["maybe"]
@@ -94,20 +111,50 @@ def test_disks_that_were_read_say_who_had_it_and_what_stands_there_now(tmp_path:
 def test_who_read_it_when_it_became_readable_and_what_overwrote_it_are_reported(tmp_path: Path) -> None:
     run, record = loss_run(tmp_path), lost_values()[0]
     mark = {"event": "high_watermark_checkpoint", "topic": "orders", "partition": 0, "node": 1}
-    recorded(run, "broker_events", [
-        mark | {"time_ns": at(7.4), "to_offset": FIRST_LOST + 1},  # before it was sent: of another record
-        mark | {"time_ns": at(7.6), "to_offset": FIRST_LOST},  # not above it
-        mark | {"time_ns": at(7.7), "to_offset": FIRST_LOST + 4},
-        mark | {"time_ns": at(9.0), "to_offset": FIRST_LOST + 9},  # after its leader was deposed
-    ])  # fmt: skip
-    recorded(run, "evidence_operations", [
-        {"finding": "F1", "kind": "poll", "operation": 7, "process": 3, "status": "ok", "value": record,
-         "completed_ns": at(7.65)},
-    ])  # fmt: skip
-    recorded(run, "records", [
-        PLACE | {"kind": 0, "status": 0, "operation": 8, "process": 0, "position": 0, "offset": FIRST_LOST,
-                 "value": INSTEAD, "invoked_ns": at(9.1), "completed_ns": at(9.2), "acks": -1},
-    ])  # fmt: skip
+    recorded(
+        run,
+        "broker_events",
+        [
+            mark | {"time_ns": at(7.4), "to_offset": FIRST_LOST + 1},  # before it was sent: of another record
+            mark | {"time_ns": at(7.6), "to_offset": FIRST_LOST},  # not above it
+            mark | {"time_ns": at(7.7), "to_offset": FIRST_LOST + 4},
+            mark | {"time_ns": at(9.0), "to_offset": FIRST_LOST + 9},  # after its leader was deposed
+        ],
+    )
+    recorded(
+        run,
+        "evidence_operations",
+        [
+            {
+                "finding": "F1",
+                "kind": "poll",
+                "operation": 7,
+                "process": 3,
+                "status": "ok",
+                "value": record,
+                "completed_ns": at(7.65),
+            },
+        ],
+    )
+    recorded(
+        run,
+        "records",
+        [
+            PLACE
+            | {
+                "kind": 0,
+                "status": 0,
+                "operation": 8,
+                "process": 0,
+                "position": 0,
+                "offset": FIRST_LOST,
+                "value": INSTEAD,
+                "invoked_ns": at(9.1),
+                "completed_ns": at(9.2),
+                "acks": -1,
+            },
+        ],
+    )
     life = life_of(run)
     assert [dot.label for dot in lane(life, "consumers").dots] == ["read by p3", "readable"]
     assert drawn(lane(life, "consumers")) == [("read", "7.650 s"), ("read", "7.700 s")]

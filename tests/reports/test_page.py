@@ -56,9 +56,13 @@ def test_the_sums_on_the_page_add_up(tmp_path: Path) -> None:
     accounting = build(build_run(tmp_path)).accounting
     assert accounting is not None
     parts = (
-        accounting.read + accounting.lost_permitted + accounting.lost_violation + accounting.unreadable
-        + accounting.indeterminate + accounting.refused
-    )  # fmt: skip
+        accounting.read
+        + accounting.lost_permitted
+        + accounting.lost_violation
+        + accounting.unreadable
+        + accounting.indeterminate
+        + accounting.refused
+    )
     assert parts == accounting.sent == sum(row.sent for row in accounting.outcomes)
     assert accounting.problem == ""
 

@@ -20,14 +20,29 @@ pytestmark = pytest.mark.browser
 
 OWN = "window.owned=(window.owned||0)+1"
 HOSTILE = [
-    f"<script>{OWN}</script>", f'"onload="{OWN}" x="', f"' onmouseover='{OWN}' '", f"</script><script>{OWN}</script>",
-    f"<!--<script>{OWN}", f"javascript:{OWN}", f"<img src=x onerror={OWN}>", f"<svg/onload={OWN}>",
+    f"<script>{OWN}</script>",
+    f'"onload="{OWN}" x="',
+    f"' onmouseover='{OWN}' '",
+    f"</script><script>{OWN}</script>",
+    f"<!--<script>{OWN}",
+    f"javascript:{OWN}",
+    f"<img src=x onerror={OWN}>",
+    f"<svg/onload={OWN}>",
     f"\u2028{OWN}\u2029",
-    "</style><style>*{display:none}</style>", "--></textarea></title></noscript>", "{{ page }}{% raw %}",
-    '<a href="javascript:window.owned=9">a</a>', "<iframe src=https://example.invalid/frame>",
-    "<link rel=stylesheet href=https://example.invalid/style>", "url(https://example.invalid/url)", "&lt;b&gt;&#60;",
-    "\u202egnp.exe\u200f", "\x00NUL", "\x1b[31m", "]]>", "w" * 3_000,
-]  # fmt: skip
+    "</style><style>*{display:none}</style>",
+    "--></textarea></title></noscript>",
+    "{{ page }}{% raw %}",
+    '<a href="javascript:window.owned=9">a</a>',
+    "<iframe src=https://example.invalid/frame>",
+    "<link rel=stylesheet href=https://example.invalid/style>",
+    "url(https://example.invalid/url)",
+    "&lt;b&gt;&#60;",
+    "\u202egnp.exe\u200f",
+    "\x00NUL",
+    "\x1b[31m",
+    "]]>",
+    "w" * 3_000,
+]
 EVERYTHING = " ".join(HOSTILE)
 TOPIC = f"<b>{HOSTILE[0]}{HOSTILE[1]}\u202e"
 ID = "\ud800<script>window.owned=7</script>"

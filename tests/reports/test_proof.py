@@ -13,12 +13,14 @@ from tests.reports.stories.judged_folder import FIRST_LOST, LOST
 from tests.reports.stories.unclean_story import loss_run
 
 CYCLE = {
-    "cycle": "G1c", "promised": True, "search_seconds": 0.25,
+    "cycle": "G1c",
+    "promised": True,
+    "search_seconds": 0.25,
     "steps": [
         {"relation": "write-read", "source": "transaction 3", "target": "transaction 4", "value": 4 << 40},
         {"relation": "write-read", "source": "transaction 4", "target": "transaction 3", "value": 5 << 40 | 7},
     ],
-}  # fmt: skip
+}
 
 
 def proof(run: Path, name: str, **options: Any) -> str:

@@ -64,7 +64,7 @@ GIVEN = [
     ("plain.toml", ["cluster.system=kafka:4.3.1", "cluster.world=docker", "workload.client=confluent-kafka"]),
     ("plain.toml", ["cluster.system=attached", "cluster.bootstrap=localhost:92", "attached.kill=\"kill '$N'; true\""]),
     ("plain.toml", ["-not=an option", "workload.acks=1", "topics.0.name=a b"]),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("scenario", "overrides"), GIVEN)
@@ -86,8 +86,10 @@ def test_a_runs_own_folder_is_named_as_it_is_reached_from_here(tmp_path: Path, m
     commands = dict(build(run).commands)
     assert commands["This run's own schedule"] == f"kafka-chaos run 'my runs/{run.name}'"
     assert asked_by(commands[CHANGED[0]], monkeypatch) == (
-        f"my runs/{run.name}", None, ["unclean.leader.election.enable=false"],
-    )  # fmt: skip
+        f"my runs/{run.name}",
+        None,
+        ["unclean.leader.election.enable=false"],
+    )
 
     monkeypatch.chdir(run)
     assert dict(build(run).commands)["This run's own schedule"] == "kafka-chaos run ."

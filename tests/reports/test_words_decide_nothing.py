@@ -18,10 +18,21 @@ from tests.reports.stories.unclean_story import loss_run
 _WORDS = frozenset({"sentence", "rule", "evidence", "prevention", "source", "elected_log_end_from", "reason_text"})
 _FACTS = frozenset(
     {
-        "remedies", "facts", "name", "setting", "unclean", "isr_after", "held_by", "held_s", "leader", "count", "acks",
-        "in_sync", "reason_text",
+        "remedies",
+        "facts",
+        "name",
+        "setting",
+        "unclean",
+        "isr_after",
+        "held_by",
+        "held_s",
+        "leader",
+        "count",
+        "acks",
+        "in_sync",
+        "reason_text",
     }
-)  # fmt: skip
+)
 
 
 def changed(run: Path, change: Callable[[Any], Any], **columns: str) -> Path:

@@ -175,11 +175,17 @@ class Broker:
             )
             self.world.chronicle.snapshots.append(
                 Snapshot(
-                    time_ns=self.world.now, partition=partition, node=self.node, reason=reason, log_start=replica.start,
-                    log_end=replica.end, entries=list(readable), high_watermark=replica.checkpoint,
+                    time_ns=self.world.now,
+                    partition=partition,
+                    node=self.node,
+                    reason=reason,
+                    log_start=replica.start,
+                    log_end=replica.end,
+                    entries=list(readable),
+                    high_watermark=replica.checkpoint,
                     epochs=list(replica.epochs),
                 )
-            )  # fmt: skip
+            )
 
     # -- roles --------------------------------------------------------------------------------------------------------
 
@@ -295,9 +301,11 @@ class Broker:
         replica = self.replicas[partition]
         assert replica.state is not None
         return Standing(
-            epoch=replica.state.epoch, in_sync=len(replica.state.isr), since=replica.known_since,
+            epoch=replica.state.epoch,
+            in_sync=len(replica.state.isr),
+            since=replica.known_since,
             expanding=replica.adding is not None,
-        )  # fmt: skip
+        )
 
     def _duplicate(self, replica: Replica, values: Sequence[int]) -> int | None:
         for offset in range(replica.end - 1, max(replica.start, replica.end - 60) - 1, -1):
@@ -311,10 +319,14 @@ class Broker:
             replica.times |= dict.fromkeys(range(first, replica.end), self.world.now)
         self.world.chronicle.happenings.append(
             Appended(
-                time_ns=self.world.now, partition=replica.partition, node=self.node, offset=first, entries=entries,
+                time_ns=self.world.now,
+                partition=replica.partition,
+                node=self.node,
+                offset=first,
+                entries=entries,
                 by_leader=by_leader,
             )
-        )  # fmt: skip
+        )
         return first
 
     def cut(
@@ -325,10 +337,17 @@ class Broker:
         if gone or cause is Cause.WIPED:
             self.world.chronicle.happenings.append(
                 Cut(
-                    time_ns=self.world.now, partition=replica.partition, node=self.node, to=to, end=end, entries=gone,
-                    cause=cause, epoch=epoch, journalled=journalled,
+                    time_ns=self.world.now,
+                    partition=replica.partition,
+                    node=self.node,
+                    to=to,
+                    end=end,
+                    entries=gone,
+                    cause=cause,
+                    epoch=epoch,
+                    journalled=journalled,
                 )
-            )  # fmt: skip
+            )
 
     def expire(self, replica: Replica) -> None:
         """Retention, of whole segments below the high watermark, by the time at which records were appended."""

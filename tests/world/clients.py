@@ -191,9 +191,13 @@ class Producer:
         values = [number(self.process, self.sequence + place) for place in range(count)]
         self.sequence += count
         send = Send(
-            process=self.process, partition=partition, values=values, acks=self.acks, idempotent=self.idempotent,
+            process=self.process,
+            partition=partition,
+            values=values,
+            acks=self.acks,
+            idempotent=self.idempotent,
             invoked_ns=world.now,
-        )  # fmt: skip
+        )
         world.chronicle.sends.append(send)
         Attempts(world=world, metadata=self.metadata, send=send, then=self).go()
 

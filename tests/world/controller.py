@@ -183,10 +183,14 @@ class Controller:
         self.states[partition] = state
         world.chronicle.happenings.append(
             Committed(
-                time_ns=world.now, partition=partition, before=before, state=state, unclean=unclean,
+                time_ns=world.now,
+                partition=partition,
+                before=before,
+                state=state,
+                unclean=unclean,
                 allowed=self.unclean_allowed[partition[0]],
             )
-        )  # fmt: skip
+        )
         for node in world.replicas(partition):
             self._push(node, partition)
 

@@ -61,10 +61,16 @@ def run_facts(history: History) -> Row:
     """What of run.json the checks read."""
     chronicle = history.chronicle
     return {
-        "id": f"world-{history.setup.seed}", "status": "complete", "collected": True, "interrupted": False,
-        "inconclusive": [], "error": None, "anchors": _anchors(history),
-        "read_every_replica": False, "observer_gaps": observer_gaps(chronicle),
-    }  # fmt: skip
+        "id": f"world-{history.setup.seed}",
+        "status": "complete",
+        "collected": True,
+        "interrupted": False,
+        "inconclusive": [],
+        "error": None,
+        "anchors": _anchors(history),
+        "read_every_replica": False,
+        "observer_gaps": observer_gaps(chronicle),
+    }
 
 
 def _anchors(history: History) -> list[Row]:
@@ -214,12 +220,24 @@ def _sent(send: Send, operation: int, places: Mapping[Partition, int], status: i
     topic, part = send.partition
     for i, value in enumerate(send.values):
         yield {
-            "kind": KIND_SEND, "status": status, "acks": send.acks, "operation": operation, "process": send.process,
-            "topic": topic, "partition": part, "partition_id": places[send.partition], "position": i,
-            "offset": None if send.base is None else send.base + i, "value": value, "transaction": send.transaction,
-            "invoked_ns": send.invoked_ns, "completed_ns": max(send.completed_ns, send.invoked_ns), "error": send.error,
-            "timestamp_ms": WALL_MS + send.invoked_ns // MS if send.base is not None else None, "log_append": False,
-        }  # fmt: skip
+            "kind": KIND_SEND,
+            "status": status,
+            "acks": send.acks,
+            "operation": operation,
+            "process": send.process,
+            "topic": topic,
+            "partition": part,
+            "partition_id": places[send.partition],
+            "position": i,
+            "offset": None if send.base is None else send.base + i,
+            "value": value,
+            "transaction": send.transaction,
+            "invoked_ns": send.invoked_ns,
+            "completed_ns": max(send.completed_ns, send.invoked_ns),
+            "error": send.error,
+            "timestamp_ms": WALL_MS + send.invoked_ns // MS if send.base is not None else None,
+            "log_append": False,
+        }
 
 
 def _polled(
@@ -231,15 +249,25 @@ def _polled(
         before: int | None = None
         for place, (offset, entry) in enumerate(read.placed()):
             yield {
-                "kind": KIND_FINAL_POLL if poll.final else KIND_POLL, "status": OK, "operation": operation,
-                "process": poll.process, "assignment": poll.assignment, "topic": topic, "partition": part,
-                "partition_id": places[read.partition], "position": i, "offset": offset,
+                "kind": KIND_FINAL_POLL if poll.final else KIND_POLL,
+                "status": OK,
+                "operation": operation,
+                "process": poll.process,
+                "assignment": poll.assignment,
+                "topic": topic,
+                "partition": part,
+                "partition_id": places[read.partition],
+                "position": i,
+                "offset": offset,
                 "offset_step": None if before is None else offset - before,
                 "last_of_poll": place == len(read.entries) - 1,
-                "leader_epoch": entry.epoch if visibility.epochs else None, "value": entry.value,
-                "invoked_ns": poll.invoked_ns, "completed_ns": poll.completed_ns,
-                "timestamp_ms": WALL_MS + written[entry.value], "log_append": False,
-            }  # fmt: skip
+                "leader_epoch": entry.epoch if visibility.epochs else None,
+                "value": entry.value,
+                "invoked_ns": poll.invoked_ns,
+                "completed_ns": poll.completed_ns,
+                "timestamp_ms": WALL_MS + written[entry.value],
+                "log_append": False,
+            }
             before = offset
             i += 1
 
@@ -247,15 +275,19 @@ def _polled(
 def _processes(history: History) -> list[Row]:
     return [
         {
-            "process": process, "client": client, "library": None if client.startswith("final") else "kafka-python",
-            "role": "producer" if produces else "consumer", "acks": acks, "idempotent": idempotent,
+            "process": process,
+            "client": client,
+            "library": None if client.startswith("final") else "kafka-python",
+            "role": "producer" if produces else "consumer",
+            "acks": acks,
+            "idempotent": idempotent,
             "isolation": None if produces else history.processes.isolation.get(process, "read_uncommitted"),
             "offset_reset": None if produces else "earliest" if process in history.processes.groups else "none",
             "transactional_id": history.processes.transactional_ids.get(process),
             "group": history.processes.groups.get(process),
         }
         for process, (client, produces, acks, idempotent) in enumerate(history.processes.names)
-    ]  # fmt: skip
+    ]
 
 
 # ---- the cluster ----------------------------------------------------------------------------------------------------
@@ -278,24 +310,37 @@ def _end(kill: Fault) -> Row:
 def _fault(fault: Any) -> Row:
     ended = fault.end_ns
     return {
-        "fault": fault.number, "kind": fault.kind, "label_text": fault.label, "nodes": list(fault.nodes),
-        "links": list(fault.links), "proved": True,
-        "trigger_text": "", "asked_ns": fault.begin_ns - 5 * MS, "begin_ns": fault.begin_ns,
-        "end_asked_ns": None if ended is None else ended - 2 * MS, "end_ns": ended, "proof_text": fault.proof,
-        "healed_proof_text": fault.healed_proof, "step": None,
-    }  # fmt: skip
+        "fault": fault.number,
+        "kind": fault.kind,
+        "label_text": fault.label,
+        "nodes": list(fault.nodes),
+        "links": list(fault.links),
+        "proved": True,
+        "trigger_text": "",
+        "asked_ns": fault.begin_ns - 5 * MS,
+        "begin_ns": fault.begin_ns,
+        "end_asked_ns": None if ended is None else ended - 2 * MS,
+        "end_ns": ended,
+        "proof_text": fault.proof,
+        "healed_proof_text": fault.healed_proof,
+        "step": None,
+    }
 
 
 def _disk_events(fault: Any) -> list[Row]:
     return [
         {
-            "node": each.node, "time_ns": fault.begin_ns, "fault": fault.number, "extent": each.extent,
+            "node": each.node,
+            "time_ns": fault.begin_ns,
+            "fault": fault.number,
+            "extent": each.extent,
             "topic": None if each.partition is None else each.partition[0],
             "partition": None if each.partition is None else each.partition[1],
-            "from_offset": each.from_offset, "to_offset": each.to_offset,
+            "from_offset": each.from_offset,
+            "to_offset": each.to_offset,
         }
         for each in fault.destroyed
-    ]  # fmt: skip
+    ]
 
 
 def _exact_states(history: History, visibility: Visibility) -> list[Row]:
@@ -313,15 +358,24 @@ def _exact_states(history: History, visibility: Visibility) -> list[Row]:
         latest[each.partition] = reported = max(reported, latest.get(each.partition, 0) + 1)  # books keep their order
         rows.append(
             {
-                "topic": each.partition[0], "partition": each.partition[1], "time_ns": reported,
-                "uncertainty_ns": visibility.blur_ns, "exact": True, "observer": -1, "leader": state.leader,
-                "leader_epoch": state.epoch, "partition_epoch": state.partition_epoch, "controller_epoch": 1,
-                "isr": list(state.isr), "isr_before": None if before is None else list(before.isr),
+                "topic": each.partition[0],
+                "partition": each.partition[1],
+                "time_ns": reported,
+                "uncertainty_ns": visibility.blur_ns,
+                "exact": True,
+                "observer": -1,
+                "leader": state.leader,
+                "leader_epoch": state.epoch,
+                "partition_epoch": state.partition_epoch,
+                "controller_epoch": 1,
+                "isr": list(state.isr),
+                "isr_before": None if before is None else list(before.isr),
                 "leader_before": None if before is None else before.leader,
                 "unclean": each.unclean and before is not None and state.epoch != before.epoch,
-                "replicas": list(history.replicas[each.partition]), "elr": None,
+                "replicas": list(history.replicas[each.partition]),
+                "elr": None,
             }
-        )  # fmt: skip
+        )
     return rows
 
 
@@ -356,14 +410,25 @@ def _broker_events(history: History, visibility: Visibility) -> list[Row]:
 
 
 def _event(
-    each: Any, event: str, epoch: int | None, from_offset: int | None = None, to_offset: int | None = None,
+    each: Any,
+    event: str,
+    epoch: int | None,
+    from_offset: int | None = None,
+    to_offset: int | None = None,
     reason: str | None = None,
-) -> Row:  # fmt: skip
+) -> Row:
     topic, part = each.partition
     return {
-        "node": each.node, "time_ns": each.time_ns, "event": event, "topic": topic, "partition": part,
-        "leader_epoch": epoch, "from_offset": from_offset, "to_offset": to_offset, "reason_text": reason,
-    }  # fmt: skip
+        "node": each.node,
+        "time_ns": each.time_ns,
+        "event": event,
+        "topic": topic,
+        "partition": part,
+        "leader_epoch": epoch,
+        "from_offset": from_offset,
+        "to_offset": to_offset,
+        "reason_text": reason,
+    }
 
 
 def _reason(cut: Cut) -> str:
@@ -391,37 +456,62 @@ def _snapshots(
         epochs = " ".join(f"{epoch}:{start}" for epoch, start in each.epochs) if visibility.epochs else ""
         rows.append(
             {
-                "snapshot": number, "node": each.node, "time_ns": each.time_ns, "reason": each.reason, "topic": topic,
-                "partition": part, "log_start_offset": each.log_start, "high_watermark": each.high_watermark,
-                "log_end_offset": each.log_end, "leader_epochs": epochs,
+                "snapshot": number,
+                "node": each.node,
+                "time_ns": each.time_ns,
+                "reason": each.reason,
+                "topic": topic,
+                "partition": part,
+                "log_start_offset": each.log_start,
+                "high_watermark": each.high_watermark,
+                "log_end_offset": each.log_end,
+                "leader_epochs": epochs,
             }
-        )  # fmt: skip
+        )
         first = each.log_start
         log += [
             {
-                "snapshot": number, "node": each.node, "topic": topic, "partition": part,
-                "partition_id": places[each.partition], "offset": first + place, "leader_epoch": entry.epoch
-                if visibility.epochs else None, "value": entry.value,
+                "snapshot": number,
+                "node": each.node,
+                "topic": topic,
+                "partition": part,
+                "partition_id": places[each.partition],
+                "offset": first + place,
+                "leader_epoch": entry.epoch if visibility.epochs else None,
+                "value": entry.value,
             }
             for place, entry in enumerate(each.entries)
             if entry.marks is None
-        ]  # fmt: skip
+        ]
     snapshots = [row_of(SnapshotRow, **row) for row in rows]
     return [dict(row) for row in with_digests(snapshots, arrow("replica_log", [{**row, "run": 0} for row in log]))], log
 
 
 def _cut_part(cut: Cut) -> Snapshot:
     return Snapshot(
-        time_ns=cut.time_ns, partition=cut.partition, node=cut.node, reason="truncation", log_start=cut.to,
-        log_end=cut.end, entries=cut.entries, high_watermark=None, epochs=(),
-    )  # fmt: skip
+        time_ns=cut.time_ns,
+        partition=cut.partition,
+        node=cut.node,
+        reason="truncation",
+        log_start=cut.to,
+        log_end=cut.end,
+        entries=cut.entries,
+        high_watermark=None,
+        epochs=(),
+    )
 
 
 def _partition(history: History, partition: Partition, partition_id: int) -> Row:
     final = history.chronicle.final[partition]
     replicas: Sequence[Node] = history.replicas[partition]
     return {
-        "partition_id": partition_id, "topic": partition[0], "partition": partition[1], "replicas": list(replicas),
-        "read_to_end": final.read_to_end, "end_offset": final.end, "log_start_offset": final.log_start,
-        "note_text": "" if final.read_to_end else "no leader answered", "last_stable_offset": final.stable,
-    }  # fmt: skip
+        "partition_id": partition_id,
+        "topic": partition[0],
+        "partition": partition[1],
+        "replicas": list(replicas),
+        "read_to_end": final.read_to_end,
+        "end_offset": final.end,
+        "log_start_offset": final.log_start,
+        "note_text": "" if final.read_to_end else "no leader answered",
+        "last_stable_offset": final.stable,
+    }

@@ -57,10 +57,17 @@ def damage(world: World, node: Node, partition: Partition) -> None:
     # The batch is gone by now, whatever comes to pass before the broker finds out.
     world.chronicle.happenings.append(
         Cut(
-            time_ns=world.now, partition=partition, node=node, to=first, end=after,
-            entries=list(replica.slice(first, after)), cause=Cause.DAMAGED, journalled=False, spoiled=True,
+            time_ns=world.now,
+            partition=partition,
+            node=node,
+            to=first,
+            end=after,
+            entries=list(replica.slice(first, after)),
+            cause=Cause.DAMAGED,
+            journalled=False,
+            spoiled=True,
         )
-    )  # fmt: skip
+    )
     proof = (
         f"the log of {partition[0]}-{partition[1]} on broker {node} is damaged: bits of bytes 100 to 107 of "
         f"00000000000000000000.log are flipped, and the checksum of the batch with offsets {first} to {after - 1} "

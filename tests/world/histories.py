@@ -40,9 +40,12 @@ def history(seed: int, world_name: str = RECORDS) -> History:
     world, processes = played(setup)
     partitions = tuple(world.partitions())
     return History(
-        setup=setup, chronicle=world.chronicle, processes=processes, partitions=partitions,
+        setup=setup,
+        chronicle=world.chronicle,
+        processes=processes,
+        partitions=partitions,
         replicas={partition: world.replicas(partition) for partition in partitions},
-    )  # fmt: skip
+    )
 
 
 def played(setup: Setup) -> tuple[World, Processes]:
@@ -173,9 +176,13 @@ def _final_read(
         end = max(replica.high_watermark, replica.start)
         fetched = served(world, replica, replica.start, end, isolation=isolation)
         read = Read(
-            partition=partition, node=leader.node, leader_epoch=state.epoch, first=replica.start,
-            entries=fetched.entries, offsets=fetched.offsets,
-        )  # fmt: skip
+            partition=partition,
+            node=leader.node,
+            leader_epoch=state.epoch,
+            first=replica.start,
+            entries=fetched.entries,
+            offsets=fetched.offsets,
+        )
         t0 = world.now
         world.now += 3 * MS
         if read.entries:
@@ -184,9 +191,13 @@ def _final_read(
         # What the last leader holds is there, whether or not somebody is given it.
         stable = stability_of(replica).stable if world.setup.transactional_ids else None
         world.chronicle.final[partition] = FinalState(
-            partition=partition, read_to_end=stable in (None, end), end=end, log_start=replica.start,
-            unread=list(replica.log if stable is not None else replica.slice(end, replica.end)), stable=stable,
-        )  # fmt: skip
+            partition=partition,
+            read_to_end=stable in (None, end),
+            end=end,
+            log_start=replica.start,
+            unread=list(replica.log if stable is not None else replica.slice(end, replica.end)),
+            stable=stable,
+        )
 
 
 def _final_offsets(world: World, processes: Processes) -> None:

@@ -73,13 +73,15 @@ def judged(spark: "SparkSession", folder: Path, cases: Sequence[tuple[History, V
     answers = judge_tables(spark, opened, inputs)
     return [
         Judged(
-            history=history, visibility=visibility, judgement=judgement,
+            history=history,
+            visibility=visibility,
+            judgement=judgement,
             lost=[_seen(lost, visibility) for lost in lost_records(history.chronicle)],
             broken=broken_promises(history),
             **_said(judgement, evidences["lost_records"]),
         )
         for (history, visibility), (judgement, evidences) in zip(cases, answers, strict=True)
-    ]  # fmt: skip
+    ]
 
 
 def _seen(lost: Lost, visibility: Visibility) -> Lost:
@@ -97,26 +99,38 @@ def _scenario(history: History) -> Scenario:
     setup = history.setup
     topics = tuple(
         TopicSpec(
-            name=topic.name, partitions=len(topic.layout), assignment=topic.layout,
-            settings={"min.insync.replicas": str(topic.min_in_sync)}
-            | _stated(topic),
+            name=topic.name,
+            partitions=len(topic.layout),
+            assignment=topic.layout,
+            settings={"min.insync.replicas": str(topic.min_in_sync)} | _stated(topic),
         )
         for topic in setup.topics
         if not topic.internal
-    )  # fmt: skip
+    )
     if setup.transactional_ids:
         return _scenario_with_transactions(setup, topics)
     if setup.members:
         return _scenario_with_a_group(setup, topics)
     workload = ProduceAndPollSettings(
-        producers=len(setup.acks), idempotence=setup.idempotent, retries=None if setup.retries else 0,
-        request_timeout_ms=REQUEST_NS // MS, delivery_timeout_ms=DELIVERY_NS // MS,
-    )  # fmt: skip
+        producers=len(setup.acks),
+        idempotence=setup.idempotent,
+        retries=None if setup.retries else 0,
+        request_timeout_ms=REQUEST_NS // MS,
+        delivery_timeout_ms=DELIVERY_NS // MS,
+    )
     return Scenario(
-        name=setup.plot, story="", source="", topics=topics,
+        name=setup.plot,
+        story="",
+        source="",
+        topics=topics,
         cluster=ClusterSpec(brokers=setup.brokers, system=f"kafka:{setup.release}" if setup.release else "reference"),
-        workload=workload, faults=(), steps=(), expect=ExpectSpec(), coverage={}, seed=setup.seed,
-    )  # fmt: skip
+        workload=workload,
+        faults=(),
+        steps=(),
+        expect=ExpectSpec(),
+        coverage={},
+        seed=setup.seed,
+    )
 
 
 def _stated(topic: Topic) -> dict[str, str]:

@@ -30,14 +30,21 @@ def polled_states(history: History, *, with_epochs: bool) -> list[Row]:
         changed = with_epochs and before is not None and before.epoch != state.epoch and state.leader >= 0
         rows.append(
             {
-                "topic": partition[0], "partition": partition[1], "time_ns": at, "uncertainty_ns": UNCERTAINTY_NS,
-                "exact": False, "observer": node, "leader": state.leader, "leader_epoch": state.epoch
-                if with_epochs else NO_EPOCH, "isr": list(state.isr), "isr_before": None
-                if before is None else list(before.isr), "leader_before": None if before is None else before.leader,
+                "topic": partition[0],
+                "partition": partition[1],
+                "time_ns": at,
+                "uncertainty_ns": UNCERTAINTY_NS,
+                "exact": False,
+                "observer": node,
+                "leader": state.leader,
+                "leader_epoch": state.epoch if with_epochs else NO_EPOCH,
+                "isr": list(state.isr),
+                "isr_before": None if before is None else list(before.isr),
+                "leader_before": None if before is None else before.leader,
                 "unclean": changed and before is not None and state.leader not in before.isr,
                 "replicas": list(history.replicas[partition]),
             }
-        )  # fmt: skip
+        )
 
     for each in chronicle.happenings:
         if not isinstance(each, Learned) or each.partition not in history.replicas:

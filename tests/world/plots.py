@@ -321,10 +321,25 @@ def quick_restart(world: World) -> None:
 BASIC: dict[str, Plot] = {
     plot.__name__.replace("_", "-"): plot
     for plot in (
-        calm, leader_dies, followers_die, alone_then_dies, cut_short_then_dies, zombie, paused, one_disk, disks_in_turn,
-        last_in_sync_disk, power, one_batch, everyone_dies, cut_from_controller, quick_restart, frozen, retried,
+        calm,
+        leader_dies,
+        followers_die,
+        alone_then_dies,
+        cut_short_then_dies,
+        zombie,
+        paused,
+        one_disk,
+        disks_in_turn,
+        last_in_sync_disk,
+        power,
+        one_batch,
+        everyone_dies,
+        cut_from_controller,
+        quick_restart,
+        frozen,
+        retried,
     )
-}  # fmt: skip
+}
 PLOTS: dict[str, Plot] = BASIC | {
     plot.__name__.replace("_", "-"): plot
     for plot in (survives_unclean, allowed_for_a_while, removal, leader_moves, mixed)

@@ -84,10 +84,16 @@ def _read_and_lost(history: History) -> Iterator[Broken]:
             for offset, entry in each.placed():
                 if entry.value not in told and entry.value in sent:
                     base = replace(
-                        sent[entry.value], values=[entry.value], acks=-1, status=OK, base=offset,
-                        below_minimum=False, acknowledged_by=each.node, acknowledged_in=entry.epoch,
+                        sent[entry.value],
+                        values=[entry.value],
+                        acks=-1,
+                        status=OK,
+                        base=offset,
+                        below_minimum=False,
+                        acknowledged_by=each.node,
+                        acknowledged_in=entry.epoch,
                         completed_ns=poll.completed_ns,
-                    )  # fmt: skip
+                    )
                     read.setdefault(each.partition, {}).setdefault(entry.value, base)
     given = {entry.value for poll in chronicle.polls if poll.final for r in poll.reads for entry in r.entries}
     for partition, sends in read.items():

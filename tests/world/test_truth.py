@@ -23,13 +23,55 @@ if TYPE_CHECKING:
 HISTORIES = 500
 # Beyond the first 500, each judged against the truth before: by the checks or by the world itself.
 ONCE_WRONG_IN_FULL = (
-    580, 643, 787, 1215, 1324, 1405, 1774, 1937, 2014, 2022, 2265, 2544, 2746, 2936, 3093, 5198, 5577,
-    5754, 7064, 8935, 9213,
-)  # fmt: skip
+    580,
+    643,
+    787,
+    1215,
+    1324,
+    1405,
+    1774,
+    1937,
+    2014,
+    2022,
+    2265,
+    2544,
+    2746,
+    2936,
+    3093,
+    5198,
+    5577,
+    5754,
+    7064,
+    8935,
+    9213,
+)
 ONCE_WRONG_IN_PART = (
-    559, 800, 1194, 1309, 1335, 1844, 1959, 2014, 2104, 2154, 2272, 2746, 2962, 3051, 3075, 3156, 3209, 4133, 4356,
-    5198, 6624, 8881, 8935, 9780, 21232,
-)  # fmt: skip
+    559,
+    800,
+    1194,
+    1309,
+    1335,
+    1844,
+    1959,
+    2014,
+    2104,
+    2154,
+    2272,
+    2746,
+    2962,
+    3051,
+    3075,
+    3156,
+    3209,
+    4133,
+    4356,
+    5198,
+    6624,
+    8881,
+    8935,
+    9780,
+    21232,
+)
 UNDECIDED_MAX = 0.05  # share of the records lost under full sight
 SHOWN = 12
 
@@ -113,6 +155,14 @@ def test_enough_happens_in_the_world(seen_in_full: list[Judged]) -> None:
     causes = {record.took for record in lost}
     assert min(verdicts[Verdict.VIOLATION], verdicts[Verdict.PERMITTED]) >= len(seen_in_full) // 2, verdicts
     assert causes >= {
-        "unclean-allowed", "unclean-forbidden", "clean-acks-1", "zombie-acks-1", "clean-election", "dropped",
-        "hw-truncation", "destroyed-wiped", "destroyed-power", "destroyed-damaged",
-    }  # fmt: skip
+        "unclean-allowed",
+        "unclean-forbidden",
+        "clean-acks-1",
+        "zombie-acks-1",
+        "clean-election",
+        "dropped",
+        "hw-truncation",
+        "destroyed-wiped",
+        "destroyed-power",
+        "destroyed-damaged",
+    }

@@ -197,9 +197,11 @@ def _replay(happenings: Sequence[Happening], trails: Sequence[_Trail]) -> None:
     copies = _Copies()
     for happening in happenings:
         before_isr = copies.isr
-        unscathed = {
-            id(trail): tuple(node for node in before_isr if not _robbed(trail, node, copies)) for trail in trails
-        } if isinstance(happening, Committed | Cut) else {}  # fmt: skip
+        unscathed = (
+            {id(trail): tuple(node for node in before_isr if not _robbed(trail, node, copies)) for trail in trails}
+            if isinstance(happening, Committed | Cut)
+            else {}
+        )
         touched = _apply(copies, happening)
         for trail in trails:
             if isinstance(happening, Checkpointed):
@@ -243,9 +245,12 @@ def _apply(copies: _Copies, happening: Happening) -> tuple[int, int] | None:
 
 
 def _follow(
-    trail: _Trail, copies: _Copies, happening: Happening, isr: tuple[Node, ...],
+    trail: _Trail,
+    copies: _Copies,
+    happening: Happening,
+    isr: tuple[Node, ...],
     unscathed: dict[int, tuple[Node, ...]],
-) -> None:  # fmt: skip
+) -> None:
     offset, value = trail.offset, trail.value
     if isinstance(happening, Appended) and copies.has(happening.node, offset, value):
         trail.had.add(happening.node)
@@ -420,7 +425,14 @@ def _lost(trail: _Trail, partition: Partition, verdict: Verdict, took: str, time
     if trail.send.acks != -1:
         reported = "; it was read" if trail.read else "; a high watermark above it was told" if trail.told else ""
     return Lost(
-        value=trail.value, partition=partition, offset=trail.offset, acks=trail.send.acks, verdict=verdict,
-        took=took, time_ns=time_ns, story=f"{story}{reported}",
-        told=trail.send.acks != -1 and trail.told, read=trail.send.acks != -1 and trail.read,
-    )  # fmt: skip
+        value=trail.value,
+        partition=partition,
+        offset=trail.offset,
+        acks=trail.send.acks,
+        verdict=verdict,
+        took=took,
+        time_ns=time_ns,
+        story=f"{story}{reported}",
+        told=trail.send.acks != -1 and trail.told,
+        read=trail.send.acks != -1 and trail.read,
+    )

@@ -151,9 +151,15 @@ class World:
         destroyed: Sequence[Destroyed] = (),
     ) -> Fault:
         reported = Fault(
-            number=len(self.chronicle.faults), kind=kind, label=label, nodes=nodes, links=links, destroyed=destroyed,
-            begin_ns=self.now, proof=proof,
-        )  # fmt: skip
+            number=len(self.chronicle.faults),
+            kind=kind,
+            label=label,
+            nodes=nodes,
+            links=links,
+            destroyed=destroyed,
+            begin_ns=self.now,
+            proof=proof,
+        )
         self.chronicle.faults.append(reported)
         return reported
 

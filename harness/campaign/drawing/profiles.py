@@ -50,15 +50,28 @@ _ALL = (
         name="replication",
         says="what keeps committed records: leaders, followers and their logs, with restarts, power loss and retries",
         faults={
-            **_PROCESSES, **_LINKS, "power-loss": 3.0, "preferred-election": 1.5, "unclean-election": 1.0, "wipe": 0.3,
+            **_PROCESSES,
+            **_LINKS,
+            "power-loss": 3.0,
+            "preferred-election": 1.5,
+            "unclean-election": 1.0,
+            "wipe": 0.3,
         },
     ),
     Profile(
         name="elections",
         says="leaders and controllers that come and go, preferred and unclean elections, changed settings",
         faults={
-            "kill": 3.0, "stop": 2.0, "restart": 2.0, "pause": 3.0, "rolling-restart": 0.5, "isolate": 4.0,
-            "halves": 1.0, "preferred-election": 4.0, "unclean-election": 3.0, "reconfigure": 1.5,
+            "kill": 3.0,
+            "stop": 2.0,
+            "restart": 2.0,
+            "pause": 3.0,
+            "rolling-restart": 0.5,
+            "isolate": 4.0,
+            "halves": 1.0,
+            "preferred-election": 4.0,
+            "unclean-election": 3.0,
+            "reconfigure": 1.5,
         },
         linked_share=0.85,
     ),
@@ -66,7 +79,13 @@ _ALL = (
         name="storage",
         says="disks: lost tails, wiped and damaged logs, small segments, retention",
         faults={
-            "kill": 2.0, "restart": 3.0, "stop": 1.0, "power-loss": 4.0, "wipe": 1.5, "damage": 1.5, "fill": 1.0,
+            "kill": 2.0,
+            "restart": 3.0,
+            "stop": 1.0,
+            "power-loss": 4.0,
+            "wipe": 1.5,
+            "damage": 1.5,
+            "fill": 1.0,
             "hold-fetches": 1.5,
         },
         retention_share=0.6,
@@ -88,7 +107,7 @@ _ALL = (
         libraries_share=0.3,
         retention_share=0.3,
     ),
-)  # fmt: skip
+)
 
 PROFILES: Mapping[str, Profile] = {profile.name: profile for profile in _ALL}
 

@@ -41,14 +41,23 @@ _OF_A_RETURN_S = 1.2  # beside the time asked for: a look at other disks before 
 _AFTER_MOVE = {"new_leader": 6.0, "isr_grows": 2.0, "restarted": 2.0, "truncated": 0.7, "acks": 1.5, "handed_back": 4.0}
 _TAKEN_SHARE = 0.7  # of what follows: it takes a broker away
 _AFTER_LEADER = {
-    "new_leader": 5.0, "acks": 2.0, "restarted": 2.0, "isr_grows": 1.5, "isr_shrinks": 1.0, "truncated": 0.7,
+    "new_leader": 5.0,
+    "acks": 2.0,
+    "restarted": 2.0,
+    "isr_grows": 1.5,
+    "isr_shrinks": 1.0,
+    "truncated": 0.7,
     "soon": 2.0,
-}  # fmt: skip
+}
 _AFTER_OTHERS = {"isr_shrinks": 4.0, "acks": 4.0, "isr_grows": 1.5, "restarted": 1.5, "truncated": 0.5, "soon": 2.5}
 _SEEN_AS: Mapping[str, Role] = {
-    "leader": "leader", "isr": "leader", "follower": "follower", "followers": "follower", "last_isr": "follower",
+    "leader": "leader",
+    "isr": "leader",
+    "follower": "follower",
+    "followers": "follower",
+    "last_isr": "follower",
     "controller": "controller",
-}  # fmt: skip
+}
 _ONE_VICTIM = ("leader", "follower", "last_isr")
 _DELAYS_S = (0.0, 0.0, 0.0, 0.05, 0.2, 0.5, 1.0)
 _CHAIN_SHARE = 0.4  # of the pairs: a third fault follows

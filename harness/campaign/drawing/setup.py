@@ -20,8 +20,20 @@ from harness.scenario.workloads import settings_of
 
 TOPIC, OUTPUT = "orders", "shipments"
 _MODULES = {"kafka-python": "kafka", "confluent-kafka": "confluent_kafka", "aiokafka": "aiokafka"}
-_OPTIONS = ("partitions", "lag", "fetch-wait", "session", "sparse", "unclean", "retention", "replies", "controller",
-            "checkpoint", "rebalance", "one-replica-less")  # fmt: skip
+_OPTIONS = (
+    "partitions",
+    "lag",
+    "fetch-wait",
+    "session",
+    "sparse",
+    "unclean",
+    "retention",
+    "replies",
+    "controller",
+    "checkpoint",
+    "rebalance",
+    "one-replica-less",
+)
 _SESSION_MS = 2500  # about what clusters have here if nothing else is asked for
 _HANDS_BACK = "auto.leader.rebalance.enable"
 # Short, so that a leader without followers is asked again while it is alone: a producer that waits sends nothing else.
@@ -87,8 +99,11 @@ def _brokers(options: set[str], chance: random.Random) -> dict[str, str]:
     if "checkpoint" in options:
         settings["replica.high.watermark.checkpoint.interval.ms"] = str(chance.choice((100, 3000)))
     if "rebalance" in options and chance.random() < 0.8:
-        settings |= {_HANDS_BACK: "true", "leader.imbalance.check.interval.seconds": "1",
-                     "leader.imbalance.per.broker.percentage": "0"}  # fmt: skip
+        settings |= {
+            _HANDS_BACK: "true",
+            "leader.imbalance.check.interval.seconds": "1",
+            "leader.imbalance.per.broker.percentage": "0",
+        }
     return settings
 
 
@@ -146,8 +161,11 @@ def _rate(sparse: bool, chance: random.Random) -> Mapping[str, Any]:
     """Few records leave time between one and the next, in which replicas do not yet know what is committed."""
     if sparse:
         return {"rate_per_second": float(chance.choice((10, 30, 60))), "batch": 1, "producers": 2}
-    return {"rate_per_second": float(chance.choice((100, 200, 400))), "batch": chance.choice((5, 10, 20)),
-            "producers": chance.choice((1, 2, 3))}  # fmt: skip
+    return {
+        "rate_per_second": float(chance.choice((100, 200, 400))),
+        "batch": chance.choice((5, 10, 20)),
+        "producers": chance.choice((1, 2, 3)),
+    }
 
 
 def _library(profile: Profile, traits: Traits, chance: random.Random) -> str:

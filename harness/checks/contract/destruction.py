@@ -122,9 +122,13 @@ def _at(
 
 
 def _by_state(
-    history: PartitionHistory, lost: LostRecord, epoch: int | None, taken: "_Taken", moment: int,
+    history: PartitionHistory,
+    lost: LostRecord,
+    epoch: int | None,
+    taken: "_Taken",
+    moment: int,
     state: PartitionStateRow,
-) -> Destruction | None:  # fmt: skip
+) -> Destruction | None:
     leader = history.leader_of(epoch)
     copies: tuple[int, ...] = committed_copies(state)
     if lost.is_lenient and leader is not None and state["leader_epoch"] == epoch:
@@ -141,9 +145,13 @@ def _by_state(
         return None
     alone = copies[0] if copies != committed_copies(state) else None
     return Destruction(
-        holds=True if sure else None, found="all-destroyed", losses=tuple(losses), isr=tuple(state["isr"] or ()),
-        elr=tuple(state["elr"] or ()), alone=alone,
-    )  # fmt: skip
+        holds=True if sure else None,
+        found="all-destroyed",
+        losses=tuple(losses),
+        isr=tuple(state["isr"] or ()),
+        elr=tuple(state["elr"] or ()),
+        alone=alone,
+    )
 
 
 def _may_have_it_again(history: PartitionHistory, loss: DiskLoss, moment: int) -> bool:

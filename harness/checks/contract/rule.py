@@ -72,11 +72,15 @@ class Judge:
     def _cached(self, lost: LostRecord) -> Ruling:
         key = (
             replace(lost, offset=None, t_acknowledged=None, t_last_read=None, t_sent=None, absent_t=None),
-            _side(self._survival.offsets, lost.offset), _side(self._survival.times, lost.t_acknowledged),
-            _side(self._survival.times, lost.t_last_read), _side(self._history.faults.times, lost.t_last_read),
-            _side(self._survival.times, lost.t_sent), _side(self._history.faults.times, lost.t_acknowledged),
-            _side(self._survival.times, lost.absent_t), _side(self._history.faults.times, lost.absent_t),
-        )  # fmt: skip
+            _side(self._survival.offsets, lost.offset),
+            _side(self._survival.times, lost.t_acknowledged),
+            _side(self._survival.times, lost.t_last_read),
+            _side(self._history.faults.times, lost.t_last_read),
+            _side(self._survival.times, lost.t_sent),
+            _side(self._history.faults.times, lost.t_acknowledged),
+            _side(self._survival.times, lost.absent_t),
+            _side(self._history.faults.times, lost.absent_t),
+        )
         if key not in self._rulings:
             self._rulings[key] = self._ruled(lost)
         return self._rulings[key]
@@ -118,8 +122,16 @@ def _side(boundaries: Sequence[int], value: int | None) -> tuple[int, int] | Non
 def _gone_with_its_topic(deletion: Deletion, ruling: Ruling) -> Ruling:
     became, undecided = outcome(deletion, otherwise=ruling.classification, undecided=ruling.undecided)
     rule = Rule(rule="deletion", holds=deletion.asked, evidence=deletion)
-    return replace(ruling, classification=became, cause="deletion", election=None, disk_losses=(), destroyed=False,
-                   undecided=undecided, rules=(*ruling.rules, rule))  # fmt: skip
+    return replace(
+        ruling,
+        classification=became,
+        cause="deletion",
+        election=None,
+        disk_losses=(),
+        destroyed=False,
+        undecided=undecided,
+        rules=(*ruling.rules, rule),
+    )
 
 
 def _beyond_start(history: PartitionHistory, ruling: Ruling) -> Ruling:
@@ -284,10 +296,15 @@ def _ruled_by(
     unknown = not permitted and bool(open_ends)
     return Ruling(
         classification="permitted" if permitted else "observation" if unknown else "violation",
-        cause=_cause(election, destroyed, fail_over, moved), election=election, epoch=epoch, by_time=by_time,
-        rules=rules, disk_losses=destroyed.losses, destroyed=destroyed.holds,
+        cause=_cause(election, destroyed, fail_over, moved),
+        election=election,
+        epoch=epoch,
+        by_time=by_time,
+        rules=rules,
+        disk_losses=destroyed.losses,
+        destroyed=destroyed.holds,
         undecided=Doubt(code="rule-not-decided", rule=open_ends[0]) if unknown else None,
-    )  # fmt: skip
+    )
 
 
 def _cause(election: Election | None, destroyed: Destruction, fail_over: Rule, moved: bool) -> LossCause:
@@ -377,8 +394,14 @@ def lawful_rewind(
         unread = election.start is None and not history.exact and not history.snapshots
         if not unread and not election.ends_at_or_below(offset):
             continue
-        lost = LostRecord(offset=offset, epoch=first.epoch, acks=-1 if strict else 1, t_acknowledged=None,
-                    committed=strict, in_a_log=not unread)  # fmt: skip
+        lost = LostRecord(
+            offset=offset,
+            epoch=first.epoch,
+            acks=-1 if strict else 1,
+            t_acknowledged=None,
+            committed=strict,
+            in_a_log=not unread,
+        )
         ruling = _ruled_by(history, election, lost, first.epoch, False, _since(first))
         # An undecided ruling is enough: the loss itself then makes the run inconclusive.
         if ruling.classification != "violation" or may_be_unseen(history, lost, first.epoch, False):
@@ -397,6 +420,10 @@ def _to_the_end(epoch: int | None) -> Window:
 def _since(election: Election) -> Window:
     """The window of a record that was there when a leader took over, and may be gone for any later reason."""
     return Window(
-        after_epoch=election.epoch, after_t=election.earliest_t, doubt_epoch=election.epoch,
-        doubt_t=election.earliest_t, until_epoch=None, until_t=None,
-    )  # fmt: skip
+        after_epoch=election.epoch,
+        after_t=election.earliest_t,
+        doubt_epoch=election.epoch,
+        doubt_t=election.earliest_t,
+        until_epoch=None,
+        until_t=None,
+    )

@@ -144,10 +144,12 @@ class Survival:
             if (log := self._logs.get(copy.snapshot)) is not None and not log.is_whole
         }
         cut = any(
-            each.node == leader and each.to_offset <= offset < each.from_offset and begin <= each.time_ns <= end
+            each.node == leader
+            and each.to_offset <= offset < each.from_offset
+            and begin <= each.time_ns <= end
             and (leader, each.time_ns) not in others_cut  # what it cut there was another record
             for each in history.truncations
-        )  # fmt: skip
+        )
         return not cut and not any(begin <= loss.time_ns <= end for loss in history.losses_by_node.get(leader, ()))
 
     def _wrote_at_or_below(self, election: Election, offset: int, lost: LostRecord) -> bool:
@@ -235,10 +237,16 @@ class Survival:
         after_t, doubt_t = self._seen_until(lost)
         (until_epoch, until_t), perhaps_gone = self._gone_by(lost, epoch, after, after_t)
         return Window(
-            after_epoch=after, after_t=after_t, doubt_epoch=max(after, doubt), doubt_t=max(after_t, doubt_t),
-            until_epoch=until_epoch, until_t=until_t, perhaps_gone=perhaps_gone, own_t=(own_t := self._seen_on(lost)),
+            after_epoch=after,
+            after_t=after_t,
+            doubt_epoch=max(after, doubt),
+            doubt_t=max(after_t, doubt_t),
+            until_epoch=until_epoch,
+            until_t=until_t,
+            perhaps_gone=perhaps_gone,
+            own_t=(own_t := self._seen_on(lost)),
             lacking_t=self._lacking(lost, dict(own_t)),
-        )  # fmt: skip
+        )
 
     def _lacking(self, lost: LostRecord, seen: Mapping[int, int]) -> tuple[tuple[int, int], ...]:
         """(node, time) of each whole log with another record of its own epoch at its place, later than it was seen."""

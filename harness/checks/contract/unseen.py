@@ -49,8 +49,9 @@ def unseen_rewind(
     """
     if history.exact:
         return None
-    lost = LostRecord(offset=offset, epoch=None, acks=-1 if strict else 1, t_acknowledged=None, committed=strict,
-                      in_a_log=True)  # fmt: skip
+    lost = LostRecord(
+        offset=offset, epoch=None, acks=-1 if strict else 1, t_acknowledged=None, committed=strict, in_a_log=True
+    )
     known = replace(
         history,  # before the first election the log was empty
         elections=tuple(

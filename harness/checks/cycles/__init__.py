@@ -44,6 +44,19 @@ from harness.checks.cycles.search import search_histories
 from harness.checks.cycles.words import in_words
 
 __all__ = [
-    "Component", "Cycle", "CycleRow", "Kind", "Limits", "Mode", "NativeSearch", "NotSearched", "Search", "Statement",
-    "Step", "find_cycles", "in_words", "jepsen_errors", "search_histories",
-]  # fmt: skip
+    "Component",
+    "Cycle",
+    "CycleRow",
+    "Kind",
+    "Limits",
+    "Mode",
+    "NativeSearch",
+    "NotSearched",
+    "Search",
+    "Statement",
+    "Step",
+    "find_cycles",
+    "in_words",
+    "jepsen_errors",
+    "search_histories",
+]

@@ -43,22 +43,34 @@ class _Sought:
 
 _SOUGHT = (
     _Sought(
-        kind=Kind.G0, legal=WW, required=(), excluded_by=frozenset({_PL_1, _PL_2, _STRONG_PL_1, _STRONG_PL_2}),
+        kind=Kind.G0,
+        legal=WW,
+        required=(),
+        excluded_by=frozenset({_PL_1, _PL_2, _STRONG_PL_1, _STRONG_PL_2}),
         implies=frozenset({Kind.G1C, _G0_REALTIME, _G1C_REALTIME}),
     ),
     _Sought(
-        kind=Kind.G1C, legal=WW | WR, required=(WR,), excluded_by=frozenset({_PL_2, _STRONG_PL_2}),
+        kind=Kind.G1C,
+        legal=WW | WR,
+        required=(WR,),
+        excluded_by=frozenset({_PL_2, _STRONG_PL_2}),
         implies=frozenset({_G1C_REALTIME}),
     ),
     _Sought(
-        kind=_G0_REALTIME, legal=WW | REALTIME, required=(REALTIME,),
-        excluded_by=frozenset({_STRONG_PL_1, _STRONG_PL_2}), implies=frozenset({_G1C_REALTIME}),
+        kind=_G0_REALTIME,
+        legal=WW | REALTIME,
+        required=(REALTIME,),
+        excluded_by=frozenset({_STRONG_PL_1, _STRONG_PL_2}),
+        implies=frozenset({_G1C_REALTIME}),
     ),
     _Sought(
-        kind=_G1C_REALTIME, legal=WW | WR | REALTIME, required=(WR, REALTIME), excluded_by=frozenset({_STRONG_PL_2}),
+        kind=_G1C_REALTIME,
+        legal=WW | WR | REALTIME,
+        required=(WR, REALTIME),
+        excluded_by=frozenset({_STRONG_PL_2}),
         implies=frozenset(),
     ),
-)  # fmt: skip
+)
 
 
 def projected(edges: Edges, relations: int) -> dict[int, dict[int, int]]:

@@ -40,9 +40,13 @@ def with_evidence(
         if row is None:
             return step
         return replace(
-            step, partition_id=row["partition_id"], value=row["value"], next_value=row["next_value"],
-            source_mop=row["source_at"]["micro_operation"], target_mop=row["target_at"]["micro_operation"],
-        )  # fmt: skip
+            step,
+            partition_id=row["partition_id"],
+            value=row["value"],
+            next_value=row["next_value"],
+            source_mop=row["source_at"]["micro_operation"],
+            target_mop=row["target_at"]["micro_operation"],
+        )
 
     def proven_cycle(run: int, cycle: Cycle) -> Cycle:
         return replace(cycle, steps=[proven(run, step) for step in cycle.steps])

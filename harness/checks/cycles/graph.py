@@ -136,6 +136,14 @@ def _interval(rows: DataFrame) -> list[str]:
 
 def _edges(joined: DataFrame, relation: int, next_value: Column) -> DataFrame:
     return joined.where("source <> target").select(
-        "run", *_interval(joined), "source", "target", sf.lit(relation).alias("relation"), "partition_id", "value",
-        next_value.alias("next_value"), "source_at", "target_at",
-    )  # fmt: skip
+        "run",
+        *_interval(joined),
+        "source",
+        "target",
+        sf.lit(relation).alias("relation"),
+        "partition_id",
+        "value",
+        next_value.alias("next_value"),
+        "source_at",
+        "target_at",
+    )

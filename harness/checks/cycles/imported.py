@@ -17,9 +17,15 @@ class ImportedGraph(Graph):
     """`operations`: run, name, begin, end, ok, reads. `orders`: run, partition_id, index, value; none without ww."""
 
     def __init__(
-        self, *, operations: DataFrame, writes: DataFrame, reads: DataFrame, orders: DataFrame, write_write: bool,
+        self,
+        *,
+        operations: DataFrame,
+        writes: DataFrame,
+        reads: DataFrame,
+        orders: DataFrame,
+        write_write: bool,
         read_write: bool,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.operations = operations
         self.writes = writes
         self.reads = reads
@@ -63,9 +69,13 @@ class ImportedGraph(Graph):
         )
         rank = sf.when(sf.col("reads"), sf.lit(NO_END)).otherwise(sf.coalesce("index", sf.lit(-1)))
         return plain.join(pushed, OPERATION, "left").select(
-            *OPERATION, "begin", "end", "ok", sf.least(sf.greatest("start", "latest"), "until").alias("place"),
+            *OPERATION,
+            "begin",
+            "end",
+            "ok",
+            sf.least(sf.greatest("start", "latest"), "until").alias("place"),
             rank.cast("long").alias("rank"),
-        )  # fmt: skip
+        )
 
     def backward(self) -> DataFrame:
         stand = self.placed.select(*OPERATION, sf.struct("place", "rank", "name").alias("stand"))
@@ -97,11 +107,13 @@ def imported_graph(
     *, records: DataFrame, operations: DataFrame, orders: DataFrame, mode: Mode, ww_deps: bool | Collection[int]
 ) -> ImportedGraph:
     operations = operations.where(sf.col("function").isin(*_SEARCHED)).select(
-        "run", sf.col("operation").alias("name"),
-        _either(operations, "invocation_index", "invoked_ns").alias("begin"), _either(operations, "completion_index",
-            "completed_ns").alias("end"),
-        (sf.col("status") == STATUS_OK).alias("ok"), (sf.col("function") != "send").alias("reads"),
-    )  # fmt: skip
+        "run",
+        sf.col("operation").alias("name"),
+        _either(operations, "invocation_index", "invoked_ns").alias("begin"),
+        _either(operations, "completion_index", "completed_ns").alias("end"),
+        (sf.col("status") == STATUS_OK).alias("ok"),
+        (sf.col("function") != "send").alias("reads"),
+    )
     at = sf.struct(
         sf.coalesce(_column(records, "micro_operation"), sf.lit(0)).alias("micro_operation"),
         sf.col("position").alias("position"),

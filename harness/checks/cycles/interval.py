@@ -78,12 +78,14 @@ def _in_full(
     names = sorted(operation.name for operation in operations)
     undecided = [
         NotSearched(
-            run=run, operations=len(names), first=operations[0].begin,
+            run=run,
+            operations=len(names),
+            first=operations[0].begin,
             reason=f"whether {kind} cycles lie among {len(names)} operations that all precede one another: undecided "
             f"after {limits.shortest_visits} edges",
         )
         for kind in found.undecided
-    ]  # fmt: skip
+    ]
     times = _times(operations, found.cycles)
     return Component(run=run, operations=names, cycles=found.cycles, times=times), undecided
 

@@ -35,9 +35,12 @@ def _operation(index: int) -> dict[str, int]:
 def _statement(statement: Statement) -> dict[str, Any]:
     ruled_out, subgraph = _FRIENDLY[statement.model]
     return {
-        "type": f"{statement.model}-cycle-exists", "not": ruled_out, "subgraph": list(subgraph),
-        "scc-size": len(statement.operations), "scc": list(statement.operations),
-    }  # fmt: skip
+        "type": f"{statement.model}-cycle-exists",
+        "not": ruled_out,
+        "subgraph": list(subgraph),
+        "scc-size": len(statement.operations),
+        "scc": list(statement.operations),
+    }
 
 
 def _cycle(cycle: Cycle, key_of: Callable[[int], Any], value_of: Callable[[int, int], Any]) -> dict[str, Any]:
@@ -55,9 +58,12 @@ def _step(step: Step, key_of: Callable[[int], Any], value_of: Callable[[int, int
     if step.partition_id is None or step.value is None:
         raise ValueError(f"step {step.source} -> {step.target} ({step.name}) has no evidence")
     found = {
-        "type": step.name, "key": key_of(step.partition_id), "value": value_of(step.partition_id, step.value),
-        "a-mop-index": step.source_mop, "b-mop-index": step.target_mop,
-    }  # fmt: skip
+        "type": step.name,
+        "key": key_of(step.partition_id),
+        "value": value_of(step.partition_id, step.value),
+        "a-mop-index": step.source_mop,
+        "b-mop-index": step.target_mop,
+    }
     if step.relation in (WW, RW) and step.next_value is not None:
         found["value'"] = value_of(step.partition_id, step.next_value)
     return found

@@ -69,9 +69,13 @@ KnownOperations: TypeAlias = Mapping[int, Mapping[str, frozenset[int]]]
 
 
 def find_cycles(
-    spark: SparkSession, tables: Tables, *, known_operations: KnownOperations | None = None, read_write: bool = False,
+    spark: SparkSession,
+    tables: Tables,
+    *,
+    known_operations: KnownOperations | None = None,
+    read_write: bool = False,
     limits: Limits | None = None,
-) -> NativeSearch:  # fmt: skip
+) -> NativeSearch:
     """See the package."""
     found = search_graph(spark, NativeGraph(spark, tables, read_write=read_write), Mode.FULL, limits or Limits())
     known = known_operations or {}
@@ -127,13 +131,23 @@ def _row(run: int, chosen: _Chosen, count: int, tables: Tables, names: Names) ->
     )
     known = [moment for begin, end in times.values() for moment in (begin, end) if moment is not None]
     return CycleRow(
-        run=run, kind=_KINDS.get(cycle.kind, cycle.kind), cycle_kind=cycle.kind, promised=promised, reason=reason,
-        count=count, cycle=cycle, names=names, topic=topic, partition=part,
+        run=run,
+        kind=_KINDS.get(cycle.kind, cycle.kind),
+        cycle_kind=cycle.kind,
+        promised=promised,
+        reason=reason,
+        count=count,
+        cycle=cycle,
+        names=names,
+        topic=topic,
+        partition=part,
         values=list(dict.fromkeys(_values(cycle)))[:_SHOWN],
         sentence=in_words(cycle, operation_name=names.operation, record_name=names.record),
-        operations=_operations(cycle)[:_SHOWN], first_ns=min(known), last_ns=max(known),
+        operations=_operations(cycle)[:_SHOWN],
+        first_ns=min(known),
+        last_ns=max(known),
         transactions=sorted({-name - 1 for name in cycle.operations if name < 0})[:_SHOWN],
-    )  # fmt: skip
+    )
 
 
 def _interleaves(cycle: Cycle) -> bool:

@@ -117,9 +117,17 @@ def _rows(spark: SparkSession, tables: Tables) -> DataFrame:
         (sf.col("status") == STATUS_OK) & (~is_send | (sf.coalesce("acks", sf.lit(-1)) != 0))
     )
     return _with_transactions(spark, tables).select(
-        *VALUE, "kind", "offset", "replica", "position", name.alias("name"), bound.alias("bound"), ok.alias("ok"),
-        sf.coalesce("txn_t0", "invoked_ns").alias("begin"), sf.coalesce("txn_t1", "completed_ns").alias("end"),
-    )  # fmt: skip
+        *VALUE,
+        "kind",
+        "offset",
+        "replica",
+        "position",
+        name.alias("name"),
+        bound.alias("bound"),
+        ok.alias("ok"),
+        sf.coalesce("txn_t0", "invoked_ns").alias("begin"),
+        sf.coalesce("txn_t1", "completed_ns").alias("end"),
+    )
 
 
 def _with_transactions(spark: SparkSession, tables: Tables) -> DataFrame:
@@ -145,7 +153,10 @@ def _with_transactions(spark: SparkSession, tables: Tables) -> DataFrame:
         sf.min("invoked_ns").alias("first"), sf.max("completed_ns").alias("last")
     )
     spanned = seen.join(known, ["run", "transaction"], "left").select(
-        "run", "transaction", sf.coalesce("begun", "first").alias("txn_t0"),
-        sf.coalesce("ended", "last").alias("txn_t1"), sf.coalesce("committed", sf.lit(False)).alias("txn_ok"),
-    )  # fmt: skip
+        "run",
+        "transaction",
+        sf.coalesce("begun", "first").alias("txn_t0"),
+        sf.coalesce("ended", "last").alias("txn_t1"),
+        sf.coalesce("committed", sf.lit(False)).alias("txn_ok"),
+    )
     return tables.records.join(spanned, ["run", "transaction"], "left")

@@ -23,10 +23,16 @@ _INTERVAL = ["run", "interval"]
 
 
 def search_histories(
-    spark: SparkSession, *, records: DataFrame, operations: DataFrame, orders: DataFrame, mode: Mode,
-    ww_deps: bool | Collection[int] = True, limits: Limits | None = None,
+    spark: SparkSession,
+    *,
+    records: DataFrame,
+    operations: DataFrame,
+    orders: DataFrame,
+    mode: Mode,
+    ww_deps: bool | Collection[int] = True,
+    limits: Limits | None = None,
     key_of: Callable[[int, int], object] | None = None,
-) -> Search:  # fmt: skip
+) -> Search:
     """See the package. `key_of(run, partition_id)`: the key's own name, which selects Jepsen's evidence if many."""
     graph = imported_graph(records=records, operations=operations, orders=orders, mode=mode, ww_deps=ww_deps)
     with graph.kept():
@@ -120,9 +126,7 @@ def _collected(inside: DataFrame, core: pa.Table, mode: Mode, limits: Limits) ->
     edges = _grouped(core, ("source", "target", "relation"))
     operations = _grouped(inside.select(*_INTERVAL, *_OPERATION).toArrow(), _OPERATION)
     for key in edges:
-        yield search_interval(
-            key[0], _operations(*operations[key]()), zip(*edges[key](), strict=True), mode, limits
-        )  # fmt: skip
+        yield search_interval(key[0], _operations(*operations[key]()), zip(*edges[key](), strict=True), mode, limits)
 
 
 _OPERATION = ("name", "begin", "end", "ok")
@@ -153,11 +157,14 @@ def _in_workers(inside: DataFrame, core: DataFrame, mode: Mode, limits: Limits) 
     """More edges than the driver shall hold: each interval is searched where it lies, bounded by its length."""
     none = sf.lit(None)
     rows = core.select(
-        *_INTERVAL, sf.col("source").alias("a"), sf.col("target").alias("b"),
+        *_INTERVAL,
+        sf.col("source").alias("a"),
+        sf.col("target").alias("b"),
         sf.col("relation").cast("long").alias("c"),
         none.cast("boolean").alias("ok"),
-    ).unionByName(inside.select(*_INTERVAL, sf.col("name").alias("a"), sf.col("begin").alias("b"),
-                                sf.col("end").alias("c"), "ok"))  # fmt: skip
+    ).unionByName(
+        inside.select(*_INTERVAL, sf.col("name").alias("a"), sf.col("begin").alias("b"), sf.col("end").alias("c"), "ok")
+    )
 
     def search(group: pa.Table) -> pa.Table:
         run = group["run"][0].as_py()

@@ -112,11 +112,13 @@ class _Component:
             relations.append(taken)
         steps = [
             Step(
-                source=self.operations[before].name, target=self.operations[after].name, relation=taken,
+                source=self.operations[before].name,
+                target=self.operations[after].name,
+                relation=taken,
                 begin=self.operations[after].begin if taken == REALTIME else None,
             )
             for before, after, taken in zip(places, places[1:], relations, strict=False)
-        ]  # fmt: skip
+        ]
         return Cycle(kind=kind, steps=steps)
 
     def contradicted(self, kind: str, relation: int) -> Cycle | None:

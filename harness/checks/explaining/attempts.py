@@ -47,9 +47,14 @@ class Repeated:
         if self.yes is not None:
             return None
         return Ruling(
-            classification="observation", cause="unknown", election=None, epoch=None, by_time=False, rules=(),
+            classification="observation",
+            cause="unknown",
+            election=None,
+            epoch=None,
+            by_time=False,
+            rules=(),
             undecided=self.unknown,
-        )  # fmt: skip
+        )
 
     @property
     def cause(self) -> Cause:
@@ -132,8 +137,10 @@ class Attempts:
     def _by_circumstances(self, history: PartitionHistory, begin: int, end: int, *, waited_ms: float) -> Repeated:
         timeout_ms = self._scenario.workload.request_timeout_ms if self._scenario is not None else 0
         since = begin - (_STALE_MS + timeout_ms) * _MS
-        changed = any(since <= state["time_ns"] + (state["uncertainty_ns"] or 0) and state["time_ns"] <= end
-                      for state in history.states[1:])  # fmt: skip
+        changed = any(
+            since <= state["time_ns"] + (state["uncertainty_ns"] or 0) and state["time_ns"] <= end
+            for state in history.states[1:]
+        )
         harmed = history.faults_between(since, end) or history.ends_between(since, end)
         if changed or harmed or (timeout_ms and waited_ms >= timeout_ms):
             return Repeated(yes=True, code="had-a-reason-to-retry")

@@ -35,8 +35,15 @@ _LINKS_MAX = 12
 _FAULTS_MAX = 4
 # Among links of the same moment, the cause comes first.
 _BY_CAUSE: Sequence[LinkEvent] = (
-    "fault", "node-end", "disk-loss", "isr-shrink", "election", "resume", "acknowledged", "truncation",
-)  # fmt: skip
+    "fault",
+    "node-end",
+    "disk-loss",
+    "isr-shrink",
+    "election",
+    "resume",
+    "acknowledged",
+    "truncation",
+)
 _HOLDS: Mapping[str, Hold] = {"pause": "paused", "kill": "dead", "stop": "down", "wipe": "down", "damage": "down"}
 
 
@@ -91,9 +98,13 @@ def in_sync_at_acknowledgement(history: PartitionHistory, ruling: Ruling, rows: 
 
 def _cut(cut: Truncation) -> dict[str, Any]:
     return {
-        "node": cut.node, "t_ns": cut.time_ns, "leader_epoch": cut.epoch, "from_offset": cut.from_offset,
-        "to_offset": cut.to_offset, "reason": cut.reason,
-    }  # fmt: skip
+        "node": cut.node,
+        "t_ns": cut.time_ns,
+        "leader_epoch": cut.epoch,
+        "from_offset": cut.from_offset,
+        "to_offset": cut.to_offset,
+        "reason": cut.reason,
+    }
 
 
 def _range(rows: Sequence[Flagged]) -> dict[str, int] | None:
@@ -183,9 +194,13 @@ def _end_link(end: NodeEndRow) -> ChainLink:
 
 def _fault_link(fault: FaultRow) -> ChainLink:
     return ChainLink(
-        t_ns=begin_of(fault), event="fault", sentence=fault_link_words(fault), nodes=tuple(fault["nodes"] or ()),
-        fault=fault["fault"], t_end_ns=fault["end_ns"],
-    )  # fmt: skip
+        t_ns=begin_of(fault),
+        event="fault",
+        sentence=fault_link_words(fault),
+        nodes=tuple(fault["nodes"] or ()),
+        fault=fault["fault"],
+        t_end_ns=fault["end_ns"],
+    )
 
 
 def _isr_links(history: PartitionHistory, ruling: Ruling, election: Election | None) -> list[ChainLink]:
@@ -214,11 +229,18 @@ def _shrink_link(history: PartitionHistory, before: PartitionStateRow, row: Part
     if held is not None:
         sentence += held_words(*held, gone=sorted(gone), leader=row["leader"])
     return ChainLink(
-        t_ns=row["time_ns"], event="isr-shrink", sentence=sentence, nodes=tuple(sorted(gone)),
-        epoch_before=before["leader_epoch"], epoch_after=row["leader_epoch"], isr_before=tuple(was),
-        isr_after=tuple(now), leader=row["leader"], held_by=held[0] if held else None,
+        t_ns=row["time_ns"],
+        event="isr-shrink",
+        sentence=sentence,
+        nodes=tuple(sorted(gone)),
+        epoch_before=before["leader_epoch"],
+        epoch_after=row["leader_epoch"],
+        isr_before=tuple(was),
+        isr_after=tuple(now),
+        leader=row["leader"],
+        held_by=held[0] if held else None,
         held_s=round(held[1], 3) if held else None,
-    )  # fmt: skip
+    )
 
 
 def what_held(history: PartitionHistory, row: PartitionStateRow, gone: set[int]) -> tuple[Hold, float] | None:
@@ -254,12 +276,20 @@ def _acknowledged_link(
         f"{epochs_words([ruling.epoch])} {offsets_words(rows)}{alone}{DEPOSED_WORDS if deposed else ''}."
     )
     return ChainLink(
-        t_ns=min(times), event="acknowledged", sentence=sentence, t_end_ns=max(times), epoch_before=ruling.epoch,
-        epoch_after=ruling.epoch, offset_before=span["first"] if span else None,
-        offset_after=span["last"] if span else None, count=len(rows), in_sync=in_sync, deposed=deposed,
+        t_ns=min(times),
+        event="acknowledged",
+        sentence=sentence,
+        t_end_ns=max(times),
+        epoch_before=ruling.epoch,
+        epoch_after=ruling.epoch,
+        offset_before=span["first"] if span else None,
+        offset_after=span["last"] if span else None,
+        count=len(rows),
+        in_sync=in_sync,
+        deposed=deposed,
         leader=history.leader_of(ruling.epoch),
         acks=tuple(sorted({row.acks if row.acks is not None else -1 for row in rows})),
-    )  # fmt: skip
+    )
 
 
 def _election_link(history: PartitionHistory, ruling: Ruling, election: Election, *, decides: bool) -> ChainLink:
@@ -269,17 +299,30 @@ def _election_link(history: PartitionHistory, ruling: Ruling, election: Election
         if row["node"] == election.leader_before and row["time_ns"] <= election.time_ns
     ]
     return ChainLink(
-        t_ns=election.time_ns, event="election", sentence=election_link_words(history, election), decisive=decides,
-        epoch_before=ruling.epoch, epoch_after=election.epoch, offset_before=held[-1] if held else None,
-        offset_after=election.start, nodes=(election.leader,), unclean=election.unclean,
-    )  # fmt: skip
+        t_ns=election.time_ns,
+        event="election",
+        sentence=election_link_words(history, election),
+        decisive=decides,
+        epoch_before=ruling.epoch,
+        epoch_after=election.epoch,
+        offset_before=held[-1] if held else None,
+        offset_after=election.start,
+        nodes=(election.leader,),
+        unclean=election.unclean,
+    )
 
 
 def _cut_link(cut: Truncation) -> ChainLink:
     return ChainLink(
-        t_ns=cut.time_ns, event="truncation", sentence=cut_link_words(cut), epoch_after=cut.epoch,
-        offset_before=cut.from_offset, offset_after=cut.to_offset, nodes=(cut.node,), reason_text=cut.reason or None,
-    )  # fmt: skip
+        t_ns=cut.time_ns,
+        event="truncation",
+        sentence=cut_link_words(cut),
+        epoch_after=cut.epoch,
+        offset_before=cut.from_offset,
+        offset_after=cut.to_offset,
+        nodes=(cut.node,),
+        reason_text=cut.reason or None,
+    )
 
 
 def log_ends(history: PartitionHistory, ruling: Ruling, cuts: Sequence[Truncation]) -> list[dict[str, Any]]:
@@ -295,8 +338,11 @@ def log_ends(history: PartitionHistory, ruling: Ruling, cuts: Sequence[Truncatio
             end, source = election.start, election.start_from
         else:
             cut = next((cut for cut in cuts if cut.node == node), None)
-            before = [row for row in history.snapshots if row["node"] == node and row["time_ns"] <= election.time_ns
-                      and row["reason"] != "truncation"]  # fmt: skip
+            before = [
+                row
+                for row in history.snapshots
+                if row["node"] == node and row["time_ns"] <= election.time_ns and row["reason"] != "truncation"
+            ]
             if cut is not None:
                 end, source = cut.from_offset, Reading(source="truncation", node=node)
             elif before:
@@ -372,8 +418,17 @@ def resume_link(
         if began <= first:
             paused_s = (began - begin_of(fault)) / 1e9
             return ChainLink(
-                t_ns=began, t_end_ns=end, event="resume", decisive=decides, nodes=(leader,), fault=fault["fault"],
-                held_by="paused", held_s=round(paused_s, 3), leader=ruling.election.leader, epoch_before=ruling.epoch,
-                epoch_after=ruling.election.epoch, sentence=resume_link_words(leader, paused_s, ruling.election),
-            )  # fmt: skip
+                t_ns=began,
+                t_end_ns=end,
+                event="resume",
+                decisive=decides,
+                nodes=(leader,),
+                fault=fault["fault"],
+                held_by="paused",
+                held_s=round(paused_s, 3),
+                leader=ruling.election.leader,
+                epoch_before=ruling.epoch,
+                epoch_after=ruling.election.epoch,
+                sentence=resume_link_words(leader, paused_s, ruling.election),
+            )
     return None

@@ -8,15 +8,28 @@ from collections.abc import Iterable
 from harness.checks.jepsen.own_rules import INCONCLUSIVE, TOLD
 
 # Kafka never isolates writes from one another.
-_ALWAYS = frozenset({
-    "int-send-skip", "G0", "G0-process", "G0-realtime", "PL-1-cycle-exists", "strong-PL-1-cycle-exists",
-})  # fmt: skip
+_ALWAYS = frozenset(
+    {
+        "int-send-skip",
+        "G0",
+        "G0-process",
+        "G0-realtime",
+        "PL-1-cycle-exists",
+        "strong-PL-1-cycle-exists",
+    }
+)
 # A group may move partitions between two polls.
 _SUBSCRIBED = frozenset({"poll-skip", "nonmonotonic-poll"})
 # With edges between writes, cycles through them are to be expected.
-_WRITE_EDGES = frozenset({
-    "G1c", "G1c-process", "G1c-realtime", "PL-2-cycle-exists", "strong-PL-2-cycle-exists",
-})  # fmt: skip
+_WRITE_EDGES = frozenset(
+    {
+        "G1c",
+        "G1c-process",
+        "G1c-realtime",
+        "PL-2-cycle-exists",
+        "strong-PL-2-cycle-exists",
+    }
+)
 
 
 def bad_names(names: Iterable[str], *, sub_via: frozenset[str], ww_deps: bool) -> list[str]:

@@ -39,9 +39,11 @@ class HistoryAnswer:
         if self.unknown is not None:
             return json.dumps({"name": self.name, "unknown": self.unknown})
         answer = {
-            "bad-assign": list(self.bad_assign), "bad-subscribe": list(self.bad_subscribe),
-            "errors": self.errors, "name": self.name,
-        }  # fmt: skip
+            "bad-assign": list(self.bad_assign),
+            "bad-subscribe": list(self.bad_subscribe),
+            "errors": self.errors,
+            "name": self.name,
+        }
         return json.dumps(answer, sort_keys=True)
 
 
@@ -205,9 +207,11 @@ def _aborted_reads(run: RunRows) -> list[Error]:
 
 def aborted_read(run: RunRows, row: RuleRow) -> Error:
     return {
-        "key": run.key(row["partition_id"]), "value": run.value(row["value"]), "writer": op_index(row["op2"]),
+        "key": run.key(row["partition_id"]),
+        "value": run.value(row["value"]),
+        "writer": op_index(row["op2"]),
         "reader": op_index(row["operation"]),
-    }  # fmt: skip
+    }
 
 
 def _precommitted_reads(run: RunRows) -> list[Error]:
@@ -233,12 +237,15 @@ def _lost_writes(run: RunRows) -> list[Error]:
     rows.sort(key=lambda row: (places[row["partition_id"]], row["at2"], row["value"]))
     return [
         {
-            "key": run.key(row["partition_id"]), "value": run.value(row["value"]), "index": row["at"],
-            "max-read-index": run.bounds[row["partition_id"]], "writer": op_index(row["operation"]),
+            "key": run.key(row["partition_id"]),
+            "value": run.value(row["value"]),
+            "index": row["at"],
+            "max-read-index": run.bounds[row["partition_id"]],
+            "writer": op_index(row["operation"]),
             "max-read": op_index(readers.get(row["partition_id"])),
         }
         for row in rows
-    ]  # fmt: skip
+    ]
 
 
 def _unseen(run: RunRows, though_read: Mapping[int, Sequence[int]]) -> Error | None:
@@ -263,12 +270,14 @@ def _inside(run: RunRows, rows: Iterable[RuleRow], kind: int, *, skip: bool) -> 
     wanted = [row for row in rows if row["kind"] == kind and (row["at"] > row["at2"]) == skip]
     return [
         {
-            "key": run.key(row["partition_id"]), "values": [run.value(row["value"]), run.value(row["value2"])],
-            "delta": row["at"] - row["at2"], "op": op_index(row["operation"]),
+            "key": run.key(row["partition_id"]),
+            "values": [run.value(row["value"]), run.value(row["value2"])],
+            "delta": row["at"] - row["at2"],
+            "op": op_index(row["operation"]),
             **({"skipped": run.between(row["at2"], row["at"], row["partition_id"])} if skip else {}),
         }
         for row in sorted(wanted, key=lambda row: (*run.in_operation(row), row["position"]))
-    ]  # fmt: skip
+    ]
 
 
 def _between(run: RunRows, rows: Iterable[RuleRow], kind: int, *, skip: bool) -> list[Error]:
@@ -277,10 +286,14 @@ def _between(run: RunRows, rows: Iterable[RuleRow], kind: int, *, skip: bool) ->
     key: Callable[[RuleRow], Any] = lambda row: (processes[row["process"]], *run.in_operation(row))  # noqa: E731
     return [
         {
-            "key": run.key(row["partition_id"]), "delta": row["at"] - row["at2"],
+            "key": run.key(row["partition_id"]),
+            "delta": row["at"] - row["at2"],
             "ops": [op_index(row["op2"]), op_index(row["operation"])],
-            **({"skipped": run.between(row["at2"], row["at"], row["partition_id"])} if skip
-               else {"values": [run.value(row["value"]), run.value(row["value2"])]}),
+            **(
+                {"skipped": run.between(row["at2"], row["at"], row["partition_id"])}
+                if skip
+                else {"values": [run.value(row["value"]), run.value(row["value2"])]}
+            ),
         }
         for row in sorted(wanted, key=key)
-    ]  # fmt: skip
+    ]

@@ -24,9 +24,13 @@ from harness.host.scratch import scratch_folder
 
 
 def check_histories(
-    session: Callable[[], SparkSession], histories: Sequence[ImportedHistory], *, ww_deps: bool | Collection[int],
-    sub_via: frozenset[str], compatible: bool,
-) -> list[HistoryAnswer]:  # fmt: skip
+    session: Callable[[], SparkSession],
+    histories: Sequence[ImportedHistory],
+    *,
+    ww_deps: bool | Collection[int],
+    sub_via: frozenset[str],
+    compatible: bool,
+) -> list[HistoryAnswer]:
     """See the package. ww_deps: for all, or the places in `histories` of those that infer them.
 
     sub_via: how consumers came to their keys, which decides `HistoryAnswer.bad`."""
@@ -65,9 +69,15 @@ def stages_of(tables: Mapping[str, pa.Table], *, lenient: bool) -> tuple[Stages,
     values = values_of(records, versions)
     steps, lanes = steps_of(records, values)
     stages = Stages(
-        records=records, versions=versions, values=values, steps=steps, walk=walk_of(lanes, tables, seeks=lenient),
-        operations=tables["operations"], lenient=lenient, bounds=bounds_of(records, values),
-    )  # fmt: skip
+        records=records,
+        versions=versions,
+        values=values,
+        steps=steps,
+        walk=walk_of(lanes, tables, seeks=lenient),
+        operations=tables["operations"],
+        lenient=lenient,
+        bounds=bounds_of(records, values),
+    )
     return stages, versions.orders(records)
 
 
@@ -92,8 +102,10 @@ def _answer(
         errors |= own_errors(run) | without_verdict(run, cycles)
         errors.pop(EMPTY_GRAPH, None)
     return HistoryAnswer(
-        name=name, errors=dict(sorted(errors.items())), bad=bad_names(errors, sub_via=sub_via, ww_deps=ww_deps),
+        name=name,
+        errors=dict(sorted(errors.items())),
+        bad=bad_names(errors, sub_via=sub_via, ww_deps=ww_deps),
         bad_assign=bad_names(errors, sub_via=frozenset({"assign"}), ww_deps=ww_deps),
         bad_subscribe=bad_names(errors, sub_via=frozenset({"subscribe"}), ww_deps=ww_deps),
         inconclusive=sorted(INCONCLUSIVE & errors.keys()),
-    )  # fmt: skip
+    )

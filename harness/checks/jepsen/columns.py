@@ -85,13 +85,19 @@ def records_of(tables: Mapping[str, pa.Table], *, completed_only: bool) -> Recor
     run, partition_id, value = column["run"], column["partition_id"], column["value"]
     number, of_id, first_key = _ids(tables, run, partition_id, value)
     return Records(
-        **column, offset=_numbers(rows, "offset"), id=number, of_id=of_id, key=first_key[run] + partition_id,
-        key_of_id=first_key[of_id[0]] + of_id[1], first_key=first_key,
+        **column,
+        offset=_numbers(rows, "offset"),
+        id=number,
+        of_id=of_id,
+        key=first_key[run] + partition_id,
+        key_of_id=first_key[of_id[0]] + of_id[1],
+        first_key=first_key,
         of_key=(tables["partitions"]["run"].to_numpy(), tables["partitions"]["partition_id"].to_numpy()),
-        transactional=_valid(rows, "transaction"), completed=_valid(rows, "completed_ns"), moved=_numbers(rows,
-            "moved").astype(bool),
+        transactional=_valid(rows, "transaction"),
+        completed=_valid(rows, "completed_ns"),
+        moved=_numbers(rows, "moved").astype(bool),
         operation_rank=_operations(run, column["operation"]),
-    )  # fmt: skip
+    )
 
 
 def _numbers(table: pa.Table, name: str) -> Column:

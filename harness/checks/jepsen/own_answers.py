@@ -24,13 +24,14 @@ def own_errors(run: RunRows) -> dict[str, Any]:
         "tail-loss": tails[True],
         "unread-tail": tails[False],
         "acknowledged-without-offset": [_sent(run, row) for row in run.flagged(NO_OFFSET)],
-        "seen-only-by-aborted-poll": [{**_read(run, row), "writer": op_index(row["operation"])} for row in
-                                      run.flagged(ONLY_ABORTED)],
+        "seen-only-by-aborted-poll": [
+            {**_read(run, row), "writer": op_index(row["operation"])} for row in run.flagged(ONLY_ABORTED)
+        ],
         "torn-transaction": _torn(run, proved=True),
         "torn-transaction-candidate": _torn(run, proved=False),
         "aborted-read-in-aborted-poll": _aborted_reads(run),
         "group-redelivery": _redelivered(run),
-    }  # fmt: skip
+    }
     return {name: errors for name, errors in found.items() if errors}
 
 
@@ -80,22 +81,26 @@ def _regressions(run: RunRows) -> list[Error]:
     rows = run.rows["acknowledged-offset-regression"]
     return [
         {
-            "key": run.key(row["partition_id"]), "values": [run.value(row["value2"]), run.value(row["value"])],
-            "offsets": [row["number"], row["offset"]], "ops": [op_index(row["op2"]), op_index(row["operation"])],
+            "key": run.key(row["partition_id"]),
+            "values": [run.value(row["value2"]), run.value(row["value"])],
+            "offsets": [row["number"], row["offset"]],
+            "ops": [op_index(row["op2"]), op_index(row["operation"])],
         }
         for row in sorted(rows, key=lambda row: (row["operation"], row["partition_id"], row["offset"], row["value"]))
-    ]  # fmt: skip
+    ]
 
 
 def _head_skips(run: RunRows) -> list[Error]:
     return [
         {
-            "key": run.key(row["partition_id"]), "value": run.value(row["value"]), "index": row["at"],
-            "skipped": run.between(-1, row["at"], row["partition_id"]), "ops": [op_index(row["op2"]),
-                op_index(row["operation"])],
+            "key": run.key(row["partition_id"]),
+            "value": run.value(row["value"]),
+            "index": row["at"],
+            "skipped": run.between(-1, row["at"], row["partition_id"]),
+            "ops": [op_index(row["op2"]), op_index(row["operation"])],
         }
         for row in sorted(run.rows["head-skip"], key=lambda row: (row["operation"], row["i_first"]))
-    ]  # fmt: skip
+    ]
 
 
 def _torn(run: RunRows, *, proved: bool) -> list[Error]:
@@ -116,12 +121,15 @@ def _torn(run: RunRows, *, proved: bool) -> list[Error]:
         if (known and certain) == proved and (certain or row["partition_id"] in run.bounds):
             missing[row["operation"]].append(row)
     return [
-        {"op": op_index(op), "missing": [
-            {"key": run.key(row["partition_id"]), "value": run.value(row["value"])}
-            for row in sorted(rows, key=lambda row: (row["partition_id"], row["value"]))
-        ]}
+        {
+            "op": op_index(op),
+            "missing": [
+                {"key": run.key(row["partition_id"]), "value": run.value(row["value"])}
+                for row in sorted(rows, key=lambda row: (row["partition_id"], row["value"]))
+            ],
+        }
         for op, rows in sorted(missing.items())
-    ]  # fmt: skip
+    ]
 
 
 def _aborted_reads(run: RunRows) -> list[Error]:
@@ -132,8 +140,10 @@ def _aborted_reads(run: RunRows) -> list[Error]:
 def _redelivered(run: RunRows) -> list[Error]:
     return [
         {
-            "key": run.key(row["partition_id"]), "values": row["number"], "deliveries": row["at"],
+            "key": run.key(row["partition_id"]),
+            "values": row["number"],
+            "deliveries": row["at"],
             "first": {"value": run.value(row["value"]), "ops": [op_index(row["operation"]), op_index(row["op2"])]},
         }
         for row in sorted(run.rows["group-redelivery"], key=lambda row: row["partition_id"])
-    ]  # fmt: skip
+    ]

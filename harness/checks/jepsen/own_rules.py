@@ -53,9 +53,11 @@ def _regressions(stages: Stages) -> Rows:
     found = (records.offset[high] > records.offset[low]) & (records.process[high] != records.process[low])
     high, low = high[found], low[found]
     return rows_of(
-        **stages.of_record(low, "operation", "offset", "value"), op2=records.operation[high],
-        value2=records.value[high], number=records.offset[high],
-    )  # fmt: skip
+        **stages.of_record(low, "operation", "offset", "value"),
+        op2=records.operation[high],
+        value2=records.value[high],
+        number=records.offset[high],
+    )
 
 
 def _behind_the_head(stages: Stages) -> Column:
@@ -79,8 +81,10 @@ def _head_skips(stages: Stages) -> Rows:
     walk, rows = stages.walk, _behind_the_head(stages)
     return rows_of(
         **{name: getattr(walk, name)[rows] for name in ("run", "partition_id", "process", "operation", "i_first")},
-        value=walk.first_value[rows], at=walk.first_at[rows], op2=walk.assigned[rows],
-    )  # fmt: skip
+        value=walk.first_value[rows],
+        at=walk.first_at[rows],
+        op2=walk.assigned[rows],
+    )
 
 
 def _skipped_at_head(stages: Stages) -> Rows:
@@ -121,10 +125,12 @@ def _redelivered(stages: Stages) -> Rows:
     if not len(least):
         return []
     return rows_of(
-        **stages.of_record(rows[first[least]], "value"), operation=records.operation[rows[first[least]]],
-        op2=records.operation[rows[last[least]]], number=np.diff(least, append=len(first)),
+        **stages.of_record(rows[first[least]], "value"),
+        operation=records.operation[rows[first[least]]],
+        op2=records.operation[rows[last[least]]],
+        number=np.diff(least, append=len(first)),
         at=np.add.reduceat(deliveries, least),
-    )  # fmt: skip
+    )
 
 
 OWN_RULES: Mapping[str, Callable[[Stages], Rows]] = {
@@ -136,17 +142,30 @@ OWN_RULES: Mapping[str, Callable[[Stages], Rows]] = {
 }
 
 # Kinds of ours that make a history invalid.
-BAD = frozenset({
-    "phantom", "read-before-send", "acknowledged-offset-regression", "head-skip", "tail-loss",
-    "seen-only-by-aborted-poll", "torn-transaction", "aborted-read-in-aborted-poll",
-})  # fmt: skip
+BAD = frozenset(
+    {
+        "phantom",
+        "read-before-send",
+        "acknowledged-offset-regression",
+        "head-skip",
+        "tail-loss",
+        "seen-only-by-aborted-poll",
+        "torn-transaction",
+        "aborted-read-in-aborted-poll",
+    }
+)
 # Cycles with read-write edges, which Jepsen's code leaves out, between transactions: Kafka promises no serializability,
 # so they are reported. Between plain sends and polls, and with edges of real time, every poll that lags would be one.
 READ_WRITE_CYCLES = frozenset({"G-single", "G2-item"})
 # Kinds that say more of what Jepsen's `unseen` already counts, or of what Kafka permits.
-TOLD = READ_WRITE_CYCLES | frozenset({
-    "acknowledged-without-offset", "unread-tail", "torn-transaction-candidate", "group-redelivery",
-})  # fmt: skip
+TOLD = READ_WRITE_CYCLES | frozenset(
+    {
+        "acknowledged-without-offset",
+        "unread-tail",
+        "torn-transaction-candidate",
+        "group-redelivery",
+    }
+)
 # Why there is no verdict, rather than a bad one.
 NOT_SEARCHED = "cycles-not-searched"
 INCONCLUSIVE = frozenset({"insufficient-evidence", "no-data", NOT_SEARCHED})

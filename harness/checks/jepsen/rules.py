@@ -122,9 +122,14 @@ def _values(stages: Stages) -> Rows:
     )
     ids = np.flatnonzero(bits * values.present)
     return rows_of(
-        **stages.of_value(ids), operation=values.writer[ids], op2=values.first_reader[ids], offset=values.ack_off[ids],
-        at=values.first_at[ids], at2=values.last_at[ids], number=bits[ids],
-    )  # fmt: skip
+        **stages.of_value(ids),
+        operation=values.writer[ids],
+        op2=values.first_reader[ids],
+        offset=values.ack_off[ids],
+        at=values.first_at[ids],
+        at2=values.last_at[ids],
+        number=bits[ids],
+    )
 
 
 def _reads(stages: Stages) -> Rows:
@@ -133,9 +138,12 @@ def _reads(stages: Stages) -> Rows:
     rows = steps.record[at]
     number = ABORTED * steps.aborted[at] + OWN * steps.own[at] + IN_OK * (stages.records.status[rows] == STATUS_OK)
     return rows_of(
-        **stages.of_record(rows, "operation", "kind", "position", "value"), i_first=steps.i_first[at],
-        op2=stages.values.writer[stages.records.id[rows]], at=steps.sent_first[at], number=number,
-    )  # fmt: skip
+        **stages.of_record(rows, "operation", "kind", "position", "value"),
+        i_first=steps.i_first[at],
+        op2=stages.values.writer[stages.records.id[rows]],
+        at=steps.sent_first[at],
+        number=number,
+    )
 
 
 def _writers(stages: Stages) -> Rows:
@@ -149,9 +157,13 @@ def _inside(stages: Stages) -> Rows:
     at = _jumps(stages)
     steps, rows = stages.steps, stages.steps.record[at]
     return rows_of(
-        **stages.of_record(rows, "operation", "kind", "position"), i_first=steps.i_first[at],
-        value=steps.value_before[at], value2=stages.records.value[rows], at2=steps.at_before[at], at=steps.at[at],
-    )  # fmt: skip
+        **stages.of_record(rows, "operation", "kind", "position"),
+        i_first=steps.i_first[at],
+        value=steps.value_before[at],
+        value2=stages.records.value[rows],
+        at2=steps.at_before[at],
+        at=steps.at[at],
+    )
 
 
 def _jumps(stages: Stages) -> Column:
@@ -164,11 +176,16 @@ def _between(stages: Stages) -> Rows:
     walk, rows = stages.walk, stages.walk.out_of_order(lenient=stages.lenient)
     before = walk.before[rows]
     return rows_of(
-        **{name: getattr(walk, name)[rows] for name in ("run", "partition_id", "process", "operation", "kind",
-            "i_first")},
-        op2=walk.operation[before], value=walk.last_value[before], value2=walk.first_value[rows],
-        at2=walk.last_at[before], at=walk.first_at[rows],
-    )  # fmt: skip
+        **{
+            name: getattr(walk, name)[rows]
+            for name in ("run", "partition_id", "process", "operation", "kind", "i_first")
+        },
+        op2=walk.operation[before],
+        value=walk.last_value[before],
+        value2=walk.first_value[rows],
+        at2=walk.last_at[before],
+        at=walk.first_at[rows],
+    )
 
 
 def _skipped(stages: Stages) -> Rows:
@@ -180,10 +197,12 @@ def _skipped(stages: Stages) -> Rows:
     steps, jumps = stages.steps, _jumps(stages)
     jumps = jumps[steps.at[jumps] - steps.at_before[jumps] > 1]
     staged_records = stages.of_record(steps.record[jumps])
-    return stages.between([
-        (walk.run[rows], walk.partition_id[rows], before + 1, walk.first_at[rows] - 1),
-        (staged_records["run"], staged_records["partition_id"], steps.at_before[jumps] + 1, steps.at[jumps] - 1),
-    ])  # fmt: skip
+    return stages.between(
+        [
+            (walk.run[rows], walk.partition_id[rows], before + 1, walk.first_at[rows] - 1),
+            (staged_records["run"], staged_records["partition_id"], steps.at_before[jumps] + 1, steps.at[jumps] - 1),
+        ]
+    )
 
 
 RULES: Mapping[str, Callable[[Stages], Rows]] = {

@@ -36,9 +36,14 @@ _OP_COLUMNS = [
 
 class Searches:
     def __init__(
-        self, session: Callable[[], SparkSession], folder: Path, histories: Sequence[ImportedHistory],
-        tables: Mapping[str, pa.Table], records: Records, orders: pa.Table,
-    ) -> None:  # fmt: skip
+        self,
+        session: Callable[[], SparkSession],
+        folder: Path,
+        histories: Sequence[ImportedHistory],
+        tables: Mapping[str, pa.Table],
+        records: Records,
+        orders: pa.Table,
+    ) -> None:
         """session: asked for when there is something to search. folder: for files of this search."""
         self._session = session
         self._folder = folder
@@ -83,9 +88,14 @@ class Searches:
         if mode is Mode.FULL:
             rows = rows.join(ops.select("run", "operation"), ["run", "operation"], "left_semi")
         return search_histories(
-            spark, records=rows, operations=ops, orders=orders, mode=mode, ww_deps=with_edges,
+            spark,
+            records=rows,
+            operations=ops,
+            orders=orders,
+            mode=mode,
+            ww_deps=with_edges,
             key_of=lambda run, partition_id: self._histories[run].keys[partition_id],
-        )  # fmt: skip
+        )
 
     def _joined_by_time(self) -> set[int]:
         """The runs in which an operation began after an ok one had ended."""

@@ -66,10 +66,16 @@ def steps_of(records: Records, values: Values) -> tuple[Steps, Lanes]:
     kept = np.flatnonzero(jumps | aborted | own)
     lane_of = np.searchsorted(first, kept, side="right") - 1
     steps = Steps(
-        record=rows[kept], at=at[kept], at_before=at_before[kept], value_before=_before(value, first)[kept],
-        i_first=i_first[lane_of], sent_first=_sent_first(lane[first], i_first)[lane_of], jumps=jumps[kept],
-        aborted=aborted[kept], own=own[kept],
-    )  # fmt: skip
+        record=rows[kept],
+        at=at[kept],
+        at_before=at_before[kept],
+        value_before=_before(value, first)[kept],
+        i_first=i_first[lane_of],
+        sent_first=_sent_first(lane[first], i_first)[lane_of],
+        jumps=jumps[kept],
+        aborted=aborted[kept],
+        own=own[kept],
+    )
     columns = {
         name: getattr(records, name)[rows[first]]
         for name in ("run", "process", "operation", "partition_id", "kind", "status")

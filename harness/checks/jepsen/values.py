@@ -46,13 +46,18 @@ def values_of(records: Records, versions: VersionOrders) -> Values:
     proven = mark(ids, sent[last & versions.proven[sends]])
     return Values(
         present=mark(ids, np.concatenate([records.id[sends], records.id[polls], versions.id])),
-        writer=writer, writer_status=writer_status, first_writer=lowest(ids, sent, records.operation[sends]),
-        failed=mark(ids, sent[status == STATUS_FAIL]), acked=mark(ids, records.id[acked]),
+        writer=writer,
+        writer_status=writer_status,
+        first_writer=lowest(ids, sent, records.operation[sends]),
+        failed=mark(ids, sent[status == STATUS_FAIL]),
+        acked=mark(ids, records.id[acked]),
         ack_off=highest(ids, records.id[acked], records.offset[acked]),
         invoked=lowest(ids, sent, records.invocation_index[sends]),
         read_ok=mark(ids, records.id[polls[records.status[polls] == STATUS_OK]]),
-        read_any=mark(ids, records.id[polls]), first_reader=lowest(ids, records.id[polls], records.operation[polls]),
+        read_any=mark(ids, records.id[polls]),
+        first_reader=lowest(ids, records.id[polls], records.operation[polls]),
         at=highest(ids, versions.id[kept], versions.index[kept]),
-        first_at=lowest(ids, versions.id, versions.index), last_at=highest(ids, versions.id, versions.index),
+        first_at=lowest(ids, versions.id, versions.index),
+        last_at=highest(ids, versions.id, versions.index),
         committed=(writer_status == STATUS_OK) | (writer_status == STATUS_INFO) & proven,
-    )  # fmt: skip
+    )

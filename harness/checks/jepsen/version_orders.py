@@ -54,9 +54,14 @@ def version_orders(records: Records) -> VersionOrders:
     keys = begins_of(run[places], partition_id[places])
     within = np.arange(len(places)) - np.repeat(keys, np.diff(keys, append=len(places)))
     return VersionOrders(
-        id=number, offset=offset, index=within[place], values_at=shared[place], picked=value[places][place],
-        offsets=np.bincount(number, minlength=records.ids)[number], proven=proven,
-    )  # fmt: skip
+        id=number,
+        offset=offset,
+        index=within[place],
+        values_at=shared[place],
+        picked=value[places][place],
+        offsets=np.bincount(number, minlength=records.ids)[number],
+        proven=proven,
+    )
 
 
 def _proven(records: Records) -> Column:

@@ -99,9 +99,20 @@ def _moments(lanes: Lanes, keys: pa.Table) -> tuple[dict[str, Column], Column]:
     nothing = np.full(len(what), NONE)
     columns = {
         name: np.concatenate([getattr(lanes, name).astype(np.int64), moments.get(name, nothing)])
-        for name in ("run", "process", "operation", "partition_id", "kind", "status", "first_at", "first_value",
-                     "last_at", "last_value", "i_first")
-    }  # fmt: skip
+        for name in (
+            "run",
+            "process",
+            "operation",
+            "partition_id",
+            "kind",
+            "status",
+            "first_at",
+            "first_value",
+            "last_at",
+            "last_value",
+            "i_first",
+        )
+    }
     return columns, np.concatenate([np.full(len(lanes.run), _RECORD), what])
 
 
@@ -140,7 +151,11 @@ def _with_what_came_before(
     ok = moments["status"] == STATUS_OK
     before = last(ok | (kind == KIND_SEND) & (moments["status"] == STATUS_INFO))
     return Walk(
-        **moments, before=before, read_before=last(ok & (moments["last_value"] != NONE)) >= 0,
-        assigned=last_op(_ASSIGNED), direct=last_op(_DIRECT), sought=last_op(_SOUGHT),
+        **moments,
+        before=before,
+        read_before=last(ok & (moments["last_value"] != NONE)) >= 0,
+        assigned=last_op(_ASSIGNED),
+        direct=last_op(_DIRECT),
+        sought=last_op(_SOUGHT),
         excused=(before >= 0) & ((moves > moves[before]) | gone[before]),
-    )  # fmt: skip
+    )

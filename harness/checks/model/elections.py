@@ -177,9 +177,13 @@ class Snapshot:
 
 
 def elections_of(
-    states: Sequence[PartitionStateRow], events: Sequence[BrokerEventRow], snapshots: Sequence[Snapshot],
-    rules: UncleanRules, topic: str, partition: int,
-) -> Iterable[Election]:  # fmt: skip
+    states: Sequence[PartitionStateRow],
+    events: Sequence[BrokerEventRow],
+    snapshots: Sequence[Snapshot],
+    rules: UncleanRules,
+    topic: str,
+    partition: int,
+) -> Iterable[Election]:
     leader, epoch = -1, -1
     isr: tuple[int, ...] = ()
     elr: tuple[int, ...] = ()
@@ -195,11 +199,20 @@ def elections_of(
             )
             permission = rules.at(topic, partition, begin=row["time_ns"] - apart, end=row["time_ns"] + apart)
             yield Election(
-                time_ns=row["time_ns"], uncertainty_ns=apart, epoch=row["leader_epoch"], leader=row["leader"],
-                leader_before=before if before >= 0 else leader, unclean=bool(outside) and epoch >= 0,
-                isr=tuple(row["isr"] or ()), isr_before=isr_before, elr_before=elr, start=start, start_from=source,
-                permission=permission, chain=_chain(row["leader"], row["leader_epoch"], snapshots),
-            )  # fmt: skip
+                time_ns=row["time_ns"],
+                uncertainty_ns=apart,
+                epoch=row["leader_epoch"],
+                leader=row["leader"],
+                leader_before=before if before >= 0 else leader,
+                unclean=bool(outside) and epoch >= 0,
+                isr=tuple(row["isr"] or ()),
+                isr_before=isr_before,
+                elr_before=elr,
+                start=start,
+                start_from=source,
+                permission=permission,
+                chain=_chain(row["leader"], row["leader_epoch"], snapshots),
+            )
         if row["leader"] >= 0:
             leader = row["leader"]
         epoch = max(epoch, row["leader_epoch"])

@@ -309,16 +309,23 @@ class RunHistory:
 
 
 def read_run_history(
-    tables: Tables, run: int, scenario: Scenario | None, origin: int | None, *,
+    tables: Tables,
+    run: int,
+    scenario: Scenario | None,
+    origin: int | None,
+    *,
     anchors: Sequence[Mapping[str, int]] = (),
-) -> RunHistory:  # fmt: skip
+) -> RunHistory:
     faults = Faults(tables.rows(FAULTS, run))
     ends = tuple(sorted(tables.rows(NODE_ENDS, run), key=lambda row: (row["time_ns"], row["node"])))
     settings = SettingsOverTime(tables.rows(CONFIGURATION, run), scenario)
     rules = UncleanRules(
-        settings, tables.rows(STEPS, run), scenario, tables.rows(CONTROLLERS, run),
+        settings,
+        tables.rows(STEPS, run),
+        scenario,
+        tables.rows(CONTROLLERS, run),
         tables.rows(FAULTS, run),
-    )  # fmt: skip
+    )
     by_partition = _group(tables.rows(PARTITION_STATES, run))
     events, snapshots = _group(tables.rows(BROKER_EVENTS, run)), _group(tables.rows(REPLICA_SNAPSHOTS, run))
     is_foreign = scenario is None or scenario.cluster.is_foreign
@@ -332,20 +339,31 @@ def read_run_history(
         logs = tuple(snapshots.get(key, ()))
         replicas = tuple(row["replicas"] or (states[-1]["replicas"] or () if states else ()))
         partitions[row["partition_id"]] = PartitionHistory(
-            run=run, partition_id=row["partition_id"], topic=row["topic"], partition=row["partition"],
-            replicas=replicas, read_to_end=bool(row["read_to_end"]), end_offset=row["end_offset"], states=states,
+            run=run,
+            partition_id=row["partition_id"],
+            topic=row["topic"],
+            partition=row["partition"],
+            replicas=replicas,
+            read_to_end=bool(row["read_to_end"]),
+            end_offset=row["end_offset"],
+            states=states,
             elections=tuple(elections_of(states, own_events, [Snapshot(row=log) for log in logs], rules, *key)),
             truncations=tuple(_truncations(own_events)),
             disk_losses=losses.of(*key),
-            snapshots=logs, events=own_events, faults=faults, ends=ends,
+            snapshots=logs,
+            events=own_events,
+            faults=faults,
+            ends=ends,
             exact=any(state["exact"] for state in states),
-            unclean_ever=rules.ever(row["topic"]), log_start=_log_start(row, states, logs),
+            unclean_ever=rules.ever(row["topic"]),
+            log_start=_log_start(row, states, logs),
             cleanup_policy=row["cleanup_policy"],
             may_compact="compact" in settings.policies(row["topic"], row["cleanup_policy"], 0, END_OF_TIME_NS),
-            is_foreign=is_foreign, deletion=deletions.get(row["topic"]),
+            is_foreign=is_foreign,
+            deletion=deletions.get(row["topic"]),
             is_recreated=row["topic"] in topics and is_created_anew(topics[row["topic"]], topics.values()),
             is_set_apart=row["topic"] in topics and bool(topics[row["topic"]]["undecided"]),
-        )  # fmt: skip
+        )
     times = [row["asked_ns"] for row in faults] + [r["time_ns"] for rows in by_partition.values() for r in rows]
     if origin is None:
         origin = min((t for t in times if t is not None), default=0)
@@ -445,9 +463,13 @@ def _truncations(events: Sequence[BrokerEventRow]) -> Iterable[Truncation]:
         end, new_end = row["from_offset"] or 0, row["to_offset"] or 0
         if row["event"] == "truncation" and end > new_end:
             yield Truncation(
-                node=row["node"], time_ns=row["time_ns"], epoch=row["leader_epoch"], from_offset=end,
-                to_offset=new_end, reason=row["reason_text"] or "",
-            )  # fmt: skip
+                node=row["node"],
+                time_ns=row["time_ns"],
+                epoch=row["leader_epoch"],
+                from_offset=end,
+                to_offset=new_end,
+                reason=row["reason_text"] or "",
+            )
 
 
 class _Losses:

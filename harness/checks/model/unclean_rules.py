@@ -41,9 +41,13 @@ class UncleanRules:
     """controllers: rows of that table, in order of time; the controller decides if brokers have different settings."""
 
     def __init__(
-        self, settings: SettingsOverTime, steps: Sequence[StepRow], scenario: Scenario | None,
-        controllers: Sequence[ControllerRow] = (), faults: Sequence[FaultRow] = (),
-    ) -> None:  # fmt: skip
+        self,
+        settings: SettingsOverTime,
+        steps: Sequence[StepRow],
+        scenario: Scenario | None,
+        controllers: Sequence[ControllerRow] = (),
+        faults: Sequence[FaultRow] = (),
+    ) -> None:
         self._settings = settings
         topics = [topic.name for topic in scenario.topics] if scenario is not None else []
         self._asked = [asked for asked in elections_asked(steps, topics) if asked.kind == "unclean"]

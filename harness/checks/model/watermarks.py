@@ -88,10 +88,12 @@ class Watermarks:
         """Whether the broker still had its log of the term before, which it cut for the next leader only afterwards."""
         successor = next((each for each in self._history.elections if each.epoch > epoch), None)
         return successor is not None and any(
-            cut.node == mark.node and cut.epoch == successor.epoch and cut.time_ns > mark.time_ns
+            cut.node == mark.node
+            and cut.epoch == successor.epoch
+            and cut.time_ns > mark.time_ns
             and cut.to_offset <= offset < cut.from_offset
             for cut in self._history.truncations
-        )  # fmt: skip
+        )
 
     def _may_be_of(self, time_ns: int, epoch: int | None) -> bool:
         """Whether a leader of that epoch may have been in force then, where it is not sure who was."""

@@ -170,12 +170,15 @@ def detect(spark: SparkSession, tables: Tables) -> Detection:
     if not complete:
         entangled = set(by_run)
     return Detection(
-        flagged=by_run, counts=counts, accounting=[_line(row) for row in lines],
-        sent_again=sent.again, entangled=frozenset(entangled),
+        flagged=by_run,
+        counts=counts,
+        accounting=[_line(row) for row in lines],
+        sent_again=sent.again,
+        entangled=frozenset(entangled),
         restamped=frozenset(row["run"] for row in lines if row["a_restamped"]),
         stepped=frozenset((row["run"], row["partition_id"]) for row in lines if (row["a_step"] or 0) > 1),
         reads=_epoch_reads(spark, tables, flagged),
-    )  # fmt: skip
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -320,18 +323,21 @@ def _holdings(spark: SparkSession, tables: Tables, rows: Sequence[FoldedRow]) ->
         for column in ("value", "offset")
     ]
     found = (
-        logs[0].unionByName(logs[1]).groupBy("run", "partition_id", "offset", "value")
+        logs[0]
+        .unionByName(logs[1])
+        .groupBy("run", "partition_id", "offset", "value")
         .agg(sf.collect_set(sf.struct("node", "snapshot", "leader_epoch")).alias("copies"))
-    )  # fmt: skip
+    )
     return Holdings(typed(HeldRow, found.toArrow()), ended=ended)
 
 
 def _wanted(spark: SparkSession, rows: Sequence[FoldedRow], column: Literal["value", "offset"]) -> DataFrame:
     keys = sorted({(row["run"], row["partition_id"], number) for row in rows if (number := row[column]) is not None})
     return small_frame(
-        spark, {"run": pa.int32(), "partition_id": pa.int32(), column: pa.int64()},
+        spark,
+        {"run": pa.int32(), "partition_id": pa.int32(), column: pa.int64()},
         [{"run": run, "partition_id": partition_id, column: number} for run, partition_id, number in keys],
-    )  # fmt: skip
+    )
 
 
 class _EpochReadRow(TypedDict):
@@ -349,9 +355,10 @@ def _epoch_reads(spark: SparkSession, tables: Tables, flagged: Sequence[Flagged]
     if not places:
         return {}
     wanted = small_frame(
-        spark, {"run": pa.int32(), "partition_id": pa.int32()},
-        [{"run": run, "partition_id": number} for run, number in places]
-    )  # fmt: skip
+        spark,
+        {"run": pa.int32(), "partition_id": pa.int32()},
+        [{"run": run, "partition_id": number} for run, number in places],
+    )
     found = (
         tables.records.where("kind > 0 and replica is null and leader_epoch is not null")
         .join(sf.broadcast(wanted), ["run", "partition_id"], "left_semi")
@@ -369,10 +376,15 @@ def _epoch_reads(spark: SparkSession, tables: Tables, flagged: Sequence[Flagged]
 def _line(row: FoldedRow) -> AccountLine:
     """Values by their sender's outcome and by whether the final log has them."""
     return {
-        "run": row["run"], "partition_id": row["partition_id"], "status": row["v_status"], "acks": row["v_acks"],
-        "in_final": bool(row["v_seen"] & SEEN_FINAL), "count": row["a_count"], "duplicates": row["a_duplicates"],
+        "run": row["run"],
+        "partition_id": row["partition_id"],
+        "status": row["v_status"],
+        "acks": row["v_acks"],
+        "in_final": bool(row["v_seen"] & SEEN_FINAL),
+        "count": row["a_count"],
+        "duplicates": row["a_duplicates"],
         "read": row["a_read"],
-    }  # fmt: skip
+    }
 
 
 def _flagged(row: FoldedRow, ends: Mapping[Partition, int], places: _Places, held: Holdings, sent: Sends) -> Flagged:
@@ -390,12 +402,32 @@ def _flagged(row: FoldedRow, ends: Mapping[Partition, int], places: _Places, hel
     above = row["acked_all_above"]
     ever, at_end, copies, others = held.of(row)
     return Flagged(
-        run=row["run"], partition_id=row["partition_id"], value=row["value"], offset=row["offset"],
-        status=row["v_status"], acks=row["own_acks"], acknowledged=row["v_ack"], process=row["own_process"],
-        operation=row["own_op"], invoked_ns=row["own_t0"], completed_ns=row["own_t1"], seen=row["seen"],
-        seen_any=row["v_seen"], final_offsets=row["v_finals"], read_epoch=row["r_epoch"], read_first=row["r_first"],
-        read_last=row["r_last"], step=step, flags=flags, held=ever, held_at_end=at_end, copies=copies, others=others,
-        below_acks_all=above is not None and above < (row["own_t0"] or 0), above_kept=row["above_kept"],
-        in_order=value_of(row) in sent.in_order, tries=sent.tries.get(value_of(row), 1),
+        run=row["run"],
+        partition_id=row["partition_id"],
+        value=row["value"],
+        offset=row["offset"],
+        status=row["v_status"],
+        acks=row["own_acks"],
+        acknowledged=row["v_ack"],
+        process=row["own_process"],
+        operation=row["own_op"],
+        invoked_ns=row["own_t0"],
+        completed_ns=row["own_t1"],
+        seen=row["seen"],
+        seen_any=row["v_seen"],
+        final_offsets=row["v_finals"],
+        read_epoch=row["r_epoch"],
+        read_first=row["r_first"],
+        read_last=row["r_last"],
+        step=step,
+        flags=flags,
+        held=ever,
+        held_at_end=at_end,
+        copies=copies,
+        others=others,
+        below_acks_all=above is not None and above < (row["own_t0"] or 0),
+        above_kept=row["above_kept"],
+        in_order=value_of(row) in sent.in_order,
+        tries=sent.tries.get(value_of(row), 1),
         answered=row["answered"],
-    )  # fmt: skip
+    )

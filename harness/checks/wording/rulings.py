@@ -180,12 +180,14 @@ def rules_as_json(ruling: Ruling) -> list[Mapping[str, Any]]:
     """For pages: name, holds, setting are facts; the rest is for people."""
     return [
         {
-            "name": each.rule, "rule": _RULES[each.rule], "holds": each.holds,
+            "name": each.rule,
+            "rule": _RULES[each.rule],
+            "holds": each.holds,
             "evidence": evidence_words(each.evidence),
             "setting": None if each.setting is None else each.setting.as_dict(),
         }
         for each in ruling.rules
-    ]  # fmt: skip
+    ]
 
 
 def evidence_words(evidence: RuleEvidence) -> str:

@@ -179,9 +179,11 @@ def conducted(plan: Plan, runs: Path, *, master: str) -> tuple[int, Path]:
     from harness.campaign.conduct import conduct  # with PySpark: other commands begin without it
 
     facts = {
-        "version": CAMPAIGN_VERSION, "command": shlex.join(["kafka-chaos", *sys.argv[1:]]),
-        "begun": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"), "harness_version": versions()["kafka-chaos"],
-    }  # fmt: skip
+        "version": CAMPAIGN_VERSION,
+        "command": shlex.join(["kafka-chaos", *sys.argv[1:]]),
+        "begun": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "harness_version": versions()["kafka-chaos"],
+    }
     with (
         campaign_folder(runs, plan, facts=facts) as (files, goes_on),
         conduct(plan, files, by_fingerprint(plan.accepted), master=master, show=_Line().show, tell=_tell) as made,

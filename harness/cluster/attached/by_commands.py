@@ -38,8 +38,13 @@ from harness.values import is_number
 
 # A fault is not injected unless there is a command that undoes it.
 _UNDONE_BY: Mapping[str, str] = {
-    "kill": "start", "stop": "start", "pause": "resume", "cut": "heal", "isolate": "rejoin", "wipe": "kill",
-}  # fmt: skip
+    "kill": "start",
+    "stop": "start",
+    "pause": "resume",
+    "cut": "heal",
+    "isolate": "rejoin",
+    "wipe": "kill",
+}
 
 
 class CommandCluster(ForeignCluster):

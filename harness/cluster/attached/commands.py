@@ -91,9 +91,13 @@ class CommandRunner:
             file.write(f"$ {line}\n")
             file.flush()
             process = subprocess.Popen(
-                line, shell=True, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT,
+                line,
+                shell=True,
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
                 start_new_session=True,
-            )  # fmt: skip
+            )
         try:
             code = process.wait(self._timeout_s)
         except subprocess.TimeoutExpired:

@@ -169,9 +169,12 @@ def _entries(data: bytes, place: Path, skipped: Counter[int]) -> Iterator[Metada
                 ) from error
             if decoded is not None:
                 yield MetadataEntry(
-                    offset=record.offset, epoch=batch.leader_epoch, wall_ms=record.timestamp, record=decoded,
+                    offset=record.offset,
+                    epoch=batch.leader_epoch,
+                    wall_ms=record.timestamp,
+                    record=decoded,
                     batch=batch.base_offset,
-                )  # fmt: skip
+                )
 
 
 def _records(batch: Any, place: Path) -> list[Any]:

@@ -124,9 +124,20 @@ class SnapshotHeader:
 
 
 Record = (
-    BrokerRegistered | BrokerUnregistered | BrokerChanged | TopicCreated | TopicRemoved | PartitionWritten
-    | PartitionChanged | ElrCleared | ConfigWritten | FeatureWritten | TransactionMark | QuorumLeader | SnapshotHeader
-)  # fmt: skip
+    BrokerRegistered
+    | BrokerUnregistered
+    | BrokerChanged
+    | TopicCreated
+    | TopicRemoved
+    | PartitionWritten
+    | PartitionChanged
+    | ElrCleared
+    | ConfigWritten
+    | FeatureWritten
+    | TransactionMark
+    | QuorumLeader
+    | SnapshotHeader
+)
 
 
 def _broker_registered(fields: Fields, version: int) -> Record:

@@ -172,9 +172,10 @@ class Observation:
 
     async def delete_topic(self, topic: str) -> None:
         code = await self._administer(
-            lambda: DeleteTopicsRequest(topic_names=[topic], timeout_ms=9000), _DELETION_VERSION,
+            lambda: DeleteTopicsRequest(topic_names=[topic], timeout_ms=9000),
+            _DELETION_VERSION,
             lambda answer: int(answer.responses[0].error_code),
-        )  # fmt: skip
+        )
         if code not in (0, _UNKNOWN_TOPIC):  # the first answer may have been lost
             raise HarnessError(f"the deletion of topic {topic!r} was refused with Kafka's error {code}")
 

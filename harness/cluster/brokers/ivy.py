@@ -63,10 +63,22 @@ def retrieve(
     description.write_text(_description(modules), encoding="utf-8")
     settings.write_text(_settings(cache, reach), encoding="utf-8")
     command = [
-        str(java / "bin" / "java"), "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:-UsePerfData",
-        *reach.java_options, "-jar", str(ivy_jar()), "-settings", str(settings), "-ivy", str(description),
-        "-confs", "default", "-retrieve", f"{into}/[artifact]-[revision].[ext]",
-    ]  # fmt: skip
+        str(java / "bin" / "java"),
+        "-XX:TieredStopAtLevel=1",
+        "-XX:+UseSerialGC",
+        "-XX:-UsePerfData",
+        *reach.java_options,
+        "-jar",
+        str(ivy_jar()),
+        "-settings",
+        str(settings),
+        "-ivy",
+        str(description),
+        "-confs",
+        "default",
+        "-retrieve",
+        f"{into}/[artifact]-[revision].[ext]",
+    ]
     code, lines = _run(command, progress)
     log = cache / "ivy.log"
     log.write_text("\n".join(lines) + "\n", encoding="utf-8")

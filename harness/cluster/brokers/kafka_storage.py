@@ -53,10 +53,19 @@ async def _format(home: KafkaHome, features: Mapping[str, str], folder: Path) ->
     }
     properties.write_text("".join(f"{key}={value}\n" for key, value in settings.items()), encoding="utf-8")
     command = [
-        str(java_home() / "bin" / "java"), "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto",
-        "-cp", f"{home.libs}/*", "kafka.tools.StorageTool", "format",
-        "-t", _identity(_valid_uuid()), "-c", str(properties),
-    ]  # fmt: skip
+        str(java_home() / "bin" / "java"),
+        "-XX:TieredStopAtLevel=1",
+        "-XX:+UseSerialGC",
+        "-Xshare:auto",
+        "-cp",
+        f"{home.libs}/*",
+        "kafka.tools.StorageTool",
+        "format",
+        "-t",
+        _identity(_valid_uuid()),
+        "-c",
+        str(properties),
+    ]
     for name, level in sorted(features.items()):
         command += ["--feature", f"{name}={level}"]
     process = await asyncio.create_subprocess_exec(

@@ -37,13 +37,29 @@ _INTERNAL: Mapping[str, str] = {
 # The keys that say which node this is and where it listens and stores: the harness gives each node its own.
 OF_THE_HARNESS = frozenset(
     (
-        "advertised.host.name", "advertised.listeners", "advertised.port", "broker.id", "broker.id.generation.enable",
-        "control.plane.listener.name", "controller.listener.names", "controller.quorum.bootstrap.servers",
-        "controller.quorum.voters", "host.name", "inter.broker.listener.name", "listener.security.protocol.map",
-        "listeners", "log.dir", "log.dirs", "metadata.log.dir", "node.id", "port", "process.roles",
-        "security.inter.broker.protocol", "zookeeper.connect",
+        "advertised.host.name",
+        "advertised.listeners",
+        "advertised.port",
+        "broker.id",
+        "broker.id.generation.enable",
+        "control.plane.listener.name",
+        "controller.listener.names",
+        "controller.quorum.bootstrap.servers",
+        "controller.quorum.voters",
+        "host.name",
+        "inter.broker.listener.name",
+        "listener.security.protocol.map",
+        "listeners",
+        "log.dir",
+        "log.dirs",
+        "metadata.log.dir",
+        "node.id",
+        "port",
+        "process.roles",
+        "security.inter.broker.protocol",
+        "zookeeper.connect",
     )
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True, kw_only=True)

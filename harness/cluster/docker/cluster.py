@@ -97,16 +97,27 @@ class DockerCluster(BrokerCluster):
             disk, disk_folder = self._make_disk(engine, name, labels) if self._disk_bytes else ("", None)
             volumes = [(name, str(PLACE)), *([(disk, f"{PLACE}/data")] if disk else [])]
             infra = start_infra(
-                image, name=f"{name}-net", network=network, labels=labels, volumes=volumes,
+                image,
+                name=f"{name}-net",
+                network=network,
+                labels=labels,
+                volumes=volumes,
                 hostname=f"machine{node.node}",
-            )  # fmt: skip
+            )
             copied = capabilities.volumes is not None
             folder = self._run / "nodes" / str(node.node) if copied else Path(volume.attrs["Mountpoint"]).resolve()
             made = ContainerNode(
-                node=node.node, engine=engine, infra=infra, volume=name, folder=folder, copied=copied,
-                entry=capabilities.entry, on_end=partial(self._has_ended, node.node), disk=disk,
+                node=node.node,
+                engine=engine,
+                infra=infra,
+                volume=name,
+                folder=folder,
+                copied=copied,
+                entry=capabilities.entry,
+                on_end=partial(self._has_ended, node.node),
+                disk=disk,
                 disk_folder=None if copied else disk_folder,
-            )  # fmt: skip
+            )
             for part in ("config", "data", "evidence"):
                 (folder / part).mkdir(parents=True, exist_ok=True)
             self._nodes[node.node] = made

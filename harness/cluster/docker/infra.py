@@ -42,9 +42,14 @@ def make_network(name: str, labels: Mapping[str, str], *, internal: bool = True)
 
 
 def start_infra(
-    image: str, *, name: str, network: Network | None, labels: Mapping[str, str], hostname: str | None = None,
+    image: str,
+    *,
+    name: str,
+    network: Network | None,
+    labels: Mapping[str, str],
+    hostname: str | None = None,
     volumes: Sequence[tuple[str, str]] = (),
-) -> Infra:  # fmt: skip
+) -> Infra:
     """`network` None: loopback only. `volumes`: (named volume, mount point)."""
     options: dict[str, Any] = {"cap_add": ["NET_ADMIN"], "labels": dict(labels), "hostname": hostname}
     if network is None:

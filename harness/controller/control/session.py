@@ -123,21 +123,28 @@ class ControlSession:
             "controller": observer.controller,
             "nodes": [
                 {
-                    "node": each.node, "name": each.name, "role": each.role,
+                    "node": each.node,
+                    "name": each.name,
+                    "role": each.role,
                     "state": in_force.state_of(each.node) if _runs(cluster, each.node) else "down",
                 }
                 for each in cluster.nodes
             ],
             "partitions": [
                 {
-                    "topic": state.topic, "partition": state.partition, "leader": state.leader,
-                    "leader_epoch": state.leader_epoch, "isr": state.isr, "replicas": state.replicas, "elr": state.elr,
+                    "topic": state.topic,
+                    "partition": state.partition,
+                    "leader": state.leader,
+                    "leader_epoch": state.leader_epoch,
+                    "isr": state.isr,
+                    "replicas": state.replicas,
+                    "elr": state.elr,
                 }
                 for state in observer.states()
             ],
             "faults": [self._described(number, fault) for number, fault in self._in_force()],
             "recording": str(self._recording.folder.path) if self._recording is not None else None,
-        }  # fmt: skip
+        }
 
     async def _watch(self, topics: Sequence[str]) -> None:
         """Topics that somebody else created. Returns when a broker has named each, or named none for a while."""
@@ -196,9 +203,10 @@ class ControlSession:
         for need in planned.fault.needs:
             if not isinstance(self._context.cluster, need):
                 raise Refused(
-                    "failed", f"{planned.fault.name}: this cluster cannot do that ({need.__name__})",
+                    "failed",
+                    f"{planned.fault.name}: this cluster cannot do that ({need.__name__})",
                     "use a fault that docs/scenarios.md lists for a local cluster",
-                )  # fmt: skip
+                )
         acts = self._stage.acts
         begun = await acts.begin(planned, step=None, trigger=TRIGGER, chance=f"control/{len(self._faults)}")
         faults = [self._described(self._numbered(fault), fault) for fault in begun]

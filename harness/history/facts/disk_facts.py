@@ -17,8 +17,11 @@ EXTENTS: tuple[Extent, ...] = ("disk", "tail", "batch", "unknown")
 _EXTENTS: Mapping[str, Extent] = {extent: extent for extent in EXTENTS}
 
 _BY_KIND: Mapping[str, Extent] = {
-    "wipe": "disk", "disk-loss": "disk", "power-loss": "unknown", "damage": "unknown",
-}  # fmt: skip
+    "wipe": "disk",
+    "disk-loss": "disk",
+    "power-loss": "unknown",
+    "damage": "unknown",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,12 +57,17 @@ def disk_events(rows: Iterable[DiskEventRow], faults: Sequence[FaultRow]) -> tup
     """All of a run, ordered by time: the rows of `disk_events`, and those derived from faults without rows."""
     events = [
         DiskEvent(
-            node=row["node"], time_ns=row["time_ns"], extent=_EXTENTS.get(row["extent"], "unknown"),
-            fault=row["fault"], topic=row["topic"], partition=row["partition"], from_offset=row["from_offset"],
+            node=row["node"],
+            time_ns=row["time_ns"],
+            extent=_EXTENTS.get(row["extent"], "unknown"),
+            fault=row["fault"],
+            topic=row["topic"],
+            partition=row["partition"],
+            from_offset=row["from_offset"],
             to_offset=row["to_offset"],
         )
         for row in rows
-    ]  # fmt: skip
+    ]
     recorded = {event.fault for event in events}
     for fault in begun(faults):
         if fault["fault"] not in recorded:

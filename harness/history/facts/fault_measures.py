@@ -208,8 +208,13 @@ def _lacks(partition: Sequence[PartitionStateRow], victims: frozenset[int], end_
             continue
         whole = next((after for after in range(missed, len(partition)) if members[place] <= members[after]), None)
         state = partition[missed if whole is None else whole]
-        yield _Lack(begin=row["time_ns"], end=end, never=whole is None, until=end_ns
-                    if whole is None else state["time_ns"], uncertainty_ns=state["uncertainty_ns"])  # fmt: skip
+        yield _Lack(
+            begin=row["time_ns"],
+            end=end,
+            never=whole is None,
+            until=end_ns if whole is None else state["time_ns"],
+            uncertainty_ns=state["uncertainty_ns"],
+        )
 
 
 def _longest_for_each(faults: Sequence[FaultRow], lacks: Sequence[_Lack]) -> Iterator[tuple[FaultRow, _Lack]]:

@@ -100,16 +100,22 @@ def _link(stored: Mapping[str, Any]) -> ChainLink:
 def remedies_of(evidence: Mapping[str, Any]) -> Sequence[Remedy]:
     return [
         Remedy(
-            code=stored["code"], key=stored.get("key"), value=stored.get("value"),
-            nodes=tuple(stored.get("nodes") or ()), in_sync=tuple(stored.get("in_sync") or ()),
+            code=stored["code"],
+            key=stored.get("key"),
+            value=stored.get("value"),
+            nodes=tuple(stored.get("nodes") or ()),
+            in_sync=tuple(stored.get("in_sync") or ()),
         )
         for stored in evidence.get("remedies") or ()
-    ]  # fmt: skip
+    ]
 
 
 def setting_of(stored: Mapping[str, Any] | None) -> Setting | None:
     if stored is None:
         return None
     return Setting(
-        key=stored["key"], value=stored["value"], scope=stored["scope"], of_scenario=bool(stored.get("of_scenario")),
-    )  # fmt: skip
+        key=stored["key"],
+        value=stored["value"],
+        scope=stored["scope"],
+        of_scenario=bool(stored.get("of_scenario")),
+    )

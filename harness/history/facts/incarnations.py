@@ -128,13 +128,18 @@ class Incarnations:
         ]
         settings: list[ConfigurationRow] = [
             {**row, "name": self._set_for(name, row["time_ns"])}
-            if row["scope"] == "topic" and (name := row["name"]) is not None else row
+            if row["scope"] == "topic" and (name := row["name"]) is not None
+            else row
             for row in rows[CONFIGURATION]
-        ]  # fmt: skip
+        ]
         return rows | {
-            "partition_states": states, "broker_events": events, "disk_events": harms, "replica_snapshots": snapshots,
-            "configuration": settings, "partitions": self._partitions(rows[PARTITIONS]),
-        }  # fmt: skip
+            "partition_states": states,
+            "broker_events": events,
+            "disk_events": harms,
+            "replica_snapshots": snapshots,
+            "configuration": settings,
+            "partitions": self._partitions(rows[PARTITIONS]),
+        }
 
     def _at(self, name: str | None, time_ns: int) -> str | None:
         return None if name is None else self.at(name, time_ns)
@@ -142,13 +147,22 @@ class Incarnations:
     def _partitions(self, partitions: Sequence[PartitionRow]) -> list[PartitionRow]:
         """With those of the topics that were before."""
         gone: list[PartitionRow] = [
-            {"run": row["run"], "partition_id": -1, "topic": life.topic, "partition": row["partition"],
-             "replicas": row["replicas"], "read_to_end": False, "end_offset": None,
-             "note_text": "its topic was deleted", "log_start_offset": None, "cleanup_policy": None,
-             "last_stable_offset": None}
+            {
+                "run": row["run"],
+                "partition_id": -1,
+                "topic": life.topic,
+                "partition": row["partition"],
+                "replicas": row["replicas"],
+                "read_to_end": False,
+                "end_offset": None,
+                "note_text": "its topic was deleted",
+                "log_start_offset": None,
+                "cleanup_policy": None,
+                "last_stable_offset": None,
+            }
             for row in partitions
             for life in self._lives.get(row["topic"], ())[:-1]
-        ]  # fmt: skip
+        ]
         return [*partitions, *gone]
 
     def topics(self, undecided: Iterable[str]) -> list[TopicRow]:
@@ -159,10 +173,18 @@ class Incarnations:
             for number, row in enumerate(own):
                 rows.append({**row, "topic": lives[number].topic if lives else name, "name": name, "undecided": False})
         return rows + [
-            {"run": 0, "topic": f"{name}{_APART}0", "name": name, "topic_id": None, "created_ns": None,
-             "deleted_ns": None, "uncertainty_ns": None, "undecided": True}
+            {
+                "run": 0,
+                "topic": f"{name}{_APART}0",
+                "name": name,
+                "topic_id": None,
+                "created_ns": None,
+                "deleted_ns": None,
+                "uncertainty_ns": None,
+                "undecided": True,
+            }
             for name in sorted(undecided)
-        ]  # fmt: skip
+        ]
 
     @staticmethod
     def is_set_apart(topic: str) -> bool:
@@ -199,10 +221,11 @@ class Incarnations:
             np.where(columns["offset_step"] == _NEVER, 0, columns["offset_step"]), mask=columns["offset_step"] == _NEVER
         )
         changed = {
-            "topic": pa.array(topics, pa.string()), "partition_id": pa.array(partition_id, pa.int32()),
+            "topic": pa.array(topics, pa.string()),
+            "partition_id": pa.array(partition_id, pa.int32()),
             "offset_step": step,
             "last_of_poll": pa.array(last, mask=np.asarray(records.column("last_of_poll").is_null())),
-        }  # fmt: skip
+        }
         for name, column in changed.items():
             place_of = records.schema.get_field_index(name)
             records = records.set_column(place_of, TABLES["records"].field(name), column)
@@ -243,9 +266,13 @@ def _life(row: TopicRow, number: int, of: int, faults: Sequence[FaultRow]) -> Li
         if fault["kind"] in _HOLDS_UP and begin <= deleted + _LINGERS_NS and end >= deleted:
             latest = max(latest, end)
     return Life(
-        topic=name if number == of else f"{name}{_APART}{number}", name=name, topic_id=row["topic_id"],
-        created_ns=(row["created_ns"] or 0) - apart, deleted_ns=deleted, latest_ns=min(latest + _LINGERS_NS, _NEVER),
-    )  # fmt: skip
+        topic=name if number == of else f"{name}{_APART}{number}",
+        name=name,
+        topic_id=row["topic_id"],
+        created_ns=(row["created_ns"] or 0) - apart,
+        deleted_ns=deleted,
+        latest_ns=min(latest + _LINGERS_NS, _NEVER),
+    )
 
 
 def _places(lives: Sequence[Life], rows: Mapping[str, Any]) -> Any:

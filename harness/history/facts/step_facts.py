@@ -58,10 +58,14 @@ def elections_asked(rows: Iterable[StepRow], topics: Sequence[str]) -> tuple[Ele
         topic = arguments.get("topic", topics[0] if topics else None)
         asked.append(
             ElectionAsked(
-                kind=str(arguments["elect"]), topic=topic, partition=int(arguments.get("partition", 0)),
-                begin_ns=begin_ns, end_ns=row["end_ns"], granted=_granted(row, int(arguments.get("error", 0))),
+                kind=str(arguments["elect"]),
+                topic=topic,
+                partition=int(arguments.get("partition", 0)),
+                begin_ns=begin_ns,
+                end_ns=row["end_ns"],
+                granted=_granted(row, int(arguments.get("error", 0))),
             )
-        )  # fmt: skip
+        )
     return tuple(asked)
 
 
@@ -77,10 +81,14 @@ def unclean_elections_asked(
         topic, partition = _partition_of(options_of(row["scheduled"], row["step"]), topics)
         asked.append(
             ElectionAsked(
-                kind="unclean", topic=topic, partition=partition, begin_ns=row["asked_ns"],
-                end_ns=row["begin_ns"] or row["asked_ns"], granted="yes" if row["proved"] else "unknown",
+                kind="unclean",
+                topic=topic,
+                partition=partition,
+                begin_ns=row["asked_ns"],
+                end_ns=row["begin_ns"] or row["asked_ns"],
+                granted="yes" if row["proved"] else "unknown",
             )
-        )  # fmt: skip
+        )
     return tuple(asked)
 
 

@@ -139,9 +139,15 @@ def _operation(
     extra: str = "",
 ) -> _Operation:
     return _Operation(
-        process=row["process"], invoked_ns=row["invoked_ns"], completed_ns=row["completed_ns"], status=status, f=f,
-        extra=extra, invoked=f"[{' '.join(invoked)}]", completed=f"[{' '.join(completed)}]",
-    )  # fmt: skip
+        process=row["process"],
+        invoked_ns=row["invoked_ns"],
+        completed_ns=row["completed_ns"],
+        status=status,
+        f=f,
+        extra=extra,
+        invoked=f"[{' '.join(invoked)}]",
+        completed=f"[{' '.join(completed)}]",
+    )
 
 
 def _batches(operation: OperationRow, rows: Sequence[RecordRow]) -> Iterator[_Operation]:
@@ -214,9 +220,14 @@ def _single(tables: TypedRows) -> Iterator[_Operation]:
             targets[row["process"], row["completed_ns"]].append((tps[row["topic"], row["partition"]], row["offset"]))
     for op in tables[OPERATIONS]:
         one = _Operation(
-            process=op["process"], invoked_ns=op["invoked_ns"], completed_ns=op["invoked_ns"], status=op["status"],
-            f=op["function"], invoked=everything, completed=everything,
-        )  # fmt: skip
+            process=op["process"],
+            invoked_ns=op["invoked_ns"],
+            completed_ns=op["invoked_ns"],
+            status=op["status"],
+            f=op["function"],
+            invoked=everything,
+            completed=everything,
+        )
         if op["function"] in ("assign", "subscribe"):
             yield one
         elif op["function"] == "crash":
@@ -239,10 +250,14 @@ def _ends(tables: TypedRows) -> Iterator[_Operation]:
     last = max(op["completed_ns"] for op in tables[OPERATIONS])
     state = ", ".join(f"{partition_id} {{:end-offset {end}}}" for partition_id, end in ends)
     yield _Operation(
-        process=max(op["process"] for op in tables[OPERATIONS]) + 1, invoked_ns=last + 1, completed_ns=last + 1,
-        status=STATUS_OK, f="debug-topic-partitions", invoked=f"[{_listed(partition_id for partition_id, _ in ends)}]",
+        process=max(op["process"] for op in tables[OPERATIONS]) + 1,
+        invoked_ns=last + 1,
+        completed_ns=last + 1,
+        status=STATUS_OK,
+        f="debug-topic-partitions",
+        invoked=f"[{_listed(partition_id for partition_id, _ in ends)}]",
         completed=f"{{:partitions {{{state}}}}}",
-    )  # fmt: skip
+    )
 
 
 def _tps(tables: TypedRows) -> dict[tuple[str, int], int]:

@@ -23,9 +23,13 @@ _SHAPES_MAX = 6  # accepted orders of the fields; Jepsen writes one
 _FIELDS = ("index", "time", "type", "process", "f", "value")
 _WHOLE = rb"0|[1-9][0-9]{0,17}"
 _PATTERNS = {
-    "index": _WHOLE, "time": rb"-?(?:%s)" % _WHOLE, "process": rb"0|[1-9][0-9]{0,8}",
-    "type": rb":(?:invoke|ok|fail|info)", "f": rb":(?:send|poll|txn)", "value": rb'\[[^"]*\]',
-}  # fmt: skip
+    "index": _WHOLE,
+    "time": rb"-?(?:%s)" % _WHOLE,
+    "process": rb"0|[1-9][0-9]{0,8}",
+    "type": rb":(?:invoke|ok|fail|info)",
+    "f": rb":(?:send|poll|txn)",
+    "value": rb'\[[^"]*\]',
+}
 _NAMED = re.compile(rb":(%s) " % b"|".join(name.encode() for name in _FIELDS))
 _TAGS = b"|".join(re.escape(f"#{tag}".encode()) for tag in OPERATION_TAGS)
 _MORE = re.compile(rb"(, :batch\? true)?(?:, :error (:[a-z][a-z0-9-]*))?(, :batch\? true)?")
@@ -189,9 +193,15 @@ def _regular(match: "re.Match[bytes]", value: list[Micro]) -> Line:
             raise NotInBulk
         batch, error = bool(matched[1] or matched[3]), matched[2].decode() if matched[2] else None
     return Line(
-        index=int(index), time=int(time), type=_KINDS[kind], process=int(process), f=_KINDS[f], value=value,
-        batch=batch, error=error,
-    )  # fmt: skip
+        index=int(index),
+        time=int(time),
+        type=_KINDS[kind],
+        process=int(process),
+        f=_KINDS[f],
+        value=value,
+        batch=batch,
+        error=error,
+    )
 
 
 _KINDS = {f":{kind}".encode(): kind for kind in ("invoke", "ok", "fail", "info", "send", "poll", "txn")}

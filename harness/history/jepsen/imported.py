@@ -105,10 +105,13 @@ def table_of(schema: pa.Schema, columns: Mapping[str, Any]) -> pa.Table:
     count = len(next(iter(columns.values())))
     nothing = {kind: pa.nulls(count, kind) for kind in set(schema.types)}  # one of each kind is enough
     arrays = [
-        _column(columns[name], kind) if name in columns
-        else pa.array(np.zeros(count, np.int32)) if name == "run" else nothing[kind]
+        _column(columns[name], kind)
+        if name in columns
+        else pa.array(np.zeros(count, np.int32))
+        if name == "run"
+        else nothing[kind]
         for name, kind in zip(schema.names, schema.types, strict=True)
-    ]  # fmt: skip
+    ]
     return pa.Table.from_arrays(arrays, schema=schema)
 
 

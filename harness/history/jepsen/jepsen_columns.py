@@ -166,9 +166,18 @@ class Columns:
         ops["batch"].append(batch)
 
     def with_records(
-        self, f: str, status: int, process: int, when: Moment, groups: Iterable[Group], *,
-        moved: Container[int] = (), error: str | None = None, batch: bool = False, small: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        f: str,
+        status: int,
+        process: int,
+        when: Moment,
+        groups: Iterable[Group],
+        *,
+        moved: Container[int] = (),
+        error: str | None = None,
+        batch: bool = False,
+        small: bool = False,
+    ) -> None:
         """An operation that sent or polled. moved: keys in its rebalance log; small: see _PairColumns."""
         columns = self._groups
         before, first = self._records, len(columns["kind"])
@@ -255,12 +264,17 @@ class Columns:
             "imported_keys": table_of(SCHEMAS["imported_keys"], named),
         }
         return ImportedHistory(
-            name=name, tables=tables, keys=keys, values=values,
+            name=name,
+            tables=tables,
+            keys=keys,
+            values=values,
             process_order={process: place for place, process in enumerate(map_order(processes))},
             read_order=_map_order_of_tps(int(number_of_old[partition_id]) for partition_id in self._read),
-            last_ok=self._last_ok, first_read=self._first_read(number_of_old, groups["count"], numbers),
-            wide_reads=frozenset(self._wide_reads), wide_writes=frozenset(self._wide_writes),
-        )  # fmt: skip
+            last_ok=self._last_ok,
+            first_read=self._first_read(number_of_old, groups["count"], numbers),
+            wide_reads=frozenset(self._wide_reads),
+            wide_writes=frozenset(self._wide_writes),
+        )
 
     def _operations(self) -> dict[str, Any]:
         columns = self._ops
@@ -269,12 +283,18 @@ class Columns:
         i1 = np.array([0 if i1 is None else i1 for i1 in columns["completion_index"]], np.int64)
         process = pa.array(columns["process"], pa.int32())
         return {
-            "operation": pa.array(np.where(never, i0, i1)), "process": process, "client": process.cast(pa.string()),
-            "function": columns["function"], "status": pa.array(columns["status"], pa.int8()),
-            "invoked_ns": pa.array(columns["invoked_ns"], pa.int64()), "completed_ns": pa.array(columns["completed_ns"],
-                pa.int64()), "count": pa.array(columns["count"], pa.int32()),
-            "error": columns["error"], "invocation_index": pa.array(i0), "completion_index": pa.array(i1, mask=never),
-        }  # fmt: skip
+            "operation": pa.array(np.where(never, i0, i1)),
+            "process": process,
+            "client": process.cast(pa.string()),
+            "function": columns["function"],
+            "status": pa.array(columns["status"], pa.int8()),
+            "invoked_ns": pa.array(columns["invoked_ns"], pa.int64()),
+            "completed_ns": pa.array(columns["completed_ns"], pa.int64()),
+            "count": pa.array(columns["count"], pa.int32()),
+            "error": columns["error"],
+            "invocation_index": pa.array(i0),
+            "completion_index": pa.array(i1, mask=never),
+        }
 
     def _record_columns(
         self,
@@ -295,14 +315,20 @@ class Columns:
         }
         topics = pa.DictionaryArray.from_arrays(partition_id, pa.array(texts, pa.string()))
         return {
-            **spread, "kind": pa.array(np.repeat(groups["kind"].astype(np.int8), of_group)),
+            **spread,
+            "kind": pa.array(np.repeat(groups["kind"].astype(np.int8), of_group)),
             "micro_operation": pa.array(np.repeat(groups["micro_operation"].astype(np.int32), of_group)),
-            "partition_id": partition_id, "moved": pa.array(np.repeat(groups["moved"].astype(bool), of_group)),
-            "position": pa.array(within.astype(np.int32)), "offset": self._pairs.offsets(), "value": pa.array(numbers),
-            "transaction": pa.array(spread["operation"].to_numpy(), mask=np.repeat(np.array(self._ops["batch"], bool),
-                of_op)),
-            "topic": topics.cast(pa.string()), "partition": pa.array(np.zeros(self._records, np.int32)),
-        }  # fmt: skip
+            "partition_id": partition_id,
+            "moved": pa.array(np.repeat(groups["moved"].astype(bool), of_group)),
+            "position": pa.array(within.astype(np.int32)),
+            "offset": self._pairs.offsets(),
+            "value": pa.array(numbers),
+            "transaction": pa.array(
+                spread["operation"].to_numpy(), mask=np.repeat(np.array(self._ops["batch"], bool), of_op)
+            ),
+            "topic": topics.cast(pa.string()),
+            "partition": pa.array(np.zeros(self._records, np.int32)),
+        }
 
     def _first_read(self, number_of_old: Any, counts: Any, numbers: Any) -> dict[int, list[int]]:
         fresh, first, end = self._fresh

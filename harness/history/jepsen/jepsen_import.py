@@ -24,11 +24,35 @@ from harness.history.jepsen.imported import KIND_STRAY_POLL, KIND_STRAY_SEND, Im
 from harness.history.jepsen.jepsen_columns import NO_OFFSET, Columns, Group, Moment
 from harness.history.schema.schemas import KIND_POLL, KIND_SEND, STATUS_FAIL, STATUS_INFO, STATUS_OK
 
-_K = {name: Keyword(name) for name in (
-    "index", "time", "process", "type", "f", "value", "error", "invoke", "ok", "fail", "info", "send", "poll", "txn",
-    "assign", "subscribe", "keys", "partitions", "seek-to-beginning?", "rebalance-log", "debug-topic-partitions",
-    "end-offset", "offset", "batch?",
-)}  # fmt: skip
+_K = {
+    name: Keyword(name)
+    for name in (
+        "index",
+        "time",
+        "process",
+        "type",
+        "f",
+        "value",
+        "error",
+        "invoke",
+        "ok",
+        "fail",
+        "info",
+        "send",
+        "poll",
+        "txn",
+        "assign",
+        "subscribe",
+        "keys",
+        "partitions",
+        "seek-to-beginning?",
+        "rebalance-log",
+        "debug-topic-partitions",
+        "end-offset",
+        "offset",
+        "batch?",
+    )
+}
 _STATUS = {"ok": STATUS_OK, "fail": STATUS_FAIL, "info": STATUS_INFO}
 _STATUS_OF = {_K[name]: status for name, status in _STATUS.items()}
 _WITH_RECORDS = ("txn", "send", "poll")
@@ -174,9 +198,15 @@ class _Import:
 
     def _line_completed(self, line: Line, status: int, when: Moment) -> None:
         self._columns.with_records(
-            line.f, status, line.process, when, _groups(line.f, line.value), error=line.error, batch=line.batch,
+            line.f,
+            status,
+            line.process,
+            when,
+            _groups(line.f, line.value),
+            error=line.error,
+            batch=line.batch,
             small=True,
-        )  # fmt: skip
+        )
 
     def event(self, place: str, event: Any) -> None:
         self._position += 1
@@ -214,9 +244,15 @@ class _Import:
         states = None if error is None else written(error)
         if f.name in _WITH_RECORDS:
             self._columns.with_records(
-                f.name, status, process, when, _checked_groups(place, f.name, value), moved=moved, error=states,
+                f.name,
+                status,
+                process,
+                when,
+                _checked_groups(place, f.name, value),
+                moved=moved,
+                error=states,
                 batch=event.get(_K["batch?"]) is True,
-            )  # fmt: skip
+            )
             return
         if f.name in ("assign", "subscribe") and when.completion_index is not None:
             self._assigned(place, event, when.operation, status, process, value)

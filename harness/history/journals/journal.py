@@ -252,12 +252,15 @@ class JournalFile:
         line = msgspec.structs.replace(line, idempotent=idempotent, tells_attempts=tells_attempts)
         if use is not None:
             line = msgspec.structs.replace(
-                line, role=use.role, group=use.group, transactional_id=use.transactional_id,
+                line,
+                role=use.role,
+                group=use.group,
+                transactional_id=use.transactional_id,
                 idempotent=None if use.role == "consumer" else idempotent,
                 isolation=None if use.role == "producer" else use.isolation,
                 offset_reset=None if use.role == "producer" else use.offset_reset,
                 group_protocol=None if use.group is None else use.group_protocol,
-            )  # fmt: skip
+            )
         self._write(line)
 
     def invoke(self, f: str, records: Sequence[ASend] = (), *, transaction: int | None = None) -> int:

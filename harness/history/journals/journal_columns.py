@@ -226,9 +226,16 @@ class JournalColumns:
         return self.operations_ended - 1
 
     def _single(
-        self, f: str, invoked_ns: int, completed_ns: int, count: int, error: str | None, *, status: int | None = None,
+        self,
+        f: str,
+        invoked_ns: int,
+        completed_ns: int,
+        count: int,
+        error: str | None,
+        *,
+        status: int | None = None,
         transaction: int = NO_TRANSACTION,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """An operation without records. After a crash the outcome of its work is unknown."""
         if status is None:
             status = _INFO if f == "crash" else _OK if error is None else _FAIL
@@ -293,9 +300,16 @@ class JournalColumns:
                 first += len(part.offsets)
 
     def _part(
-        self, partition: Part, operation: int, first: int, partition_id: int, assignment: int, status: int,
-        invoked_ns: int, completed_ns: int
-    ) -> None:  # fmt: skip
+        self,
+        partition: Part,
+        operation: int,
+        first: int,
+        partition_id: int,
+        assignment: int,
+        status: int,
+        invoked_ns: int,
+        completed_ns: int,
+    ) -> None:
         columns, epochs, count = self.columns, partition.epochs, len(partition.offsets)
         if len(partition.values) != count:
             raise ValueError(f"{len(partition.values)} values for {count} records")

@@ -77,9 +77,11 @@ def named_in(name: str, file: "FileSystemDataset") -> Named:
 
 
 def check_together(
-    small: Small, large: Mapping[str, Named], place_of: Callable[[str, int], object],
+    small: Small,
+    large: Mapping[str, Named],
+    place_of: Callable[[str, int], object],
     is_there: Callable[[str, int], bool],
-) -> None:  # fmt: skip
+) -> None:
     """Raises HarnessError for the first invalid reference.
 
     `is_there`: whether a run has a table, which old runs may lack; references to a missing table are not checked.

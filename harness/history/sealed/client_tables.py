@@ -15,9 +15,13 @@ _NUMBERS = ("node", "leader_epoch", "status", "version", "code")
 
 
 def client_events_table(
-    met: Mapping[str, Any], *, run: int, clients: Sequence[Process], names: Sequence[tuple[str, int]],
+    met: Mapping[str, Any],
+    *,
+    run: int,
+    clients: Sequence[Process],
+    names: Sequence[tuple[str, int]],
     words: Sequence[str],
-) -> pa.Table:  # fmt: skip
+) -> pa.Table:
     """`names`: the topic-partitions by number. Events of one moment keep their order in the journals."""
     row = np.argsort(met["invoked_ns"], kind="stable")
     event_columns = {name: column[row] for name, column in met.items()}

@@ -76,9 +76,15 @@ class Transactions:
 
 
 def group_events_table(
-    events: Mapping[str, Any], places: Mapping[str, Any], transactions: Transactions, *, run: int,
-    clients: Sequence[Process], names: Sequence[tuple[str, int]], words: dict[str, int],
-) -> pa.Table:  # fmt: skip
+    events: Mapping[str, Any],
+    places: Mapping[str, Any],
+    transactions: Transactions,
+    *,
+    run: int,
+    clients: Sequence[Process],
+    names: Sequence[tuple[str, int]],
+    words: dict[str, int],
+) -> pa.Table:
     """One row per event and partition, ordered by end time. `names`: the topic-partitions by number."""
     count = events["count"]
     of_event = np.repeat(np.arange(len(count)), count)

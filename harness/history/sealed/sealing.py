@@ -106,9 +106,12 @@ def _parted(topics: Incarnations, converted: Converted) -> tuple[Converted, set[
     records, tps = topics.placed(converted.records, converted.partition_ids)
     undecided = {client_name(topic) for topic, _ in tps if topics.is_set_apart(topic)}
     parted = replace(
-        converted, record_tables=lambda: _in_row_groups(records), partition_ids=tps,
-        group_events=topics.events(converted.group_events), client_events=topics.met(converted.client_events),
-    )  # fmt: skip
+        converted,
+        record_tables=lambda: _in_row_groups(records),
+        partition_ids=tps,
+        group_events=topics.events(converted.group_events),
+        client_events=topics.met(converted.client_events),
+    )
     return parted, undecided
 
 
@@ -148,10 +151,18 @@ def _partitions(rows: TypedRows, converted: Converted) -> list[PartitionRow]:
     table: list[PartitionRow] = []
     for (topic, part), partition_id in converted.partition_ids.items():
         blank: PartitionRow = {
-            "run": 0, "partition_id": partition_id, "topic": topic, "partition": part, "replicas": None,
-            "read_to_end": False, "end_offset": None, "note_text": "not read", "log_start_offset": None,
-            "cleanup_policy": None, "last_stable_offset": None,
-        }  # fmt: skip
+            "run": 0,
+            "partition_id": partition_id,
+            "topic": topic,
+            "partition": part,
+            "replicas": None,
+            "read_to_end": False,
+            "end_offset": None,
+            "note_text": "not read",
+            "log_start_offset": None,
+            "cleanup_policy": None,
+            "last_stable_offset": None,
+        }
         row: PartitionRow = {**recorded.get((topic, part), blank), "partition_id": partition_id}
         if is_cut:
             row = {**row, "read_to_end": False, "note_text": "the journal of the final read has no end"}

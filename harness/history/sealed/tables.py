@@ -53,16 +53,24 @@ class Conversion:
             processes=processes_table(clients, complete=all_of_them.complete, run=run),
             transactions=transactions.table(clients, list(all_of_them.words), run=run, last_ns=last_ns),
             group_events=group_events_table(
-                columns["events"], columns["places"], transactions, run=run, clients=clients,
-                names=list(all_of_them.partition_ids), words=all_of_them.words,
+                columns["events"],
+                columns["places"],
+                transactions,
+                run=run,
+                clients=clients,
+                names=list(all_of_them.partition_ids),
+                words=all_of_them.words,
             ),
             client_events=client_events_table(
-                columns["met"], run=run, clients=clients, names=list(all_of_them.partition_ids),
-                words=list(all_of_them.words)
+                columns["met"],
+                run=run,
+                clients=clients,
+                names=list(all_of_them.partition_ids),
+                words=list(all_of_them.words),
             ),
             partition_ids=all_of_them.partition_ids,
             cut_short=frozenset(each.path.stem for each in journals if each.is_complete is False),
-        )  # fmt: skip
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -47,10 +47,11 @@ def life(data: RunData, finding: FindingRow | None, steps: Sequence[CauseStep]) 
             *(_replica_lane(data, axis, record, node, [one for one in seen if one.node == node]) for node in nodes),
         ],
         ticks=axis.ticks(),
-        guides=[Guide(x=axis.x(at), number=step.number, title=step.event, decisive=step.decisive)
-                for step, at in guides],
+        guides=[
+            Guide(x=axis.x(at), number=step.number, title=step.event, decisive=step.decisive) for step, at in guides
+        ],
         rows=_rows(data, reports, seen),
-    )  # fmt: skip
+    )
 
 
 def _at(data: RunData, time_ns: int) -> float:
@@ -101,10 +102,14 @@ def _replica_lane(data: RunData, axis: Axis, record: Followed, node: int, seen: 
         if last > first:
             bands.append(Band(x=first, width=round(last - first, 1), text=word))
     dots = _dots(
-        (x, "cut" if one.change else _DOTS[one.state], "gone" if one.change else _LABELS[one.state],
-         f"{data.moment(one.time_ns)}: broker {node} {one.what}")
+        (
+            x,
+            "cut" if one.change else _DOTS[one.state],
+            "gone" if one.change else _LABELS[one.state],
+            f"{data.moment(one.time_ns)}: broker {node} {one.what}",
+        )
         for x, one in zip(places, kept, strict=True)
-    )  # fmt: skip
+    )
     led = f"led in epoch {record.epoch}" if node == record.leader else ""
     return LifeLane(
         label=f"broker {node}",

@@ -48,9 +48,12 @@ class Campaign:
         marker = {"KAFKA_CHAOS_RUN": f"{self.directory}/", "XDG_STATE_HOME": str(self.directory / "state")}
         with (self.directory / "output").open("ab") as output:
             return subprocess.Popen(
-                [sys.executable, "-c", command, "campaign", "night.toml"], cwd=self.directory,
-                env={**os.environ, **marker, "PYTHONPATH": str(ROOT)}, stdout=output, stderr=output,
-            )  # fmt: skip
+                [sys.executable, "-c", command, "campaign", "night.toml"],
+                cwd=self.directory,
+                env={**os.environ, **marker, "PYTHONPATH": str(ROOT)},
+                stdout=output,
+                stderr=output,
+            )
 
     def ended_by(self, number: int | None) -> int:
         """The exit code of a start that gets this signal while its second run is under way; None: it may go on."""

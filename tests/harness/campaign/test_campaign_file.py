@@ -27,9 +27,15 @@ def test_a_matrix_is_every_combination_in_the_order_of_the_file(tmp_path: Path) 
         'each = { "workload.acks" = ["1", "all"] }\nset = ["workload.idempotence=false"]\n',
     )
     assert [(run.number, run.scenario, run.seed) for run in found.runs] == [
-        (1, "mine", 3), (2, "mine", 4), (3, "mine", 3), (4, "mine", 4),
-        (5, "no-faults", 3), (6, "no-faults", 4), (7, "no-faults", 3), (8, "no-faults", 4),
-    ]  # fmt: skip
+        (1, "mine", 3),
+        (2, "mine", 4),
+        (3, "mine", 3),
+        (4, "mine", 4),
+        (5, "no-faults", 3),
+        (6, "no-faults", 4),
+        (7, "no-faults", 3),
+        (8, "no-faults", 4),
+    ]
     said = ["acks" in run.text for run in found.runs[:4]]
     assert said == [True, True, False, False], "acks=all is the default and is left out"
     assert len({run.key for run in found.runs}) == 8

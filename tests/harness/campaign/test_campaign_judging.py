@@ -7,9 +7,17 @@ from harness.checks.findings import Finding
 
 def finding(partition: int, cause: Cause | None, *kinds: str) -> Finding:
     return Finding(
-        run=0, check="duplicate", classification="permitted", kind="", topic="t", partition=partition, count=3,
-        sentence="", cause=cause, fault_kinds=kinds,
-    )  # fmt: skip
+        run=0,
+        check="duplicate",
+        classification="permitted",
+        kind="",
+        topic="t",
+        partition=partition,
+        count=3,
+        sentence="",
+        cause=cause,
+        fault_kinds=kinds,
+    )
 
 
 def test_findings_of_one_fingerprint_are_one_with_their_faults_and_a_cause_in_words() -> None:

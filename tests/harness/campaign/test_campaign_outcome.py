@@ -17,9 +17,15 @@ TODAY = datetime.date(2026, 11, 23)
 
 def planned(number: int, *, scenario: str = "crash", drawn: int | None = None) -> PlannedRun:
     return PlannedRun(
-        number=number, scenario=scenario, text="", system="reference", world="local", client="kafka-python",
-        seed=number, drawn=drawn,
-    )  # fmt: skip
+        number=number,
+        scenario=scenario,
+        text="",
+        system="reference",
+        world="local",
+        client="kafka-python",
+        seed=number,
+        drawn=drawn,
+    )
 
 
 def seen(fingerprint: str, classification: Classification = "violation") -> FindingSeen:
@@ -30,10 +36,20 @@ def seen(fingerprint: str, classification: Classification = "violation") -> Find
 
 def judged(number: int, verdict: str, *, stated: str = "pass", findings: Sequence[FindingSeen] = ()) -> RunJudged:
     return RunJudged(
-        number=number, client="kafka-python", folder=f"runs/{number}", verdict=verdict, stated=stated,
-        as_stated=verdict == stated, sentence_text="", began="", took_s=1.0, operations=1, records_acknowledged=1,
-        schedule_faults=number, findings=list(findings),
-    )  # fmt: skip
+        number=number,
+        client="kafka-python",
+        folder=f"runs/{number}",
+        verdict=verdict,
+        stated=stated,
+        as_stated=verdict == stated,
+        sentence_text="",
+        began="",
+        took_s=1.0,
+        operations=1,
+        records_acknowledged=1,
+        schedule_faults=number,
+        findings=list(findings),
+    )
 
 
 def outcome(
@@ -45,9 +61,12 @@ def outcome(
     stated_is_pass: bool = False,
 ) -> Outcome:
     plan = Plan(
-        name="test", seed=1, runs=tuple(planned(number) for number in range(1, len(runs) + more + 1)),
-        inconclusive_share=share, stated_is_pass=stated_is_pass,
-    )  # fmt: skip
+        name="test",
+        seed=1,
+        runs=tuple(planned(number) for number in range(1, len(runs) + more + 1)),
+        inconclusive_share=share,
+        stated_is_pass=stated_is_pass,
+    )
     return outcome_of(plan, {run.number: run for run in runs}, accepted or {}, today=TODAY)
 
 

@@ -165,8 +165,10 @@ def test_settings_that_show_flaws_are_drawn_both_ways() -> None:
 def test_groups_and_transactions_are_drawn_where_the_system_has_them() -> None:
     assert {each.workload.name for each in drawn("clients", "reference", 60)} == {"produce_and_poll"}
     assert {each.workload.name for each in drawn("clients", "kafka:4.3.1", 60)} == {
-        "produce_and_poll", "consumer_groups", "transactions",
-    }  # fmt: skip
+        "produce_and_poll",
+        "consumer_groups",
+        "transactions",
+    }
 
 
 def test_an_old_kafka_is_asked_for_nothing_that_it_has_not() -> None:

@@ -18,8 +18,13 @@ S = 1_000_000_000
 
 def state(at_s: float, leader: int, epoch: int, isr: list[int], **more: Any) -> PartitionStateRow:
     fields: dict[str, Any] = {
-        "run": 0, "topic": "orders", "partition": 0, "exact": True, "observer": -1, "replicas": [1, 2, 3],
-    }  # fmt: skip
+        "run": 0,
+        "topic": "orders",
+        "partition": 0,
+        "exact": True,
+        "observer": -1,
+        "replicas": [1, 2, 3],
+    }
     return row_of(
         PartitionStateRow, **{**fields, **more}, time_ns=int(at_s * S), leader=leader, leader_epoch=epoch, isr=isr
     )
@@ -27,24 +32,47 @@ def state(at_s: float, leader: int, epoch: int, isr: list[int], **more: Any) -> 
 
 def fault(number: int, kind: str, nodes: list[int], begin_s: float | None, end_s: float | None = None) -> FaultRow:
     return row_of(
-        FaultRow, run=0, fault=number, kind=kind, nodes=nodes, proved=begin_s is not None,
-        asked_ns=None if begin_s is None else int(begin_s * S), begin_ns=None if begin_s is None else int(begin_s * S),
+        FaultRow,
+        run=0,
+        fault=number,
+        kind=kind,
+        nodes=nodes,
+        proved=begin_s is not None,
+        asked_ns=None if begin_s is None else int(begin_s * S),
+        begin_ns=None if begin_s is None else int(begin_s * S),
         end_ns=None if end_s is None else int(end_s * S),
-    )  # fmt: skip
+    )
 
 
-def counted(folder: Path, faults: list[FaultRow], states: list[PartitionStateRow], sends: list[tuple[float, float]],
-            controller: int = 4) -> Counter[Situation]:  # fmt: skip
+def counted(
+    folder: Path,
+    faults: list[FaultRow],
+    states: list[PartitionStateRow],
+    sends: list[tuple[float, float]],
+    controller: int = 4,
+) -> Counter[Situation]:
     run = RunFolder.create(folder, scenario="drawn", clock=FixedClock(), seed=1, stamp="20261123-120000")
     records = [
         dict.fromkeys(TABLES["records"].names)
-        | {"run": 0, "kind": KIND_SEND, "status": 0, "operation": 0, "process": 1, "assignment": 0, "topic": "orders",
-           "partition": 0, "partition_id": 0,
+        | {
+            "run": 0,
+            "kind": KIND_SEND,
+            "status": 0,
+            "operation": 0,
+            "process": 1,
+            "assignment": 0,
+            "topic": "orders",
+            "partition": 0,
+            "partition_id": 0,
             "acks": -1,
-            "offset": number, "position": 0, "value": number, "invoked_ns": int(sent * S),
-           "completed_ns": int(done * S)}
+            "offset": number,
+            "position": 0,
+            "value": number,
+            "invoked_ns": int(sent * S),
+            "completed_ns": int(done * S),
+        }
         for number, (sent, done) in enumerate(sends)
-    ]  # fmt: skip
+    ]
     controllers = [row_of(ControllerRow, run=0, time_ns=0, node=controller)]
     tables = {"faults": faults, "partition_states": states, "controllers": controllers, "records": records}
     for name, rows in tables.items():

@@ -72,9 +72,16 @@ def test_a_check_comes_after_ours_and_what_it_finds_is_stored_with_its_page(
     assert catalogue.families() == (*catalogue.FAMILIES, family)
     assert [each.check for each in find(family, monkeypatch)] == ["odd"]
     assert answers.added_anomalies() == [
-        {"page": "odd", "names": ("odd",), "title": "Odd", "family": "run", "sentence": "It is odd.",
-         "markdown": "# Odd", "package": "odd-package 1.0"}
-    ]  # fmt: skip
+        {
+            "page": "odd",
+            "names": ("odd",),
+            "title": "Odd",
+            "family": "run",
+            "sentence": "It is odd.",
+            "markdown": "# Odd",
+            "package": "odd-package 1.0",
+        }
+    ]
 
 
 def test_what_goes_wrong_in_it_is_one_line_that_names_the_package_and_the_place(

@@ -202,9 +202,11 @@ def test_a_stuck_client_is_reported_with_its_library_its_outcomes_and_what_excus
 HISTORIES = 150
 BOUND_S = 2.0
 batches = settings(
-    max_examples=3, deadline=None, phases=(Phase.explicit, Phase.reuse, Phase.generate),
+    max_examples=3,
+    deadline=None,
+    phases=(Phase.explicit, Phase.reuse, Phase.generate),
     suppress_health_check=[HealthCheck.function_scoped_fixture],
-)  # fmt: skip
+)
 
 
 def random_history(run: int, chance: random.Random) -> History:
@@ -224,10 +226,14 @@ def random_history(run: int, chance: random.Random) -> History:
         status = chance.choice((0, 1, 2, 2, 2, 2))
         at = chance.choice((0.5, 1, 2, 3, 4, 5, 6, 7, 8)) + chance.choice((0, 0.1))
         history.send(
-            value, value if status == 0 else None, at=at,
-            took=chance.choice((0.1, 0.9, 1, 2)), status=status, acks=chance.choice((-1, -1, -1, 1, 0)),
+            value,
+            value if status == 0 else None,
+            at=at,
+            took=chance.choice((0.1, 0.9, 1, 2)),
+            status=status,
+            acks=chance.choice((-1, -1, -1, 1, 0)),
             process=chance.choice((1, 1, 1, 2)),
-        )  # fmt: skip
+        )
         if status == 2 and chance.random() < 0.1:
             history.rows["records"][-1]["error"] = NO_ANSWER
     return history

@@ -45,8 +45,15 @@ def a_high_watermark_above_the_log_of_a_broker_that_follows_a_shorter_one() -> H
 
 
 def wrote_down(history: History, node: int, mark: int, *, at: float) -> History:
-    history._add("broker_events", node=node, time_ns=int(at * SECOND), event="high_watermark_checkpoint", topic="t",
-                 partition=0, to_offset=mark)  # fmt: skip
+    history._add(
+        "broker_events",
+        node=node,
+        time_ns=int(at * SECOND),
+        event="high_watermark_checkpoint",
+        topic="t",
+        partition=0,
+        to_offset=mark,
+    )
     return history
 
 
@@ -115,8 +122,16 @@ def in_sync_and_no_replica() -> History:
 def led_in_an_epoch_that_the_books_lack() -> History:
     history = read_then_collected(dict.fromkeys(ISR, ALL))
     history.state(1, 2, ISR, at=20, start=10)
-    history._add("broker_events", node=2, time_ns=10 * SECOND, event="leadership_start", topic="t", partition=0,
-                 leader_epoch=1, from_offset=10)  # fmt: skip
+    history._add(
+        "broker_events",
+        node=2,
+        time_ns=10 * SECOND,
+        event="leadership_start",
+        topic="t",
+        partition=0,
+        leader_epoch=1,
+        from_offset=10,
+    )
     return history
 
 
@@ -188,7 +203,8 @@ OUTCOMES: dict[str, tuple[Verdict, set[tuple[str, str]]]] = {
     "disks_hold_another_value_than_was_read": (VIOLATION, {("reads-another-record", BAD)}),
     "disks_hold_another_value_and_nothing_tells_of_elections": (OPEN, {("reads-another-record", NOTED)}),
     "disks_that_were_read_before_the_reader_hold_another_value_than_was_acknowledged": (
-        OPEN, {("reads-another-record", NOTED)},
+        OPEN,
+        {("reads-another-record", NOTED)},
     ),
     "only_a_followers_disk_was_read": (PASS, set()),
     "only_the_leaders_disk_was_read": (OPEN, {("reads-another-record", NOTED)}),
@@ -197,7 +213,8 @@ OUTCOMES: dict[str, tuple[Verdict, set[tuple[str, str]]]] = {
     "disks_lack_a_record_of_a_compacted_topic": (PASS, set()),
     "a_record_was_removed_from_the_head_after_it_was_read": (PASS, set()),
     "logs_end_before_what_was_read": (
-        OPEN, {("reads-beyond-the-logs", NOTED), ("high-watermark-told-to-readers", NOTED)},
+        OPEN,
+        {("reads-beyond-the-logs", NOTED), ("high-watermark-told-to-readers", NOTED)},
     ),
     "logs_end_before_what_was_read_since_power_was_lost": (PASS, set()),
     "the_final_read_stops_before_its_end": (OPEN, {("final-read-stops", NOTED)}),
@@ -222,7 +239,7 @@ OUTCOMES: dict[str, tuple[Verdict, set[tuple[str, str]]]] = {
     "a_value_after_the_last_of_a_journal_that_may_have_been_cut": (OPEN, set()),
     "a_value_after_the_last_of_a_journal_that_is_whole": (VIOLATION, set()),
     "a_value_of_no_client_that_is_known": (VIOLATION, set()),
-}  # fmt: skip
+}
 
 
 @pytest.fixture(scope="module")
@@ -254,8 +271,10 @@ def test_both_sides_are_shown(judged: dict[str, Judgement]) -> None:
     assert (finding.offsets, finding.values) == ([5], [5])
     assert finding.evidence["read"] == [{"offset": 5, "value": 5, "leader_epoch": None, "t_ns": 100_100_000_000}]
     assert [(each["node"], each["offset"], each["value"]) for each in finding.evidence["on_disk"]] == [
-        (1, 5, 77), (2, 5, 77), (3, 5, 77),
-    ]  # fmt: skip
+        (1, 5, 77),
+        (2, 5, 77),
+        (3, 5, 77),
+    ]
 
 
 def test_why_not_all_that_was_sent_is_known_is_said(judged: dict[str, Judgement]) -> None:

@@ -40,9 +40,17 @@ def test_an_unknown_condition_is_refused_with_the_nearest_known_name() -> None:
 
 @pytest.mark.parametrize(
     ("required", "seen", "met"),
-    [("3", 3, True), ("3", 2, False), (">= 3", 4, True), ("= 0", 0, True), ("= 0", 1, False), ("== 2", 2, True),
-     ("<= 2", 2, True), ("<= 2", 3, False)],
-)  # fmt: skip
+    [
+        ("3", 3, True),
+        ("3", 2, False),
+        (">= 3", 4, True),
+        ("= 0", 0, True),
+        ("= 0", 1, False),
+        ("== 2", 2, True),
+        ("<= 2", 2, True),
+        ("<= 2", 3, False),
+    ],
+)
 def test_a_bare_number_means_at_least(required: str, seen: int, met: bool) -> None:
     assert is_met(required, seen) is met
 

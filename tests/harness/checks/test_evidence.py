@@ -15,9 +15,15 @@ Rows = dict[str, list[ShownOperationRow]]
 
 def finding(**changes: Any) -> Finding:
     fields: dict[str, Any] = {
-        "run": 0, "check": "group-skip", "classification": "violation", "kind": "skipped", "topic": "t", "partition": 0,
-        "count": 1, "sentence": "skipped.",
-    }  # fmt: skip
+        "run": 0,
+        "check": "group-skip",
+        "classification": "violation",
+        "kind": "skipped",
+        "topic": "t",
+        "partition": 0,
+        "count": 1,
+        "sentence": "skipped.",
+    }
     return Finding(**{**fields, **changes})
 
 

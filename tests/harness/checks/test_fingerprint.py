@@ -26,38 +26,76 @@ KINDS = st.lists(st.sampled_from(("kill", "cut", "pause", "wipe", "slow")), max_
 
 def election(epoch: int = 5, leader: int = 2, start: int | None = 1247) -> Election:
     return Election(
-        time_ns=10 * epoch, uncertainty_ns=0, epoch=epoch, leader=leader, leader_before=1, unclean=True, isr=(leader,),
-        isr_before=(1,), elr_before=(), start=start, start_from=NOWHERE, permission=BY_DEFAULT,
-    )  # fmt: skip
+        time_ns=10 * epoch,
+        uncertainty_ns=0,
+        epoch=epoch,
+        leader=leader,
+        leader_before=1,
+        unclean=True,
+        isr=(leader,),
+        isr_before=(1,),
+        elr_before=(),
+        start=start,
+        start_from=NOWHERE,
+        permission=BY_DEFAULT,
+    )
 
 
 def finding(**changes: object) -> Finding:
     fields: dict[str, Any] = {
-        "run": 0, "check": "lost-write", "classification": "permitted", "kind": "lost", "topic": "orders",
-        "partition": 0, "count": 3, "sentence": "3 values.", "epoch": 5, "offsets": [1, 2], "values": [7],
-        "first_ns": 10, "cause": Cause(code="unclean-election", election=election(), settings=(UNCLEAN,)),
+        "run": 0,
+        "check": "lost-write",
+        "classification": "permitted",
+        "kind": "lost",
+        "topic": "orders",
+        "partition": 0,
+        "count": 3,
+        "sentence": "3 values.",
+        "epoch": 5,
+        "offsets": [1, 2],
+        "values": [7],
+        "first_ns": 10,
+        "cause": Cause(code="unclean-election", election=election(), settings=(UNCLEAN,)),
         "fault_kinds": ["cut"],
-    }  # fmt: skip
+    }
     return Finding(**{**fields, **changes})
 
 
 ELSEWHERE = st.fixed_dictionaries(
     {
-        "run": st.integers(0, 50), "topic": st.text(max_size=20) | st.none(), "partition": st.integers(0, 99)
-        | st.none(), "count": NUMBERS, "epoch": NUMBERS | st.none(), "offsets": st.lists(NUMBERS, max_size=4),
-        "values": st.lists(NUMBERS, max_size=4), "operations": st.lists(NUMBERS, max_size=4),
-        "first_ns": NUMBERS | st.none(), "last_ns": NUMBERS | st.none(),
+        "run": st.integers(0, 50),
+        "topic": st.text(max_size=20) | st.none(),
+        "partition": st.integers(0, 99) | st.none(),
+        "count": NUMBERS,
+        "epoch": NUMBERS | st.none(),
+        "offsets": st.lists(NUMBERS, max_size=4),
+        "values": st.lists(NUMBERS, max_size=4),
+        "operations": st.lists(NUMBERS, max_size=4),
+        "first_ns": NUMBERS | st.none(),
+        "last_ns": NUMBERS | st.none(),
         "faults": st.lists(st.integers(0, 9), max_size=3),
-        "sentence": st.text(), "evidence": st.dictionaries(st.text(max_size=5), NUMBERS, max_size=3),
+        "sentence": st.text(),
+        "evidence": st.dictionaries(st.text(max_size=5), NUMBERS, max_size=3),
         "cause": st.builds(
             lambda epoch, leader, start, nodes, offset, partition: Cause(
-                code="unclean-election", election=election(epoch, leader, start), settings=(UNCLEAN,), epoch=epoch,
-                offset=offset, nodes=nodes, partitions=(partition,), number=offset,
+                code="unclean-election",
+                election=election(epoch, leader, start),
+                settings=(UNCLEAN,),
+                epoch=epoch,
+                offset=offset,
+                nodes=nodes,
+                partitions=(partition,),
+                number=offset,
             ),
-            NUMBERS, st.integers(0, 9), NUMBERS | st.none(), NODES, NUMBERS, st.text(max_size=8),
+            NUMBERS,
+            st.integers(0, 9),
+            NUMBERS | st.none(),
+            NODES,
+            NUMBERS,
+            st.text(max_size=8),
         ),
     }
-)  # fmt: skip
+)
 
 
 @pytest.mark.slow
@@ -85,13 +123,14 @@ FACTS = st.fixed_dictionaries(
         "fault_kinds": KINDS.map(lambda kinds: tuple(sorted(set(kinds)))),
         "apart": st.sampled_from(("", "1", "2")),
         "cause": st.builds(
-            cause, st.sampled_from(CAUSE_CODES),
+            cause,
+            st.sampled_from(CAUSE_CODES),
             by=st.none() | st.sampled_from(("fail-over", "destruction")),
             doubt=st.none() | st.sampled_from((Doubt(code="no-epochs-told"), Doubt(code="attempts-not-told"))),
             settings=st.sampled_from(((), (UNCLEAN,), (Setting(key=UNCLEAN.key, value="false", scope="topic"),))),
         ),
     }
-)  # fmt: skip
+)
 
 
 @given(FACTS, FACTS)
@@ -137,9 +176,16 @@ def test_rewording_every_cause_leaves_all_fingerprints() -> None:
 
 def test_every_cause_has_words() -> None:
     whole = {
-        "election": election(), "by": "fail-over", "doubt": Doubt(code="no-epochs-told"), "nodes": (1, 2),
-        "offset": 3, "epoch": 4, "number": 5, "partitions": ("orders-0",), "check": "duplicate",
-    }  # fmt: skip
+        "election": election(),
+        "by": "fail-over",
+        "doubt": Doubt(code="no-epochs-told"),
+        "nodes": (1, 2),
+        "offset": 3,
+        "epoch": 4,
+        "number": 5,
+        "partitions": ("orders-0",),
+        "check": "duplicate",
+    }
     for code in CAUSE_CODES:
         words = wording.cause_words(cause(code, **whole))
         assert words, code

@@ -61,14 +61,15 @@ def together(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> M
         lossy(place / "lossy"),
         run_folder(place / "bad", twins.acks_all_lost_by_clean_fail_over()),
         run_folder(
-            place / "not recovered", twins.nothing_happened(),
+            place / "not recovered",
+            twins.nothing_happened(),
             inconclusive=["no recovery within 30 s after healing: t-0"],
         ),
         run_folder(place / "not started", twins.nothing_happened(), error="coordination did not start"),
         run_folder(place / "stopped, step known", stopped, inconclusive=not_done, plan_ended_at_step=0),
         run_folder(place / "stopped", stopped, inconclusive=not_done),
         run_folder(place / "empty", empty, inconclusive=["the harness was ended in phase 'start'"]),
-    ]  # fmt: skip
+    ]
     return dict(zip([path.name for path in paths], judge_many(paths, spark), strict=True))
 
 

@@ -66,5 +66,9 @@ def test_whether_a_consumer_polled_an_offset_is_not_what_the_final_read_saw(
     at_offset: dict[int, LogComparisonRow],
 ) -> None:
     assert {offset: at_offset[offset]["read"] for offset in (5, 6, 7, 8, 9)} == {
-        5: False, 6: True, 7: True, 8: True, 9: False,
-    }  # fmt: skip
+        5: False,
+        6: True,
+        7: True,
+        8: True,
+        9: False,
+    }

@@ -104,8 +104,12 @@ def zombies(histories: Iterable[History]) -> Answers:
 
 @pytest.mark.timeout(7200 if NIGHTLY else 300)
 @given(seed=st.integers(1, 2**32))
-@settings(max_examples=BATCHES, deadline=None, phases=(Phase.explicit, Phase.reuse, Phase.generate),
-          suppress_health_check=[HealthCheck.function_scoped_fixture])  # fmt: skip
+@settings(
+    max_examples=BATCHES,
+    deadline=None,
+    phases=(Phase.explicit, Phase.reuse, Phase.generate),
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 def test_what_clients_were_told_is_judged_as_the_model_says(seed: int, spark: SparkSession, tmp_path: Path) -> None:
     histories = [drawn(run, f"{seed}/{run}") for run in range(HISTORIES)]
     folder = tmp_path / str(seed)
@@ -117,17 +121,23 @@ def test_what_clients_were_told_is_judged_as_the_model_says(seed: int, spark: Sp
     delivered, stamps = group_delivery.query(runs), timestamps.query(runs)
     sure = [row for row in group_offsets.query(runs) if row["kind"] != "pending"]
     pairs: dict[str, tuple[Answers, Callable[[History], object]]] = {
-        "head skips": (answers(head_skip.query(runs), "process", "assignment", "partition_id", "skipped"),
-            model.head_skips),
+        "head skips": (
+            answers(head_skip.query(runs), "process", "assignment", "partition_id", "skipped"),
+            model.head_skips,
+        ),
         "torn": (answers(torn_transaction.query(runs), "transaction", "sent", "visible"), model.torn),
-        "stable": (answers(stable_offset.query(runs), "partition_id", "offset", "operation"),
-            model.past_the_stable_offset),
+        "stable": (
+            answers(stable_offset.query(runs), "partition_id", "offset", "operation"),
+            model.past_the_stable_offset,
+        ),
         "isolation": (answers(isolation.query(runs), "partition_id", "value", "strict"), model.uncommitted_reads),
         "offsets": (answers(sure, "process", "partition_id", "invoked_ns", "kind"), model_of_groups.wrong_offsets),
         "changed": (answers(stamps, "partition_id", "value", kind="changed"), model.changed_timestamps),
         "out of time": (answers(stamps, "partition_id", "value", kind="out-of-time"), model.stamped_out_of_time),
-        "backwards": (answers(stamps, "partition_id", "offset", "before_ms", "now_ms", kind="backwards"),
-            model.stamped_backwards),
+        "backwards": (
+            answers(stamps, "partition_id", "offset", "before_ms", "now_ms", kind="backwards"),
+            model.stamped_backwards,
+        ),
         "owners": (owners(group_owners.query(runs)), model_of_groups.two_owners),
         "zombie commits": (
             answers(zombie_commit.query(runs), "partition_id", "group", "process", "generation", "invoked_ns", "kind"),
@@ -135,12 +145,15 @@ def test_what_clients_were_told_is_judged_as_the_model_says(seed: int, spark: Sp
         ),
         "several": (summed(delivered), model_of_groups.read_by_several),
         "after commit": (
-            answers(delivered, "partition_id", "group", "process", "assignment", "high", "low", "last",
-                kind="after-commit"),
+            answers(
+                delivered, "partition_id", "group", "process", "assignment", "high", "low", "last", kind="after-commit"
+            ),
             model_of_groups.read_after_commit,
         ),
-        "skipped": (answers(delivered, "partition_id", "group", "count", "low", "last", kind="skipped"),
-            model_of_groups.skipped),
+        "skipped": (
+            answers(delivered, "partition_id", "group", "count", "low", "last", kind="skipped"),
+            model_of_groups.skipped,
+        ),
         "ahead": (
             answers(delivered, "partition_id", "group", "count", "low", "last", kind="ahead"),
             model_of_groups.committed_ahead,
@@ -150,7 +163,7 @@ def test_what_clients_were_told_is_judged_as_the_model_says(seed: int, spark: Sp
             answers(exactly_once.query(runs), "partition_id", "group", "kind", "count", "low", "high"),
             model_of_groups.processed_wrongly,
         ),
-    }  # fmt: skip
+    }
     for name, (found, said) in pairs.items():
         for history in histories:
             assert found.get(history.run, set()) == said(history), (name, seed, history.run)

@@ -36,9 +36,16 @@ def _asked(history: History, age: str, what: str, outcome: str, *, until: float 
     row = {"leader": 1, "isr": list(ISR), "client": "client-1" if (age, what) == ("old", "write") else None} | more
     asked_ns, until_ns = int(ASKED * SECOND), int(until * SECOND)
     history._add(
-        "progress", age=age, what=what, topic="t", partition=0, outcome=outcome, asked_ns=asked_ns, until_ns=until_ns,
+        "progress",
+        age=age,
+        what=what,
+        topic="t",
+        partition=0,
+        outcome=outcome,
+        asked_ns=asked_ns,
+        until_ns=until_ns,
         **row,
-    )  # fmt: skip
+    )
     return history
 
 

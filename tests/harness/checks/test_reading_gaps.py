@@ -35,8 +35,17 @@ class Reading(History):
 
     def empty(self, *, at: float, took: float = 0.25, process: int = READER) -> None:
         """A poll that returned nothing."""
-        self._add("operations", operation=self._operation, process=process, client=f"client-{process}", function="poll",
-                  status=0, invoked_ns=int((at - took) * SECOND), completed_ns=int(at * SECOND), count=0)  # fmt: skip
+        self._add(
+            "operations",
+            operation=self._operation,
+            process=process,
+            client=f"client-{process}",
+            function="poll",
+            status=0,
+            invoked_ns=int((at - took) * SECOND),
+            completed_ns=int(at * SECOND),
+            count=0,
+        )
         self._operation += 1
 
     def follows(self, until: int, *, since: int = 0, process: int = READER) -> None:
@@ -128,9 +137,19 @@ def test_without_a_leader_of_the_groups_partition_it_is_not_stuck_and_that_is_sa
     history = stands_still()
     history.rows["faults"].clear()
     for at, leader in ((0, 2), (4.5, -1), (15, 3)):
-        history._add("internal_partition_states", topic="__consumer_offsets", partition=7, time_ns=int(at * SECOND),
-                     uncertainty_ns=0, exact=True, observer=-1, leader=leader, leader_epoch=int(at), isr=[2],
-                     replicas=[2])  # fmt: skip
+        history._add(
+            "internal_partition_states",
+            topic="__consumer_offsets",
+            partition=7,
+            time_ns=int(at * SECOND),
+            uncertainty_ns=0,
+            exact=True,
+            observer=-1,
+            leader=leader,
+            leader_epoch=int(at),
+            isr=[2],
+            replicas=[2],
+        )
 
     [judgement] = judged(history)
 

@@ -71,15 +71,29 @@ def as_sealed(history: History) -> History:
 
 
 def lived(history: History, topic_id: str, *, since: float, until: float | None = None) -> None:
-    history._add("topics", topic="t", topic_id=topic_id, created_ns=int(since * SECOND), uncertainty_ns=0,
-                 deleted_ns=None if until is None else int(until * SECOND))  # fmt: skip
+    history._add(
+        "topics",
+        topic="t",
+        topic_id=topic_id,
+        created_ns=int(since * SECOND),
+        uncertainty_ns=0,
+        deleted_ns=None if until is None else int(until * SECOND),
+    )
 
 
 def asked_to_delete(history: History, *, at: float) -> None:
     arguments = json.dumps({"delete_topic": "t"})
-    history._add("steps", step=len(history.rows["steps"]), kind="act", act="delete_topic", step_text="delete topic t",
-                 begin_ns=int(at * SECOND), end_ns=int((at + 1) * SECOND), outcome="ok",
-                 arguments=arguments)  # fmt: skip
+    history._add(
+        "steps",
+        step=len(history.rows["steps"]),
+        kind="act",
+        act="delete_topic",
+        step_text="delete topic t",
+        begin_ns=int(at * SECOND),
+        end_ns=int((at + 1) * SECOND),
+        outcome="ok",
+        arguments=arguments,
+    )
 
 
 def begun_anew(history: History, *, at: float, leader: int = 2) -> None:

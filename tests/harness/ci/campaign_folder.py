@@ -12,15 +12,41 @@ _s, _i, _f, _b = pa.string(), pa.int64(), pa.float64(), pa.bool_()
 SCHEMAS: Mapping[str, pa.Schema] = {
     "runs": pa.schema(
         {
-            "number": _i, "key": _s, "scenario": _s, "system": _s, "world": _s, "client": _s, "seed": _i, "profile": _s,
-            "folder": _s, "verdict": _s, "stated": _s, "as_stated": _b, "sentence_text": _s, "began": _s, "took_s": _f,
-            "operations": _i, "records_acknowledged": _i, "kept": _b,
+            "number": _i,
+            "key": _s,
+            "scenario": _s,
+            "system": _s,
+            "world": _s,
+            "client": _s,
+            "seed": _i,
+            "profile": _s,
+            "folder": _s,
+            "verdict": _s,
+            "stated": _s,
+            "as_stated": _b,
+            "sentence_text": _s,
+            "began": _s,
+            "took_s": _f,
+            "operations": _i,
+            "records_acknowledged": _i,
+            "kept": _b,
         }
     ),
     "findings": pa.schema(
         {
-            "fingerprint": _s, "check": _s, "class": _s, "cause": _s, "count": _i, "runs": _i, "faults": pa.list_(_s),
-            "first_run": _i, "last_run": _i, "look_at": _i, "smallest_faults": _i, "flaky": _b, "accepted_reason": _s,
+            "fingerprint": _s,
+            "check": _s,
+            "class": _s,
+            "cause": _s,
+            "count": _i,
+            "runs": _i,
+            "faults": pa.list_(_s),
+            "first_run": _i,
+            "last_run": _i,
+            "look_at": _i,
+            "smallest_faults": _i,
+            "flaky": _b,
+            "accepted_reason": _s,
             "accepted_until": _s,
         }
     ),
@@ -28,25 +54,51 @@ SCHEMAS: Mapping[str, pa.Schema] = {
     "measures": pa.schema(
         {"run": _i, "system": _s, "fault": _s, "recovery_s": _f, "gap_s": _f, "throughput_per_s": _f}
     ),
-}  # fmt: skip
+}
 
 
 def run_row(number: int, **changed: Any) -> dict[str, Any]:
     return {
-        "number": number, "key": f"k{number}", "scenario": "leader-crash", "system": "reference", "world": "local",
-        "client": "kafka-python", "seed": number, "profile": "", "folder": f"runs/run-{number}", "verdict": "pass",
-        "stated": "pass", "as_stated": True, "sentence_text": "All 200 acknowledged records were read.",
-        "began": "2026-11-23T02:00:00Z", "took_s": 12.5, "operations": 400, "records_acknowledged": 200, "kept": True,
+        "number": number,
+        "key": f"k{number}",
+        "scenario": "leader-crash",
+        "system": "reference",
+        "world": "local",
+        "client": "kafka-python",
+        "seed": number,
+        "profile": "",
+        "folder": f"runs/run-{number}",
+        "verdict": "pass",
+        "stated": "pass",
+        "as_stated": True,
+        "sentence_text": "All 200 acknowledged records were read.",
+        "began": "2026-11-23T02:00:00Z",
+        "took_s": 12.5,
+        "operations": 400,
+        "records_acknowledged": 200,
+        "kept": True,
         **changed,
-    }  # fmt: skip
+    }
 
 
 def group_row(fingerprint: str, **changed: Any) -> dict[str, Any]:
     return {
-        "fingerprint": fingerprint, "check": "lost-write", "class": "violation", "cause": "no cause", "count": 7,
-        "runs": 1, "faults": ["kill"], "first_run": 1, "last_run": 1, "look_at": 1, "smallest_faults": 1,
-        "flaky": False, "accepted_reason": "", "accepted_until": "", **changed,
-    }  # fmt: skip
+        "fingerprint": fingerprint,
+        "check": "lost-write",
+        "class": "violation",
+        "cause": "no cause",
+        "count": 7,
+        "runs": 1,
+        "faults": ["kill"],
+        "first_run": 1,
+        "last_run": 1,
+        "look_at": 1,
+        "smallest_faults": 1,
+        "flaky": False,
+        "accepted_reason": "",
+        "accepted_until": "",
+        **changed,
+    }
 
 
 def campaign_folder(

@@ -48,8 +48,11 @@ def test_a_parser_reads_a_case_for_each_scenario_and_system_with_its_properties(
     suite = read(mixed(tmp_path / "c"))
     cases = {each.get("name"): each for each in suite}
     assert {name: suite.get(name) for name in ("tests", "failures", "errors", "skipped")} == {
-        "tests": "5", "failures": "1", "errors": "1", "skipped": "3",
-    }  # fmt: skip
+        "tests": "5",
+        "failures": "1",
+        "errors": "1",
+        "skipped": "3",
+    }
     assert list(cases) == ["leader-crash", "unclean", "open", "broken", "later"]
     found = {each.get("name"): each.get("value") for each in cases["leader-crash"].iter("property")}
     assert (found["seed"], found["system"], found["page"]) == ("1", "reference", "runs/run-1/report.html")
@@ -63,8 +66,10 @@ def test_what_proves_nothing_is_skipped_with_its_reason_and_what_broke_is_not(tm
     reasons = {name: case.find("skipped") for name, case in cases.items()}
     fields = {name: skipped.get("message") for name, skipped in reasons.items() if skipped is not None}
     assert fields == {
-        "unclean": "vacuous: no election was seen", "open": "inconclusive: late", "later": "not run: no time left",
-    }  # fmt: skip
+        "unclean": "vacuous: no election was seen",
+        "open": "inconclusive: late",
+        "later": "not run: no time left",
+    }
     error = cases["broken"].find("error")
     assert error is not None
     assert error.get("message") == "error: no engine"
@@ -96,10 +101,15 @@ def test_a_summary_without_findings_says_so(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "code"),
     [
-        ("violation,error", 1), ("violation", 1), ("error", 4), ("inconclusive", 3), ("not-as-stated", 0), ("none", 0),
+        ("violation,error", 1),
+        ("violation", 1),
+        ("error", 4),
+        ("inconclusive", 3),
+        ("not-as-stated", 0),
+        ("none", 0),
         ("error,inconclusive", 4),
     ],
-)  # fmt: skip
+)
 def test_the_job_fails_on_what_was_asked_and_1_is_a_violation_alone(tmp_path: Path, words: str, code: int) -> None:
     assert campaign_report.exit_code(mixed(tmp_path / "c"), campaign_report.fail_on(words)) == code
 

@@ -128,9 +128,16 @@ class _Releases:
     def tried(self, runs: Path, *, repeat: int = 1) -> list[Try]:
         releases = bisection.releases_of("", RELEASES, [])
         return bisection.bisect(
-            runs, WANTED, releases, repeat=repeat, runs=runs, seed=None, overrides=[], master="local[1]",
+            runs,
+            WANTED,
+            releases,
+            repeat=repeat,
+            runs=runs,
+            seed=None,
+            overrides=[],
+            master="local[1]",
             tell=lambda _: None,
-        )  # fmt: skip
+        )
 
 
 @pytest.fixture

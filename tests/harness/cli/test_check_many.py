@@ -261,9 +261,7 @@ def test_a_folder_of_jepsens_histories_gives_a_line_of_json_each_and_the_worst_e
     assert answers.keys() == {"good", "bad"}
     assert (answers["good"]["errors"], answers["good"]["bad-assign"]) == ({}, [])
     assert "inconsistent-offsets" in answers["bad"]["bad-assign"]
-    assert answers["bad"]["errors"]["inconsistent-offsets"] == [
-        {"index": 0, "key": 1, "offset": 0, "values": [10, 11]}
-    ]  # fmt: skip
+    assert answers["bad"]["errors"]["inconsistent-offsets"] == [{"index": 0, "key": 1, "offset": 0, "values": [10, 11]}]
     summary = CliRunner().invoke(app, ["check", str(tmp_path / "bad.edn"), "--format", "jepsen"])
     assert summary.stdout.splitlines()[0].split() == ["violation", "bad"]
     assert "bad  inconsistent-offsets: 1" in summary.stdout

@@ -253,9 +253,16 @@ def test_a_bug_of_ours_is_one_line_that_says_where_its_traceback_is(
 def a_cell(name: str, *, as_stated: bool, note: str = "") -> verification.Cell:
     seen = "pass" if as_stated else "violation"
     return verification.Cell(
-        scenario=name, number=1, seed=1, folder=f"runs/{name}", stated="pass", seen=seen, as_stated=as_stated,
-        duration_s=12.3456, note=note,
-    )  # fmt: skip
+        scenario=name,
+        number=1,
+        seed=1,
+        folder=f"runs/{name}",
+        stated="pass",
+        seen=seen,
+        as_stated=as_stated,
+        duration_s=12.3456,
+        note=note,
+    )
 
 
 def test_junit_xml_has_a_case_per_run_and_a_failure_for_each_not_as_stated(tmp_path: Path) -> None:
@@ -317,11 +324,16 @@ def test_where_no_run_folder_can_be_made_is_one_line(command: Command, tmp_path:
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["run", "a" * 5000], ["run", "a" * 5000 + ".toml"], ["check", "a" * 5000], ["scenarios", "a" * 5000],
-        ["list", "--runs", "a" * 5000], ["check", "--format", "jepsen", "a" * 5000],
-        ["run", "no-faults", "--kafka-home", "a" * 5000], ["run", "no-faults", "--attached", "a" * 5000],
+        ["run", "a" * 5000],
+        ["run", "a" * 5000 + ".toml"],
+        ["check", "a" * 5000],
+        ["scenarios", "a" * 5000],
+        ["list", "--runs", "a" * 5000],
+        ["check", "--format", "jepsen", "a" * 5000],
+        ["run", "no-faults", "--kafka-home", "a" * 5000],
+        ["run", "no-faults", "--attached", "a" * 5000],
     ],
-)  # fmt: skip
+)
 def test_a_name_too_long_for_a_file_is_a_usage_error_in_one_short_line(command: Command, arguments: list[str]) -> None:
     ended = command(*arguments)
 
@@ -376,6 +388,9 @@ def test_a_ready_file_that_cannot_be_written_is_one_line(
 def test_a_command_begins_without_what_only_checks_and_pages_need() -> None:
     finished = subprocess.run(
         [sys.executable, "-c", "import sys, harness.cli.main; print(*{'pandas', 'pyspark'} & {*sys.modules})"],
-        capture_output=True, text=True, check=True, timeout=60,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
     assert finished.stdout.split() == []

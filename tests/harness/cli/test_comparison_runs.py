@@ -61,7 +61,7 @@ def compare(runs: Path, variants: list[Variant], *, repeat: int = 2, received: l
     tell = received.append if received is not None else lambda _: None
     return compare_scenario(
         SCENARIO, variants, repeat=repeat, runs=runs, out=None, seed=1, overrides=[], master="local[1]", tell=tell
-    )  # fmt: skip
+    )
 
 
 ACKS = [Variant(label="one", overrides=("workload.acks=1",)), Variant(label="all", overrides=())]

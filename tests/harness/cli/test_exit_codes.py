@@ -168,8 +168,10 @@ def test_all_that_is_wrong_has_a_line_each(use: Use) -> None:
 
     assert code == 2
     assert [line.partition(": ")[2].partition(": ")[0] for line in error.splitlines()] == [
-        "--set word=1", "two.toml:5", "2 problems; nothing was started",
-    ]  # fmt: skip
+        "--set word=1",
+        "two.toml:5",
+        "2 problems; nothing was started",
+    ]
 
 
 def test_without_anything_to_do_the_help_is_shown(use: Use) -> None:
@@ -211,9 +213,17 @@ def test_who_stops_a_command_gets_130_and_no_words(capsys: pytest.CaptureFixture
 
 def a_cell(seen: str, *, stated: str = "pass", as_stated: bool = False, has_page: bool = True) -> verification.Cell:
     return verification.Cell(
-        scenario="s", number=1, seed=1, folder="", stated=stated, seen=seen, as_stated=as_stated, duration_s=1.0,
-        note="", has_page=has_page,
-    )  # fmt: skip
+        scenario="s",
+        number=1,
+        seed=1,
+        folder="",
+        stated=stated,
+        seen=seen,
+        as_stated=as_stated,
+        duration_s=1.0,
+        note="",
+        has_page=has_page,
+    )
 
 
 @pytest.mark.parametrize(
@@ -363,9 +373,13 @@ COMMAND = [sys.executable, "-m", "harness"]
 @pytest.mark.usefixtures("here")
 def test_output_that_nobody_takes_is_no_violation(shell: str, code: int) -> None:
     ended = subprocess.run(
-        ["bash", "-c", f"set -o pipefail; {shell}", "bash", *COMMAND], capture_output=True, text=True, timeout=120,
-        check=False, env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
+        ["bash", "-c", f"set -o pipefail; {shell}", "bash", *COMMAND],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
     assert ended.returncode == code, ended.stderr
     assert "Traceback" not in ended.stderr
     assert "Exception ignored" not in ended.stderr

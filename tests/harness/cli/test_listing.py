@@ -3,9 +3,13 @@
 from harness.cli.listing import table
 
 ROW = {
-    "run": "20260101-000000-leader-crash-acks-all", "time (UTC)": "01 Jan 00:00", "system": "kafka:4.3.1",
-    "verdict": "inconclusive", "violations": "0", "permitted": "5",
-}  # fmt: skip
+    "run": "20260101-000000-leader-crash-acks-all",
+    "time (UTC)": "01 Jan 00:00",
+    "system": "kafka:4.3.1",
+    "verdict": "inconclusive",
+    "violations": "0",
+    "permitted": "5",
+}
 LONG = ROW | {"run": "20260101-000000-flaw-high-watermark-truncation-follower", "verdict": "violation"}
 
 

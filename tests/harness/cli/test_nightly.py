@@ -31,8 +31,10 @@ def test_without_an_engine_nothing_runs_in_containers_and_that_is_reported(monke
     assert len(received) == 1
     both = with_containers(plan("a", "b"), engine=True, tell=received.append)
     assert [(run.number, run.scenario, run.world) for run in both.runs] == [
-        (1, "c", "docker"), (2, "a", "local"), (3, "b", "local"),
-    ]  # fmt: skip
+        (1, "c", "docker"),
+        (2, "a", "local"),
+        (3, "b", "local"),
+    ]
 
 
 def test_the_shipped_nightly_has_a_budget_and_both_systems_in_shipped_and_drawn_schedules(

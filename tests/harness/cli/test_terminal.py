@@ -113,9 +113,17 @@ def test_the_list_as_json_is_json_whatever_the_names(
 
 @pytest.mark.parametrize(
     "arguments",
-    [["check", "PLACE"], ["run", "PLACE"], ["report", "PLACE"], ["show", "PLACE"], ["scenarios", "PLACE"], ["PLACE"],
-     ["run", "unclean-election", "--set", "PLACE"], ["check", "x", "--format", "PLACE"]],
-)  # fmt: skip
+    [
+        ["check", "PLACE"],
+        ["run", "PLACE"],
+        ["report", "PLACE"],
+        ["show", "PLACE"],
+        ["scenarios", "PLACE"],
+        ["PLACE"],
+        ["run", "unclean-election", "--set", "PLACE"],
+        ["check", "x", "--format", "PLACE"],
+    ],
+)
 def test_an_error_is_one_line_with_the_culprits_name_as_it_is_written(
     arguments: list[str], tmp_path: Path, capsys: Shown, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -151,9 +159,17 @@ def test_help_keeps_what_stands_in_square_brackets(capsys: Shown, monkeypatch: p
 def test_a_verdict_names_hostile_topics_and_stays_as_many_lines_as_it_has(capsys: Shown, tmp_path: Path) -> None:
     finding = SimpleNamespace(classification="violation", sentence=f"lost in {TERMINAL}")
     judgement = Judgement(
-        verdict=Verdict.VIOLATION, sentence=f"Violation: lost in {TERMINAL}", reasons=(), counts={}, coverage=(),
-        expectations=(), as_expected=False, expected="pass", accounting=row_of(Sums), findings=(("F1", finding),),  # type: ignore[arg-type]
-    )  # fmt: skip
+        verdict=Verdict.VIOLATION,
+        sentence=f"Violation: lost in {TERMINAL}",
+        reasons=(),
+        counts={},
+        coverage=(),
+        expectations=(),
+        as_expected=False,
+        expected="pass",
+        accounting=row_of(Sums),
+        findings=(("F1", finding),),  # type: ignore[arg-type]
+    )
     judged = Judged(folder=tmp_path / "a\x1b[1mb", judgement=judgement, page=None, page_error=TERMINAL)
 
     presentation.print_outcome(Terminal(), judged)
@@ -191,9 +207,16 @@ def test_the_last_line_of_a_run_says_what_it_came_from_and_how_to_do_it_again(
 
 def test_junit_xml_is_xml_whatever_a_run_said(tmp_path: Path) -> None:
     cell = Cell(
-        scenario=TERMINAL, number=1, seed=1, folder=TERMINAL, stated="pass", seen="violation", as_stated=False,
-        duration_s=1.0, note=f"{TERMINAL}\ufffe",
-    )  # fmt: skip
+        scenario=TERMINAL,
+        number=1,
+        seed=1,
+        folder=TERMINAL,
+        stated="pass",
+        seen="violation",
+        as_stated=False,
+        duration_s=1.0,
+        note=f"{TERMINAL}\ufffe",
+    )
 
     write_junit([cell], tmp_path / "junit.xml")
 

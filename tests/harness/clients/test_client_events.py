@@ -133,22 +133,37 @@ AT = "[rdkafka#producer-1] [thrd:127.0.0.1:21001/2]: 127.0.0.1:21001/2:"
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        (f"MSGSET {AT} or.ders [3]: MessageSet with 17 message(s) (MsgId 0, BaseSeq -1) encountered error: Broker: Not "
-         "leader for partition (actions Refresh,MsgNotPersisted)",
-         ("attempt_failed", 2, 3, "info", "NOT_LEADER_FOR_PARTITION 6")),
-        (f"MSGSET {AT} orders [0]: MessageSet with 1 message(s) (MsgId 0, BaseSeq -1) encountered error: Local: Timed "
-         "out in queue (actions Retry,MsgNotPersisted)", ("attempt_failed", 2, 0, "fail", "_TIMED_OUT_QUEUE")),
-        (f"MSGSET {AT} orders [0]: MessageSet with 1 message(s) (MsgId 0, BaseSeq -1) encountered error: a word of "
-         "tomorrow (actions Retry)", ("attempt_failed", 2, 0, "info", "_FAIL")),
-        (f"FAIL {AT} 3 request(s) timed out: disconnect (average rtt 8.1ms) (after 4996ms in state UP) (_TIMED_OUT)",
-         ("timeout", 2, None, None, "_TIMED_OUT")),
-        (f"FAIL {AT} Disconnected: connection closed by peer: receive 0 after POLLIN (after 3007ms in state UP) "
-         "(_TRANSPORT)", ("disconnect", 2, None, None, "_TRANSPORT")),
+        (
+            f"MSGSET {AT} or.ders [3]: MessageSet with 17 message(s) (MsgId 0, BaseSeq -1) encountered error: Broker: "
+            "Not leader for partition (actions Refresh,MsgNotPersisted)",
+            ("attempt_failed", 2, 3, "info", "NOT_LEADER_FOR_PARTITION 6"),
+        ),
+        (
+            f"MSGSET {AT} orders [0]: MessageSet with 1 message(s) (MsgId 0, BaseSeq -1) encountered error: Local: "
+            "Timed out in queue (actions Retry,MsgNotPersisted)",
+            ("attempt_failed", 2, 0, "fail", "_TIMED_OUT_QUEUE"),
+        ),
+        (
+            f"MSGSET {AT} orders [0]: MessageSet with 1 message(s) (MsgId 0, BaseSeq -1) encountered error: a word of "
+            "tomorrow (actions Retry)",
+            ("attempt_failed", 2, 0, "info", "_FAIL"),
+        ),
+        (
+            f"FAIL {AT} 3 request(s) timed out: disconnect (average rtt 8.1ms) (after 4996ms in state UP) (_TIMED_OUT)",
+            ("timeout", 2, None, None, "_TIMED_OUT"),
+        ),
+        (
+            f"FAIL {AT} Disconnected: connection closed by peer: receive 0 after POLLIN (after 3007ms in state UP) "
+            "(_TRANSPORT)",
+            ("disconnect", 2, None, None, "_TRANSPORT"),
+        ),
         (f"STATE {AT} Broker changed state APIVERSION_QUERY -> UP", ("connect", 2, None, None, None)),
-        (f"TOPBRK {AT} Topic orders [1]: joining broker (rktp 0x7fec, 0 message(s) queued)",
-         ("leader", 2, 1, None, None)),
+        (
+            f"TOPBRK {AT} Topic orders [1]: joining broker (rktp 0x7fec, 0 message(s) queued)",
+            ("leader", 2, 1, None, None),
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_line_of_librdkafkas_log_becomes_the_event_it_reports(
     line: str, expected: tuple[str, int | None, int | None, str | None, str | None]
 ) -> None:
@@ -156,13 +171,16 @@ def test_a_line_of_librdkafkas_log_becomes_the_event_it_reports(
 
 
 def test_lines_that_tell_of_no_failure_and_what_librdkafka_does_of_its_own_accord_are_no_events() -> None:
-    assert read(
-        f"MSGSET {AT} orders [0]: MessageSet with 1 message(s) (MsgId 0, BaseSeq -1) delivered",
-        f"FAIL {AT} Decommissioning this broker (after 6ms in state INIT) (_DESTROY_BROKER)",
-        f"STATE {AT} Broker changed state UP -> DOWN",
-        "FAIL [rdkafka#producer-1] [thrd:127.0.0.1:1/bootstrap]: 127.0.0.1:1/bootstrap: gone (_TRANSPORT)",
-        "whatever else",
-    ) == []  # fmt: skip
+    assert (
+        read(
+            f"MSGSET {AT} orders [0]: MessageSet with 1 message(s) (MsgId 0, BaseSeq -1) delivered",
+            f"FAIL {AT} Decommissioning this broker (after 6ms in state INIT) (_DESTROY_BROKER)",
+            f"STATE {AT} Broker changed state UP -> DOWN",
+            "FAIL [rdkafka#producer-1] [thrd:127.0.0.1:1/bootstrap]: 127.0.0.1:1/bootstrap: gone (_TRANSPORT)",
+            "whatever else",
+        )
+        == []
+    )
 
 
 def test_every_error_that_a_broker_may_answer_is_known_by_librdkafkas_words_for_it() -> None:

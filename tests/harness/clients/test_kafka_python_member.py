@@ -21,9 +21,13 @@ from harness.ports.membership import GroupClient, TransactionalClient
 
 SETTINGS = WorkloadSpec(delivery_timeout_ms=300, request_timeout_ms=200)
 USE = ClientUse(
-    role="both", group="g", session_timeout_ms=1200, transactional_id="x", isolation="read_committed",
+    role="both",
+    group="g",
+    session_timeout_ms=1200,
+    transactional_id="x",
+    isolation="read_committed",
     offset_reset="earliest",
-)  # fmt: skip
+)
 ORDERS = TopicPartition(topic="orders", partition=1)
 Membership = namedtuple("Membership", "generation_id member_id")
 
@@ -131,10 +135,15 @@ async def test_the_library_is_set_up_for_its_use(member_of: Make) -> None:
     await member.close()
 
     wanted = {
-        "group_id": "g", "session_timeout_ms": 1200, "heartbeat_interval_ms": 200, "isolation_level": "read_committed",
-        "auto_offset_reset": "earliest", "transactional_id": "x", "transaction_timeout_ms": 10_000,
+        "group_id": "g",
+        "session_timeout_ms": 1200,
+        "heartbeat_interval_ms": 200,
+        "isolation_level": "read_committed",
+        "auto_offset_reset": "earliest",
+        "transactional_id": "x",
+        "transaction_timeout_ms": 10_000,
         "enable_auto_commit": False,
-    }  # fmt: skip
+    }
     assert {key: library.configuration[key] for key in wanted} == wanted
     assert isinstance(member, GroupClient)
     assert isinstance(member, TransactionalClient)

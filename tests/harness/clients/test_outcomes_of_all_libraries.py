@@ -77,10 +77,20 @@ def test_a_librarys_own_error_leaves_it_open_once_the_record_was_sent(library: s
 
 @pytest.mark.parametrize(
     ("name", "once"),
-    [("_MSG_TIMED_OUT", "info"), ("_PURGE_INFLIGHT", "info"), ("_TRANSPORT", "info"), ("_TIMED_OUT", "info"),
-     ("_DESTROY", "info"), ("_FATAL", "info"), ("_PURGE_QUEUE", "fail"), ("_TIMED_OUT_QUEUE", "fail"),
-     ("_QUEUE_FULL", "fail"), ("_UNKNOWN_PARTITION", "fail"), ("_UNKNOWN_TOPIC", "fail")],
-)  # fmt: skip
+    [
+        ("_MSG_TIMED_OUT", "info"),
+        ("_PURGE_INFLIGHT", "info"),
+        ("_TRANSPORT", "info"),
+        ("_TIMED_OUT", "info"),
+        ("_DESTROY", "info"),
+        ("_FATAL", "info"),
+        ("_PURGE_QUEUE", "fail"),
+        ("_TIMED_OUT_QUEUE", "fail"),
+        ("_QUEUE_FULL", "fail"),
+        ("_UNKNOWN_PARTITION", "fail"),
+        ("_UNKNOWN_TOPIC", "fail"),
+    ],
+)
 def test_librdkafkas_own_errors_are_definite_only_where_the_record_never_left_its_queue(name: str, once: str) -> None:
     error = confluent_kafka.KafkaError(getattr(confluent_kafka.KafkaError, name))
 

@@ -29,15 +29,18 @@ OSError: [Errno 98] address in use
 @pytest.mark.parametrize(
     ("log", "reason"),
     [
-        (KAFKA, "org.apache.kafka.common.config.ConfigException: Invalid value 32768 for configuration "
-                "log.segment.bytes: Value must be at least 1048576"),
+        (
+            KAFKA,
+            "org.apache.kafka.common.config.ConfigException: Invalid value 32768 for configuration "
+            "log.segment.bytes: Value must be at least 1048576",
+        ),
         (WRAPPED, "java.io.IOException: No space left on device"),
         (PYTHON, "OSError: [Errno 98] address in use"),
         ("[x] ERROR no such flaw\n[x] INFO bye\n", "[x] ERROR no such flaw"),
         ("starting\nflags: unknown option --x\n\n", "flags: unknown option --x"),
         ("", ""),
     ],
-)  # fmt: skip
+)
 def test_the_line_that_says_why(tmp_path: Path, log: str, reason: str) -> None:
     (tmp_path / "log").write_text(log, encoding="utf-8")
     assert reason_in(tmp_path / "log") == reason

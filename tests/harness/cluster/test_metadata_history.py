@@ -37,11 +37,22 @@ def events(history: ClusterHistory, *names: str) -> list[tuple[str, int]]:
 def test_a_state_is_exact_and_good_to_a_millisecond_on_the_runs_axis(tmp_path: Path) -> None:
     assert told(tmp_path, *_ORDERS).partition_states == [
         PartitionState(
-            topic="orders", partition=0, t_ns=5_000_000_000, uncertainty_ns=1_000_000, exact=True, observer=EXACT,
-            leader=1, leader_epoch=0, partition_epoch=0, controller_epoch=3, isr=(1, 2), replicas=(1, 2), elr=None,
+            topic="orders",
+            partition=0,
+            t_ns=5_000_000_000,
+            uncertainty_ns=1_000_000,
+            exact=True,
+            observer=EXACT,
+            leader=1,
+            leader_epoch=0,
+            partition_epoch=0,
+            controller_epoch=3,
+            isr=(1, 2),
+            replicas=(1, 2),
+            elr=None,
             topic_id=writer.uuid_text("orders"),
         )
-    ]  # fmt: skip
+    ]
 
 
 def test_each_record_is_one_partition_epoch_and_each_named_leader_one_leader_epoch(tmp_path: Path) -> None:
@@ -54,8 +65,13 @@ def test_each_record_is_one_partition_epoch_and_each_named_leader_one_leader_epo
     )
     states = told(tmp_path, *_ORDERS, *changes).partition_states
     assert brief(list(states)) == [
-        (1, 0, 0, (1, 2), None), (1, 0, 1, (1,), None), (1, 1, 2, (1,), None), (-1, 2, 3, (1,), None),
-        (-1, 2, 4, (1,), None), (2, 3, 5, (2,), None)]  # fmt: skip
+        (1, 0, 0, (1, 2), None),
+        (1, 0, 1, (1,), None),
+        (1, 1, 2, (1,), None),
+        (-1, 2, 3, (1,), None),
+        (-1, 2, 4, (1,), None),
+        (2, 3, 5, (2,), None),
+    ]
     assert states[-1].replicas == (1, 2, 3)
 
 
@@ -69,7 +85,11 @@ def test_eligible_leader_replicas_are_reported_from_the_feature_on_and_kept_unti
         writer.change("orders", isr=(2,), leader=2, elr=(1,)),
     )
     assert [(state.isr, state.elr) for state in history.partition_states] == [
-        ((1, 2), ()), ((1,), (2,)), ((), (1, 2)), ((2,), (1,))]  # fmt: skip
+        ((1, 2), ()),
+        ((1,), (2,)),
+        ((), (1, 2)),
+        ((2,), (1,)),
+    ]
     assert [state.last_known_leader for state in history.partition_states] == [None, None, 1, 1]
 
 
@@ -105,9 +125,13 @@ def test_an_unclean_election_is_marked_and_its_recovery_is_not(tmp_path: Path) -
         writer.change("orders", recovery=0),
     )
     marked = BrokerEvent(
-        node=history.broker_events[0].node, t_ns=5_000_000_000, event="unclean_election_marked", topic="orders",
-        partition=0, epoch=1,
-    )  # fmt: skip
+        node=history.broker_events[0].node,
+        t_ns=5_000_000_000,
+        event="unclean_election_marked",
+        topic="orders",
+        partition=0,
+        epoch=1,
+    )
     assert history.broker_events == [marked]
     assert marked.node == 2
 
@@ -124,9 +148,13 @@ def test_a_deleted_topic_and_a_new_one_of_its_name_are_distinguished(tmp_path: P
     )
     one, other = writer.uuid_text("orders"), writer.uuid_text("other")
     assert [(state.topic, state.topic_id, state.leader) for state in history.partition_states] == [
-        ("orders", one, 1), ("orders", other, 2)]  # fmt: skip
+        ("orders", one, 1),
+        ("orders", other, 2),
+    ]
     assert [(life.topic, life.topic_id, life.deleted_ns is None) for life in history.topics] == [
-        ("orders", one, False), ("orders", other, True)]  # fmt: skip
+        ("orders", one, False),
+        ("orders", other, True),
+    ]
 
 
 def test_a_change_of_a_partition_nobody_created_is_no_state(tmp_path: Path) -> None:
@@ -140,7 +168,11 @@ def test_brokers_register_are_fenced_once_and_leave(tmp_path: Path) -> None:
         tmp_path, writer.registration(1, "d"), fence, unfence, shutting_down, fence, fence, writer.unregistration(1)
     )
     assert events(history) == [
-        ("broker_registered", 1), ("broker_unfenced", 1), ("broker_fenced", 1), ("broker_gone", 1)]  # fmt: skip
+        ("broker_registered", 1),
+        ("broker_unfenced", 1),
+        ("broker_fenced", 1),
+        ("broker_gone", 1),
+    ]
     assert {event.detail for event in history.broker_events} == {"broker epoch 7"}
 
 
@@ -155,8 +187,12 @@ def test_a_broker_that_comes_back_without_a_directory_it_had_has_lost_it(tmp_pat
     )
     lost = [event for event in history.broker_events if event.event == "directory_lost"]
     assert [(event.node, event.detail) for event in lost] == [
-        (1, f"registered with directory {[writer.uuid_text('b'), writer.uuid_text('c')]}, "
-            f"before it was {[writer.uuid_text('a'), writer.uuid_text('b')]}")]  # fmt: skip
+        (
+            1,
+            f"registered with directory {[writer.uuid_text('b'), writer.uuid_text('c')]}, "
+            f"before it was {[writer.uuid_text('a'), writer.uuid_text('b')]}",
+        )
+    ]
 
 
 def test_settings_have_their_scope_and_a_key_that_is_taken_away_is_empty(tmp_path: Path) -> None:
@@ -169,8 +205,11 @@ def test_settings_have_their_scope_and_a_key_that_is_taken_away_is_empty(tmp_pat
         writer.config(16, "client", "interval.ms", "1"),
     )
     assert [(each.scope, each.name, each.node, each.key, each.value) for each in history.configuration] == [
-        ("topic", "orders", -1, "retention.ms", "5"), ("topic", "orders", -1, "retention.ms", ""),
-        ("broker", "2", 2, "log.cleaner.threads", "1"), ("cluster", "", -1, "min.insync.replicas", "1")]  # fmt: skip
+        ("topic", "orders", -1, "retention.ms", "5"),
+        ("topic", "orders", -1, "retention.ms", ""),
+        ("broker", "2", 2, "log.cleaner.threads", "1"),
+        ("cluster", "", -1, "min.insync.replicas", "1"),
+    ]
 
 
 def test_each_leader_of_the_quorum_is_a_controller_with_its_epoch(tmp_path: Path) -> None:
@@ -180,7 +219,9 @@ def test_each_leader_of_the_quorum_is_a_controller_with_its_epoch(tmp_path: Path
     ]
     history = history_of(read_log(write(tmp_path, {0: batches})).entries, _ANCHOR)
     assert [(each.node, each.controller_epoch, each.t_ns) for each in history.controllers] == [
-        (100, 1, 5_000_000_000), (102, 4, 5_001_000_000)]  # fmt: skip
+        (100, 1, 5_000_000_000),
+        (102, 4, 5_001_000_000),
+    ]
 
 
 def test_what_a_snapshot_holds_is_a_state_and_no_event(tmp_path: Path) -> None:
@@ -189,7 +230,9 @@ def test_what_a_snapshot_holds_is_a_state_and_no_event(tmp_path: Path) -> None:
     write_snapshot(folder, 8, 1, held, last_wall_ms=900)
     history = history_of(read_log(folder).entries, _ANCHOR)
     assert [(state.t_ns, state.isr) for state in history.partition_states] == [
-        (4_900_000_000, (1, 2)), (5_000_000_000, (1,))]  # fmt: skip
+        (4_900_000_000, (1, 2)),
+        (5_000_000_000, (1,)),
+    ]
     assert events(history) == [("broker_registered", 1), ("directory_lost", 1)]
     assert {(change.scope, change.key, change.value, change.t_ns) for change in history.configuration} == {
         ("topic", "k", "v", 4_900_000_000),
@@ -221,21 +264,29 @@ def test_the_recorded_kafka_4_3_reports_restarts_a_lost_disk_settings_and_two_co
     assert [(each.node, each.controller_epoch) for each in history.controllers] == [(100, 1), (100, 2)]
     assert {state.controller_epoch for state in history.partition_states} == {1, 2}
     assert [(each.scope, each.name, each.value) for each in history.configuration if each.key == "retention.ms"] == [
-        ("topic", "orders", "360000"), ("topic", "orders", "")]  # fmt: skip
+        ("topic", "orders", "360000"),
+        ("topic", "orders", ""),
+    ]
     assert [each.t_ns for each in history.partition_states] == sorted(each.t_ns for each in history.partition_states)
 
 
 def test_the_recorded_kafka_3_9_has_no_elr_and_waited_for_the_last_isr_member() -> None:
     history = recorded("cluster_metadata_3_9")
     assert {state.elr for state in history.partition_states} == {None}
-    assert brief(of(history, "orders"))[4:7] == [
-        (1, 2, 4, (1,), None), (-1, 3, 5, (1,), None), (1, 4, 6, (1,), None)]  # fmt: skip
+    assert brief(of(history, "orders"))[4:7] == [(1, 2, 4, (1,), None), (-1, 3, 5, (1,), None), (1, 4, 6, (1,), None)]
     assert events(history, "unclean_election_marked", "directory_lost", "broker_gone") == [
-        ("unclean_election_marked", 2), ("directory_lost", 3), ("broker_gone", 3)]  # fmt: skip
+        ("unclean_election_marked", 2),
+        ("directory_lost", 3),
+        ("broker_gone", 3),
+    ]
 
 
 def test_the_recorded_log_without_its_beginning_goes_on_from_its_snapshot() -> None:
     history = recorded("cluster_metadata_4_3_trimmed")
     assert brief(list(history.partition_states)) == [
-        (2, 1, 3, (1, 2), ()), (2, 1, 4, (2,), (1,)), (2, 1, 5, (2,), ()), (2, 1, 6, (1, 2), ())]  # fmt: skip
+        (2, 1, 3, (1, 2), ()),
+        (2, 1, 4, (2,), (1,)),
+        (2, 1, 5, (2,), ()),
+        (2, 1, 6, (1, 2), ()),
+    ]
     assert events(history) == [("broker_fenced", 1), ("broker_registered", 1), ("broker_unfenced", 1)]

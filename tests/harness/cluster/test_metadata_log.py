@@ -116,7 +116,10 @@ def test_a_log_without_its_beginning_starts_from_the_snapshot_that_reaches_it(tm
     log = read_log(folder)
     assert topics(log.entries) == ["first", "in it", "after"]
     assert [(entry.offset, entry.epoch, entry.wall_ms, entry.from_snapshot) for entry in log.entries] == [
-        (20, 3, 77, True), (20, 3, 77, True), (21, 1, 1000, False)]  # fmt: skip
+        (20, 3, 77, True),
+        (20, 3, 77, True),
+        (21, 1, 1000, False),
+    ]
 
 
 def test_a_whole_log_needs_no_snapshot(tmp_path: Path) -> None:
@@ -172,8 +175,13 @@ def _as_kafka_says(record: object) -> dict[str, Any]:
     """A decoded record under the names that Kafka's own decoder prints; only the fields that are read."""
     match record:
         case BrokerRegistered():
-            return {"brokerId": record.broker, "brokerEpoch": record.broker_epoch, "fenced": record.fenced,
-                    "incarnationId": record.incarnation, "logDirs": list(record.log_directories)}  # fmt: skip
+            return {
+                "brokerId": record.broker,
+                "brokerEpoch": record.broker_epoch,
+                "fenced": record.fenced,
+                "incarnationId": record.incarnation,
+                "logDirs": list(record.log_directories),
+            }
         case BrokerUnregistered():
             return {"brokerId": record.broker, "brokerEpoch": record.broker_epoch}
         case BrokerChanged():
@@ -185,18 +193,33 @@ def _as_kafka_says(record: object) -> dict[str, Any]:
         case TopicRemoved():
             return {"topicId": record.topic_id}
         case PartitionWritten():
-            return {"partitionId": record.partition, "topicId": record.topic_id, "leader": record.leader,
-                    "leaderEpoch": record.leader_epoch, "partitionEpoch": record.partition_epoch,
-                    "isr": list(record.isr), "replicas": list(record.replicas)}  # fmt: skip
+            return {
+                "partitionId": record.partition,
+                "topicId": record.topic_id,
+                "leader": record.leader,
+                "leaderEpoch": record.leader_epoch,
+                "partitionEpoch": record.partition_epoch,
+                "isr": list(record.isr),
+                "replicas": list(record.replicas),
+            }
         case PartitionChanged():
-            fields = {"leader": record.leader, "isr": record.isr, "replicas": record.replicas,
-                    "leaderRecoveryState": record.recovering, "eligibleLeaderReplicas": record.elr,
-                    "lastKnownElr": record.last_known_elr}  # fmt: skip
+            fields = {
+                "leader": record.leader,
+                "isr": record.isr,
+                "replicas": record.replicas,
+                "leaderRecoveryState": record.recovering,
+                "eligibleLeaderReplicas": record.elr,
+                "lastKnownElr": record.last_known_elr,
+            }
             present = {key: list(v) if isinstance(v, tuple) else v for key, v in fields.items() if v is not None}
             return {"partitionId": record.partition, "topicId": record.topic_id} | present
         case ConfigWritten():
-            return {"resourceType": record.resource_type, "resourceName": record.resource, "name": record.key,
-                    "value": record.value}  # fmt: skip
+            return {
+                "resourceType": record.resource_type,
+                "resourceName": record.resource,
+                "name": record.key,
+                "value": record.value,
+            }
         case FeatureWritten():
             return {"name": record.name, "featureLevel": record.level}
         case ElrCleared():
@@ -204,8 +227,17 @@ def _as_kafka_says(record: object) -> dict[str, Any]:
     raise AssertionError(record)
 
 
-_NOT_READ = {"isMigratingZkBroker", "endPoints", "features", "rack", "inControlledShutdown", "cordonedLogDirs",
-             "removingReplicas", "addingReplicas", "directories"}  # fmt: skip
+_NOT_READ = {
+    "isMigratingZkBroker",
+    "endPoints",
+    "features",
+    "rack",
+    "inControlledShutdown",
+    "cordonedLogDirs",
+    "removingReplicas",
+    "addingReplicas",
+    "directories",
+}
 _STEPPED_OVER = ("BEGIN_TRANSACTION", "END_TRANSACTION", "NO_OP", "REGISTER_CONTROLLER", "ZK_MIGRATION_STATE")
 
 

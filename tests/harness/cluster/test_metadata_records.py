@@ -50,9 +50,17 @@ def test_a_partition_is_read_in_each_version_of_its_record() -> None:
     fields = struct.pack(">i", 3) + writer.uuid_of("t") + writer.ids((2, 1)) + writer.ids((1,)) + writer.ids(()) * 2
     fields += struct.pack(">iii", 1, 5, 9)
     plain = PartitionWritten(
-        topic_id=writer.uuid_text("t"), partition=3, leader=1, leader_epoch=5, partition_epoch=9, isr=(1,),
-        replicas=(2, 1), recovering=False, elr=(), last_known_elr=(),
-    )  # fmt: skip
+        topic_id=writer.uuid_text("t"),
+        partition=3,
+        leader=1,
+        leader_epoch=5,
+        partition_epoch=9,
+        isr=(1,),
+        replicas=(2, 1),
+        recovering=False,
+        elr=(),
+        last_known_elr=(),
+    )
     assert decode(writer.record(3, 0, fields)) == plain
     assert decode(writer.record(3, 1, fields + writer.uuids(("a", "b")))) == plain
     reported = decode(
@@ -64,9 +72,15 @@ def test_a_partition_is_read_in_each_version_of_its_record() -> None:
 
 def test_a_change_reports_only_what_changed() -> None:
     nothing = PartitionChanged(
-        topic_id=writer.uuid_text("t"), partition=0, leader=None, isr=None, replicas=None, recovering=None, elr=None,
+        topic_id=writer.uuid_text("t"),
+        partition=0,
+        leader=None,
+        isr=None,
+        replicas=None,
+        recovering=None,
+        elr=None,
         last_known_elr=None,
-    )  # fmt: skip
+    )
     assert decode(writer.change("t")) == nothing
     reported = decode(writer.change("t", isr=(), leader=-1, recovery=1, elr=(1, 2), last_known_elr=(1,)))
     assert isinstance(reported, PartitionChanged)
@@ -86,9 +100,12 @@ def test_a_change_reports_only_what_changed() -> None:
 def test_a_registration_is_read_past_its_listeners_and_features_in_each_version() -> None:
     reported = decode(writer.registration(4, "one", "two", fenced=False))
     assert reported == BrokerRegistered(
-        broker=4, broker_epoch=7, incarnation=writer.uuid_text("incarnation"), fenced=False,
+        broker=4,
+        broker_epoch=7,
+        incarnation=writer.uuid_text("incarnation"),
+        fenced=False,
         log_directories=(writer.uuid_text("one"), writer.uuid_text("two")),
-    )  # fmt: skip
+    )
     oldest = struct.pack(">i", 4) + writer.uuid_of("i") + struct.pack(">q", 7) + writer.unsigned(1) * 2
     old = decode(writer.record(0, 0, oldest + writer.text("rack") + b"\x01"))
     assert isinstance(old, BrokerRegistered)

@@ -33,9 +33,14 @@ class Made:
 
 def batch_v2(base: int, values: Sequence[bytes], *, epoch: int = 0, codec: int = 0, control: bool = False) -> Made:
     builder = MemoryRecordsBuilder(
-        magic=2, compression_type=0, batch_size=1 << 20, transactional=control, producer_id=7 if control else -1,
-        producer_epoch=0 if control else -1, base_sequence=0 if control else -1,
-    )  # fmt: skip
+        magic=2,
+        compression_type=0,
+        batch_size=1 << 20,
+        transactional=control,
+        producer_id=7 if control else -1,
+        producer_epoch=0 if control else -1,
+        base_sequence=0 if control else -1,
+    )
     for value in values:
         builder.append(timestamp=1, key=None, value=value)
     builder.close()
@@ -126,9 +131,14 @@ class Written:
 
 def written(each: Written, base: int) -> bytes:
     builder = MemoryRecordsBuilder(
-        magic=2, compression_type=0, batch_size=1 << 20, transactional=each.kind != "plain", producer_id=each.producer,
-        producer_epoch=3, base_sequence=0,
-    )  # fmt: skip
+        magic=2,
+        compression_type=0,
+        batch_size=1 << 20,
+        transactional=each.kind != "plain",
+        producer_id=each.producer,
+        producer_epoch=3,
+        base_sequence=0,
+    )
     for _ in range(each.records):
         builder.append(timestamp=1_000 + base, key=None, value=b"v")
     builder.close()

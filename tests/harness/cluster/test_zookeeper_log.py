@@ -209,7 +209,9 @@ def test_a_deleted_topic_and_a_new_one_of_its_name_are_distinguished(tmp_path: P
         a, b = ("A", "B") if first else (None, None)
         at = [5_000_000_000 + zxid * 1_000_000 for zxid in range(8)]
         assert [(life.topic, life.topic_id, life.created_ns, life.deleted_ns) for life in history.topics] == [
-            ("orders", a, at[1], at[5]), ("orders", b, at[6], None)]  # fmt: skip
+            ("orders", a, at[1], at[5]),
+            ("orders", b, at[6], None),
+        ]
         assert [(each.topic_id, each.t_ns) for each in history.partition_states] == [(a, at[2]), (b, at[7])]
 
 

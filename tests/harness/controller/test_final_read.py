@@ -171,8 +171,10 @@ async def test_the_final_log_is_the_committed_one_and_the_uncommitted_is_a_reade
     assert offsets(tables, 2, RESULTS) == [0, 4]
     assert offsets(tables, 1, RESULTS) == [0, 1, 2, 4]
     assert [row["isolation"] for row in tables.processes.to_pylist()] == [
-        "read_uncommitted", "read_committed", "read_committed",
-    ]  # fmt: skip
+        "read_uncommitted",
+        "read_committed",
+        "read_committed",
+    ]
     results = cluster.partitions[RESULTS]
     assert (results["read_to_end"], results["end_offset"], results["last_stable_offset"]) == (True, 6, 6)
     assert (results["log_start"], results["cleanup_policy"]) == (0, None)

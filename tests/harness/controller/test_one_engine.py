@@ -63,8 +63,14 @@ SAME: list[tuple[FaultSpec, dict[str, Any], dict[str, Any] | None]] = [
 ]
 OVER_BY_ITSELF = ("restart", "rolling-restart", "preferred-election", "unclean-election")
 TOLD = (
-    "kind", "label_text", "nodes", "links", "proved", "proof_text", "healed_proof_text",
-)  # fmt: skip
+    "kind",
+    "label_text",
+    "nodes",
+    "links",
+    "proved",
+    "proof_text",
+    "healed_proof_text",
+)
 
 
 @pytest.fixture
@@ -167,8 +173,10 @@ async def test_a_damaged_log_is_read_before_and_is_over_when_the_broker_has_star
     )
     assert world.cluster.deeds == ["damage 2 orders-0 last", "kill 1", "damage 1 orders-0 middle", "start 1"]
     assert [(row["kind"], row["healed_proof_text"]) for row in world.faults()] == [
-        ("damage", None), ("kill", "start 1 was seen"), ("damage", "start 1 was seen"),
-    ]  # fmt: skip
+        ("damage", None),
+        ("kill", "start 1 was seen"),
+        ("damage", "start 1 was seen"),
+    ]
     assert world.snapshots() == [("wipe", 2), ("kill", 1)]
 
 

@@ -148,8 +148,10 @@ async def test_a_link_is_healed_when_the_last_fault_that_cuts_it_is_over(suffer:
     assert await world.context.heal_everything() == []
 
     assert world.cluster.deeds == [
-        "cut n2>n1 n3>n1 hang", "cut n2>n1 hang", "heal n2>n1 n3>n1 resume",
-    ]  # fmt: skip
+        "cut n2>n1 n3>n1 hang",
+        "cut n2>n1 hang",
+        "heal n2>n1 n3>n1 resume",
+    ]
     assert world.cluster.cut_links == set()
 
 

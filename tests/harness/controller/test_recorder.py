@@ -24,11 +24,22 @@ def state(
     elr_dropped: Sequence[int] = (),
 ) -> PartitionState:
     return PartitionState(
-        topic="orders", partition=0, t_ns=epoch, uncertainty_ns=0, exact=partition_epoch is not None, observer=-1,
-        leader=leader, leader_epoch=epoch, partition_epoch=partition_epoch, controller_epoch=1, isr=tuple(isr),
-        replicas=(1, 2, 3), elr=None if elr is None else tuple(elr),
-        last_known_leader=last_known_leader, elr_dropped=tuple(elr_dropped),
-    )  # fmt: skip
+        topic="orders",
+        partition=0,
+        t_ns=epoch,
+        uncertainty_ns=0,
+        exact=partition_epoch is not None,
+        observer=-1,
+        leader=leader,
+        leader_epoch=epoch,
+        partition_epoch=partition_epoch,
+        controller_epoch=1,
+        isr=tuple(isr),
+        replicas=(1, 2, 3),
+        elr=None if elr is None else tuple(elr),
+        last_known_leader=last_known_leader,
+        elr_dropped=tuple(elr_dropped),
+    )
 
 
 def sealed(runs: Path, *states: PartitionState) -> list[dict[str, Any]]:
@@ -89,6 +100,8 @@ def test_of_a_real_kafkas_elections_the_one_is_unclean_that_kafka_itself_marked(
     history = history_of(log.entries, Anchor(monotonic_ns=0, wall_ns=0))
     rows = sealed_history(tmp_path, history)
     marked = [event for event in history.broker_events if event.event == "unclean_election_marked"]
-    assert [(row["topic"], row["leader_epoch"], row["leader"]) for row in rows if row["unclean"]] == [
-        (event.topic, event.epoch, event.node) for event in marked
-    ] == [("loose", 4, 2)]  # fmt: skip
+    assert (
+        [(row["topic"], row["leader_epoch"], row["leader"]) for row in rows if row["unclean"]]
+        == [(event.topic, event.epoch, event.node) for event in marked]
+        == [("loose", 4, 2)]
+    )

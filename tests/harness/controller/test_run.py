@@ -32,9 +32,19 @@ async def test_a_quiet_run_accounts_for_every_record(stage: Any) -> None:
     assert (outcome.status, list(outcome.inconclusive), outcome.error) == ("complete", [], None)
     run = staged.folder.run
     assert [phase["name"] for phase in run["phases"]] == [
-        "start", "prepare", "act", "heal", "recover", "ask", "drain", "read back", "collect", "ask anew",
-        "stop", "seal",
-    ]  # fmt: skip
+        "start",
+        "prepare",
+        "act",
+        "heal",
+        "recover",
+        "ask",
+        "drain",
+        "read back",
+        "collect",
+        "ask anew",
+        "stop",
+        "seal",
+    ]
     assert len(run["anchors"]) == 2
     assert staged.cluster.stopped
     rows = staged.folder.table("records").to_pylist()
@@ -290,12 +300,21 @@ async def test_topics_that_others_made_are_neither_watched_nor_judged(stage: Any
         def collect(self) -> ClusterHistory:
             states = [
                 PartitionState(
-                    topic=topic, partition=0, t_ns=SystemClock().monotonic_ns(), uncertainty_ns=0, exact=True,
-                    observer=-1, leader=1, leader_epoch=0, partition_epoch=0, controller_epoch=1, isr=(1, 2, 3),
+                    topic=topic,
+                    partition=0,
+                    t_ns=SystemClock().monotonic_ns(),
+                    uncertainty_ns=0,
+                    exact=True,
+                    observer=-1,
+                    leader=1,
+                    leader_epoch=0,
+                    partition_epoch=0,
+                    controller_epoch=1,
+                    isr=(1, 2, 3),
                     replicas=(1, 2, 3),
                 )
                 for topic in ("orders", "__consumer_offsets", "elsewhere")
-            ]  # fmt: skip
+            ]
             return dataclasses.replace(super().collect(), partition_states=states)
 
     staged = stage(until_acks, cluster=Busy())

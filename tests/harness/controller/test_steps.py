@@ -193,12 +193,18 @@ async def test_heal_all_heals_cuts_and_delays_and_leaves_processes_alone(play: P
     )
 
     assert world.cluster.deeds == [
-        "kill 3", "cut n1>n2 c1>n2 reset", "slow n2>n1 4000", "heal n1>n2 c1>n2 reset", "slow n2>n1 0",
-    ]  # fmt: skip
+        "kill 3",
+        "cut n1>n2 c1>n2 reset",
+        "slow n2>n1 4000",
+        "heal n1>n2 c1>n2 reset",
+        "slow n2>n1 0",
+    ]
     assert [row["end_ns"] is None for row in world.faults()] == [True, False, False]
     assert [[(end["source"], end["client"], end["target"]) for end in row["links"]] for row in world.faults()] == [
-        [], [(1, None, 2), (None, 1, 2)], [(2, None, 1)],
-    ]  # fmt: skip
+        [],
+        [(1, None, 2), (None, 1, 2)],
+        [(2, None, 1)],
+    ]
 
 
 async def test_heal_finds_the_cut_by_the_names_it_was_made_with_in_any_order(play: Play) -> None:

@@ -13,9 +13,16 @@ from harness.ports.cluster import BrokerEvent, ClusterHistory, LogRecord, NodeId
 def _log(t_ns: int, values: list[bytes], *, node: int = 1, partition: int = 0, start: int = 0) -> ReplicaLog:
     records = tuple(LogRecord(offset=start + n, epoch=n // 3, value=value) for n, value in enumerate(values))
     return ReplicaLog(
-        node=NodeId(node), topic="t", partition=partition, t_ns=t_ns, log_start=start, high_watermark=None,
-        log_end=start + len(values), epochs=(), records=records,
-    )  # fmt: skip
+        node=NodeId(node),
+        topic="t",
+        partition=partition,
+        t_ns=t_ns,
+        log_start=start,
+        high_watermark=None,
+        log_end=start + len(values),
+        epochs=(),
+        records=records,
+    )
 
 
 def _truncation(t_ns: int, to: int, *, end: int | None = None, partition: int = 0) -> BrokerEvent:
@@ -69,9 +76,15 @@ def test_a_log_that_begins_anew_behind_its_end_loses_all() -> None:
 
 def test_what_a_broker_kept_itself_and_other_events_stay_as_they_are() -> None:
     kept = BrokerEvent(
-        node=NodeId(1), t_ns=2, event="truncation", topic="t", partition=0, from_offset=2, to_offset=1,
+        node=NodeId(1),
+        t_ns=2,
+        event="truncation",
+        topic="t",
+        partition=0,
+        from_offset=2,
+        to_offset=1,
         cut=(LogRecord(offset=1, epoch=0, value=b"own"),),
-    )  # fmt: skip
+    )
     start = BrokerEvent(node=NodeId(1), t_ns=1, event="broker_start")
     assert events_with_cuts([kept, start], [_log(1, [b"a", b"b"])]) == [start, kept]
 
@@ -96,9 +109,16 @@ def test_records_from_before_epochs_come_back_as_their_log_told_them(tmp_path: P
     recorder = Recorder(folder=tmp_path, clock=SystemClock())
     old = LogRecord(offset=0, epoch=-1, value=b"r0")
     log = ReplicaLog(
-        node=NodeId(1), topic="t", partition=0, t_ns=5, log_start=0, high_watermark=None, log_end=1, epochs=(),
+        node=NodeId(1),
+        topic="t",
+        partition=0,
+        t_ns=5,
+        log_start=0,
+        high_watermark=None,
+        log_end=1,
+        epochs=(),
         records=(old,),
-    )  # fmt: skip
+    )
     recorder.replica_logs("kill", 1, [log])
     recorder.close()
     history = ClusterHistory(partition_states=(), controllers=(), broker_events=[_truncation(8, 0)], configuration=())

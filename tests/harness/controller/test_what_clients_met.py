@@ -45,9 +45,15 @@ def at_work(path: Path, *, makes: Any = Client) -> tuple[FreshClients, CountingJ
     journal = JournalFile(path, worker="p", clock=SystemClock())
     progress = ToldProgress(lambda told: None)
     clients = FreshClients(
-        make_client=lambda **_: makes(), bootstrap="", settings=SETTINGS, journal=journal,
-        numbers=ProcessNumbers(first=0, step=1), name="p", role="producer", progress=progress,
-    )  # fmt: skip
+        make_client=lambda **_: makes(),
+        bootstrap="",
+        settings=SETTINGS,
+        journal=journal,
+        numbers=ProcessNumbers(first=0, step=1),
+        name="p",
+        role="producer",
+        progress=progress,
+    )
     return clients, CountingJournal(journal, lambda _: None, clients.tell, progress), journal
 
 

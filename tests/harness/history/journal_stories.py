@@ -96,24 +96,42 @@ class _Client:
         self._offset += 1
         odd = bool(self._offset % 2)
         return ReadRecord(
-            topic=to.topic, partition=to.partition, offset=self._offset, value=value, epoch=self._offset // 7,
-            key=b"k%d" % self._offset if odd else None, timestamp_ms=self._offset // 3, log_append=odd,
-        )  # fmt: skip
+            topic=to.topic,
+            partition=to.partition,
+            offset=self._offset,
+            value=value,
+            epoch=self._offset // 7,
+            key=b"k%d" % self._offset if odd else None,
+            timestamp_ms=self._offset // 3,
+            log_append=odd,
+        )
 
     def _met(self, event: Any, place: TopicPartition | None, status: Any) -> ClientEvent:
         topic, part = (None, None) if place is None else (place.topic, place.partition)
         error, epoch = None if status is None else f"E {status}", 7 if event == "leader" else None
         return ClientEvent(
-            event=event, t_ns=self._clock.monotonic_ns(), node=part, topic=topic, partition=part, epoch=epoch,
-            status=status, error=error,
-        )  # fmt: skip
+            event=event,
+            t_ns=self._clock.monotonic_ns(),
+            node=part,
+            topic=topic,
+            partition=part,
+            epoch=epoch,
+            status=status,
+            error=error,
+        )
 
     def _event(self, event: Any, status: Any, places: list[TopicPartition]) -> GroupEvent:
         now, error = self._clock.monotonic_ns(), None if status == "ok" else "CommitFailedError"
         return GroupEvent(
-            event=event, offsets=dict.fromkeys(places, 3), begin_ns=now - 1, end_ns=now, status=status, generation=1,
-            member="m", error=error,
-        )  # fmt: skip
+            event=event,
+            offsets=dict.fromkeys(places, 3),
+            begin_ns=now - 1,
+            end_ns=now,
+            status=status,
+            generation=1,
+            member="m",
+            error=error,
+        )
 
 
 def written(folder: Path, story: dict[str, list[tuple[Any, ...]]]) -> dict[str, bytes]:

@@ -13,13 +13,17 @@ Rows = list[dict[str, Any]]
 
 records = st.fixed_dictionaries(
     {
-        "kind": st.integers(0, 2), "status": st.integers(0, 2), "acks": st.sampled_from((None, 0, 1, -1)),
-        "offset": st.sampled_from((None, 4)), "invoked_ns": st.integers(0, 9), "completed_ns": st.sampled_from((10,
-            SLOW_NS, 2 * SLOW_NS)),
-        "transaction": st.sampled_from((None, None, 3)), "replica": st.sampled_from((None, 2)),
+        "kind": st.integers(0, 2),
+        "status": st.integers(0, 2),
+        "acks": st.sampled_from((None, 0, 1, -1)),
+        "offset": st.sampled_from((None, 4)),
+        "invoked_ns": st.integers(0, 9),
+        "completed_ns": st.sampled_from((10, SLOW_NS, 2 * SLOW_NS)),
+        "transaction": st.sampled_from((None, None, 3)),
+        "replica": st.sampled_from((None, 2)),
         "log_append": st.sampled_from((None, False, False, True)),
     }
-)  # fmt: skip
+)
 
 
 def obvious(rows: Rows) -> dict[str, Any]:
@@ -35,13 +39,16 @@ def obvious(rows: Rows) -> dict[str, Any]:
         )
     ]
     return {
-        "run": 0, "sends": len(sends), "reads": len(rows) - len(sends) - len(final),
-        "final_reads": sum(row["replica"] is None for row in final), "last_ns": max(row["completed_ns"]
-            for row in rows),
+        "run": 0,
+        "sends": len(sends),
+        "reads": len(rows) - len(sends) - len(final),
+        "final_reads": sum(row["replica"] is None for row in final),
+        "last_ns": max(row["completed_ns"] for row in rows),
         "replica_reads_began_ns": min((row["invoked_ns"] for row in final if row["replica"] is not None), default=None),
-        "transactional": any(row["transaction"] is not None for row in rows), "halting": bool(halting),
+        "transactional": any(row["transaction"] is not None for row in rows),
+        "halting": bool(halting),
         "log_append": any(row["log_append"] for row in rows),
-    }  # fmt: skip
+    }
 
 
 def table(rows: Rows, run: int = 0) -> pa.Table:

@@ -10,16 +10,29 @@ END = 60 * SECOND
 
 def state(at: float, leader: int, epoch: int, isr: list[int], *, partition: int = 0) -> PartitionStateRow:
     return row_of(
-        PartitionStateRow, topic="t", partition=partition, time_ns=int(at * SECOND), exact=True, leader=leader,
-        leader_epoch=epoch, partition_epoch=int(at * 10), isr=isr, uncertainty_ns=5_000_000,
-    )  # fmt: skip
+        PartitionStateRow,
+        topic="t",
+        partition=partition,
+        time_ns=int(at * SECOND),
+        exact=True,
+        leader=leader,
+        leader_epoch=epoch,
+        partition_epoch=int(at * 10),
+        isr=isr,
+        uncertainty_ns=5_000_000,
+    )
 
 
 def fault(number: int, node: int, *, at: float, until: float | None, kind: str = "kill") -> FaultRow:
     return row_of(
-        FaultRow, fault=number, kind=kind, nodes=[node], asked_ns=int(at * SECOND), begin_ns=int(at * SECOND),
+        FaultRow,
+        fault=number,
+        kind=kind,
+        nodes=[node],
+        asked_ns=int(at * SECOND),
+        begin_ns=int(at * SECOND),
         end_ns=None if until is None else int(until * SECOND),
-    )  # fmt: skip
+    )
 
 
 LEADER_KILLED = [state(0, 1, 0, [1, 2, 3]), state(12, 2, 1, [2, 3]), state(30, 2, 1, [2, 3, 1])]

@@ -25,12 +25,15 @@ def faults(draw: st.DrawFn) -> list[FaultRow]:
         begin = draw(st.integers(0, 30))
         made.append(
             row_of(
-                FaultRow, fault=number, kind=draw(st.sampled_from(["kill", "pause", "cut", "slow"])),
-                nodes=sorted(draw(st.sets(st.sampled_from(NODES), max_size=2))), begin_ns=begin,
+                FaultRow,
+                fault=number,
+                kind=draw(st.sampled_from(["kill", "pause", "cut", "slow"])),
+                nodes=sorted(draw(st.sets(st.sampled_from(NODES), max_size=2))),
+                begin_ns=begin,
                 asked_ns=draw(st.one_of(st.none(), st.integers(max(0, begin - 3), begin))),
                 end_ns=draw(st.one_of(st.none(), st.integers(begin, 35))),
             )
-        )  # fmt: skip
+        )
     return made
 
 
@@ -43,11 +46,18 @@ def states(draw: st.DrawFn) -> list[PartitionStateRow]:
             epoch += draw(st.integers(0, 1))
             made.append(
                 row_of(
-                    PartitionStateRow, topic="t", partition=part, time_ns=t, exact=True,
-                    leader=draw(st.sampled_from([-1, *NODES])), leader_epoch=epoch, partition_epoch=number,
-                    uncertainty_ns=0, isr=sorted(draw(st.sets(st.sampled_from(NODES)))),
+                    PartitionStateRow,
+                    topic="t",
+                    partition=part,
+                    time_ns=t,
+                    exact=True,
+                    leader=draw(st.sampled_from([-1, *NODES])),
+                    leader_epoch=epoch,
+                    partition_epoch=number,
+                    uncertainty_ns=0,
+                    isr=sorted(draw(st.sets(st.sampled_from(NODES)))),
                 )
-            )  # fmt: skip
+            )
             t += draw(st.integers(0, 6))
     return made
 

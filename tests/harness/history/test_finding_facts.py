@@ -23,17 +23,38 @@ NUMBER = st.integers(min_value=0, max_value=2**60)
 MAYBE = st.none() | NUMBER
 NODES = st.lists(st.integers(0, 200), max_size=4).map(tuple)
 LINKS = st.builds(
-    ChainLink, t_ns=NUMBER, event=st.sampled_from(get_args(LinkEvent)), sentence=st.text(max_size=30),
-    decisive=st.booleans(), nodes=NODES, fault=MAYBE, t_end_ns=MAYBE, epoch_before=MAYBE, epoch_after=MAYBE,
-    offset_before=MAYBE, offset_after=MAYBE, unclean=st.none() | st.booleans(), isr_before=st.none() | NODES,
-    isr_after=st.none() | NODES, held_by=st.none() | st.sampled_from(get_args(Hold)),
-    held_s=st.none() | st.floats(0, 1e6), leader=MAYBE, count=MAYBE, acks=NODES, in_sync=NODES,
-    reason_text=st.none() | st.text(max_size=20), deposed=st.none() | st.booleans(),
-)  # fmt: skip
+    ChainLink,
+    t_ns=NUMBER,
+    event=st.sampled_from(get_args(LinkEvent)),
+    sentence=st.text(max_size=30),
+    decisive=st.booleans(),
+    nodes=NODES,
+    fault=MAYBE,
+    t_end_ns=MAYBE,
+    epoch_before=MAYBE,
+    epoch_after=MAYBE,
+    offset_before=MAYBE,
+    offset_after=MAYBE,
+    unclean=st.none() | st.booleans(),
+    isr_before=st.none() | NODES,
+    isr_after=st.none() | NODES,
+    held_by=st.none() | st.sampled_from(get_args(Hold)),
+    held_s=st.none() | st.floats(0, 1e6),
+    leader=MAYBE,
+    count=MAYBE,
+    acks=NODES,
+    in_sync=NODES,
+    reason_text=st.none() | st.text(max_size=20),
+    deposed=st.none() | st.booleans(),
+)
 REMEDIES = st.builds(
-    Remedy, code=st.sampled_from(get_args(RemedyCode)), key=st.none() | st.text(), value=st.none() | st.text(),
-    nodes=NODES, in_sync=NODES,
-)  # fmt: skip
+    Remedy,
+    code=st.sampled_from(get_args(RemedyCode)),
+    key=st.none() | st.text(),
+    value=st.none() | st.text(),
+    nodes=NODES,
+    in_sync=NODES,
+)
 SETTINGS = st.builds(
     Setting, key=st.text(), value=st.text(), scope=st.sampled_from(get_args(Scope)), of_scenario=st.booleans()
 )

@@ -32,9 +32,15 @@ def journal_in(folder: Path, name: str = "w", *, use: ClientUse = PROCESSOR, clo
 
 def event(kind: Any, offsets: dict[TopicPartition, int | None], *, at: int = 5, status: Status = "ok") -> GroupEvent:
     return GroupEvent(
-        event=kind, offsets=offsets, begin_ns=at, end_ns=at + 1, status=status, generation=3, member="m-1",
+        event=kind,
+        offsets=offsets,
+        begin_ns=at,
+        end_ns=at + 1,
+        status=status,
+        generation=3,
+        member="m-1",
         error=None if status == "ok" else "CommitFailedError",
-    )  # fmt: skip
+    )
 
 
 def send_one(journal: JournalFile, sequence: int, status: Status, transaction: int | None) -> None:
@@ -212,10 +218,18 @@ def test_keys_and_timestamps_come_back_for_polls_and_sends(
         [SendOutcome(status="ok", offset=1, error=None, end_ns=5, timestamp_ms=time) for _, _, time, _ in records],
     )
     reads = [
-        ReadRecord(topic="orders", partition=part, offset=i, epoch=0, value=encode(7, i), key=keyed[i],
-                   timestamp_ms=time, log_append=append)
+        ReadRecord(
+            topic="orders",
+            partition=part,
+            offset=i,
+            epoch=0,
+            value=encode(7, i),
+            key=keyed[i],
+            timestamp_ms=time,
+            log_append=append,
+        )
         for i, (part, _, time, append) in enumerate(records)
-    ]  # fmt: skip
+    ]
     journal.complete_poll(journal.invoke("poll"), reads)
     journal.close()
 

@@ -41,9 +41,13 @@ def folder(tmp_path: Path) -> RunFolder:
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
-        (b"[]", "an object is wanted, not a list"), (b"7", "an object is wanted, not a number"),
-        (b'"x"', "an object is wanted, not a text"), (b"null", "an object is wanted, not null"),
-        (b"", "line 1 is no JSON"), (b'{"id":\n "\xff"}', "byte 9 is no UTF-8"), (b'{"a":\n}', "line 2 is no JSON"),
+        (b"[]", "an object is wanted, not a list"),
+        (b"7", "an object is wanted, not a number"),
+        (b'"x"', "an object is wanted, not a text"),
+        (b"null", "an object is wanted, not null"),
+        (b"", "line 1 is no JSON"),
+        (b'{"id":\n "\xff"}', "byte 9 is no UTF-8"),
+        (b'{"a":\n}', "line 2 is no JSON"),
         (b'{"a": ' + DEEP.encode(), "nested more than 100 deep"),
         (b'{"a": ' + b"[" * 200 + b"]" * 200 + b"}", "nested more than 100 deep"),
         (f'{{"seed": {DIGITS}}}'.encode(), "no JSON that can be read"),
@@ -53,9 +57,10 @@ def folder(tmp_path: Path) -> RunFolder:
         (b'{"error": "' + b"x" * (texts.TEXT_MAX + 1) + b'"}', "a text of 1048577 characters"),
         (b'{"schema_version": "1"}', "Expected `int`, got `str` - at `$.schema_version`"),
         (b'{"anchors": [{"monotonic_ns": null}]}', "at `$.anchors[0].monotonic_ns`"),
-        (b'{"phases": [7]}', "at `$.phases[0]`"), (b'{"environment": []}', "at `$.environment`"),
+        (b'{"phases": [7]}', "at `$.phases[0]`"),
+        (b'{"environment": []}', "at `$.environment`"),
     ],
-)  # fmt: skip
+)
 def test_a_run_json_that_is_none_is_one_line(tmp_path: Path, content: bytes, expected: str) -> None:
     (tmp_path / "run.json").write_bytes(content)
 
@@ -84,13 +89,17 @@ def test_a_run_json_of_500_megabytes_is_not_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("fields", "expected"),
     [
-        ({"verdict": 5}, "$.verdict"), ({"verdict": "fine"}, "Invalid enum value 'fine'"), ({"counts": []}, "$.counts"),
-        ({"counts": {"violation": "x"}}, "$.counts"), ({"coverage": [{}]}, "$.coverage[0]"),
-        ({"expectations": [7]}, "$.expectations[0]"), ({"reasons": [7]}, "$.reasons[0]"),
+        ({"verdict": 5}, "$.verdict"),
+        ({"verdict": "fine"}, "Invalid enum value 'fine'"),
+        ({"counts": []}, "$.counts"),
+        ({"counts": {"violation": "x"}}, "$.counts"),
+        ({"coverage": [{}]}, "$.coverage[0]"),
+        ({"expectations": [7]}, "$.expectations[0]"),
+        ({"reasons": [7]}, "$.reasons[0]"),
         ({"accounting": {"acknowledged": 10**400}}, "a whole number of more than 64 bits"),
         ({"accounting": {"acknowledged": float("nan")}}, "a number that is not finite"),
     ],
-)  # fmt: skip
+)
 def test_a_verdict_json_of_other_types_is_one_line(folder: RunFolder, fields: dict[str, Any], expected: str) -> None:
     sound = {"verdict": "pass", "exit_code": 0, "sentence": "", "counts": {}}
     (folder.path / "verdict.json").write_text(json.dumps(sound | fields))
@@ -134,7 +143,7 @@ def test_what_is_not_known_in_a_run_json_stays(folder: RunFolder) -> None:
         ([INVOKE], 1, "before any client"),
         ([PROCESS, '["B",1,1,' + DEEP], 2, "maximum recursion depth"),
     ],
-)  # fmt: skip
+)
 def test_a_line_that_no_writer_of_ours_left_is_named_and_nothing_is_sealed_over_it(
     folder: RunFolder, lines: list[str], place: int, expected: str
 ) -> None:
@@ -178,7 +187,8 @@ def test_a_line_of_a_gigabyte_is_not_read_to_its_end(folder: RunFolder) -> None:
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        ("[]", "Expected `object`"), ('{"table": "faults", "row": []}', "$.row"),
+        ("[]", "Expected `object`"),
+        ('{"table": "faults", "row": []}', "$.row"),
         ('{"table": "faults", "row": {"begin_ns": "noon"}}', "$.begin_ns"),
         ('{"table": "faults", "row": {"nodes": [4294967296]}}', "$.nodes[0]"),
         ('{"table": "faults", "row": {"begin_ns": 99999999999999999999}}', "$.begin_ns"),
@@ -188,7 +198,7 @@ def test_a_line_of_a_gigabyte_is_not_read_to_its_end(folder: RunFolder) -> None:
         ('{"table": "controller_seen", "row": {"time_ns": "x"}}', "$.time_ns"),
         ('{"table": "faults", "row": {"x": ' + DEEP, "maximum recursion depth"),
     ],
-)  # fmt: skip
+)
 def test_a_row_of_the_controllers_of_another_shape_is_named(folder: RunFolder, line: str, expected: str) -> None:
     sound = '{"table": "steps", "row": {"step": 0}}'
     (folder.history / ROWS).write_text(f"{sound}\n{line}\n{sound}\n")
@@ -229,7 +239,7 @@ def names(**columns: Any) -> pa.Table:
         (names().replace_schema_metadata({"kafka_chaos_schema": "x"}), "its schema b'x' is no number"),
         (names().replace_schema_metadata({"kafka_chaos_schema": "9"}), "schema 9 is newer than this kafka-chaos"),
     ],
-)  # fmt: skip
+)
 def test_a_table_of_other_columns_is_reported_by_file_and_column(
     folder: RunFolder, table: pa.Table, expected: str
 ) -> None:

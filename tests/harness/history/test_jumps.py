@@ -32,11 +32,19 @@ def rows_of(history: list[tuple[int, int, int, int | None, int, list[int]]]) -> 
             "process": process,
         }
         poll = [
-            blank | {"kind": kind, "status": status, "assignment": assignment, "position": i, "offset": offset,
-                     "value": offset, "offset_step": offset - offsets[i - 1] if i else None,
-                     "last_of_poll": i == len(offsets) - 1}
+            blank
+            | {
+                "kind": kind,
+                "status": status,
+                "assignment": assignment,
+                "position": i,
+                "offset": offset,
+                "value": offset,
+                "offset_step": offset - offsets[i - 1] if i else None,
+                "last_of_poll": i == len(offsets) - 1,
+            }
             for i, offset in enumerate(offsets)
-        ]  # fmt: skip
+        ]
         send = blank | {
             "kind": KIND_SEND,
             "status": STATUS_OK,

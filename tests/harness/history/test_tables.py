@@ -226,8 +226,11 @@ def test_an_invocation_is_on_disk_before_invoke_returns(tmp_path: Path) -> None:
     journal.invoke("send", [send(0, b"x")])
 
     assert [type(line).__name__ for line in read_lines(tmp_path / "p.jsonl")] == [
-        "Opened", "Process", "Declare", "Invoke",
-    ]  # fmt: skip
+        "Opened",
+        "Process",
+        "Declare",
+        "Invoke",
+    ]
 
 
 def test_an_operation_without_a_client_is_a_bug_of_ours(tmp_path: Path) -> None:

@@ -135,7 +135,7 @@ def test_what_is_known_beforehand_is_reported_with_its_line_and_its_remedy(text:
         (["act = { stop = 1 }", "act = { pause = 1 }"], "broker 1 is down by then"),
         (['act = { produce = "a" }', 'act = { elect = "preferred" }'], "nothing has moved a leader by then"),
     ],
-)  # fmt: skip
+)
 def test_a_step_that_has_nothing_to_do_is_reported(acts: list[str], problem: str) -> None:
     (found,) = told(steps(*acts))
     assert problem in found
@@ -180,8 +180,13 @@ def test_every_mistake_of_a_file_is_told_at_once() -> None:
     with pytest.raises(Problems) as refused:
         parse(text, "workload.acks=9", "nonsense")
     assert [str(problem.place) for problem in refused.value.problems] == [
-        "--set nonsense", "--set workload.acks=9", "s.toml:5", "s.toml:6", "s.toml:7", "s.toml:9",
-    ]  # fmt: skip
+        "--set nonsense",
+        "--set workload.acks=9",
+        "s.toml:5",
+        "s.toml:6",
+        "s.toml:7",
+        "s.toml:9",
+    ]
 
 
 def test_what_an_option_said_is_told_of_the_option() -> None:
@@ -278,9 +283,12 @@ def test_settings_that_no_kafka_has_or_that_are_the_harness_s_own_are_told_with_
 )
 def test_settings_that_only_other_releases_have_are_said_to_have_no_effect(system: str, lines: list[str]) -> None:
     settings = {
-        "transaction.max.timeout.ms": "1", "broker.session.timeout.ms": "1", "min.insync.replicas": "1",
-        "zookeeper.session.timeout.ms": "1", "log.message.format.version": "2.8",
-    }  # fmt: skip
+        "transaction.max.timeout.ms": "1",
+        "broker.session.timeout.ms": "1",
+        "min.insync.replicas": "1",
+        "zookeeper.session.timeout.ms": "1",
+        "log.message.format.version": "2.8",
+    }
     cluster = ClusterSpec(system=system, settings=settings)
     scenario = replace(parse(TOPIC + TEN_SECONDS), cluster=cluster)
     assert capabilities.ignored(scenario) == lines

@@ -18,16 +18,28 @@ from tests.reports.stories.unclean_story import loss_run
 
 def night(number: int, *fingerprints: str, recovery_s: float | None = 2.0, verdict: str = "pass") -> Night:
     run = RunOfNight(
-        began=f"2026-11-{number:02}T02:00:00Z", scenario="leader-crash", system="reference", seed=1, verdict=verdict,
-        recovery_s=recovery_s, gap_s=3.0, throughput_per_s=200.0, run="r",
-    )  # fmt: skip
+        began=f"2026-11-{number:02}T02:00:00Z",
+        scenario="leader-crash",
+        system="reference",
+        seed=1,
+        verdict=verdict,
+        recovery_s=recovery_s,
+        gap_s=3.0,
+        throughput_per_s=200.0,
+        run="r",
+    )
     found = [
         FindingOfNight(
-            fingerprint=each, check="lost-write", classification="violation", cause="", scenario="leader-crash",
-            system="reference", run="r",
+            fingerprint=each,
+            check="lost-write",
+            classification="violation",
+            cause="",
+            scenario="leader-crash",
+            system="reference",
+            run="r",
         )
         for each in fingerprints
-    ]  # fmt: skip
+    ]
     return Night(name=f"202611{number:02}-020000-nightly", runs=[run], findings=found)
 
 
@@ -125,8 +137,9 @@ def test_a_campaign_is_a_night_with_the_longest_times_of_each_run(tmp_path: Path
     made = night_of_campaign(CampaignResults(folder))
     assert made.name == "20261123-020000-nightly"
     assert [(run.system, run.recovery_s, run.gap_s) for run in made.runs] == [
-        ("reference", 4.0, 2.5), ("reference (docker)", None, None),
-    ]  # fmt: skip
+        ("reference", 4.0, 2.5),
+        ("reference (docker)", None, None),
+    ]
     assert [(each.fingerprint, each.scenario) for each in made.findings] == [("aa", "leader-crash")]
     none = campaign_folder(tmp_path / "none", [run_row(1, verdict="not_run", began="")])
     with pytest.raises(UsageError, match="no run of this campaign was made"):

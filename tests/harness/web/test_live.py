@@ -75,9 +75,19 @@ def test_faults_in_force_leaders_and_isr_are_the_newest_that_were_seen(tmp_path:
 
 def state(*, epoch: int, leader: int, isr: tuple[int, ...]) -> PartitionState:
     return PartitionState(
-        topic="orders", partition=0, t_ns=5, leader=leader, leader_epoch=epoch, isr=isr, replicas=(1, 2, 3), observer=1,
-        uncertainty_ns=0, exact=False, partition_epoch=None, controller_epoch=None,
-    )  # fmt: skip
+        topic="orders",
+        partition=0,
+        t_ns=5,
+        leader=leader,
+        leader_epoch=epoch,
+        isr=isr,
+        replicas=(1, 2, 3),
+        observer=1,
+        uncertainty_ns=0,
+        exact=False,
+        partition_epoch=None,
+        controller_epoch=None,
+    )
 
 
 def test_a_run_goes_on_while_its_harness_holds_the_lock_and_the_look_takes_no_lock(tmp_path: Path) -> None:

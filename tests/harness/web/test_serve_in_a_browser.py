@@ -58,11 +58,20 @@ class Going:
     def led(self, *, leader: int, epoch: int, isr: tuple[int, ...]) -> None:
         self.recorder.partition_state(
             PartitionState(
-                topic="orders", partition=0, t_ns=self.clock.monotonic_ns(), leader=leader, leader_epoch=epoch,
-                isr=isr, replicas=(1, 2, 3), observer=1, uncertainty_ns=0, exact=False, partition_epoch=None,
+                topic="orders",
+                partition=0,
+                t_ns=self.clock.monotonic_ns(),
+                leader=leader,
+                leader_epoch=epoch,
+                isr=isr,
+                replicas=(1, 2, 3),
+                observer=1,
+                uncertainty_ns=0,
+                exact=False,
+                partition_epoch=None,
                 controller_epoch=None,
             )
-        )  # fmt: skip
+        )
 
 
 @pytest.fixture

@@ -105,9 +105,14 @@ def test_a_broker_that_is_leaving_or_is_a_newer_incarnation_does_not_join() -> N
         world.fetch(3)
         world.leader.update_live_brokers({**registered})
         world.leader.read_for_follower(
-            3, -1 if 3 not in registered else 999, 0, last_fetched_epoch=-1, current_leader_epoch=0,
-            max_bytes=1, now_ms=world.now_ms,
-        )  # fmt: skip
+            3,
+            -1 if 3 not in registered else 999,
+            0,
+            last_fetched_epoch=-1,
+            current_leader_epoch=0,
+            max_bytes=1,
+            now_ms=world.now_ms,
+        )
         world.leader.update_live_brokers({**registered, **({3: 1000} if 3 in registered else {})})
         answer = world.leader.read_for_follower(
             3, 999, 1, last_fetched_epoch=0, current_leader_epoch=0, max_bytes=1, now_ms=world.now_ms

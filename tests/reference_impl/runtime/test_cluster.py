@@ -36,8 +36,12 @@ async def create_topic(
 
 def leader_of(cluster: InProcessCluster) -> int | None:
     """The broker that leads now, if every broker that hosts the partition agrees."""
-    states = {(state.leader, state.leader_epoch) for broker in cluster.brokers.values()
-              for state in [broker.metadata.state(ORDERS)] if state is not None}  # fmt: skip
+    states = {
+        (state.leader, state.leader_epoch)
+        for broker in cluster.brokers.values()
+        for state in [broker.metadata.state(ORDERS)]
+        if state is not None
+    }
     leaders = [broker for broker, led in cluster.brokers.items() if is_leader(cluster, broker)]
     return leaders[0] if len(states) == 1 and len(leaders) == 1 and leaders[0] == next(iter(states))[0] else None
 

@@ -33,9 +33,17 @@ def word_of_the_controller(cluster: InProcessCluster) -> dict[str, int]:
 def state_of(api_key: int, topic: str, partition: int = 0) -> Any:
     entry = request_class(api_key).fields["partition_states"].data_class
     return entry(
-        topic=topic, topic_id=uuid.UUID(int=5), partition=partition, leader=BROKER, leader_epoch=0, isr=[BROKER],
-        partition_epoch=0, replicas=[BROKER], controller_epoch=1, is_new=True,
-    )  # fmt: skip
+        topic=topic,
+        topic_id=uuid.UUID(int=5),
+        partition=partition,
+        leader=BROKER,
+        leader_epoch=0,
+        isr=[BROKER],
+        partition_epoch=0,
+        replicas=[BROKER],
+        controller_epoch=1,
+        is_new=True,
+    )
 
 
 def everything_below(folder: Path) -> set[str]:
@@ -72,9 +80,16 @@ async def test_a_topic_that_may_not_be_called_so_leaves_no_folder_and_no_metadat
 
     states = [state_of(ApiKey.UPDATE_METADATA, topic)]
     answer = broker.replicas.update_metadata(
-        through_the_wire(ApiKey.UPDATE_METADATA, **reported, is_full=False, live_brokers=[], partition_states=states,
-                         topics=[], deleted_topics=[])
-    )  # fmt: skip
+        through_the_wire(
+            ApiKey.UPDATE_METADATA,
+            **reported,
+            is_full=False,
+            live_brokers=[],
+            partition_states=states,
+            topics=[],
+            deleted_topics=[],
+        )
+    )
     assert answer.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
     assert set(broker.metadata.brokers) == set(cluster.brokers)
     assert topic not in broker.metadata.topics()

@@ -269,12 +269,26 @@ async def test_a_controllers_request_is_carried_out_although_its_connection_is_g
     cluster, disk = slow
     broker = cluster.brokers[SLOW]
     entry = request_class(ApiKey.LEADER_AND_ISR).fields["partition_states"].data_class
-    state = entry(topic="orders", topic_id=uuid.UUID(int=5), partition=0, leader=SLOW, leader_epoch=0, isr=[SLOW],
-                  partition_epoch=0, replicas=[SLOW], controller_epoch=1, is_new=True)  # fmt: skip
+    state = entry(
+        topic="orders",
+        topic_id=uuid.UUID(int=5),
+        partition=0,
+        leader=SLOW,
+        leader_epoch=0,
+        isr=[SLOW],
+        partition_epoch=0,
+        replicas=[SLOW],
+        controller_epoch=1,
+        is_new=True,
+    )
     body = request_class(ApiKey.LEADER_AND_ISR)(
-        controller_id=broker.metadata.controller_id, controller_epoch=broker.replicas.controller_epoch,
-        broker_epoch=broker.replicas.broker_epoch, is_full=False, partition_states=[state], live_brokers=[],
-    )  # fmt: skip
+        controller_id=broker.metadata.controller_id,
+        controller_epoch=broker.replicas.controller_epoch,
+        broker_epoch=broker.replicas.broker_epoch,
+        is_full=False,
+        partition_states=[state],
+        live_brokers=[],
+    )
     disk.shut()
     asked = asyncio.ensure_future(
         broker.replicas.leader_and_isr(decode_request(encode_request(ApiKey.LEADER_AND_ISR, 0, 1, "c", body)[4:]).body)

@@ -20,16 +20,30 @@ ORDERS, STRANGER = uuid.UUID(int=7), uuid.UUID(int=8)
 def handler() -> MetadataHandler:
     cache = MetadataCache()
     state = UpdateMetadataRequest.PartitionState(
-        topic="orders", topic_id=ORDERS, partition=0, leader=1, leader_epoch=0, isr=[1], partition_epoch=0,
-        replicas=[1], controller_epoch=1, is_new=False,
-    )  # fmt: skip
+        topic="orders",
+        topic_id=ORDERS,
+        partition=0,
+        leader=1,
+        leader_epoch=0,
+        isr=[1],
+        partition_epoch=0,
+        replicas=[1],
+        controller_epoch=1,
+        is_new=False,
+    )
     topic = UpdateMetadataRequest.Topic(topic="orders", topic_id=ORDERS, configs=[])
     cache.update(
         UpdateMetadataRequest(
-            controller_id=1, controller_epoch=1, broker_epoch=1, is_full=True, live_brokers=[],
-            partition_states=[state], topics=[topic], deleted_topics=[],
+            controller_id=1,
+            controller_epoch=1,
+            broker_epoch=1,
+            is_full=True,
+            live_brokers=[],
+            partition_states=[state],
+            topics=[topic],
+            deleted_topics=[],
         )
-    )  # fmt: skip
+    )
     return MetadataHandler(cache)
 
 

@@ -78,14 +78,25 @@ async def asked_by_a_stranger(
 
 def replica_fetch(replica_id: int, *, offset: int) -> Any:
     partition = FetchRequest.FetchTopic.FetchPartition(
-        partition=0, current_leader_epoch=-1, fetch_offset=offset, last_fetched_epoch=-1, log_start_offset=0,
+        partition=0,
+        current_leader_epoch=-1,
+        fetch_offset=offset,
+        last_fetched_epoch=-1,
+        log_start_offset=0,
         partition_max_bytes=1000,
-    )  # fmt: skip
+    )
     return FetchRequest(
-        replica_id=replica_id, max_wait_ms=0, min_bytes=0, max_bytes=1000, isolation_level=0, session_id=0,
-        session_epoch=-1, topics=[FetchRequest.FetchTopic(topic="orders", partitions=[partition])],
-        forgotten_topics_data=[], rack_id="",
-    )  # fmt: skip
+        replica_id=replica_id,
+        max_wait_ms=0,
+        min_bytes=0,
+        max_bytes=1000,
+        isolation_level=0,
+        session_id=0,
+        session_epoch=-1,
+        topics=[FetchRequest.FetchTopic(topic="orders", partitions=[partition])],
+        forgotten_topics_data=[],
+        rack_id="",
+    )
 
 
 def a_connection(
@@ -162,19 +173,34 @@ async def test_nobody_is_controller_or_leader_by_saying_so(
     broker = cluster.brokers[LEADER]
     epoch, controller = broker.replicas.controller_epoch, broker.metadata.controller_id
     word = {"controller_id": controller, "controller_epoch": epoch + 1, "broker_epoch": broker.replicas.broker_epoch}
-    state = request_class(ApiKey.LEADER_AND_ISR).fields["partition_states"].data_class(
-        topic="planted", topic_id=uuid.UUID(int=5), partition=0, leader=LEADER, leader_epoch=0, isr=[LEADER],
-        partition_epoch=0, replicas=[LEADER], controller_epoch=epoch + 1, is_new=True,
-    )  # fmt: skip
+    state = (
+        request_class(ApiKey.LEADER_AND_ISR)
+        .fields["partition_states"]
+        .data_class(
+            topic="planted",
+            topic_id=uuid.UUID(int=5),
+            partition=0,
+            leader=LEADER,
+            leader_epoch=0,
+            isr=[LEADER],
+            partition_epoch=0,
+            replicas=[LEADER],
+            controller_epoch=epoch + 1,
+            is_new=True,
+        )
+    )
     own = {"broker_id": LEADER, "broker_epoch": broker.replicas.broker_epoch}
     requests: list[tuple[int, int, dict[str, Any]]] = [
         (ApiKey.LEADER_AND_ISR, 0, {**word, "is_full": False, "partition_states": [state], "live_brokers": []}),
         (ApiKey.STOP_REPLICA, 0, {**word, "partitions": []}),
-        (ApiKey.UPDATE_METADATA, 0, {**word, "is_full": True, "live_brokers": [], "partition_states": [], "topics": [],
-                              "deleted_topics": []}),
+        (
+            ApiKey.UPDATE_METADATA,
+            0,
+            {**word, "is_full": True, "live_brokers": [], "partition_states": [], "topics": [], "deleted_topics": []},
+        ),
         (ApiKey.CONTROLLED_SHUTDOWN, 0, own),
         (ApiKey.ALTER_PARTITION, 3, {**own, "topics": []}),
-    ]  # fmt: skip
+    ]
     for api_key, version, fields in requests:
         for name in ("controller_id", "broker_id"):
             for said in (fields.get(name), -1):

@@ -156,8 +156,11 @@ def test_a_bad_configuration_is_one_line_and_exit_code_2(tmp_path: Path, lines: 
     path.write_text(lines.format(folder=tmp_path))
     ended = subprocess.run(
         [sys.executable, "-m", "reference_impl", "broker", "--config", str(path)],
-        capture_output=True, text=True, check=False, timeout=30,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=30,
+    )
     assert ended.returncode == 2
     assert ended.stderr.count("\n") == 1
     assert expected in ended.stderr

@@ -46,15 +46,21 @@ def made_up_campaign(folder: Path, *, runs: int = 60, groups: int = 5, text: str
             for run, count in counts.items()
         ],
         "situations": _situations(runs),
-        "measures": [row for run in planned if run["verdict"] not in ("not_run", "error")
-                     for row in _measures(run, chance)],
-    }  # fmt: skip
+        "measures": [
+            row for run in planned if run["verdict"] not in ("not_run", "error") for row in _measures(run, chance)
+        ],
+    }
     (folder / "tables").mkdir(parents=True, exist_ok=True)
     for name, rows in tables.items():
         built_rows = [_with_text(row, text) for row in rows] if text else rows
         pq.write_table(pa.Table.from_pylist(built_rows, schema=SCHEMAS[name]), folder / "tables" / f"{name}.parquet")
-    plan = {"name": "made-up", "seed": 15, "begun": "2026-11-23 03:00:00 UTC", "harness_version": "0.3.0",
-            "command": f"kafka-chaos campaign --random {runs} --seed 15"}  # fmt: skip
+    plan = {
+        "name": "made-up",
+        "seed": 15,
+        "begun": "2026-11-23 03:00:00 UTC",
+        "harness_version": "0.3.0",
+        "command": f"kafka-chaos campaign --random {runs} --seed 15",
+    }
     sentence = f"{runs} runs: {len(violated)} violation."
     verdict = {"verdict": "violation", "exit_code": 1, "sentence": text or sentence}
     _write(folder / "campaign.json", dict.fromkeys(plan, text) if text else plan)
@@ -87,37 +93,61 @@ def _run(number: int, *, last: bool) -> Row:
     profile = ("replication", "elections", "")[number % 3]
     stated = number == NUMBER_OF_A_STATED_VIOLATION
     return {
-        "number": number, "key": f"{number:016x}", "system": SYSTEMS[number % 5 == 0], "world": "local",
-        "scenario": f"{profile}-{number}" if profile else "leader-crash-acks-all", "client": "kafka-python",
-        "seed": number * 7919, "profile": profile, "folder": f"runs/run-{number}" if verdict == "violation" else "",
-        "verdict": verdict, "stated": "violation" if stated else "pass", "as_stated": stated or verdict == "pass",
-        "sentence_text": _SENTENCES[verdict], "began": "" if last else f"2026-11-23 03:{number % 60:02d}:11 UTC",
-        "took_s": None if last else 12.0 + number % 9, "operations": 0 if last else 4000,
-        "records_acknowledged": 0 if last else 3812, "schedule_faults": 3, "kept": verdict == "violation",
-    }  # fmt: skip
+        "number": number,
+        "key": f"{number:016x}",
+        "system": SYSTEMS[number % 5 == 0],
+        "world": "local",
+        "scenario": f"{profile}-{number}" if profile else "leader-crash-acks-all",
+        "client": "kafka-python",
+        "seed": number * 7919,
+        "profile": profile,
+        "folder": f"runs/run-{number}" if verdict == "violation" else "",
+        "verdict": verdict,
+        "stated": "violation" if stated else "pass",
+        "as_stated": stated or verdict == "pass",
+        "sentence_text": _SENTENCES[verdict],
+        "began": "" if last else f"2026-11-23 03:{number % 60:02d}:11 UTC",
+        "took_s": None if last else 12.0 + number % 9,
+        "operations": 0 if last else 4000,
+        "records_acknowledged": 0 if last else 3812,
+        "schedule_faults": 3,
+        "kept": verdict == "violation",
+    }
 
 
 def _measures(run: Row, chance: random.Random) -> list[Row]:
     return [
         {
-            "run": run["number"], "system": run["system"], "fault": kind,
+            "run": run["number"],
+            "system": run["system"],
+            "fault": kind,
             "recovery_s": chance.lognormvariate(0.8, 0.7) if kind in STOPPING else None,
-            "recovery_open": kind in STOPPING and chance.random() < 0.02, "gap_s": chance.lognormvariate(-0.5, 1.0),
-            "gap_open": False, "throughput_per_s": chance.uniform(40, 210),
+            "recovery_open": kind in STOPPING and chance.random() < 0.02,
+            "gap_s": chance.lognormvariate(-0.5, 1.0),
+            "gap_open": False,
+            "throughput_per_s": chance.uniform(40, 210),
         }
         for kind in sorted(chance.sample(KINDS, 3))
-    ]  # fmt: skip
+    ]
 
 
 def _group(fingerprint: str, counts: Mapping[int, int], place: int) -> Row:
     return {
-        "fingerprint": fingerprint, "check": ("lost-write", "divergence", "unclean-election")[place % 3],
-        "class": ("violation", "violation", "permitted")[place % 3], "cause": "truncated below the high watermark",
-        "count": sum(counts.values()), "runs": len(counts), "faults": list(KINDS[place % 4 : place % 4 + 2]),
-        "first_run": min(counts), "last_run": max(counts), "look_at": min(counts), "smallest_faults": place % 3,
-        "flaky": place % 4 == 1, "accepted_reason": "known as ORDERS-12" if place % 5 == 3 else "",
+        "fingerprint": fingerprint,
+        "check": ("lost-write", "divergence", "unclean-election")[place % 3],
+        "class": ("violation", "violation", "permitted")[place % 3],
+        "cause": "truncated below the high watermark",
+        "count": sum(counts.values()),
+        "runs": len(counts),
+        "faults": list(KINDS[place % 4 : place % 4 + 2]),
+        "first_run": min(counts),
+        "last_run": max(counts),
+        "look_at": min(counts),
+        "smallest_faults": place % 3,
+        "flaky": place % 4 == 1,
+        "accepted_reason": "known as ORDERS-12" if place % 5 == 3 else "",
         "accepted_until": "2027-01-31" if place % 5 == 3 else "",
-    }  # fmt: skip
+    }
 
 
 def _situations(runs: int) -> list[Row]:
@@ -131,7 +161,15 @@ def _situations(runs: int) -> list[Row]:
         if (kind, role) != ("slow", "controller")
     ]
     return [
-        {"run": 1 + place % runs, "kind": kind, "role": role, "isr_size": isr, "epoch_change": place % 2 == 0,
-         "in_flight": ("nothing", "records")[place % 2], "before": before, "times": 1 + (place * 37) % 150}
+        {
+            "run": 1 + place % runs,
+            "kind": kind,
+            "role": role,
+            "isr_size": isr,
+            "epoch_change": place % 2 == 0,
+            "in_flight": ("nothing", "records")[place % 2],
+            "before": before,
+            "times": 1 + (place * 37) % 150,
+        }
         for place, (kind, role, isr, before) in enumerate(every)
-    ]  # fmt: skip
+    ]

@@ -15,10 +15,18 @@ from tests.reports.stories.judged_folder import at, filled, quiet_run
 
 def recovery(seconds: float, *, never: bool) -> dict[str, Any]:
     return {
-        "finding": "F1", "check": "recovery", "classification": "observation", "kind": "kill", "count": 1,
-        "first_ns": at(KILL_S), "last_ns": at(KILL_S + seconds), "faults": [0], "sentence_text": "It took so long.",
-        "fingerprint": "f", "evidence": json.dumps({"seconds": seconds, "open": never, "bound_s": None}),
-    }  # fmt: skip
+        "finding": "F1",
+        "check": "recovery",
+        "classification": "observation",
+        "kind": "kill",
+        "count": 1,
+        "first_ns": at(KILL_S),
+        "last_ns": at(KILL_S + seconds),
+        "faults": [0],
+        "sentence_text": "It took so long.",
+        "fingerprint": "f",
+        "evidence": json.dumps({"seconds": seconds, "open": never, "bound_s": None}),
+    }
 
 
 def test_a_crash_has_its_gap_and_what_was_acknowledged_while_it_lasted(tmp_path: Path) -> None:

@@ -115,11 +115,23 @@ def _states() -> list[dict[str, Any]]:
         time_ns: float, leader: int, epoch: int, isr: list[int], before: list[int] | None, unclean: bool
     ) -> dict[str, Any]:
         return {
-            "run": 0, "topic": "orders", "partition": 0, "time_ns": at(time_ns), "uncertainty_ns": 0, "exact": True,
-            "observer": -1, "leader": leader, "leader_epoch": epoch, "partition_epoch": epoch, "controller_epoch": 1,
-            "isr": isr, "isr_before": before, "leader_before": 1 if before else None, "unclean": unclean,
+            "run": 0,
+            "topic": "orders",
+            "partition": 0,
+            "time_ns": at(time_ns),
+            "uncertainty_ns": 0,
+            "exact": True,
+            "observer": -1,
+            "leader": leader,
+            "leader_epoch": epoch,
+            "partition_epoch": epoch,
+            "controller_epoch": 1,
+            "isr": isr,
+            "isr_before": before,
+            "leader_before": 1 if before else None,
+            "unclean": unclean,
             "replicas": [1, 2, 3],
-        }  # fmt: skip
+        }
 
     return [
         state(-1.0, 1, 0, [1, 2, 3], None, False),
@@ -142,31 +154,70 @@ def build_run(
     folder.update(status="complete", load_began_ns=at(0), load_ended_ns=at(8), versions={"kafka-chaos": "0.1.0"})
     built_rows = [finding()] if findings is None else findings
     fault = {
-        "run": 0, "fault": 0, "kind": "kill", "label_text": "kill broker 1", "nodes": [1], "links": [], "proved": True,
-        "trigger_text": "", "asked_ns": at(3), "begin_ns": at(3), "end_asked_ns": at(5), "end_ns": at(5.5),
-        "proof_text": "process 1 is gone", "healed_proof_text": "it runs again", "step": 0,
-    }  # fmt: skip
+        "run": 0,
+        "fault": 0,
+        "kind": "kill",
+        "label_text": "kill broker 1",
+        "nodes": [1],
+        "links": [],
+        "proved": True,
+        "trigger_text": "",
+        "asked_ns": at(3),
+        "begin_ns": at(3),
+        "end_asked_ns": at(5),
+        "end_ns": at(5.5),
+        "proof_text": "process 1 is gone",
+        "healed_proof_text": "it runs again",
+        "step": 0,
+    }
     rows: dict[str, list[dict[str, Any]]] = {
         "faults": [fault],
         "partition_states": _states(),
         "controllers": [{"run": 0, "time_ns": at(-1), "uncertainty_ns": 0, "node": 3, "controller_epoch": 1}],
         "partitions": [
-            {"run": 0, "partition_id": part, "topic": "orders", "partition": part, "replicas": [1, 2, 3],
-             "read_to_end": True, "end_offset": 30, "note_text": ""}
+            {
+                "run": 0,
+                "partition_id": part,
+                "topic": "orders",
+                "partition": part,
+                "replicas": [1, 2, 3],
+                "read_to_end": True,
+                "end_offset": 30,
+                "note_text": "",
+            }
             for part in (0, 1)
         ],
         "bins": [
-            {"run": 0, "time_ns": at(second), "width_ns": SECOND, "ok": 10, "info": 0, "fail": 0, "polled": 5,
-             "p50_ns": 2_000_000, "p99_ns": 9_000_000, "max_ns": 9_000_000}
+            {
+                "run": 0,
+                "time_ns": at(second),
+                "width_ns": SECOND,
+                "ok": 10,
+                "info": 0,
+                "fail": 0,
+                "polled": 5,
+                "p50_ns": 2_000_000,
+                "p99_ns": 9_000_000,
+                "max_ns": 9_000_000,
+            }
             for second in range(8)
         ],
         "steps": [
-            {"run": 0, "step": 0, "kind": "act", "act": "kill", "step_text": "kill 1", "begin_ns": at(3),
-             "end_ns": at(3.1), "outcome": "ok", "seen_text": "gone"}
+            {
+                "run": 0,
+                "step": 0,
+                "kind": "act",
+                "act": "kill",
+                "step_text": "kill 1",
+                "begin_ns": at(3),
+                "end_ns": at(3.1),
+                "outcome": "ok",
+                "seen_text": "gone",
+            }
         ],
         "value_names": [{"run": 0, "value": value, "name": text} for value, text in (names or {}).items()],
         "findings": built_rows,
-    }  # fmt: skip
+    }
     for name in (*TABLES, "findings"):
         schema = FINDINGS if name == "findings" else TABLES[name]
         folder.write_table(name, pa.Table.from_pylist(rows.get(name, []), schema=schema))
@@ -203,13 +254,21 @@ def _write_evidence(run: Path, rows_given: list[dict[str, Any]]) -> None:
     ]
     log_rows = [
         {
-            "finding": row["finding"], "offset": offset, "acknowledged_value": value, "acknowledged_ns": at(2),
-            "replica": node, "leader_epoch": 0, "value": value if node == 1 else None, "truncated": node == 1,
-            "truncated_ns": at(6), "final_epoch": 2, "final_value": values.number(9, offset),
+            "finding": row["finding"],
+            "offset": offset,
+            "acknowledged_value": value,
+            "acknowledged_ns": at(2),
+            "replica": node,
+            "leader_epoch": 0,
+            "value": value if node == 1 else None,
+            "truncated": node == 1,
+            "truncated_ns": at(6),
+            "final_epoch": 2,
+            "final_value": values.number(9, offset),
         }
         for row in rows_given
         for offset, value in zip(row["offsets"] or (), row["values"] or (), strict=True)
         for node in (1, 2)
-    ]  # fmt: skip
+    ]
     for name, rows in (("accounting", accounting), ("log_rows", log_rows)):
         pq.write_table(pa.Table.from_pylist(rows, schema=EVIDENCE[name]), run / "tables" / f"evidence_{name}.parquet")

@@ -79,18 +79,34 @@ def _told(
         counts={"violation": 0, "permitted": int(lost > 0), "observation": 0},
         as_expected=verdict == "pass",
         accounting={
-            "sent": records, "send_records": records, "acknowledged": acknowledged, "acknowledged_missing": lost,
-            "missing_in_findings": lost, "adds_up": True, "duplicates": 0,
+            "sent": records,
+            "send_records": records,
+            "acknowledged": acknowledged,
+            "acknowledged_missing": lost,
+            "missing_in_findings": lost,
+            "adds_up": True,
+            "duplicates": 0,
         },
-    )  # fmt: skip
+    )
 
 
 def kill_row(**changes: Any) -> dict[str, Any]:
     row: dict[str, Any] = {
-        "fault": 0, "kind": "kill", "label_text": "kill broker 1", "nodes": [1], "links": [], "proved": True,
-        "trigger_text": "", "asked_ns": at(KILL_S - 0.01), "begin_ns": at(KILL_S), "end_asked_ns": at(HEALED_S - 0.1),
-        "end_ns": at(HEALED_S), "proof_text": "process gone", "healed_proof_text": "registered", "step": 1,
-    }  # fmt: skip
+        "fault": 0,
+        "kind": "kill",
+        "label_text": "kill broker 1",
+        "nodes": [1],
+        "links": [],
+        "proved": True,
+        "trigger_text": "",
+        "asked_ns": at(KILL_S - 0.01),
+        "begin_ns": at(KILL_S),
+        "end_asked_ns": at(HEALED_S - 0.1),
+        "end_ns": at(HEALED_S),
+        "proof_text": "process gone",
+        "healed_proof_text": "registered",
+        "step": 1,
+    }
     return row | changes
 
 
@@ -112,10 +128,22 @@ def state(
     time_ns: float, partition: int, leader: int, epoch: int, isr: Sequence[int], **changes: Any
 ) -> dict[str, Any]:
     row: dict[str, Any] = {
-        "topic": "orders", "partition": partition, "time_ns": at(time_ns), "uncertainty_ns": 0, "exact": True,
-        "observer": -1, "leader": leader, "leader_epoch": epoch, "partition_epoch": epoch, "controller_epoch": 1,
-        "isr": list(isr), "isr_before": None, "leader_before": None, "unclean": False, "replicas": REPLICAS[partition],
-    }  # fmt: skip
+        "topic": "orders",
+        "partition": partition,
+        "time_ns": at(time_ns),
+        "uncertainty_ns": 0,
+        "exact": True,
+        "observer": -1,
+        "leader": leader,
+        "leader_epoch": epoch,
+        "partition_epoch": epoch,
+        "controller_epoch": 1,
+        "isr": list(isr),
+        "isr_before": None,
+        "leader_before": None,
+        "unclean": False,
+        "replicas": REPLICAS[partition],
+    }
     return row | changes
 
 
@@ -141,22 +169,39 @@ def sends(*, silent_s: float, latency_ms: float, open_: bool = False) -> list[di
             silent = part == 0 and t >= KILL_S and (open_ or t < KILL_S + silent_s)
             rows.append(
                 {
-                    "kind": KIND_SEND, "status": STATUS_INFO if silent else STATUS_OK, "acks": -1, "operation": number,
-                    "process": 0, "topic": "orders", "partition": part, "partition_id": part, "position": 0,
-                    "offset": number, "value": number, "invoked_ns": at(t), "completed_ns": at(t + latency_ms / 1e3),
+                    "kind": KIND_SEND,
+                    "status": STATUS_INFO if silent else STATUS_OK,
+                    "acks": -1,
+                    "operation": number,
+                    "process": 0,
+                    "topic": "orders",
+                    "partition": part,
+                    "partition_id": part,
+                    "position": 0,
+                    "offset": number,
+                    "value": number,
+                    "invoked_ns": at(t),
+                    "completed_ns": at(t + latency_ms / 1e3),
                 }
-            )  # fmt: skip
+            )
     return rows
 
 
 def _bins(silent_s: float) -> Rows:
     return [
         {
-            "time_ns": at(second), "width_ns": 1_000_000_000, "ok": 40 if KILL_S <= second < KILL_S + silent_s else 60,
-            "info": 0, "fail": 0, "polled": 60, "p50_ns": 4_000_000, "p99_ns": 5_000_000, "max_ns": 5_000_000,
+            "time_ns": at(second),
+            "width_ns": 1_000_000_000,
+            "ok": 40 if KILL_S <= second < KILL_S + silent_s else 60,
+            "info": 0,
+            "fail": 0,
+            "polled": 60,
+            "p50_ns": 4_000_000,
+            "p99_ns": 5_000_000,
+            "max_ns": 5_000_000,
         }
         for second in range(DURATION_S)
-    ]  # fmt: skip
+    ]
 
 
 def _findings(lost: int) -> Rows:
@@ -164,10 +209,25 @@ def _findings(lost: int) -> Rows:
         return []
     return [
         {
-            "finding": "F1", "check": "lost-write", "classification": "permitted", "kind": "lost", "topic": "orders",
-            "partition": 0, "offset_first": 120, "offset_last": 119 + lost, "count": lost, "values": [], "offsets": [],
-            "operations": [], "first_ns": at(KILL_S - 1), "last_ns": at(KILL_S), "faults": [0], "leader_epoch": 1,
-            "cause_text": "fail-over", "sentence_text": "lost", "fingerprint": "f00d",
+            "finding": "F1",
+            "check": "lost-write",
+            "classification": "permitted",
+            "kind": "lost",
+            "topic": "orders",
+            "partition": 0,
+            "offset_first": 120,
+            "offset_last": 119 + lost,
+            "count": lost,
+            "values": [],
+            "offsets": [],
+            "operations": [],
+            "first_ns": at(KILL_S - 1),
+            "last_ns": at(KILL_S),
+            "faults": [0],
+            "leader_epoch": 1,
+            "cause_text": "fail-over",
+            "sentence_text": "lost",
+            "fingerprint": "f00d",
             "evidence": json.dumps({"cause": "fail-over"}),
         }
-    ]  # fmt: skip
+    ]

@@ -37,15 +37,54 @@ def _chain() -> list[dict[str, Any]]:
     first, last = 260, 296
     return [
         _link(3.0, "fault", "Fault 1 began.", nodes=[1], t_end_ns=at(RUNS_AT)),
-        _link(ELECTED_AT, "election", "Broker 2 was elected cleanly.", nodes=[2], epoch_before=1, epoch_after=2,
-              offset_after=first, unclean=False),
-        _link(ASKED_AT, "resume", "Broker 1 was resumed.", decisive=True, nodes=[1], fault=1, t_end_ns=at(RUNS_AT),
-              held_by="paused", held_s=7.871, leader=2, epoch_before=1, epoch_after=2),
-        _link(ACKNOWLEDGED_AT, "acknowledged", "37 records.", t_end_ns=at(ACKNOWLEDGED_AT), epoch_before=1,
-              epoch_after=1, offset_before=first, offset_after=last, count=37, acks=[1], deposed=True, leader=1),
-        _link(CUT_AT, "truncation", "Broker 1 truncated.", nodes=[1], epoch_after=2, offset_before=last + 1,
-              offset_after=first),
-    ]  # fmt: skip
+        _link(
+            ELECTED_AT,
+            "election",
+            "Broker 2 was elected cleanly.",
+            nodes=[2],
+            epoch_before=1,
+            epoch_after=2,
+            offset_after=first,
+            unclean=False,
+        ),
+        _link(
+            ASKED_AT,
+            "resume",
+            "Broker 1 was resumed.",
+            decisive=True,
+            nodes=[1],
+            fault=1,
+            t_end_ns=at(RUNS_AT),
+            held_by="paused",
+            held_s=7.871,
+            leader=2,
+            epoch_before=1,
+            epoch_after=2,
+        ),
+        _link(
+            ACKNOWLEDGED_AT,
+            "acknowledged",
+            "37 records.",
+            t_end_ns=at(ACKNOWLEDGED_AT),
+            epoch_before=1,
+            epoch_after=1,
+            offset_before=first,
+            offset_after=last,
+            count=37,
+            acks=[1],
+            deposed=True,
+            leader=1,
+        ),
+        _link(
+            CUT_AT,
+            "truncation",
+            "Broker 1 truncated.",
+            nodes=[1],
+            epoch_after=2,
+            offset_before=last + 1,
+            offset_after=first,
+        ),
+    ]
 
 
 def _link(seconds: float, event: str, sentence: str, **more: Any) -> dict[str, Any]:

@@ -71,12 +71,16 @@ def gaps(records: DataFrame) -> list[Gap]:
     whole = Window.partitionBy("run", "partition_id")
     ok = sf.expr(TOOK_IT)
     rows = sends.select(
-        "run", "partition_id", "invoked_ns", "completed_ns", ok.alias("ok"),
+        "run",
+        "partition_id",
+        "invoked_ns",
+        "completed_ns",
+        ok.alias("ok"),
         sf.max(sf.when(ok, sf.col("completed_ns"))).over(so_far).alias("begin_ns"),
         sf.count_if(~ok).over(so_far).alias("refusals"),
         sf.max(sf.when(ok, sf.col("completed_ns"))).over(whole).alias("last_ok"),
         sf.max("completed_ns").over(whole).alias("last_any"),
-    )  # fmt: skip
+    )
     in_turn = by_time.orderBy("completed_ns")
     refused = sf.col("refusals") - sf.lag("refusals", 1, 0).over(in_turn)
     closed = f"completed_ns - begin_ns > {GAP_MIN_NS} and (refused > 0 or completed_ns - invoked_ns > {SLOW_NS})"
@@ -84,25 +88,46 @@ def gaps(records: DataFrame) -> list[Gap]:
     answered = (
         rows.where("ok")
         .withColumns({"refused": refused, "final": sf.lead("completed_ns").over(in_turn).isNull()})
-        .selectExpr("run", "partition_id", "begin_ns", "completed_ns as end_ns", "last_any",
-                    f"coalesce({closed}, false) as closed", f"{still_open} as open")
+        .selectExpr(
+            "run",
+            "partition_id",
+            "begin_ns",
+            "completed_ns as end_ns",
+            "last_any",
+            f"coalesce({closed}, false) as closed",
+            f"{still_open} as open",
+        )
         .where("closed or open")
         .limit(_GAPS_MAX)
         .toArrow()
-    )  # fmt: skip
+    )
     found = typed(_Stretch, answered)
     found_gaps: list[Gap] = [
-        {"run": row["run"], "partition_id": row["partition_id"], "begin_ns": begin, "end_ns": row["end_ns"],
-         "open": False, "group": None, "client": None}
+        {
+            "run": row["run"],
+            "partition_id": row["partition_id"],
+            "begin_ns": begin,
+            "end_ns": row["end_ns"],
+            "open": False,
+            "group": None,
+            "client": None,
+        }
         for row in found
         if row["closed"] and (begin := row["begin_ns"]) is not None
-    ]  # fmt: skip
+    ]
     found_gaps += [
-        {"run": row["run"], "partition_id": row["partition_id"], "begin_ns": row["end_ns"], "end_ns": row["last_any"],
-         "open": True, "group": None, "client": None}
+        {
+            "run": row["run"],
+            "partition_id": row["partition_id"],
+            "begin_ns": row["end_ns"],
+            "end_ns": row["last_any"],
+            "open": True,
+            "group": None,
+            "client": None,
+        }
         for row in found
         if row["open"]
-    ]  # fmt: skip
+    ]
     return sorted(
         found_gaps, key=lambda row: (row["run"], row["partition_id"], row["begin_ns"])
     )  # Spark returns them in no fixed order
@@ -159,14 +184,29 @@ def _gap(context: RunContext, row: Gap, bound_s: float | None) -> Finding:
     sentence += f"; {answered_words(errors)}" if errors else ""
     classification, sentence = _judged(sentence, length_s, bound_s)
     return Finding(
-        run=context.run, check="availability", classification=classification, kind="reading-gap" if reader else "gap",
-        topic=history.topic, partition=history.partition, count=1, sentence=sentence, first_ns=row["begin_ns"],
-        last_ns=row["end_ns"], faults=[fault["fault"] for fault in faults],
-        evidence={"seconds": length_s, "open": row["open"], "bound_s": bound_s, "leaderless": bool(leaderless),
-                  "ended_nodes": sorted({end["node"] for end in ended}),
-                  "answered": [each.as_dict() for each in errors], "group": row["group"],
-                  "client": row["client"], "coordinator_leaderless": without},
-    )  # fmt: skip
+        run=context.run,
+        check="availability",
+        classification=classification,
+        kind="reading-gap" if reader else "gap",
+        topic=history.topic,
+        partition=history.partition,
+        count=1,
+        sentence=sentence,
+        first_ns=row["begin_ns"],
+        last_ns=row["end_ns"],
+        faults=[fault["fault"] for fault in faults],
+        evidence={
+            "seconds": length_s,
+            "open": row["open"],
+            "bound_s": bound_s,
+            "leaderless": bool(leaderless),
+            "ended_nodes": sorted({end["node"] for end in ended}),
+            "answered": [each.as_dict() for each in errors],
+            "group": row["group"],
+            "client": row["client"],
+            "coordinator_leaderless": without,
+        },
+    )
 
 
 def summary(context: RunContext) -> str:
@@ -248,10 +288,18 @@ def _recovery(context: RunContext, fault: FaultRow, touched: Sequence[Gap], boun
         )
     classification, sentence = _judged(sentence, float("inf") if worst["open"] else seconds, bound_s)
     return Finding(
-        run=context.run, check="recovery", classification=classification, kind=fault["kind"] or "fault", count=1,
-        sentence=sentence, first_ns=fault["begin_ns"], last_ns=worst["end_ns"], faults=[fault["fault"]],
-        apart="reading" if reader else "", evidence={"seconds": seconds, "open": worst["open"], "bound_s": bound_s},
-    )  # fmt: skip
+        run=context.run,
+        check="recovery",
+        classification=classification,
+        kind=fault["kind"] or "fault",
+        count=1,
+        sentence=sentence,
+        first_ns=fault["begin_ns"],
+        last_ns=worst["end_ns"],
+        faults=[fault["fault"]],
+        apart="reading" if reader else "",
+        evidence={"seconds": seconds, "open": worst["open"], "bound_s": bound_s},
+    )
 
 
 def fault_measures(context: RunContext, end_ns: int | None) -> list[FaultMeasureRow]:
@@ -267,19 +315,30 @@ def fault_measures(context: RunContext, end_ns: int | None) -> list[FaultMeasure
         gap = _longest_gap(context.rows[ANSWER], fault)
         rows.append(
             {
-                "run": context.run, "fault": fault["fault"], "kind": fault["kind"], "label_text": fault["label_text"],
-                "begin_ns": begin_of(fault), "end_ns": fault["end_ns"],
-                "leader_s": led.seconds if led else None, "leader_never": led.never if led else None,
-                "in_sync_s": in_sync.seconds if in_sync else None, "in_sync_never": in_sync.never if in_sync else None,
-                "gap_s": gap[1] if gap else None, "gap_never": gap[0] if gap else None,
+                "run": context.run,
+                "fault": fault["fault"],
+                "kind": fault["kind"],
+                "label_text": fault["label_text"],
+                "begin_ns": begin_of(fault),
+                "end_ns": fault["end_ns"],
+                "leader_s": led.seconds if led else None,
+                "leader_never": led.never if led else None,
+                "in_sync_s": in_sync.seconds if in_sync else None,
+                "in_sync_never": in_sync.never if in_sync else None,
+                "gap_s": gap[1] if gap else None,
+                "gap_never": gap[0] if gap else None,
             }
-        )  # fmt: skip
+        )
     return rows
 
 
 def _longest_gap(gaps: Sequence[Gap], fault: FaultRow) -> tuple[bool, float] | None:
     """(whether it never ended, seconds) of the part after the fault's begin."""
     return max(
-        ((row["open"], (row["end_ns"] - max(row["begin_ns"], begin_of(fault))) / 1e9)
-         for row in gaps if _touched(row, fault)), default=None,
-    )  # fmt: skip
+        (
+            (row["open"], (row["end_ns"] - max(row["begin_ns"], begin_of(fault))) / 1e9)
+            for row in gaps
+            if _touched(row, fault)
+        ),
+        default=None,
+    )

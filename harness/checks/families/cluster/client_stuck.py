@@ -275,11 +275,21 @@ def _of_reader(context: RunContext, stuck: _StuckReader) -> Finding:
         "force and every partition had a leader and enough in-sync replicas"
     )
     return Finding(
-        run=context.run, check=CHECK, classification="observation", kind="reader", count=len(stuck.partitions),
-        sentence=sentence + ".", first_ns=stuck.begin_ns, last_ns=stuck.end_ns,
-        evidence={"group": gap["group"], "client": gap["client"], "seconds": seconds,
-                  "partitions": list(stuck.partitions)},
-    )  # fmt: skip
+        run=context.run,
+        check=CHECK,
+        classification="observation",
+        kind="reader",
+        count=len(stuck.partitions),
+        sentence=sentence + ".",
+        first_ns=stuck.begin_ns,
+        last_ns=stuck.end_ns,
+        evidence={
+            "group": gap["group"],
+            "client": gap["client"],
+            "seconds": seconds,
+            "partitions": list(stuck.partitions),
+        },
+    )
 
 
 def _finding(context: RunContext, row: StuckRow) -> Finding:
@@ -308,9 +318,21 @@ def _finding(context: RunContext, row: StuckRow) -> Finding:
         since_s = (row["begin_ns"] - end_of(last)) / 1e9
         sentence += f"; the last fault ({fault_words(last)}) had ended {since_s:.3f} s before"
     return Finding(
-        run=context.run, check=CHECK, classification="observation", kind=library, count=row["sends"],
-        sentence=sentence + ".", first_ns=row["begin_ns"], last_ns=row["end_ns"],
+        run=context.run,
+        check=CHECK,
+        classification="observation",
+        kind=library,
+        count=row["sends"],
+        sentence=sentence + ".",
+        first_ns=row["begin_ns"],
+        last_ns=row["end_ns"],
         faults=[] if last is None else [last["fault"]],
-        evidence={"process": row["process"], "seconds": seconds, "unknown": row["unknown"], "refused": refused,
-                  "acknowledged_to_others": row["others"], "answered": [each.as_dict() for each in errors]},
-    )  # fmt: skip
+        evidence={
+            "process": row["process"],
+            "seconds": seconds,
+            "unknown": row["unknown"],
+            "refused": refused,
+            "acknowledged_to_others": row["others"],
+            "answered": [each.as_dict() for each in errors],
+        },
+    )

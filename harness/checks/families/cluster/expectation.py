@@ -15,11 +15,18 @@ def find(context: RunContext) -> list[Finding]:
         sentence = f"Step {number} expected: {step['step_text']}. Seen {when}: {seen}."
         findings.append(
             Finding(
-                run=context.run, check="expectation", classification="violation", kind="failed", count=1,
-                sentence=sentence, cause=Cause(code="step-failed", number=number), first_ns=step["begin_ns"],
+                run=context.run,
+                check="expectation",
+                classification="violation",
+                kind="failed",
+                count=1,
+                sentence=sentence,
+                cause=Cause(code="step-failed", number=number),
+                first_ns=step["begin_ns"],
                 last_ns=step["end_ns"],
-                apart=str(step["step"]), evidence={"step": step["step"], "text": step["step_text"], "seen": seen},
+                apart=str(step["step"]),
+                evidence={"step": step["step"], "text": step["step_text"], "seen": seen},
                 faults=[row["fault"] for row in context.history.faults if row["step"] == step["step"]],
             )
-        )  # fmt: skip
+        )
     return findings

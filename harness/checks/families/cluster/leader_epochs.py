@@ -282,9 +282,15 @@ def _internal_logs(context: RunContext) -> dict[tuple[str, int], list[_Log]]:
 def _unrecorded(context: RunContext, topic: str, partition: int) -> PartitionHistory:
     """A partition of an internal topic whose states were not recorded."""
     return PartitionHistory(
-        run=context.run, partition_id=-1, topic=topic, partition=partition, replicas=(), read_to_end=False,
-        end_offset=None, exact=False,
-    )  # fmt: skip
+        run=context.run,
+        partition_id=-1,
+        topic=topic,
+        partition=partition,
+        replicas=(),
+        read_to_end=False,
+        end_offset=None,
+        exact=False,
+    )
 
 
 # ---- what they come to ----------------------------------------------------------------------------------------------
@@ -326,9 +332,14 @@ def _finding(context: RunContext, history: PartitionHistory, kind: _Kind, stamps
     first = min(stamps, key=lambda each: each.log.time_ns)
     nodes = sorted({each.log.node for each in stamps if each.log.node is not None})
     words = _WORDS[kind].format(
-        name=history.name, node=first.log.node, epoch=first.epoch, offset=first.offset, other=first.other,
-        since=first.since, where=f"on {nodes_words(nodes)}" if nodes else "as the final read was given it",
-    )  # fmt: skip
+        name=history.name,
+        node=first.log.node,
+        epoch=first.epoch,
+        offset=first.offset,
+        other=first.other,
+        since=first.since,
+        where=f"on {nodes_words(nodes)}" if nodes else "as the final read was given it",
+    )
     is_internal = history.partition_id < 0
     return Finding(
         run=context.run,
@@ -348,9 +359,15 @@ def _finding(context: RunContext, history: PartitionHistory, kind: _Kind, stamps
         evidence={
             "partition": history.name,
             "logs": [
-                {"node": each.log.node, "t_ns": each.log.time_ns, "leader_epoch": each.epoch, "offset": each.offset,
-                 "other_epoch": each.other, "from_offset": each.since}
+                {
+                    "node": each.log.node,
+                    "t_ns": each.log.time_ns,
+                    "leader_epoch": each.epoch,
+                    "offset": each.offset,
+                    "other_epoch": each.other,
+                    "from_offset": each.since,
+                }
                 for each in stamps[:20]
             ],
         },
-    )  # fmt: skip
+    )

@@ -177,8 +177,16 @@ def _held_by_its_library(context: RunContext, history: PartitionHistory, row: Pr
 
 
 _EXPLANATIONS: Sequence[Callable[[RunContext, PartitionHistory, ProgressRow], Cause | None]] = (
-    _no_leader, _by_a_rule, _too_few, _down, _not_over, _open_transaction, _fenced, _explained, _held_by_its_library,
-)  # fmt: skip
+    _no_leader,
+    _by_a_rule,
+    _too_few,
+    _down,
+    _not_over,
+    _open_transaction,
+    _fenced,
+    _explained,
+    _held_by_its_library,
+)
 
 
 def _answered(context: RunContext, history: PartitionHistory, row: ProgressRow) -> list[Answered]:

@@ -116,22 +116,32 @@ def _candidates(runs: JudgedRuns, readers: _Readers) -> list[_Candidate]:
     by_time = Window.partitionBy("run", "partition_id", "number").orderBy("completed_ns", "operation")
     so_far = by_time.rowsBetween(Window.unboundedPreceding, -1)
     rows = polls.select(
-        "run", "partition_id", "number", "completed_ns", "process",
+        "run",
+        "partition_id",
+        "number",
+        "completed_ns",
+        "process",
         sf.max("completed_ns").over(so_far).alias("begin_ns"),
         sf.max("last").over(so_far).alias("before"),
         sf.greatest("last", sf.max("last").over(so_far)).alias("reached"),
         sf.expr(f"completed_ns - invoked_ns > {SLOW_NS}").alias("slow"),
         sf.lead("completed_ns").over(by_time).alias("next_ns"),
         "last",
-    )  # fmt: skip
+    )
     own = "cast(process as int) as process"
     between = rows.where(f"completed_ns - begin_ns > {GAP_MIN_NS} and last > before").selectExpr(
         "run", "partition_id", "number", "begin_ns", "completed_ns as end_ns", "before as reached", "slow", own
     )
     after = rows.where("next_ns is null").selectExpr(
-        "run", "partition_id", "number", "completed_ns as begin_ns", "cast(null as bigint) as end_ns", "reached",
-        "false as slow", own,
-    )  # fmt: skip
+        "run",
+        "partition_id",
+        "number",
+        "completed_ns as begin_ns",
+        "cast(null as bigint) as end_ns",
+        "reached",
+        "false as slow",
+        own,
+    )
     found = typed(_Candidate, between.unionByName(after).limit(_CANDIDATES_MAX).toArrow())
     for row in found:
         if readers.names[row["number"]][0] is not None:

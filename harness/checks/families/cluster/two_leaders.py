@@ -53,9 +53,17 @@ def _finding(
     )
     times = [t for t, _ in leaders.values()]
     return Finding(
-        run=context.run, check=CHECK, classification="violation", kind="one-epoch", topic=history.topic,
-        partition=history.partition, count=len(leaders), epoch=epoch, first_ns=min(times), last_ns=max(times),
+        run=context.run,
+        check=CHECK,
+        classification="violation",
+        kind="one-epoch",
+        topic=history.topic,
+        partition=history.partition,
+        count=len(leaders),
+        epoch=epoch,
+        first_ns=min(times),
+        last_ns=max(times),
         cause=Cause(code="two-leaders"),
         sentence=f"{nodes_words(sorted(leaders)).capitalize()} led {history.name} in one epoch, {epoch}: {said}.",
         evidence={"leader_epoch": epoch, "leaders": sorted(leaders)},
-    )  # fmt: skip
+    )

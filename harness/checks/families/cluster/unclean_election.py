@@ -54,13 +54,23 @@ def _finding(context: RunContext, history: PartitionHistory, election: Election,
     classification: Class = "violation" if forbidden else "permitted" if lost and election.allowed else "observation"
     unknown = election.allowed is None and history.exact
     return Finding(
-        run=context.run, check="unclean-election", classification=classification, kind="election",
-        topic=history.topic, partition=history.partition, count=lost if lost else 1, sentence=sentence + ".",
-        epoch=election.epoch, cause=permission_cause(election), open_question=unknown, first_ns=election.time_ns,
-        last_ns=election.time_ns, faults=[row["fault"] for row in faults],
+        run=context.run,
+        check="unclean-election",
+        classification=classification,
+        kind="election",
+        topic=history.topic,
+        partition=history.partition,
+        count=lost if lost else 1,
+        sentence=sentence + ".",
+        epoch=election.epoch,
+        cause=permission_cause(election),
+        open_question=unknown,
+        first_ns=election.time_ns,
+        last_ns=election.time_ns,
+        faults=[row["fault"] for row in faults],
         offsets=[election.start] if election.start is not None else [],
         evidence=_evidence(election, before, cuts, lost, [loss.sentence for loss in own]),
-    )  # fmt: skip
+    )
 
 
 def permission_cause(election: Election) -> Cause:
@@ -73,16 +83,28 @@ def _evidence(
     election: Election, before: int | None, cuts: Sequence[Any], lost: int, consequences: Sequence[str]
 ) -> dict[str, Any]:
     return {
-        "elected": election.leader, "elected_log_end": election.start,
+        "elected": election.leader,
+        "elected_log_end": election.start,
         "elected_log_end_from": reading_words(election.start_from),
-        "epoch_before": before, "epoch_after": election.epoch, "leader_before": election.leader_before,
-        "isr_before": list(election.isr_before), "elr_before": list(election.elr_before),
-        "isr_after": list(election.isr), "allowed": election.allowed,
-        "allowed_by": permission_words(election.permission), "lost": lost,
+        "epoch_before": before,
+        "epoch_after": election.epoch,
+        "leader_before": election.leader_before,
+        "isr_before": list(election.isr_before),
+        "elr_before": list(election.elr_before),
+        "isr_after": list(election.isr),
+        "allowed": election.allowed,
+        "allowed_by": permission_words(election.permission),
+        "lost": lost,
         "consequences": list(consequences[:10]),
         "truncations": [
-            {"node": cut.node, "t_ns": cut.time_ns, "leader_epoch": cut.epoch, "from_offset": cut.from_offset,
-             "to_offset": cut.to_offset, "reason": cut.reason}
+            {
+                "node": cut.node,
+                "t_ns": cut.time_ns,
+                "leader_epoch": cut.epoch,
+                "from_offset": cut.from_offset,
+                "to_offset": cut.to_offset,
+                "reason": cut.reason,
+            }
             for cut in cuts[:10]
         ],
-    }  # fmt: skip
+    }

@@ -65,9 +65,13 @@ def _backwards(context: RunContext, history: PartitionHistory, books: Sequence[P
             f"The cluster's own books of {history.name} go back {context.history.seconds(after['time_ns'])}: {words}"
         )
         yield _finding(
-            context, history, "epochs-go-back", sentence, time_ns=after["time_ns"],
+            context,
+            history,
+            "epochs-go-back",
+            sentence,
+            time_ns=after["time_ns"],
             sides={"before": _state(before), "after": _state(after)},
-        )  # fmt: skip
+        )
         return  # the first one is enough
 
 
@@ -101,9 +105,13 @@ def _strangers(
         when = context.history.seconds(row["time_ns"])
         sentence = f"By the cluster's own books the ISR of {history.name} had {unknown}, {when}"
         yield _finding(
-            context, history, "stranger-in-sync", sentence, time_ns=row["time_ns"],
+            context,
+            history,
+            "stranger-in-sync",
+            sentence,
+            time_ns=row["time_ns"],
             sides={"books": _state(row), "brokers": sorted(alive), "replicas": sorted(replicas)},
-        )  # fmt: skip
+        )
         return
 
 
@@ -128,12 +136,16 @@ def _unknown_terms(
                 f"{context.history.seconds(event['time_ns'])}, and the cluster's own books have no such epoch"
             )
             yield _finding(
-                context, history, "unknown-epoch", sentence, time_ns=event["time_ns"],
+                context,
+                history,
+                "unknown-epoch",
+                sentence,
+                time_ns=event["time_ns"],
                 sides={
                     "broker": {"node": event["node"], "leader_epoch": epoch, "t_ns": event["time_ns"]},
                     "books": sorted(known)[:50],
                 },
-            )  # fmt: skip
+            )
             return
 
 
@@ -150,16 +162,23 @@ def _unreadable(context: RunContext) -> Iterable[Finding]:
         if event["event"] == UNREADABLE_EVENT:
             sentence = f"A line of broker {event['node']}'s own journal cannot be read ({event['detail_text']})"
             yield _finding(
-                context, None, "unreadable-line", sentence, time_ns=event["time_ns"],
+                context,
+                None,
+                "unreadable-line",
+                sentence,
+                time_ns=event["time_ns"],
                 sides={"node": event["node"], "place": event["detail_text"]},
-            )  # fmt: skip
+            )
 
 
 def _state(row: PartitionStateRow) -> Mapping[str, object]:
     return {
-        "leader": row["leader"], "leader_epoch": row["leader_epoch"], "partition_epoch": row["partition_epoch"],
-        "isr": row["isr"], "time_ns": row["time_ns"],
-    }  # fmt: skip
+        "leader": row["leader"],
+        "leader_epoch": row["leader_epoch"],
+        "partition_epoch": row["partition_epoch"],
+        "isr": row["isr"],
+        "time_ns": row["time_ns"],
+    }
 
 
 def _finding(
@@ -172,8 +191,17 @@ def _finding(
     sides: Mapping[str, object],
 ) -> Finding:
     return Finding(
-        run=context.run, check=CHECK, classification="observation", kind=kind,
-        topic=None if history is None else history.topic, partition=None if history is None else history.partition,
-        count=1, sentence=f"{sentence}.", cause=Cause(code="books-contradict"), first_ns=time_ns, last_ns=time_ns,
-        open_question=True, evidence=sides,
-    )  # fmt: skip
+        run=context.run,
+        check=CHECK,
+        classification="observation",
+        kind=kind,
+        topic=None if history is None else history.topic,
+        partition=None if history is None else history.partition,
+        count=1,
+        sentence=f"{sentence}.",
+        cause=Cause(code="books-contradict"),
+        first_ns=time_ns,
+        last_ns=time_ns,
+        open_question=True,
+        evidence=sides,
+    )

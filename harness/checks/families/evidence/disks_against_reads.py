@@ -68,11 +68,13 @@ def query(runs: JudgedRuns) -> list[EvidenceAnswer]:
     reads = runs.tables.records.where("kind = 2 and replica is null and status = 0").join(
         sf.broadcast(wanted), ["run", "partition_id"]
     )
-    read = (
-        reads.groupBy("run", "partition_id")
-        .agg(sf.min("offset").alias("first"), sf.max("offset").alias("last"), sf.min("invoked_ns").alias("invoked_ns"),
-             sf.expr(_NUMBER).alias("number"), sf.count("offset").alias("count"))
-    )  # fmt: skip
+    read = reads.groupBy("run", "partition_id").agg(
+        sf.min("offset").alias("first"),
+        sf.max("offset").alias("last"),
+        sf.min("invoked_ns").alias("invoked_ns"),
+        sf.expr(_NUMBER).alias("number"),
+        sf.count("offset").alias("count"),
+    )
     spans = typed(SpanRow, read.toArrow())
     if not spans:
         return []
@@ -99,12 +101,19 @@ def query(runs: JudgedRuns) -> list[EvidenceAnswer]:
         row for row in spans if row["number"] not in numbers.get((row["run"], row["partition_id"]), {}).values()
     ]
     answers: list[EvidenceAnswer] = [
-        {"run": row["run"], "unheld": None, "read": {
-            "run": row["run"], "partition_id": row["partition_id"], "last": row["last"],
-            "invoked_ns": row["invoked_ns"], "logs": below.get((row["run"], row["partition_id"]), {}),
-        }}
+        {
+            "run": row["run"],
+            "unheld": None,
+            "read": {
+                "run": row["run"],
+                "partition_id": row["partition_id"],
+                "last": row["last"],
+                "invoked_ns": row["invoked_ns"],
+                "logs": below.get((row["run"], row["partition_id"]), {}),
+            },
+        }
         for row in spans
-    ]  # fmt: skip
+    ]
     if not doubtful:
         return answers
     most = {
@@ -112,8 +121,9 @@ def query(runs: JudgedRuns) -> list[EvidenceAnswer]:
         for row in doubtful
         if 2 * held.get((row["run"], row["partition_id"]), 0) >= row["count"]
     }
-    return answers + [{"run": row["run"], "read": None, "unheld": row}
-                   for row in _unheld(runs, reads, within, doubtful, most)]  # fmt: skip
+    return answers + [
+        {"run": row["run"], "read": None, "unheld": row} for row in _unheld(runs, reads, within, doubtful, most)
+    ]
 
 
 def last_read(context: RunContext) -> Mapping[int, int]:
@@ -137,9 +147,12 @@ def is_unreached(context: RunContext, history: PartitionHistory, row: Flagged, l
 
 
 def _unheld(
-    runs: JudgedRuns, reads: DataFrame, within: DataFrame, doubtful: Sequence[SpanRow],
+    runs: JudgedRuns,
+    reads: DataFrame,
+    within: DataFrame,
+    doubtful: Sequence[SpanRow],
     most_held: Collection[tuple[int, int]],
-) -> list[UnheldRow]:  # fmt: skip
+) -> list[UnheldRow]:
     only = sf.broadcast(runs.frame(_SPAN, doubtful).select("run", "partition_id"))
     place = ["run", "partition_id", "offset"]
     given = (
@@ -175,10 +188,13 @@ def _unheld(
     )
     reached = {(row["run"], row["partition_id"]): row["last"] for row in typed(LastRow, last.toArrow())}
     return [
-        {**row, "last": reached.get((row["run"], row["partition_id"]), -1),
-         "most_held": (row["run"], row["partition_id"]) in most_held}
+        {
+            **row,
+            "last": reached.get((row["run"], row["partition_id"]), -1),
+            "most_held": (row["run"], row["partition_id"]) in most_held,
+        }
         for row in ordered
-    ]  # fmt: skip
+    ]
 
 
 def find(context: RunContext) -> list[Finding]:
@@ -219,9 +235,16 @@ def _unlike_their_digests(context: RunContext, rows: Sequence[ReadRow]) -> list[
             )
             findings.append(
                 Finding(
-                    run=context.run, check=CHECK, classification="observation", kind="digests-and-records", count=1,
-                    topic=history.topic, partition=history.partition, sentence=f"{sentence}.",
-                    cause=Cause(code="disks-contradict-digests"), open_question=True,
+                    run=context.run,
+                    check=CHECK,
+                    classification="observation",
+                    kind="digests-and-records",
+                    count=1,
+                    topic=history.topic,
+                    partition=history.partition,
+                    sentence=f"{sentence}.",
+                    cause=Cause(code="disks-contradict-digests"),
+                    open_question=True,
                     evidence={
                         "digests": [
                             {"node": node, "digest": end["digest"]}
@@ -230,7 +253,7 @@ def _unlike_their_digests(context: RunContext, rows: Sequence[ReadRow]) -> list[
                         "records": [{"node": node, "number": number} for node, number in sorted(logs.items())],
                     },
                 )
-            )  # fmt: skip
+            )
     return findings
 
 
@@ -249,17 +272,24 @@ def _unreached(context: RunContext) -> list[Finding]:
         )
         findings.append(
             finding_of_rows(
-                context, history, members, check=CHECK, classification="observation", kind="final-read-stops",
-                sentence=f"{sentence}.", cause=Cause(code="final-read-contradicts-its-end"), open_question=True,
+                context,
+                history,
+                members,
+                check=CHECK,
+                classification="observation",
+                kind="final-read-stops",
+                sentence=f"{sentence}.",
+                cause=Cause(code="final-read-contradicts-its-end"),
+                open_question=True,
                 evidence={
                     "final_read": {"end_offset": history.end_offset, "last_offset": last.get(history.partition_id)},
                     "on_disk": [
-                        {"node": node, "log_end_offset": end["log_end_offset"]} for node,
-                        end in sorted(history.end_snapshots.items())
+                        {"node": node, "log_end_offset": end["log_end_offset"]}
+                        for node, end in sorted(history.end_snapshots.items())
                     ],
                 },
             )
-        )  # fmt: skip
+        )
     return findings
 
 
@@ -327,12 +357,22 @@ def _finding(
         f"{'' if certain else ': it is unknown which of the two is true'}."
     )
     return Finding(
-        run=context.run, check=CHECK, classification="violation" if certain else "observation",
-        kind=f"reads-{kind}", topic=history.topic, partition=history.partition, count=len(rows), sentence=sentence,
-        cause=Cause(code="disks-contradict-reads"), offsets=offsets, values=[row["value"] for row in rows],
-        first_ns=min(row["invoked_ns"] for row in rows), last_ns=max(row["completed_ns"] for row in rows),
-        open_question=not certain, evidence={"read": [_read(row) for row in rows[:20]], "on_disk": _disks(history,
-    rows)}, )  # fmt: skip
+        run=context.run,
+        check=CHECK,
+        classification="violation" if certain else "observation",
+        kind=f"reads-{kind}",
+        topic=history.topic,
+        partition=history.partition,
+        count=len(rows),
+        sentence=sentence,
+        cause=Cause(code="disks-contradict-reads"),
+        offsets=offsets,
+        values=[row["value"] for row in rows],
+        first_ns=min(row["invoked_ns"] for row in rows),
+        last_ns=max(row["completed_ns"] for row in rows),
+        open_question=not certain,
+        evidence={"read": [_read(row) for row in rows[:20]], "on_disk": _disks(history, rows)},
+    )
 
 
 def _read(row: UnheldRow) -> Mapping[str, object]:
@@ -349,9 +389,12 @@ def _disks(history: PartitionHistory, rows: Sequence[UnheldRow]) -> list[Mapping
     held = {each["node"]: each for each in rows[0]["held"] or ()}
     return [
         {
-            "node": node, "offset": rows[0]["offset"], "value": held[node]["value"] if node in held else None,
+            "node": node,
+            "offset": rows[0]["offset"],
+            "value": held[node]["value"] if node in held else None,
             "leader_epoch": held[node]["leader_epoch"] if node in held else None,
-            "log_end_offset": end["log_end_offset"], "t_ns": end["time_ns"],
+            "log_end_offset": end["log_end_offset"],
+            "t_ns": end["time_ns"],
         }
         for node, end in sorted(history.end_snapshots.items())
-    ]  # fmt: skip
+    ]

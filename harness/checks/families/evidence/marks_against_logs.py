@@ -40,10 +40,17 @@ def _beside_their_logs(context: RunContext, history: PartitionHistory) -> Iterab
                 f"and the high watermark on the same disk was {mark}"
             )
             yield _finding(
-                context, history, "beside-its-log", sentence, mark=mark, time_ns=log["time_ns"],
-                sides={"high_watermark": _side(node, mark, log["time_ns"]), "log_ends": [_side(node, end,
-                    log["time_ns"])]},
-            )  # fmt: skip
+                context,
+                history,
+                "beside-its-log",
+                sentence,
+                mark=mark,
+                time_ns=log["time_ns"],
+                sides={
+                    "high_watermark": _side(node, mark, log["time_ns"]),
+                    "log_ends": [_side(node, end, log["time_ns"])],
+                },
+            )
 
 
 def _journalled(context: RunContext, history: PartitionHistory) -> Iterable[Finding]:
@@ -67,10 +74,17 @@ def _journalled(context: RunContext, history: PartitionHistory) -> Iterable[Find
                 f"{context.history.seconds(t)}, and its log ended at {log['log_end_offset']} afterwards"
             )
             yield _finding(
-                context, history, "beyond-its-log", sentence, mark=reported, time_ns=t,
-                sides={"high_watermark": _side(node, reported, t), "log_ends": [_side(node, log["log_end_offset"],
-                    log["time_ns"])]},
-            )  # fmt: skip
+                context,
+                history,
+                "beyond-its-log",
+                sentence,
+                mark=reported,
+                time_ns=t,
+                sides={
+                    "high_watermark": _side(node, reported, t),
+                    "log_ends": [_side(node, log["log_end_offset"], log["time_ns"])],
+                },
+            )
 
 
 def _below_anothers(context: RunContext, history: PartitionHistory) -> Iterable[Finding]:
@@ -88,10 +102,17 @@ def _below_anothers(context: RunContext, history: PartitionHistory) -> Iterable[
                 f"{context.history.seconds(t)}, and the high watermark of broker {highest['node']} was {mark} by then"
             )
             yield _finding(
-                context, history, "beyond-a-member", sentence, mark=mark, time_ns=t,
-                sides={"high_watermark": _side(highest["node"], mark, highest["time_ns"]),
-                       "log_ends": [_side(node, log["log_end_offset"], t)]},
-            )  # fmt: skip
+                context,
+                history,
+                "beyond-a-member",
+                sentence,
+                mark=mark,
+                time_ns=t,
+                sides={
+                    "high_watermark": _side(highest["node"], mark, highest["time_ns"]),
+                    "log_ends": [_side(node, log["log_end_offset"], t)],
+                },
+            )
 
 
 def _mark(log: SnapshotRow) -> int:
@@ -122,12 +143,17 @@ def _given_to_readers(context: RunContext, history: PartitionHistory, time_ns: i
             f"{nodes_words(nodes)}, all that were in sync, ended before that on disk afterwards ({ended})"
         )
         yield _finding(
-            context, history, "told-to-readers", sentence, mark=reported, time_ns=time_ns,
+            context,
+            history,
+            "told-to-readers",
+            sentence,
+            mark=reported,
+            time_ns=time_ns,
             sides={
                 "high_watermark": {"node": None, "offset": reported, "t_ns": time_ns},
                 "log_ends": [_side(log["node"], log["log_end_offset"], log["time_ns"]) for log in logs],
             },
-        )  # fmt: skip
+        )
 
 
 def _was_harmed(history: PartitionHistory, node: int, time_ns: int) -> bool:
@@ -159,10 +185,12 @@ def _may_be_cut(history: PartitionHistory, node: int, mark: int, since: int | No
     ):
         return True
     return any(
-        each.epoch > history.elections[0].epoch and begin <= each.latest_t and each.earliest_t <= until
+        each.epoch > history.elections[0].epoch
+        and begin <= each.latest_t
+        and each.earliest_t <= until
         and (each.start is None or each.start < mark)
         for each in history.elections
-    )  # fmt: skip
+    )
 
 
 def _side(node: int, offset: int, time_ns: int) -> Mapping[str, object]:
@@ -170,13 +198,29 @@ def _side(node: int, offset: int, time_ns: int) -> Mapping[str, object]:
 
 
 def _finding(
-    context: RunContext, history: PartitionHistory, kind: str, sentence: str, *, mark: int, time_ns: int,
+    context: RunContext,
+    history: PartitionHistory,
+    kind: str,
+    sentence: str,
+    *,
+    mark: int,
+    time_ns: int,
     sides: Mapping[str, Mapping[str, object] | Sequence[Mapping[str, object]]],
-) -> Finding:  # fmt: skip
+) -> Finding:
     why = "no election, truncation or lost disk explains it"
     return Finding(
-        run=context.run, check=CHECK, classification="observation", kind=f"high-watermark-{kind}", topic=history.topic,
-        partition=history.partition, count=1, sentence=f"{sentence}: {why}.",
-        cause=Cause(code="high-watermark-above-the-log-end"), offsets=[mark], first_ns=time_ns, last_ns=time_ns,
-        open_question=True, evidence=dict(sides),
-    )  # fmt: skip
+        run=context.run,
+        check=CHECK,
+        classification="observation",
+        kind=f"high-watermark-{kind}",
+        topic=history.topic,
+        partition=history.partition,
+        count=1,
+        sentence=f"{sentence}: {why}.",
+        cause=Cause(code="high-watermark-above-the-log-end"),
+        offsets=[mark],
+        first_ns=time_ns,
+        last_ns=time_ns,
+        open_question=True,
+        evidence=dict(sides),
+    )

@@ -71,8 +71,10 @@ def _may_be_cut(history: PartitionHistory, committed: _Committed, end: int) -> b
         return True
     if any(cut.to_offset < committed.offset <= cut.from_offset for cut in history.truncations):
         return True
-    if any(loss.event.took(history.topic, history.partition, committed.offset - 1) is not False
-           for loss in history.disk_losses):  # fmt: skip
+    if any(
+        loss.event.took(history.topic, history.partition, committed.offset - 1) is not False
+        for loss in history.disk_losses
+    ):
         return True
     later = (each for each in history.elections[1:] if each.latest_t + READ_AHEAD_NS >= committed.time_ns)
     return any(each.start is None or each.start < committed.offset for each in later)

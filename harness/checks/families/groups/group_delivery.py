@@ -46,12 +46,32 @@ from harness.history.schema.typed_rows import RowsOf, typed
 
 CHECK = "group-delivery"
 _MEMBER = {"run": pa.int32(), "process": pa.int32(), "group": pa.string()}
-_SPAN = {"run": pa.int32(), "partition_id": pa.int32(), "group": pa.string(), "process": pa.int32(),
-         "assignment": pa.int32(), "low": pa.int64(), "high": pa.int64(), "time_ns": pa.int64()}  # fmt: skip
-_STEPS = {"run": pa.int32(), "partition_id": pa.int32(), "group": pa.string(), "time_ns": pa.int64(),
-          "reached": pa.int64(), "offset": pa.int64()}  # fmt: skip
-_COMMITTED = {"run": pa.int32(), "partition_id": pa.int32(), "group": pa.string(), "time_ns": pa.int64(),
-              "least": pa.int64(), "most": pa.int64()}  # fmt: skip
+_SPAN = {
+    "run": pa.int32(),
+    "partition_id": pa.int32(),
+    "group": pa.string(),
+    "process": pa.int32(),
+    "assignment": pa.int32(),
+    "low": pa.int64(),
+    "high": pa.int64(),
+    "time_ns": pa.int64(),
+}
+_STEPS = {
+    "run": pa.int32(),
+    "partition_id": pa.int32(),
+    "group": pa.string(),
+    "time_ns": pa.int64(),
+    "reached": pa.int64(),
+    "offset": pa.int64(),
+}
+_COMMITTED = {
+    "run": pa.int32(),
+    "partition_id": pa.int32(),
+    "group": pa.string(),
+    "time_ns": pa.int64(),
+    "least": pa.int64(),
+    "most": pa.int64(),
+}
 # Why a record was delivered to a second member, by what was committed at that time.
 _CAUSES: Mapping[str, CauseCode] = {
     "uncommitted": "redelivered-uncommitted",
@@ -77,17 +97,21 @@ def query(runs: JudgedRuns) -> list[DeliveryRow]:
     frame = sf.broadcast(runs.frame(_MEMBER, rows))
     polls = runs.tables.records.where("kind = 1").join(frame, ["run", "process"])
     known = runs.once(registers)
-    began = (
-        polls.groupBy("run", "partition_id", "group", "process", "assignment")
-        .agg(sf.min("offset").alias("low"), sf.max("offset").alias("high"), sf.min("invoked_ns").alias("time_ns"),
-             sf.min("completed_ns").alias("heard"), sf.max("completed_ns").alias("until"))
-    )  # fmt: skip
+    began = polls.groupBy("run", "partition_id", "group", "process", "assignment").agg(
+        sf.min("offset").alias("low"),
+        sf.max("offset").alias("high"),
+        sf.min("invoked_ns").alias("time_ns"),
+        sf.min("completed_ns").alias("heard"),
+        sf.max("completed_ns").alias("until"),
+    )
     starts = typed(StartRow, began.toArrow())
     after_commit = _after_commit(runs, polls, known, starts)
     return [
-        *_redelivered(runs, polls, known, after_commit), *after_commit, *_skipped(runs, polls, known, starts),
+        *_redelivered(runs, polls, known, after_commit),
+        *after_commit,
+        *_skipped(runs, polls, known, starts),
         *_ahead(runs, polls, known),
-    ]  # fmt: skip
+    ]
 
 
 # ---- delivered again ------------------------------------------------------------------------------------------------
@@ -95,7 +119,7 @@ def query(runs: JudgedRuns) -> list[DeliveryRow]:
 
 def _redelivered(
     runs: JudgedRuns, polls: DataFrame, known: Mapping[Key, Register], after_commit: Sequence[DeliveryRow]
-) -> list[DeliveryRow]:  # fmt: skip
+) -> list[DeliveryRow]:
     """Per group, partition and reason: records that more than one member read."""
     steps = [
         {
@@ -111,11 +135,15 @@ def _redelivered(
     ]
     twice = (
         polls.groupBy("run", "partition_id", "group", "offset")
-        .agg(sf.min("process").alias("one"), sf.max("process").alias("other"), sf.max("invoked_ns").alias("time_ns"),
-             sf.max("completed_ns").alias("heard"), sf.max_by(sf.struct("process", "assignment"),
-                 "invoked_ns").alias("whose"))
+        .agg(
+            sf.min("process").alias("one"),
+            sf.max("process").alias("other"),
+            sf.max("invoked_ns").alias("time_ns"),
+            sf.max("completed_ns").alias("heard"),
+            sf.max_by(sf.struct("process", "assignment"), "invoked_ns").alias("whose"),
+        )
         .where("one <> other")
-    )  # fmt: skip
+    )
     so_far = "partition by run, partition_id, group order by time_ns range between unbounded preceding and current row"
     seen = "case when had > offset then 'held-on' when may > offset then 'unknown' else 'uncommitted' end"
     found = (
@@ -124,10 +152,15 @@ def _redelivered(
         .where("offset is not null")
         .withColumn("seen", sf.expr(seen))
         .groupBy("run", "partition_id", "group", "whose", "seen")
-        .agg(sf.count("*").alias("count"), sf.min("offset").alias("low"), sf.max("offset").alias("high"),
-             sf.min("heard").alias("invoked_ns"), sf.max("heard").alias("completed_ns"),
-             sf.max("had").alias("committed"))
-    )  # fmt: skip
+        .agg(
+            sf.count("*").alias("count"),
+            sf.min("offset").alias("low"),
+            sf.max("offset").alias("high"),
+            sf.min("heard").alias("invoked_ns"),
+            sf.max("heard").alias("completed_ns"),
+            sf.max("had").alias("committed"),
+        )
+    )
     broken = {
         (row["run"], row["partition_id"], row["group"], row["process"], row["assignment"]) for row in after_commit
     }
@@ -142,11 +175,24 @@ def _redelivered(
             why = "after-commit"
         key = (row["run"], row["partition_id"], row["group"], why)
         delivery: DeliveryRow = {
-            "run": row["run"], "partition_id": row["partition_id"], "group": row["group"], "kind": "at-least-once",
-            "count": row["count"], "low": row["low"], "last": row["high"], "high": row["high"], "process": process,
-            "assignment": None, "first_ns": row["invoked_ns"], "last_ns": row["completed_ns"], "why": why,
-            "committed": row["committed"], **NO_TIMES, "operations": [], "values": [],
-        }  # fmt: skip
+            "run": row["run"],
+            "partition_id": row["partition_id"],
+            "group": row["group"],
+            "kind": "at-least-once",
+            "count": row["count"],
+            "low": row["low"],
+            "last": row["high"],
+            "high": row["high"],
+            "process": process,
+            "assignment": None,
+            "first_ns": row["invoked_ns"],
+            "last_ns": row["completed_ns"],
+            "why": why,
+            "committed": row["committed"],
+            **NO_TIMES,
+            "operations": [],
+            "values": [],
+        }
         merged[key] = _merged(delivery, merged.get(key))
     return list(merged.values())
 
@@ -155,13 +201,16 @@ def _merged(row: DeliveryRow, other: DeliveryRow | None) -> DeliveryRow:
     if other is None:
         return row
     return {
-        **row, "count": row["count"] + other["count"], "low": min(row["low"], other["low"]),
-        "high": max(row["high"], other["high"]), "last": max(row["last"], other["last"]),
-        "first_ns": min(row["first_ns"], other["first_ns"]), "last_ns": max(row["last_ns"], other["last_ns"]),
-        "committed": max((each
-            for each in (row["committed"], other["committed"]) if each is not None), default=None),
+        **row,
+        "count": row["count"] + other["count"],
+        "low": min(row["low"], other["low"]),
+        "high": max(row["high"], other["high"]),
+        "last": max(row["last"], other["last"]),
+        "first_ns": min(row["first_ns"], other["first_ns"]),
+        "last_ns": max(row["last_ns"], other["last_ns"]),
+        "committed": max((each for each in (row["committed"], other["committed"]) if each is not None), default=None),
         "process": None,
-    }  # fmt: skip
+    }
 
 
 def _own_events(runs: JudgedRuns, *wanted: str) -> dict[tuple[int, int, int], list[PlacedEvent]]:
@@ -174,7 +223,7 @@ def _own_events(runs: JudgedRuns, *wanted: str) -> dict[tuple[int, int, int], li
 
 def _after_commit(
     runs: JudgedRuns, polls: DataFrame, known: Mapping[Key, Register], starts: Sequence[StartRow]
-) -> list[DeliveryRow]:  # fmt: skip
+) -> list[DeliveryRow]:
     """Assignments that read below the offset certainly committed before they began, with the number of such reads."""
     own = _own_events(runs, "assigned", "seek")
     spans: list[StartRow] = []
@@ -205,24 +254,42 @@ def _after_commit(
             }
     if not spans:
         return []
-    inside = polls.join(sf.broadcast(runs.frame(_SPAN, spans).drop("low", "time_ns")),
-                        ["run", "partition_id", "group", "process", "assignment"]).where("offset < high")  # fmt: skip
+    inside = polls.join(
+        sf.broadcast(runs.frame(_SPAN, spans).drop("low", "time_ns")),
+        ["run", "partition_id", "group", "process", "assignment"],
+    ).where("offset < high")
     found = inside.groupBy("run", "partition_id", "group", "process", "assignment", "high").agg(
-        sf.count("*").alias("count"), sf.min("offset").alias("low"), sf.max("offset").alias("last"),
-        sf.min("invoked_ns").alias("invoked_ns"), sf.max("completed_ns").alias("completed_ns"),
-        sf.min("completed_ns").alias("reread_ns"), sf.slice(sf.collect_set("operation"), 1, 20).alias("operations"),
-    )  # fmt: skip
+        sf.count("*").alias("count"),
+        sf.min("offset").alias("low"),
+        sf.max("offset").alias("last"),
+        sf.min("invoked_ns").alias("invoked_ns"),
+        sf.max("completed_ns").alias("completed_ns"),
+        sf.min("completed_ns").alias("reread_ns"),
+        sf.slice(sf.collect_set("operation"), 1, 20).alias("operations"),
+    )
     return [
         {
-            "run": row["run"], "partition_id": row["partition_id"], "group": row["group"], "kind": "after-commit",
-            "count": row["count"], "low": row["low"], "last": row["last"], "high": row["high"],
-            "process": row["process"], "assignment": row["assignment"], "first_ns": row["invoked_ns"],
-            "last_ns": row["completed_ns"], "why": "", "committed": None, "operations": row["operations"],
-            "values": [], **times[row["run"], row["partition_id"], row["group"], row["process"], row["assignment"]],
+            "run": row["run"],
+            "partition_id": row["partition_id"],
+            "group": row["group"],
+            "kind": "after-commit",
+            "count": row["count"],
+            "low": row["low"],
+            "last": row["last"],
+            "high": row["high"],
+            "process": row["process"],
+            "assignment": row["assignment"],
+            "first_ns": row["invoked_ns"],
+            "last_ns": row["completed_ns"],
+            "why": "",
+            "committed": None,
+            "operations": row["operations"],
+            "values": [],
+            **times[row["run"], row["partition_id"], row["group"], row["process"], row["assignment"]],
             "reread_ns": row["reread_ns"],
         }
         for row in typed(AfterCommitRow, found.toArrow())
-    ]  # fmt: skip
+    ]
 
 
 # ---- never delivered ------------------------------------------------------------------------------------------------
@@ -254,8 +321,18 @@ def _skipped(
         certain = [commit for commit in register.commits if commit.certain]
         if certain and begin_at.get((run, group)) == "earliest":
             top = max(certain, key=lambda commit: commit.offset)
-            spans.append({"run": run, "partition_id": partition_id, "group": group, "process": top.process,
-                          "assignment": None, "low": 0, "high": top.offset, "time_ns": top.completed_ns})  # fmt: skip
+            spans.append(
+                {
+                    "run": run,
+                    "partition_id": partition_id,
+                    "group": group,
+                    "process": top.process,
+                    "assignment": None,
+                    "low": 0,
+                    "high": top.offset,
+                    "time_ns": top.completed_ns,
+                }
+            )
     if not spans:
         return []
     final = with_outcome(runs, runs.tables.records.where("kind = 2 and replica is null")).where("outcome = 0")
@@ -268,18 +345,35 @@ def _skipped(
     found = (
         passed.join(read, ["run", "partition_id", "group", "offset"], "left_anti")
         .groupBy("run", "partition_id", "group", "high", "time_ns", "process")
-        .agg(sf.countDistinct("offset").alias("count"), sf.min("offset").alias("low"), sf.max("offset").alias("last"),
-             sf.slice(sf.collect_set("value"), 1, 200).alias("values"))
-    )  # fmt: skip
+        .agg(
+            sf.countDistinct("offset").alias("count"),
+            sf.min("offset").alias("low"),
+            sf.max("offset").alias("last"),
+            sf.slice(sf.collect_set("value"), 1, 200).alias("values"),
+        )
+    )
     return [
         {
-            "run": row["run"], "partition_id": row["partition_id"], "group": row["group"], "kind": "skipped",
-            "count": row["count"], "low": row["low"], "last": row["last"], "high": row["high"],
-            "process": row["process"], "assignment": None, "first_ns": row["time_ns"], "last_ns": row["time_ns"],
-            "why": "", "committed": None, **NO_TIMES, "operations": [], "values": row["values"],
+            "run": row["run"],
+            "partition_id": row["partition_id"],
+            "group": row["group"],
+            "kind": "skipped",
+            "count": row["count"],
+            "low": row["low"],
+            "last": row["last"],
+            "high": row["high"],
+            "process": row["process"],
+            "assignment": None,
+            "first_ns": row["time_ns"],
+            "last_ns": row["time_ns"],
+            "why": "",
+            "committed": None,
+            **NO_TIMES,
+            "operations": [],
+            "values": row["values"],
         }
         for row in typed(SkippedRow, found.toArrow())
-    ]  # fmt: skip
+    ]
 
 
 def _ahead(runs: JudgedRuns, polls: DataFrame, known: Mapping[Key, Register]) -> list[DeliveryRow]:
@@ -305,9 +399,16 @@ def _ahead(runs: JudgedRuns, polls: DataFrame, known: Mapping[Key, Register]) ->
         if offset is None or offset < 0 or event["event"] not in ("assigned", "fetched", "seek"):
             continue
         if event["group"]:
-            positions.append({"run": event["run"], "partition_id": event["partition_id"], "group": event["group"],
-                              "time_ns": event["invoked_ns"], "reached": offset - 1,
-                              "offset": None})  # fmt: skip
+            positions.append(
+                {
+                    "run": event["run"],
+                    "partition_id": event["partition_id"],
+                    "group": event["group"],
+                    "time_ns": event["invoked_ns"],
+                    "reached": offset - 1,
+                    "offset": None,
+                }
+            )
     if not commits:
         return []
     read = polls.groupBy("run", "partition_id", "group", "operation").agg(
@@ -327,8 +428,18 @@ def _ahead(runs: JudgedRuns, polls: DataFrame, known: Mapping[Key, Register]) ->
         if row["had"] is None and starts.get((row["run"], row["group"])) != "earliest":
             continue  # the group's start is unknown
         low = 0 if row["had"] is None else row["had"] + 1
-        spans.append({"run": row["run"], "partition_id": row["partition_id"], "group": row["group"], "process": None,
-                      "assignment": None, "low": low, "high": row["offset"], "time_ns": row["time_ns"]})  # fmt: skip
+        spans.append(
+            {
+                "run": row["run"],
+                "partition_id": row["partition_id"],
+                "group": row["group"],
+                "process": None,
+                "assignment": None,
+                "low": low,
+                "high": row["offset"],
+                "time_ns": row["time_ns"],
+            }
+        )
     if not spans:
         return []
     later = polls.select("run", "partition_id", "group", "offset").distinct()
@@ -336,18 +447,36 @@ def _ahead(runs: JudgedRuns, polls: DataFrame, known: Mapping[Key, Register]) ->
         later.join(sf.broadcast(runs.frame(_SPAN, spans)), ["run", "partition_id", "group"])
         .where("offset >= low and offset < high")
         .groupBy("run", "partition_id", "group")
-        .agg(sf.countDistinct("offset").alias("count"), sf.min("offset").alias("low"), sf.max("offset").alias("last"),
-             sf.max("high").alias("high"), sf.min("time_ns").alias("time_ns"))
-    )  # fmt: skip
+        .agg(
+            sf.countDistinct("offset").alias("count"),
+            sf.min("offset").alias("low"),
+            sf.max("offset").alias("last"),
+            sf.max("high").alias("high"),
+            sf.min("time_ns").alias("time_ns"),
+        )
+    )
     return [
         {
-            "run": row["run"], "partition_id": row["partition_id"], "group": row["group"], "kind": "ahead",
-            "count": row["count"], "low": row["low"], "last": row["last"], "high": row["high"], "process": None,
-            "assignment": None, "first_ns": row["time_ns"], "last_ns": row["time_ns"], "why": "", "committed": None,
-            **NO_TIMES, "operations": [], "values": [],
+            "run": row["run"],
+            "partition_id": row["partition_id"],
+            "group": row["group"],
+            "kind": "ahead",
+            "count": row["count"],
+            "low": row["low"],
+            "last": row["last"],
+            "high": row["high"],
+            "process": None,
+            "assignment": None,
+            "first_ns": row["time_ns"],
+            "last_ns": row["time_ns"],
+            "why": "",
+            "committed": None,
+            **NO_TIMES,
+            "operations": [],
+            "values": [],
         }
         for row in typed(AheadRow, found.toArrow())
-    ]  # fmt: skip
+    ]
 
 
 # ---- in words -------------------------------------------------------------------------------------------------------
@@ -435,10 +564,20 @@ def _finding(context: RunContext, row: DeliveryRow) -> Finding:
     again = row["kind"] == "at-least-once"
     committed = {"committed_at_least": row["committed"]} if again else {"committed": row["high"]}
     return Finding(
-        run=context.run, check=check, classification=classification,
-        kind=row["kind"], topic=history.topic, partition=history.partition, count=count, sentence=sentence,
-        cause=cause, open_question=cause.doubt is not None,
-        offsets=[row["low"], row["last"]], values=row["values"], operations=sorted(row["operations"]),
-        first_ns=row["first_ns"], last_ns=row["last_ns"],
+        run=context.run,
+        check=check,
+        classification=classification,
+        kind=row["kind"],
+        topic=history.topic,
+        partition=history.partition,
+        count=count,
+        sentence=sentence,
+        cause=cause,
+        open_question=cause.doubt is not None,
+        offsets=[row["low"], row["last"]],
+        values=row["values"],
+        operations=sorted(row["operations"]),
+        first_ns=row["first_ns"],
+        last_ns=row["last_ns"],
         evidence={"group": row["group"], **committed, "process": row["process"]},
-    )  # fmt: skip
+    )

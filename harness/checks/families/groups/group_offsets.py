@@ -138,15 +138,34 @@ def _finding(
         f"{cause_words(cause)}."
     )
     return Finding(
-        run=context.run, check=CHECK, classification=classification, kind=kind, topic=history.topic,
-        partition=history.partition, count=len(rows), sentence=sentence, cause=cause,
-        open_question=cause.doubt is not None, first_ns=first["invoked_ns"], last_ns=rows[-1]["completed_ns"],
+        run=context.run,
+        check=CHECK,
+        classification=classification,
+        kind=kind,
+        topic=history.topic,
+        partition=history.partition,
+        count=len(rows),
+        sentence=sentence,
+        cause=cause,
+        open_question=cause.doubt is not None,
+        first_ns=first["invoked_ns"],
+        last_ns=rows[-1]["completed_ns"],
         offsets=[row["told"] for row in rows if row["told"] is not None],
-        faults=[fault["fault"] for fault in history.faults_between(first["committed_t"] or first["invoked_ns"],
-            first["completed_ns"])],
+        faults=[
+            fault["fault"]
+            for fault in history.faults_between(first["committed_t"] or first["invoked_ns"], first["completed_ns"])
+        ],
         evidence={
             "group": first["group"],
-            "answers": [{"process": row["process"], "t_ns": row["completed_ns"], "told": row["told"],
-                         "committed": row["committed"], "committed_t_ns": row["committed_t"]} for row in rows[:20]],
+            "answers": [
+                {
+                    "process": row["process"],
+                    "t_ns": row["completed_ns"],
+                    "told": row["told"],
+                    "committed": row["committed"],
+                    "committed_t_ns": row["committed_t"],
+                }
+                for row in rows[:20]
+            ],
         },
-    )  # fmt: skip
+    )

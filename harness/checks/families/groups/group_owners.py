@@ -95,12 +95,17 @@ def _row(one: _Ownership, other: _Ownership, generation: int, told: Sequence[Pla
     first, second = sorted((one, other), key=lambda held: held.begin)
     between = (event["generation"] for event in told if first.begin < event["completed_ns"] <= second.begin)
     return {
-        "run": first.event["run"], "partition_id": first.event["partition_id"], "group": first.event["group"],
-        "generation": generation, "processes": (first.event["process"], second.event["process"]),
+        "run": first.event["run"],
+        "partition_id": first.event["partition_id"],
+        "group": first.event["group"],
+        "generation": generation,
+        "processes": (first.event["process"], second.event["process"]),
         "members": (first.event["member"], second.event["member"]),
-        "begin_ns": second.begin, "end_ns": min(first.end, second.end), "told_ns": first.begin,
+        "begin_ns": second.begin,
+        "end_ns": min(first.end, second.end),
+        "told_ns": first.begin,
         "came_again": any(each not in (None, generation) for each in between),
-    }  # fmt: skip
+    }
 
 
 def _ownerships(runs: JudgedRuns, members: Members) -> dict[tuple[int, str, int], list[_Ownership]]:
@@ -168,15 +173,30 @@ def _finding(
         f"{first['generation']} from {since} to {until}{more}: {cause_words(cause)}."
     )
     return Finding(
-        run=context.run, check=CHECK, classification=classification, kind="same-generation", topic=history.topic,
-        partition=history.partition, count=len(rows), sentence=sentence, cause=cause,
+        run=context.run,
+        check=CHECK,
+        classification=classification,
+        kind="same-generation",
+        topic=history.topic,
+        partition=history.partition,
+        count=len(rows),
+        sentence=sentence,
+        cause=cause,
         open_question=cause.doubt is not None,
-        first_ns=first["begin_ns"], last_ns=rows[-1]["begin_ns"],
+        first_ns=first["begin_ns"],
+        last_ns=rows[-1]["begin_ns"],
         faults=[fault["fault"] for fault in history.faults_between(first["begin_ns"], first["begin_ns"])],
         evidence={
             "group": group,
-            "owners": [{"generation": row["generation"], "processes": list(row["processes"]),
-                        "members": list(row["members"]), "begin_ns": row["begin_ns"],
-                        "end_ns": None if row["end_ns"] >= _FAR else row["end_ns"]} for row in rows[:20]],
+            "owners": [
+                {
+                    "generation": row["generation"],
+                    "processes": list(row["processes"]),
+                    "members": list(row["members"]),
+                    "begin_ns": row["begin_ns"],
+                    "end_ns": None if row["end_ns"] >= _FAR else row["end_ns"],
+                }
+                for row in rows[:20]
+            ],
         },
-    )  # fmt: skip
+    )

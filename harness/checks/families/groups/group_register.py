@@ -154,8 +154,9 @@ class Register:
         """Of the lawful fetches of an offset that were answered before `time_ns`, the one that began last."""
         return max(
             (fetch for fetch in self._lawful if fetch.completed_ns < time_ns),
-            key=lambda fetch: fetch.invoked_ns, default=None,
-        )  # fmt: skip
+            key=lambda fetch: fetch.invoked_ns,
+            default=None,
+        )
 
     def was_aborted(self, fetch: Fetch) -> bool:
         """Whether what it answered was sent to a transaction that was aborted, and by nobody else."""

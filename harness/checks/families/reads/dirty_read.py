@@ -50,10 +50,18 @@ def find(context: RunContext) -> list[Finding]:
             )
             findings.append(
                 finding_of_rows(
-                    context, history, members, check="dirty-read", classification=ruling.classification,
-                    kind="vanished", sentence=sentence, cause=cause, epoch=ruling.cause_epoch, ruling=ruling,
+                    context,
+                    history,
+                    members,
+                    check="dirty-read",
+                    classification=ruling.classification,
+                    kind="vanished",
+                    sentence=sentence,
+                    cause=cause,
+                    epoch=ruling.cause_epoch,
+                    ruling=ruling,
                     evidence=loss_evidence(history, ruling, members),
                     faults=[fault["fault"] for fault in faults_of(history, ruling, members)],
                 )
-            )  # fmt: skip
+            )
     return findings

@@ -24,8 +24,14 @@ from harness.history.schema.schemas import STATUS_FAIL, STATUS_OK
 from harness.history.schema.typed_rows import RowsOf, typed
 
 CHECK = "head-skip"
-_SPAN = {"run": pa.int32(), "process": pa.int32(), "assignment": pa.int32(), "partition_id": pa.int32(),
-         "start": pa.int64(), "first": pa.int64()}  # fmt: skip
+_SPAN = {
+    "run": pa.int32(),
+    "process": pa.int32(),
+    "assignment": pa.int32(),
+    "partition_id": pa.int32(),
+    "start": pa.int64(),
+    "first": pa.int64(),
+}
 _CLIENT = {"run": pa.int32(), "process": pa.int32()}
 
 
@@ -201,12 +207,28 @@ def find(context: RunContext) -> list[Finding]:
         )
         found.append(
             Finding(
-                run=context.run, check=CHECK, classification="violation", kind="first-poll", topic=history.topic,
-                partition=history.partition, count=row["skipped"], sentence=sentence, cause=cause,
-                epoch=row["leader_epoch"], offsets=[row["skip_from"], row["skip_to"]], values=[row["value"]],
-                operations=[row["operation"]], first_ns=row["invoked_ns"], last_ns=row["completed_ns"],
-                evidence={"process": row["process"], "assignment": row["assignment"], "start": row["start"],
-                          "first_offset": row["offset"], "why": cause_words(cause)},
+                run=context.run,
+                check=CHECK,
+                classification="violation",
+                kind="first-poll",
+                topic=history.topic,
+                partition=history.partition,
+                count=row["skipped"],
+                sentence=sentence,
+                cause=cause,
+                epoch=row["leader_epoch"],
+                offsets=[row["skip_from"], row["skip_to"]],
+                values=[row["value"]],
+                operations=[row["operation"]],
+                first_ns=row["invoked_ns"],
+                last_ns=row["completed_ns"],
+                evidence={
+                    "process": row["process"],
+                    "assignment": row["assignment"],
+                    "start": row["start"],
+                    "first_offset": row["offset"],
+                    "why": cause_words(cause),
+                },
             )
-        )  # fmt: skip
+        )
     return found

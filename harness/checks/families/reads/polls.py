@@ -75,18 +75,31 @@ def query(runs: JudgedRuns) -> list[JumpedRow]:
     jumps = (
         runs.tables.records.where("kind = 1")
         .join(sf.broadcast(flagged.select(*place).distinct()), [*place], "left_semi")
-        .select("run", "partition_id", "value", "offset", "process", "completed_ns", "leader_epoch",
-                sf.lag("offset").over(before).alias("came_from"), sf.lag("invoked_ns").over(before).alias("since"))
+        .select(
+            "run",
+            "partition_id",
+            "value",
+            "offset",
+            "process",
+            "completed_ns",
+            "leader_epoch",
+            sf.lag("offset").over(before).alias("came_from"),
+            sf.lag("invoked_ns").over(before).alias("since"),
+        )
         .where("offset <> came_from + 1")
         .join(flagged, [*place, "value", "offset"], "left_semi")
-    )  # fmt: skip
+    )
     found = (
         _to_the_head(runs, _over_nothing(runs, jumps))
         .groupBy(*place, "value", "offset")
-        .agg(sf.min("since").alias("since"), sf.max("completed_ns").alias("until"),
-             sf.bool_and("over_nothing").alias("over_nothing"), sf.min(sf.expr("came_from + 1")).alias("position"),
-             sf.bool_and("to_the_head").alias("to_the_head"))
-    )  # fmt: skip
+        .agg(
+            sf.min("since").alias("since"),
+            sf.max("completed_ns").alias("until"),
+            sf.bool_and("over_nothing").alias("over_nothing"),
+            sf.min(sf.expr("came_from + 1")).alias("position"),
+            sf.bool_and("to_the_head").alias("to_the_head"),
+        )
+    )
     return typed(JumpedRow, found.toArrow())
 
 
@@ -161,10 +174,17 @@ def find(context: RunContext) -> list[Finding]:
                 )
                 findings.append(
                     finding_of_rows(
-                        context, history, members, check=check, kind=kind, sentence=sentence, cause=rewind.cause,
-                        classification=rewind.classification, open_question=rewind.open_question,
+                        context,
+                        history,
+                        members,
+                        check=check,
+                        kind=kind,
+                        sentence=sentence,
+                        cause=rewind.cause,
+                        classification=rewind.classification,
+                        open_question=rewind.open_question,
                     )
-                )  # fmt: skip
+                )
     return findings
 
 
@@ -183,6 +203,10 @@ def _rewind(
         if reset is not None:
             return reset
     return under_a_reader(
-        history, offset=row.offset - row.step, epoch=row.read_epoch, time_ns=until, since_ns=since,
+        history,
+        offset=row.offset - row.step,
+        epoch=row.read_epoch,
+        time_ns=until,
+        since_ns=since,
         code="rewound-under-the-consumer",
-    )  # fmt: skip
+    )

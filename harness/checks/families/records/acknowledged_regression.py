@@ -29,8 +29,15 @@ def find(context: RunContext) -> list[Finding]:
             )
             findings.append(
                 finding_of_rows(
-                    context, history, members, check="acknowledged-regression", kind="regression", sentence=sentence,
-                    classification=rewind.classification, cause=rewind.cause, open_question=rewind.open_question,
+                    context,
+                    history,
+                    members,
+                    check="acknowledged-regression",
+                    kind="regression",
+                    sentence=sentence,
+                    classification=rewind.classification,
+                    cause=rewind.cause,
+                    open_question=rewind.open_question,
                 )
-            )  # fmt: skip
+            )
     return findings

@@ -33,11 +33,19 @@ def _finding(context: RunContext, reads: Sequence[OperationRow], classification:
         f"{cause_words(cause)}."
     )
     return Finding(
-        run=context.run, check=CHECK, classification=classification, kind="served", count=len(reads),
-        sentence=sentence, cause=cause, operations=[row["operation"] for row in reads], first_ns=first, last_ns=last,
+        run=context.run,
+        check=CHECK,
+        classification=classification,
+        kind="served",
+        count=len(reads),
+        sentence=sentence,
+        cause=cause,
+        operations=[row["operation"] for row in reads],
+        first_ns=first,
+        last_ns=last,
         faults=[row["fault"] for row in context.history.faults if row["kind"] == "damage"],
         evidence={"errors": sorted({str(row["error"]) for row in reads}), "clients": clients},
-    )  # fmt: skip
+    )
 
 
 def _ruled(context: RunContext, damages: Damages, time_ns: int) -> tuple[Class, Cause]:

@@ -16,9 +16,15 @@ from harness.history.schema.typed_rows import RowsOf, typed
 
 _ROWS_MAX = 20_000
 _NODE = {
-    "run": pa.int32(), "partition_id": pa.int32(), "node": pa.int32(), "snapshot": pa.int32(), "in_sync": pa.bool_(),
-    "log_start_offset": pa.int64(), "high_watermark": pa.int64(), "place": pa.int32(),
-}  # fmt: skip
+    "run": pa.int32(),
+    "partition_id": pa.int32(),
+    "node": pa.int32(),
+    "snapshot": pa.int32(),
+    "in_sync": pa.bool_(),
+    "log_start_offset": pa.int64(),
+    "high_watermark": pa.int64(),
+    "place": pa.int32(),
+}
 
 
 class _OffsetRow(TypedDict):
@@ -135,9 +141,13 @@ def _kept(runs: JudgedRuns, missing: Sequence[ApartRow]) -> dict[tuple[int, int,
         runs.tables.records.join(sf.broadcast(wanted.select(*place).distinct()), [*place], "left_semi")
         .where("key is not null")
         .groupBy(*place, "value")
-        .agg(sf.max("key").alias("key"), sf.max("offset").alias("at"), sf.bool_or("tombstone").alias("tombstone"),
-             sf.bool_or(sf.expr(ABORTED_SQL)).alias("aborted"))
-    )  # fmt: skip
+        .agg(
+            sf.max("key").alias("key"),
+            sf.max("offset").alias("at"),
+            sf.bool_or("tombstone").alias("tombstone"),
+            sf.bool_or(sf.expr(ABORTED_SQL)).alias("aborted"),
+        )
+    )
     own = wanted.withColumnRenamed("value_low", "value").join(known.drop("at", "aborted"), [*place, "value"])
     found = (
         known.select(*place, "key", sf.expr("if(aborted, null, at)").alias("at"))
@@ -160,9 +170,11 @@ def diverging(spark: SparkSession, tables: Tables, histories: Sequence[RunHistor
     if not nodes:
         return []
     frame = small_frame(spark, _NODE, nodes)
-    covered = frame.where("in_sync").groupBy("run", "partition_id").agg(
-        sf.collect_list(sf.struct("log_start_offset", "high_watermark")).alias("covered")
-    )  # fmt: skip
+    covered = (
+        frame.where("in_sync")
+        .groupBy("run", "partition_id")
+        .agg(sf.collect_list(sf.struct("log_start_offset", "high_watermark")).alias("covered"))
+    )
     mask = sf.expr("shiftleft(1L, place)")
     synced = sf.col("in_sync")
     per_offset = (
@@ -171,20 +183,21 @@ def diverging(spark: SparkSession, tables: Tables, histories: Sequence[RunHistor
         .where("offset < high_watermark")
         .groupBy("run", "partition_id", "offset")
         .agg(
-            sf.min("leader_epoch").alias("epoch_low"), sf.max("leader_epoch").alias("epoch_high"),
-            sf.min("value").alias("value_low"), sf.max("value").alias("value_high"),
+            sf.min("leader_epoch").alias("epoch_low"),
+            sf.max("leader_epoch").alias("epoch_high"),
+            sf.min("value").alias("value_low"),
+            sf.max("value").alias("value_high"),
             sf.min(sf.when(synced, sf.col("value"))).alias("sync_low"),
             sf.max(sf.when(synced, sf.col("value"))).alias("sync_high"),
             sf.min(sf.when(synced, sf.col("leader_epoch"))).alias("sync_epoch_low"),
             sf.max(sf.when(synced, sf.col("leader_epoch"))).alias("sync_epoch_high"),
-            sf.count_if(synced).alias("synced"), sf.bit_or(mask).alias("mask"),
+            sf.count_if(synced).alias("synced"),
+            sf.bit_or(mask).alias("mask"),
         )
         .join(sf.broadcast(covered), ["run", "partition_id"], "left")
-    )  # fmt: skip
+    )
     bad = (
-        per_offset.withColumn(
-            "variants", sf.expr("if(epoch_low <> epoch_high or value_low <> value_high, 2, 1)")
-        )
+        per_offset.withColumn("variants", sf.expr("if(epoch_low <> epoch_high or value_low <> value_high, 2, 1)"))
         .withColumn(
             "sync_variants",
             sf.expr("if(coalesce(sync_low <> sync_high or sync_epoch_low <> sync_epoch_high, false), 2, 1)"),
@@ -197,19 +210,31 @@ def diverging(spark: SparkSession, tables: Tables, histories: Sequence[RunHistor
         )
         .where("variants > 1 or (synced > 0 and synced < should_have)")
         .withColumn("total", sf.count("*").over(Window.partitionBy("run", "partition_id")))
-        .select("run", "partition_id", "offset", "epoch_low", "epoch_high", "value_low", "value_high", "variants",
-                "sync_variants", "sync_low", "synced", "should_have", "mask", "total")
+        .select(
+            "run",
+            "partition_id",
+            "offset",
+            "epoch_low",
+            "epoch_high",
+            "value_low",
+            "value_high",
+            "variants",
+            "sync_variants",
+            "sync_low",
+            "synced",
+            "should_have",
+            "mask",
+            "total",
+        )
         .limit(_ROWS_MAX)
-    )  # fmt: skip
+    )
     members: dict[tuple[int, int], list[tuple[int, int]]] = {}
     for row in nodes:
         members.setdefault((row["run"], row["partition_id"]), []).append((row["node"], row["place"]))
     rows: list[ApartRow] = [
-        {**row, "nodes": [
-            node for node, place in members[row["run"], row["partition_id"]] if row["mask"] >> place & 1
-        ]}
+        {**row, "nodes": [node for node, place in members[row["run"], row["partition_id"]] if row["mask"] >> place & 1]}
         for row in typed(_OffsetRow, bad.toArrow())
-    ]  # fmt: skip
+    ]
     return sorted(rows, key=lambda row: (row["run"], row["partition_id"], row["offset"]))
 
 
@@ -217,15 +242,20 @@ def _final_nodes(history: RunHistory) -> list[_FinalNodeRow]:
     """The end snapshots with a known high watermark; records above it were never promised."""
     return [
         {
-            "run": history.run, "partition_id": partition.partition_id, "node": node, "snapshot": row["snapshot"],
-            "in_sync": node in partition.final_isr, "log_start_offset": row["log_start_offset"] or 0,
-            "high_watermark": mark, "place": place,
+            "run": history.run,
+            "partition_id": partition.partition_id,
+            "node": node,
+            "snapshot": row["snapshot"],
+            "in_sync": node in partition.final_isr,
+            "log_start_offset": row["log_start_offset"] or 0,
+            "high_watermark": mark,
+            "place": place,
         }
         for partition in history.partitions.values()
         if not known_to_agree(partition)
         for place, (node, row) in enumerate(sorted(partition.end_snapshots.items()))
         if (mark := row["high_watermark"]) is not None
-    ]  # fmt: skip
+    ]
 
 
 def known_to_agree(partition: PartitionHistory) -> bool:

@@ -66,11 +66,19 @@ def find(context: RunContext) -> list[Finding]:
             )
             findings.append(
                 finding_of_rows(
-                    context, history, members, check="duplicate", classification=classification, kind=kind,
-                    sentence=sentence, count=count, cause=cause, ruling=open_ends.get(cause),
+                    context,
+                    history,
+                    members,
+                    check="duplicate",
+                    classification=classification,
+                    kind=kind,
+                    sentence=sentence,
+                    count=count,
+                    cause=cause,
+                    ruling=open_ends.get(cause),
                     evidence=_evidence(context, failed.get(cause, ())),
                 )
-            )  # fmt: skip
+            )
     return findings
 
 

@@ -37,10 +37,17 @@ def find(context: RunContext) -> list[Finding]:
             )
             findings.append(
                 finding_of_rows(
-                    context, history, members, check="inconsistent-offsets", classification=classification,
-                    kind="two-values", sentence=sentence, count=count, cause=cause,
+                    context,
+                    history,
+                    members,
+                    check="inconsistent-offsets",
+                    classification=classification,
+                    kind="two-values",
+                    sentence=sentence,
+                    count=count,
+                    cause=cause,
                 )
-            )  # fmt: skip
+            )
     return findings
 
 
@@ -124,15 +131,26 @@ def _lost_record_of_the_older(row: DivergentRow) -> LostRecord:
         copy for value, copy in row["copies"] if (copy.epoch == row["epoch_low"] if apart else value != row["sync_low"])
     ]
     return LostRecord(
-        offset=row["offset"], epoch=row["epoch_low"], acks=-1, t_acknowledged=None, committed=True, in_a_log=True,
-        copies=frozenset(older), others=frozenset(copy for _, copy in row["copies"]) - frozenset(older),
-    )  # fmt: skip
+        offset=row["offset"],
+        epoch=row["epoch_low"],
+        acks=-1,
+        t_acknowledged=None,
+        committed=True,
+        in_a_log=True,
+        copies=frozenset(older),
+        others=frozenset(copy for _, copy in row["copies"]) - frozenset(older),
+    )
 
 
 def _divergence_finding(
-    context: RunContext, history: PartitionHistory, rows: Sequence[DivergentRow], count: int, kind: str,
-    classification: Class, cause: Cause,
-) -> Finding:  # fmt: skip
+    context: RunContext,
+    history: PartitionHistory,
+    rows: Sequence[DivergentRow],
+    count: int,
+    kind: str,
+    classification: Class,
+    cause: Cause,
+) -> Finding:
     undecided = kind == "different" and classification == "observation"
     nodes = sorted({node for row in rows for node in row["nodes"]})
     offsets = [row["offset"] for row in rows]
@@ -148,11 +166,20 @@ def _divergence_finding(
         )
     sentence = f"{description} high watermarks ({ranges(offsets)}): {cause_words(cause)}."
     return Finding(
-        run=context.run, check="replica-divergence", classification=classification, kind=kind, topic=history.topic,
-        partition=history.partition, count=count, sentence=sentence, cause=cause, offsets=offsets,
-        epoch=rows[0]["epoch_high"], open_question=undecided,
+        run=context.run,
+        check="replica-divergence",
+        classification=classification,
+        kind=kind,
+        topic=history.topic,
+        partition=history.partition,
+        count=count,
+        sentence=sentence,
+        cause=cause,
+        offsets=offsets,
+        epoch=rows[0]["epoch_high"],
+        open_question=undecided,
         evidence={"nodes": nodes, "offsets": [_without_its_run(row) for row in rows[:20]]},
-    )  # fmt: skip
+    )
 
 
 def _without_its_run(row: DivergentRow) -> Mapping[str, object]:

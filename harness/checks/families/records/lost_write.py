@@ -129,13 +129,20 @@ def _lost(context: RunContext, history: PartitionHistory, rows: Sequence[Flagged
         evidence = loss_evidence(history, ruling, members)
         findings.append(
             finding_of_rows(
-                context, history, members, check="lost-write", classification=ruling.classification,
+                context,
+                history,
+                members,
+                check="lost-write",
+                classification=ruling.classification,
                 kind="undecided" if ruling.undecided else "lost",
                 sentence=_sentence(history, members, ruling),
-                cause=loss_cause(history, ruling, members), epoch=ruling.cause_epoch, evidence=evidence, ruling=ruling,
+                cause=loss_cause(history, ruling, members),
+                epoch=ruling.cause_epoch,
+                evidence=evidence,
+                ruling=ruling,
                 faults=[fault["fault"] for fault in faults_of(history, ruling, members)],
             )
-        )  # fmt: skip
+        )
     return findings
 
 
@@ -146,9 +153,16 @@ def _compacted_away(context: RunContext, history: PartitionHistory, rows: Sequen
         "last one of each key."
     )
     return finding_of_rows(
-        context, history, rows, check="compacted-away", classification="violation", kind="last-of-its-key",
-        sentence=sentence, cause=Cause(code="last-of-its-key-removed"),
-    evidence={"log_start_offset": history.log_start}, )  # fmt: skip
+        context,
+        history,
+        rows,
+        check="compacted-away",
+        classification="violation",
+        kind="last-of-its-key",
+        sentence=sentence,
+        cause=Cause(code="last-of-its-key-removed"),
+        evidence={"log_start_offset": history.log_start},
+    )
 
 
 def _sentence(history: PartitionHistory, rows: Sequence[Flagged], ruling: Ruling) -> str:
@@ -175,10 +189,13 @@ def loss_cause(history: PartitionHistory, ruling: Ruling, rows: Sequence[Flagged
     if any(rule.rule == "fail-over" for rule in deciding):
         settings += [Setting(key="acks", value=str(acks), scope="client") for acks in sorted(_acks(rows))]
     return Cause(
-        code=ruling.cause, election=ruling.election, doubt=ruling.undecided, settings=tuple(dict.fromkeys(settings)),
+        code=ruling.cause,
+        election=ruling.election,
+        doubt=ruling.undecided,
+        settings=tuple(dict.fromkeys(settings)),
         nodes=tuple(sorted({loss.node for loss in ruling.disk_losses})),
         offset=history.log_start if ruling.cause == "log-start" else None,
-    )  # fmt: skip
+    )
 
 
 def _acks(rows: Sequence[Flagged]) -> set[int]:
@@ -222,18 +239,25 @@ def _unreadable(context: RunContext, history: PartitionHistory, rows: Sequence[F
     )
     marks = {node: row["high_watermark"] for node, row in history.end_snapshots.items()}
     return finding_of_rows(
-        context, history, rows, check="unreadable", classification="observation", kind="unreadable", sentence=sentence,
+        context,
+        history,
+        rows,
+        check="unreadable",
+        classification="observation",
+        kind="unreadable",
+        sentence=sentence,
         cause=cause,
         evidence={
-            "end_offset": history.end_offset, "isr": list(history.final_isr),
+            "end_offset": history.end_offset,
+            "isr": list(history.final_isr),
             "high_watermarks": [{"replica": node, "high_watermark": mark} for node, mark in sorted(marks.items())],
         },
-    )  # fmt: skip
+    )
 
 
 def _unseen(
     context: RunContext, history: PartitionHistory, rows: Sequence[Flagged], *, mark_stands_still: bool
-) -> Finding:  # fmt: skip
+) -> Finding:
     why = "the partition was not read that far"
     stands = mark_stands_still and history.read_to_end
     marks = [node for node, end in history.end_snapshots.items() if any(map(_is_below(end["high_watermark"]), rows))]
@@ -251,16 +275,30 @@ def _unseen(
             f"{plural(len(rows), 'was')} acknowledged while its topic was deleted and created anew, and never read."
         )
     return finding_of_rows(
-        context, history, rows, check="unseen-tail", classification="observation", kind="unseen", sentence=sentence,
-        cause=Cause(code="frozen-high-watermark" if stands else "not-read-to-its-end"), open_question=stands,
+        context,
+        history,
+        rows,
+        check="unseen-tail",
+        classification="observation",
+        kind="unseen",
+        sentence=sentence,
+        cause=Cause(code="frozen-high-watermark" if stands else "not-read-to-its-end"),
+        open_question=stands,
         evidence={"end_offset": history.end_offset, "read_to_end": history.read_to_end},
-    )  # fmt: skip
+    )
 
 
 def _unclassed(context: RunContext, history: PartitionHistory, count: int) -> Finding:
     records = plural(count, "more record")
     sentence = f"{records} of {history.name} acknowledged and not read back: too many to class one by one."
     return Finding(
-        run=context.run, check="lost-write", classification="violation", kind="unclassed", topic=history.topic,
-        partition=history.partition, count=count, sentence=sentence, cause=Cause(code="not-classed"),
-    )  # fmt: skip
+        run=context.run,
+        check="lost-write",
+        classification="violation",
+        kind="unclassed",
+        topic=history.topic,
+        partition=history.partition,
+        count=count,
+        sentence=sentence,
+        cause=Cause(code="not-classed"),
+    )

@@ -112,11 +112,16 @@ def query(runs: JudgedRuns) -> list[BelowMinIsrRow]:
     }
     rows = [
         {
-            "run": s.run, "partition_id": s.partition_id, "begin_ns": s.begin_ns, "sent_until_ns": s.sent_until_ns,
-            "end_ns": s.end_ns, "epoch": s.epoch, "number": number,
+            "run": s.run,
+            "partition_id": s.partition_id,
+            "begin_ns": s.begin_ns,
+            "sent_until_ns": s.sent_until_ns,
+            "end_ns": s.end_ns,
+            "epoch": s.epoch,
+            "number": number,
         }
         for number, s in enumerate(shortages)
-    ]  # fmt: skip
+    ]
     found = (
         runs.tables.records.where("kind = 0 and status = 0 and acks = -1 and offset is not null")
         .select("run", "partition_id", "value", "offset", "operation", "process", "invoked_ns", "completed_ns")
@@ -129,8 +134,11 @@ def query(runs: JudgedRuns) -> list[BelowMinIsrRow]:
         _AnsweredRow,
         found.join(sf.broadcast(_appended(runs, found)), _COPY, "left")
         .where("appended_in is null or appended_in >= epoch")
-        .drop("epoch").orderBy("run", "partition_id", "offset").limit(_ROWS_MAX).toArrow(),
-    )  # fmt: skip
+        .drop("epoch")
+        .orderBy("run", "partition_id", "offset")
+        .limit(_ROWS_MAX)
+        .toArrow(),
+    )
     return [{**row, "shortage": _of_record(shortages[row["number"]], row)} for row in answered]
 
 
@@ -183,13 +191,22 @@ def shortages_of(
             known = _known_at(partition, state, own, least)
             known = last if known is None else min(last, max(first, known))
             found += [
-                Shortage(run=partition.run, partition_id=partition.partition_id, begin_ns=since,
-                         sent_until_ns=until, end_ns=last,
-                         epoch=state["leader_epoch"], leader=state["leader"], isr=isr, least=least, knew=knew,
-                         handed_over_ns=handed_over)
+                Shortage(
+                    run=partition.run,
+                    partition_id=partition.partition_id,
+                    begin_ns=since,
+                    sent_until_ns=until,
+                    end_ns=last,
+                    epoch=state["leader_epoch"],
+                    leader=state["leader"],
+                    isr=isr,
+                    least=least,
+                    knew=knew,
+                    handed_over_ns=handed_over,
+                )
                 for since, until, knew in ((first, known, False), (known, last, True))
                 if since < until
-            ]  # fmt: skip
+            ]
     return found
 
 
@@ -227,9 +244,13 @@ def _known_at(
     reported = [
         row["time_ns"]
         for row in observed
-        if not row["exact"] and row["observer"] == state["leader"] and row["leader_epoch"] == state["leader_epoch"]
-        and row["leader"] == state["leader"] and row["time_ns"] >= begin and len(row["isr"] or ()) < least
-    ]  # fmt: skip
+        if not row["exact"]
+        and row["observer"] == state["leader"]
+        and row["leader_epoch"] == state["leader_epoch"]
+        and row["leader"] == state["leader"]
+        and row["time_ns"] >= begin
+        and len(row["isr"] or ()) < least
+    ]
     asked = [
         row["time_ns"]
         for row in partition.events
@@ -268,7 +289,7 @@ def broken_promises(context: RunContext) -> Mapping[tuple[int, int], Shortage]:
 
 def perhaps_too_few(
     history: PartitionHistory, settings: SettingsOverTime, row: Flagged, epoch: int | None
-) -> int | None:  # fmt: skip
+) -> int | None:
     """min.insync.replicas, where fewer may have been in sync from when an acks=all record was sent to its answer.
 
     A leader that had asked to take somebody in by then may have counted him: that is over when the answer comes later.
@@ -298,12 +319,21 @@ def _finding(context: RunContext, history: PartitionHistory, rows: Sequence[Belo
     doubt = None if shortage.knew else Doubt(code="leader-may-not-have-known")
     why = f": {doubt_words(doubt)}" if doubt is not None else ""
     return Finding(
-        run=context.run, check=CHECK, classification="violation" if shortage.knew else "observation",
-        kind="knowing" if shortage.knew else "unknowing", topic=history.topic, partition=history.partition,
-        count=len(rows), sentence=f"{sentence}{why}.",
+        run=context.run,
+        check=CHECK,
+        classification="violation" if shortage.knew else "observation",
+        kind="knowing" if shortage.knew else "unknowing",
+        topic=history.topic,
+        partition=history.partition,
+        count=len(rows),
+        sentence=f"{sentence}{why}.",
         cause=Cause(code="min-insync-replicas-not-kept", doubt=doubt, settings=(min_isr_setting(shortage.least),)),
-        epoch=shortage.epoch, offsets=[row["offset"] for row in rows], values=[row["value"] for row in rows],
-        operations=sorted({row["operation"] for row in rows}), first_ns=min(row["completed_ns"] for row in rows),
-        last_ns=max(row["completed_ns"] for row in rows), open_question=doubt is not None,
+        epoch=shortage.epoch,
+        offsets=[row["offset"] for row in rows],
+        values=[row["value"] for row in rows],
+        operations=sorted({row["operation"] for row in rows}),
+        first_ns=min(row["completed_ns"] for row in rows),
+        last_ns=max(row["completed_ns"] for row in rows),
+        open_question=doubt is not None,
         evidence={"leader": shortage.leader, "isr": list(shortage.isr), "min_insync_replicas": shortage.least},
-    )  # fmt: skip
+    )

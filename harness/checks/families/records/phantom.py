@@ -59,10 +59,16 @@ def find(context: RunContext) -> list[Finding]:
                 sentence = f"{values} read {offsets_words(members)} of {history.name} {what}{remark}."
                 findings.append(
                     finding_of_rows(
-                        context, history, members, check=CHECK, kind=kind, sentence=sentence, open_question=bool(doubt),
+                        context,
+                        history,
+                        members,
+                        check=CHECK,
+                        kind=kind,
+                        sentence=sentence,
+                        open_question=bool(doubt),
                         classification="observation" if doubt else "violation",
                     )
-                )  # fmt: skip
+                )
     return findings
 
 

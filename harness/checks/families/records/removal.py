@@ -86,8 +86,12 @@ def query(runs: JudgedRuns) -> list[GoneRow]:
         for partition in history.partitions.values()
         if (partition.log_start or 0) > 0 or partition.may_compact
     ]
-    gone = {(row.run, row.partition_id, row.value) for rows in runs.detection.flagged.values() for row in rows
-            if row.flags & {"lost", "unseen", "dirty", "duplicate"}}  # fmt: skip
+    gone = {
+        (row.run, row.partition_id, row.value)
+        for rows in runs.detection.flagged.values()
+        for row in rows
+        if row.flags & {"lost", "unseen", "dirty", "duplicate"}
+    }
     places = {(row["run"], row["partition_id"]) for row in wanted}
     rows = [
         {"run": run, "partition_id": partition_id, "value": value}
@@ -99,12 +103,14 @@ def query(runs: JudgedRuns) -> list[GoneRow]:
     place = {"run": pa.int32(), "partition_id": pa.int32()}
     records = runs.tables.records.join(sf.broadcast(runs.frame(place, wanted)), ["run", "partition_id"], "left_semi")
     known = records.groupBy("run", "partition_id", "value").agg(
-        sf.max("key").alias("key"), sf.max("offset").alias("offset"),
-        sf.min("timestamp_ms").alias("timestamp_ms"), sf.bool_or("tombstone").alias("tombstone"),
+        sf.max("key").alias("key"),
+        sf.max("offset").alias("offset"),
+        sf.min("timestamp_ms").alias("timestamp_ms"),
+        sf.bool_or("tombstone").alias("tombstone"),
         sf.min(sf.expr("if(kind = 2 and replica is null, offset, null)")).alias("kept"),
         sf.min(sf.expr("if(kind = 0, invoked_ns, null)")).alias("invoked_ns"),
         sf.bool_or(sf.expr(ABORTED_SQL)).alias("aborted"),
-    )  # fmt: skip
+    )
     ends = records.where("kind = 2").groupBy("run", "partition_id").agg(sf.min("invoked_ns").alias("final_t"))
     values = runs.frame({**place, "value": pa.int64()}, rows)
     found = (
@@ -121,11 +127,13 @@ def _of_its_key(known: DataFrame) -> DataFrame:
     by_key = "partition by run, partition_id, key"
     later = f"{by_key} order by offset desc range between unbounded preceding and 1 preceding"
     return known.where("key is not null and offset is not null").selectExpr(
-        "run", "partition_id", "value",
+        "run",
+        "partition_id",
+        "value",
         f"min(if(aborted, null, kept)) over ({by_key}) as oldest",
         f"min(if(aborted or kept is null, null, coalesce(invoked_ns, 0))) over ({later}) as later_ns",
         f"min(if(aborted or kept is null, null, timestamp_ms)) over ({later}) as later_ms",
-    )  # fmt: skip
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -375,12 +383,17 @@ def removed(context: RunContext, history: PartitionHistory, rows: Sequence[tuple
         groups.setdefault(cause, []).append(row)
     return [
         finding_of_rows(
-            context, history, members, check=CHECK, classification="observation",
-            kind=_KINDS[cause.code], cause=cause,
+            context,
+            history,
+            members,
+            check=CHECK,
+            classification="observation",
+            kind=_KINDS[cause.code],
+            cause=cause,
             sentence=f"{plural(len(members), 'acknowledged record')} {offsets_words(members)} of {history.name} "
             f"{plural(len(members), 'was')} removed by {cause_words(cause)}.",
             evidence={"log_start_offset": history.log_start, "setting": cause_words(cause)},
             open_question=cause.doubt is not None,
         )
         for cause, members in groups.items()
-    ]  # fmt: skip
+    ]

@@ -45,11 +45,18 @@ def find(context: RunContext) -> list[Finding]:
             )
             findings.append(
                 finding_of_rows(
-                    context, history, members, check="reordering", kind="nonmonotonic-send", sentence=sentence,
-                    classification=classification, cause=cause, ruling=open_ends.get(cause),
+                    context,
+                    history,
+                    members,
+                    check="reordering",
+                    kind="nonmonotonic-send",
+                    sentence=sentence,
+                    classification=classification,
+                    cause=cause,
+                    ruling=open_ends.get(cause),
                     open_question=cause in questions,
                 )
-            )  # fmt: skip
+            )
     return findings
 
 

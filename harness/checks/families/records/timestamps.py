@@ -74,14 +74,15 @@ def query(runs: JudgedRuns) -> list[TimestampRow]:
     sent = sf.expr("kind = 0 and coalesce(acks, -1) <> 0 and timestamp_ms is not null")
     said = sends.groupBy("run", "partition_id", "value").agg(
         sf.min(sf.when(sent, sf.col("timestamp_ms"))).alias("sent_ms"),
-        sf.min(sf.when(sent, sf.col("invoked_ns"))).alias("invoked_ns"), sf.max(sf.when(sent,
-            sf.col("completed_ns"))).alias("completed_ns"),
+        sf.min(sf.when(sent, sf.col("invoked_ns"))).alias("invoked_ns"),
+        sf.max(sf.when(sent, sf.col("completed_ns"))).alias("completed_ns"),
         sf.min(sf.when(sent, sf.col("status"))).alias("status"),
         sf.min(sf.when(sf.col("kind") > 0, sf.col("timestamp_ms"))).alias("low_ms"),
         sf.max(sf.when(sf.col("kind") > 0, sf.col("timestamp_ms"))).alias("high_ms"),
         sf.max(sf.when(sf.col("kind") > 0, sf.col("offset"))).alias("offset"),
-        sf.bool_or("log_append").alias("log_append"), sf.count_if(sf.col("kind") == KIND_SEND).alias("sends"),
-    )  # fmt: skip
+        sf.bool_or("log_append").alias("log_append"),
+        sf.count_if(sf.col("kind") == KIND_SEND).alias("sends"),
+    )
     # For a send without an answer only the client's timestamp is known, which the broker's replaces.
     unanswered = "status <> 0 and log_append"
     again = (
@@ -97,17 +98,34 @@ def query(runs: JudgedRuns) -> list[TimestampRow]:
     kind = f"case when coalesce({changed}, false) then 'changed' when coalesce({outside}, false) then 'out-of-time' end"
     values = (
         # What an application sends again under one value has a timestamp for each time.
-        said.where("sends <= 1").join(sf.broadcast(runs.frame(columns, clocks)), "run", "left")
-        .selectExpr("run", "partition_id", "value", "offset", "sent_ms as before_ms",
-                    "if(low_ms = sent_ms, high_ms, low_ms) as now_ms", "invoked_ns", "completed_ns",
-                    "cast(null as int) as leader_epoch", "cast(null as int) as epoch_before", f"{kind} as kind")
+        said.where("sends <= 1")
+        .join(sf.broadcast(runs.frame(columns, clocks)), "run", "left")
+        .selectExpr(
+            "run",
+            "partition_id",
+            "value",
+            "offset",
+            "sent_ms as before_ms",
+            "if(low_ms = sent_ms, high_ms, low_ms) as now_ms",
+            "invoked_ns",
+            "completed_ns",
+            "cast(null as int) as leader_epoch",
+            "cast(null as int) as epoch_before",
+            f"{kind} as kind",
+        )
         .where("kind is not null")
-    )  # fmt: skip
-    final = stamped.where("kind = 2 and replica is null and log_append").groupBy("run", "partition_id", "offset").agg(
-        sf.max("timestamp_ms").alias("now_ms"), sf.max("leader_epoch").alias("leader_epoch"),
-        sf.max("value").alias("value"), sf.min("invoked_ns").alias("invoked_ns"),
-        sf.max("completed_ns").alias("completed_ns"),
-    )  # fmt: skip
+    )
+    final = (
+        stamped.where("kind = 2 and replica is null and log_append")
+        .groupBy("run", "partition_id", "offset")
+        .agg(
+            sf.max("timestamp_ms").alias("now_ms"),
+            sf.max("leader_epoch").alias("leader_epoch"),
+            sf.max("value").alias("value"),
+            sf.min("invoked_ns").alias("invoked_ns"),
+            sf.max("completed_ns").alias("completed_ns"),
+        )
+    )
     order = "partition by run, partition_id order by offset"
     backwards = (
         final.selectExpr(
@@ -168,20 +186,34 @@ def _finding(
         f"{cause_words(cause)}."
     )
     return Finding(
-        run=context.run, check=CHECK, classification=classification, kind=f"{kind}-across-leaders" if across else kind,
-        topic=history.topic, partition=history.partition, count=count, sentence=sentence, cause=cause,
-        epoch=first["leader_epoch"], offsets=[row["offset"] for row in rows if row["offset"] is not None],
-        values=[row["value"] for row in rows], first_ns=min((row["invoked_ns"] for row in rows
-            if row["invoked_ns"] is not None), default=None),
+        run=context.run,
+        check=CHECK,
+        classification=classification,
+        kind=f"{kind}-across-leaders" if across else kind,
+        topic=history.topic,
+        partition=history.partition,
+        count=count,
+        sentence=sentence,
+        cause=cause,
+        epoch=first["leader_epoch"],
+        offsets=[row["offset"] for row in rows if row["offset"] is not None],
+        values=[row["value"] for row in rows],
+        first_ns=min((row["invoked_ns"] for row in rows if row["invoked_ns"] is not None), default=None),
         last_ns=max((row["completed_ns"] for row in rows if row["completed_ns"] is not None), default=None),
         evidence={
             "records": [
-                {"offset": row["offset"], "value": row["value"], "before_ms": row["before_ms"],
-                 "now_ms": row["now_ms"], "leader_epoch": row["leader_epoch"], "epoch_before": row["epoch_before"]}
+                {
+                    "offset": row["offset"],
+                    "value": row["value"],
+                    "before_ms": row["before_ms"],
+                    "now_ms": row["now_ms"],
+                    "leader_epoch": row["leader_epoch"],
+                    "epoch_before": row["epoch_before"],
+                }
                 for row in rows[:20]
             ]
         },
-    )  # fmt: skip
+    )
 
 
 def _against(kind: str, row: TimestampRow) -> str:

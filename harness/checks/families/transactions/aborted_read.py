@@ -31,9 +31,15 @@ def _refused(context: RunContext, history: PartitionHistory, rows: list[Flagged]
         f"{offsets_words(rows)}."
     )
     return finding_of_rows(
-        context, history, rows, check="aborted-read", classification="violation", kind="failed-send", sentence=sentence,
+        context,
+        history,
+        rows,
+        check="aborted-read",
+        classification="violation",
+        kind="failed-send",
+        sentence=sentence,
         count=count,
-    )  # fmt: skip
+    )
 
 
 def _in_transactions(context: RunContext, history: PartitionHistory, rows: list[Flagged]) -> Finding:
@@ -43,6 +49,12 @@ def _in_transactions(context: RunContext, history: PartitionHistory, rows: list[
         f"and then read {offsets_words(rows)} by read_committed readers."
     )
     return finding_of_rows(
-        context, history, rows, check="aborted-read", classification="violation", kind="aborted-transaction",
-        sentence=sentence, count=count,
-    )  # fmt: skip
+        context,
+        history,
+        rows,
+        check="aborted-read",
+        classification="violation",
+        kind="aborted-transaction",
+        sentence=sentence,
+        count=count,
+    )

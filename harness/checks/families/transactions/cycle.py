@@ -79,24 +79,38 @@ def _known_operations(flagged: Sequence[Flagged]) -> dict[str, frozenset[int]]:
 def _finding(context: RunContext, cycle: CycleRow) -> Finding:
     classification, cause = _ruled(context, cycle)
     return Finding(
-        run=context.run, check=CHECK, classification=classification, kind=cycle.kind, topic=cycle.topic,
-        partition=cycle.partition, count=cycle.count, sentence=_closed(cycle.sentence, cause), cause=cause,
-        values=cycle.values, operations=cycle.operations, first_ns=cycle.first_ns, last_ns=cycle.last_ns,
+        run=context.run,
+        check=CHECK,
+        classification=classification,
+        kind=cycle.kind,
+        topic=cycle.topic,
+        partition=cycle.partition,
+        count=cycle.count,
+        sentence=_closed(cycle.sentence, cause),
+        cause=cause,
+        values=cycle.values,
+        operations=cycle.operations,
+        first_ns=cycle.first_ns,
+        last_ns=cycle.last_ns,
         evidence={
-            "cycle": cycle.cycle_kind, "transactions": list(cycle.transactions),
+            "cycle": cycle.cycle_kind,
+            "transactions": list(cycle.transactions),
             "steps": [_step(cycle.names, step) for step in cycle.cycle.steps[:_STEPS_MAX]],
             "steps_left_out": max(0, len(cycle.cycle.steps) - _STEPS_MAX) or None,
         },
-    )  # fmt: skip
+    )
 
 
 def _step(names: Names, step: Step) -> dict[str, Any]:
     """A step as pages and terminals print it: reports replace a value's number by its text."""
     return {
-        "relation": _RELATIONS[step.relation], "source": names.operation(step.source),
-        "target": names.operation(step.target), "partition": names.partition(step.partition_id), "value": step.value,
+        "relation": _RELATIONS[step.relation],
+        "source": names.operation(step.source),
+        "target": names.operation(step.target),
+        "partition": names.partition(step.partition_id),
+        "value": step.value,
         "next_value": step.next_value,
-    }  # fmt: skip
+    }
 
 
 def _ruled(context: RunContext, cycle: CycleRow) -> tuple[Class, Cause]:

@@ -86,10 +86,14 @@ def query(runs: JudgedRuns) -> list[ProcessedRow]:
         return []
     frame = sf.broadcast(runs.frame(_INPUT, inputs))
     read = with_outcome(runs, runs.tables.records.where("kind = 2 and replica is null"))
-    outputs = _named(runs, read.where(f"outcome <> {STATUS_FAIL}")).groupBy("run", "partition_id", "offset").agg(
-        sf.count_if(sf.col("outcome") == STATUS_OK).alias("outputs"),
-        sf.slice(sf.collect_set("value"), 1, 3).alias("values"),
-    )  # fmt: skip
+    outputs = (
+        _named(runs, read.where(f"outcome <> {STATUS_FAIL}"))
+        .groupBy("run", "partition_id", "offset")
+        .agg(
+            sf.count_if(sf.col("outcome") == STATUS_OK).alias("outputs"),
+            sf.slice(sf.collect_set("value"), 1, 3).alias("values"),
+        )
+    )
     final = read.where(f"outcome = {STATUS_OK}").select("run", "partition_id", "offset").distinct()
     kinds = (
         "array_compact(array(if(outputs > 1, 'twice', null), "
@@ -126,9 +130,11 @@ def _missing(runs: JudgedRuns, inputs: DataFrame, counted: Sequence[ProcessedRow
 
 def _counted(wrong: DataFrame) -> list[_FoundRow]:
     found = wrong.groupBy("run", "partition_id", "group", "kind", "certain", "possible").agg(
-        sf.count("*").alias("count"), sf.min("offset").alias("low"), sf.max("offset").alias("high"),
+        sf.count("*").alias("count"),
+        sf.min("offset").alias("low"),
+        sf.max("offset").alias("high"),
         sf.slice(sf.flatten(sf.collect_list("values")), 1, 200).alias("values"),
-    )  # fmt: skip
+    )
     return typed(_FoundRow, found.toArrow())
 
 
@@ -136,9 +142,11 @@ def _acknowledged_outputs(runs: JudgedRuns, inputs: DataFrame) -> DataFrame:
     """Of LostOutputRow: of these inputs, in a committed transaction or in none."""
     sent = runs.tables.records.where(f"kind = 0 and status = {STATUS_OK}")
     named = _named(runs, sent.withColumn("outcome", sf.lit(STATUS_OK)))
-    ends = runs.tables.records.where("kind = 2 and replica is null").groupBy("run", "partition_id").agg(
-        sf.max("offset").alias("final_end")
-    )  # fmt: skip
+    ends = (
+        runs.tables.records.where("kind = 2 and replica is null")
+        .groupBy("run", "partition_id")
+        .agg(sf.max("offset").alias("final_end"))
+    )
     return (
         named.join(sf.broadcast(inputs.select("run", "partition_id", "offset")), ["run", "partition_id", "offset"])
         .selectExpr("run", "partition_id as input_tp", "offset as input_offset", "output_tp as partition_id", "value")
@@ -171,10 +179,12 @@ def _inputs(runs: JudgedRuns) -> list[_InputRow]:
 def _named(runs: JudgedRuns, records: DataFrame) -> DataFrame:
     """Outputs among these rows, by partition and offset of their inputs; each once, even if read several times."""
     named = runs.tables.value_names.select(
-        "run", "value", sf.regexp_extract("name", _NAME, 1).alias("topic"),
+        "run",
+        "value",
+        sf.regexp_extract("name", _NAME, 1).alias("topic"),
         sf.expr(f"try_cast(regexp_extract(name, r'{_NAME}', 2) as int)").alias("partition"),
         sf.expr(f"try_cast(regexp_extract(name, r'{_NAME}', 3) as bigint)").alias("offset"),
-    ).where("partition is not null")  # fmt: skip
+    ).where("partition is not null")
     return (
         records.selectExpr("run", "value", "partition_id as output_tp", "offset as output_off", "outcome")
         .join(named, ["run", "value"])
@@ -219,8 +229,12 @@ def _lost(context: RunContext, row: ProcessedRow, records: MissingRecords) -> li
     for (classification, cause), offsets in sorted(groups.items(), key=lambda group: min(group[1])):
         values = [output["value"] for offset in sorted(offsets) for output in lost[offset]]
         own: ProcessedRow = {
-            **row, "count": len(offsets), "low": min(offsets), "high": max(offsets), "values": values[:200],
-        }  # fmt: skip
+            **row,
+            "count": len(offsets),
+            "low": min(offsets),
+            "high": max(offsets),
+            "values": values[:200],
+        }
         found.append(_finding(context, own, classification, cause))
     return found
 
@@ -232,12 +246,20 @@ def _finding(context: RunContext, row: ProcessedRow, classification: Class, caus
         f"{_WORDS[row['kind']]} (group {row['group']} committed {row['certain']}): {cause_words(cause)}."
     )
     return Finding(
-        run=context.run, check=CHECK, classification=classification, kind=row["kind"], topic=history.topic,
-        partition=history.partition, count=count, sentence=sentence, cause=cause,
-        open_question=classification == "observation", offsets=[row["low"], row["high"]],
+        run=context.run,
+        check=CHECK,
+        classification=classification,
+        kind=row["kind"],
+        topic=history.topic,
+        partition=history.partition,
+        count=count,
+        sentence=sentence,
+        cause=cause,
+        open_question=classification == "observation",
+        offsets=[row["low"], row["high"]],
         values=row["values"] or (),
         evidence={"group": row["group"], "committed": row["certain"], "committed_at_most": row["possible"]},
-    )  # fmt: skip
+    )
 
 
 def _without_output(context: RunContext, row: ProcessedRow) -> tuple[Class, Cause]:

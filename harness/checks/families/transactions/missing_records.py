@@ -79,7 +79,13 @@ class MissingRecords:
         read_to_end = history.read_to_end or history.deletion is not None
         if not read_to_end and (record["offset"] is None or record["offset"] > (record["final_end"] or -1)):
             return None
-        lost = LostRecord(offset=record["offset"], epoch=None, acks=record["acks"],
-                          t_acknowledged=record["completed_ns"], committed=False, in_a_log=False)  # fmt: skip
+        lost = LostRecord(
+            offset=record["offset"],
+            epoch=None,
+            acks=record["acks"],
+            t_acknowledged=record["completed_ns"],
+            committed=False,
+            in_a_log=False,
+        )
         ruling = self._context.judge(history).rule(lost)
         return ruling.classification, ruling.cause, ruling.undecided

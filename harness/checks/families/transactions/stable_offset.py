@@ -60,29 +60,58 @@ def query(runs: JudgedRuns) -> list[PassedRow]:
         sent.groupBy("run", "partition_id", "transaction")
         .agg(sf.min("offset").alias("offset"), sf.max("invoked_ns").alias("called_ns"))
         .join(ends, ["run", "transaction"])
-        .selectExpr("run", "partition_id", "offset", "transaction", "answered_ns",
-                    "if(committed, answered_ns, called_ns) as open_until", "cast(null as bigint) as value",
-                    "cast(null as bigint) as operation", "cast(null as int) as process",
-                    "cast(null as bigint) as completed_ns", "cast(null as int) as leader_epoch")
-    )  # fmt: skip
+        .selectExpr(
+            "run",
+            "partition_id",
+            "offset",
+            "transaction",
+            "answered_ns",
+            "if(committed, answered_ns, called_ns) as open_until",
+            "cast(null as bigint) as value",
+            "cast(null as bigint) as operation",
+            "cast(null as int) as process",
+            "cast(null as bigint) as completed_ns",
+            "cast(null as int) as leader_epoch",
+        )
+    )
     readers = sf.broadcast(runs.frame({"run": pa.int32(), "process": pa.int32()}, strict))
     reads = (
         runs.tables.records.where("kind > 0")
         .join(readers, ["run", "process"], "left_semi")
-        .selectExpr("run", "partition_id", "offset", "cast(null as bigint) as transaction",
-                    "cast(null as bigint) as answered_ns", "cast(null as bigint) as open_until", "value", "operation",
-                    "process", "completed_ns", "leader_epoch")
-    )  # fmt: skip
+        .selectExpr(
+            "run",
+            "partition_id",
+            "offset",
+            "cast(null as bigint) as transaction",
+            "cast(null as bigint) as answered_ns",
+            "cast(null as bigint) as open_until",
+            "value",
+            "operation",
+            "process",
+            "completed_ns",
+            "leader_epoch",
+        )
+    )
     below = "partition by run, partition_id order by offset range between unbounded preceding and current row"
     found = (
         begins.unionByName(reads)
         .selectExpr("*", f"max(struct(open_until, transaction, answered_ns)) over ({below}) as opened")
         .where("value is not null and completed_ns < opened.open_until")
-        .selectExpr("run", "partition_id", "offset", "value", "operation", "process", "completed_ns", "leader_epoch",
-                    "opened.transaction as transaction", "opened.open_until as open_until",
-                    "opened.answered_ns as answered_ns",
-                    "count(*) over (partition by run, partition_id) as total")
-    )  # fmt: skip
+        .selectExpr(
+            "run",
+            "partition_id",
+            "offset",
+            "value",
+            "operation",
+            "process",
+            "completed_ns",
+            "leader_epoch",
+            "opened.transaction as transaction",
+            "opened.open_until as open_until",
+            "opened.answered_ns as answered_ns",
+            "count(*) over (partition by run, partition_id) as total",
+        )
+    )
     return typed(PassedRow, found.orderBy("run", "partition_id", "offset").limit(_ROWS_MAX).toArrow())
 
 
@@ -108,15 +137,25 @@ def find(context: RunContext) -> list[Finding]:
         )
         found.append(
             Finding(
-                run=context.run, check=CHECK, classification=rewind.classification, kind="passed",
-                topic=history.topic, partition=history.partition, count=count, sentence=sentence, cause=rewind.cause,
+                run=context.run,
+                check=CHECK,
+                classification=rewind.classification,
+                kind="passed",
+                topic=history.topic,
+                partition=history.partition,
+                count=count,
+                sentence=sentence,
+                cause=rewind.cause,
                 open_question=rewind.open_question,
-                offsets=[row["offset"] for row in rows], values=[row["value"] for row in rows],
-                operations=sorted({row["operation"] for row in rows}), first_ns=min(row["completed_ns"]
-                    for row in rows),
+                offsets=[row["offset"] for row in rows],
+                values=[row["value"] for row in rows],
+                operations=sorted({row["operation"] for row in rows}),
+                first_ns=min(row["completed_ns"] for row in rows),
                 last_ns=max(row["completed_ns"] for row in rows),
-                evidence={"transactions": sorted({row["transaction"] for row in rows})[:20],
-                          "open_until_ns": max(row["open_until"] for row in rows)},
+                evidence={
+                    "transactions": sorted({row["transaction"] for row in rows})[:20],
+                    "open_until_ns": max(row["open_until"] for row in rows),
+                },
             )
-        )  # fmt: skip
+        )
     return found

@@ -112,16 +112,31 @@ def _finding(
     one = {(row["topic"], row["partition"]) for row in rows}
     topic, partition = next(iter(one)) if len(one) == 1 else (None, None)
     return Finding(
-        run=context.run, check=CHECK, classification=classification, kind=kind, topic=topic, partition=partition,
-        count=len(rows), sentence=sentence, cause=cause, open_question=cause.doubt is not None,
+        run=context.run,
+        check=CHECK,
+        classification=classification,
+        kind=kind,
+        topic=topic,
+        partition=partition,
+        count=len(rows),
+        sentence=sentence,
+        cause=cause,
+        open_question=cause.doubt is not None,
         offsets=[row["offset"] for row in rows if row["offset"] is not None],
-        first_ns=first["invoked_ns"], last_ns=rows[-1]["completed_ns"],
+        first_ns=first["invoked_ns"],
+        last_ns=rows[-1]["completed_ns"],
         evidence={
-            "log": log, "group": first["group"] if log == GROUP_OFFSETS_TOPIC else None,
+            "log": log,
+            "group": first["group"] if log == GROUP_OFFSETS_TOPIC else None,
             "transactions": [
-                {"transaction": row["transaction"], "process": row["process"], "error": row["error"],
-                 "decided_t_ns": row["decided_ns"], "offset": row["offset"]}
+                {
+                    "transaction": row["transaction"],
+                    "process": row["process"],
+                    "error": row["error"],
+                    "decided_t_ns": row["decided_ns"],
+                    "offset": row["offset"],
+                }
                 for row in rows[:20]
             ],
         },
-    )  # fmt: skip
+    )

@@ -62,11 +62,13 @@ def query(runs: JudgedRuns) -> list[TornRow]:
         .join(sf.broadcast(ends), ["run", "partition_id"], "left")
         .groupBy("run", "transaction")
         .agg(
-            sf.count("*").alias("sent"), sf.count("reader").alias("visible"), sf.min("reader").alias("reader"),
+            sf.count("*").alias("sent"),
+            sf.count("reader").alias("visible"),
+            sf.min("reader").alias("reader"),
             sf.collect_list(sf.when(sf.col("reader").isNull(), missing)).alias("missing"),
         )
         .where("visible > 0 and visible < sent")
-    )  # fmt: skip
+    )
     transactions = {(row["run"], row["transaction"]): row for row in runs.rows(TRANSACTIONS)}
     clients = runs.processes()
     rows: list[TornRow] = []
@@ -112,22 +114,34 @@ def _finding(
     )
     transactions = [row["of_transaction"] for row, _ in torn]
     return Finding(
-        run=context.run, check=CHECK, classification=classification,
-        kind="candidate" if classification == "observation" else "torn", count=len(torn),
-        topic=history.topic if one else None, partition=history.partition if one else None, sentence=sentence,
-        cause=cause, values=[record["value"] for record in records], apart="committed" if certain else "unknown",
+        run=context.run,
+        check=CHECK,
+        classification=classification,
+        kind="candidate" if classification == "observation" else "torn",
+        count=len(torn),
+        topic=history.topic if one else None,
+        partition=history.partition if one else None,
+        sentence=sentence,
+        cause=cause,
+        values=[record["value"] for record in records],
+        apart="committed" if certain else "unknown",
         offsets=[record["offset"] for record in records if record["offset"] is not None],
-        first_ns=min(row["invoked_ns"] for row in transactions), last_ns=max(row["completed_ns"]
-            for row in transactions),
+        first_ns=min(row["invoked_ns"] for row in transactions),
+        last_ns=max(row["completed_ns"] for row in transactions),
         evidence={
             "transactions": [
-                {"transaction": row["transaction"], "process": row["of_transaction"]["process"], "sent": row["sent"],
-                 "visible": row["visible"], "error": row["of_transaction"]["error"],
-                 "missing": [
-                     {"partition_id": each["partition_id"], "value": each["value"], "offset": each["offset"]}
-                     for each in missing[:20]
-                 ]}
+                {
+                    "transaction": row["transaction"],
+                    "process": row["of_transaction"]["process"],
+                    "sent": row["sent"],
+                    "visible": row["visible"],
+                    "error": row["of_transaction"]["error"],
+                    "missing": [
+                        {"partition_id": each["partition_id"], "value": each["value"], "offset": each["offset"]}
+                        for each in missing[:20]
+                    ],
+                }
                 for row, missing in torn[:20]
             ]
         },
-    )  # fmt: skip
+    )

@@ -176,8 +176,18 @@ def _finding(context: RunContext, name: str, zombies: Sequence[_Pair]) -> Findin
         f"first {context.history.seconds(first['invoked_ns'])}."
     )
     return Finding(
-        run=context.run, check=CHECK, classification="violation", kind="fenced", count=len(zombies), sentence=sentence,
-        cause=Cause(code="fenced-producer-committed"), first_ns=first["invoked_ns"],
-        last_ns=zombies[-1][0]["completed_ns"], evidence={"transactional_id": name, "successor": successor["process"],
-                  "transactions": [row["transaction"] for row, _ in zombies[:20]]},
-    )  # fmt: skip
+        run=context.run,
+        check=CHECK,
+        classification="violation",
+        kind="fenced",
+        count=len(zombies),
+        sentence=sentence,
+        cause=Cause(code="fenced-producer-committed"),
+        first_ns=first["invoked_ns"],
+        last_ns=zombies[-1][0]["completed_ns"],
+        evidence={
+            "transactional_id": name,
+            "successor": successor["process"],
+            "transactions": [row["transaction"] for row, _ in zombies[:20]],
+        },
+    )

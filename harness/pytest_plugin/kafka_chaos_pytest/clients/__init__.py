@@ -71,6 +71,7 @@ def _wrapper(client: Any, known: dict[str, Any]) -> Any:
         if (found := known.get(modules.get(top, top))) is not None:
             return found
     raise ChaosError(
-        "bad-request", f"{type(client).__qualname__} is of no library that can be recorded",
+        "bad-request",
+        f"{type(client).__qualname__} is of no library that can be recorded",
         "give a client of kafka-python, confluent-kafka or aiokafka, or write a journal (docs/control.md)",
-    )  # fmt: skip
+    )

@@ -138,9 +138,10 @@ def as_bytes(value: Any) -> bytes:
     if isinstance(value, bytes | bytearray | memoryview):
         return bytes(value)
     raise ChaosError(
-        "bad-request", f"a value of type {type(value).__name__} cannot be recorded",
+        "bad-request",
+        f"a value of type {type(value).__name__} cannot be recorded",
         "record a client without serializer or deserializer, and convert values in the application",
-    )  # fmt: skip
+    )
 
 
 def murmur2(key: bytes) -> int:

@@ -33,9 +33,18 @@ def alone(*, sent_at: float, knows_at: float | None = 5.1, least: str = "2", aga
     history.state(1, 0, (1,), at=5)
     if knows_at is not None:
         history._add(
-            "partition_states", topic="t", partition=0, time_ns=int(knows_at * SECOND), uncertainty_ns=0, exact=False,
-            observer=1, leader=1, leader_epoch=0, isr=[1], replicas=list(ISR),
-        )  # fmt: skip
+            "partition_states",
+            topic="t",
+            partition=0,
+            time_ns=int(knows_at * SECOND),
+            uncertainty_ns=0,
+            exact=False,
+            observer=1,
+            leader=1,
+            leader_epoch=0,
+            isr=[1],
+            replicas=list(ISR),
+        )
     history.send(1, 1, at=sent_at)
     if again_at is not None:
         history.state(1, 0, (1, 2), at=again_at)
@@ -101,9 +110,14 @@ def handed_over(*, epoch: int, seen_by: str, said: bool = True) -> History:
     history.state(1, 1, (1,), at=5, start=1 if epoch else 2)
     if said:
         history._add(
-            "broker_events", node=1, time_ns=int(5.02 * SECOND), event="leadership_start", topic="t", partition=0,
+            "broker_events",
+            node=1,
+            time_ns=int(5.02 * SECOND),
+            event="leadership_start",
+            topic="t",
+            partition=0,
             leader_epoch=1,
-        )  # fmt: skip
+        )
     history.send(1, 1, at=5.05)
     history.poll([(0, 0), (1, 1)], at=20, epoch=epoch if seen_by == "reader" else -1)
     history.final([(0, 0), (1, 1)])
@@ -198,37 +212,63 @@ def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dic
         ("acknowledged_by_a_leader_that_knew_it_was_alone", VIOLATION, {("acknowledged-below-min-isr", "violation")}),
         ("acknowledged_where_one_copy_is_enough", PASS, set()),
         ("sent_before_the_leader_knew", PASS, set()),
-        ("sent_after_the_shrink_and_answered_after_the_leader_is_seen_to_know", OPEN,
-         {("acknowledged-below-min-isr", "observation")}),
-        ("acknowledged_by_a_leader_of_which_nobody_knows_what_it_knew", OPEN,
-         {("acknowledged-below-min-isr", "observation")}),
+        (
+            "sent_after_the_shrink_and_answered_after_the_leader_is_seen_to_know",
+            OPEN,
+            {("acknowledged-below-min-isr", "observation")},
+        ),
+        (
+            "acknowledged_by_a_leader_of_which_nobody_knows_what_it_knew",
+            OPEN,
+            {("acknowledged-below-min-isr", "observation")},
+        ),
         ("acknowledged_while_an_expansion_may_have_been_asked_for", PASS, set()),
         ("acknowledged_long_before_the_expansion", VIOLATION, {("acknowledged-below-min-isr", "violation")}),
-        ("lost_to_an_allowed_election_after_it_was_acknowledged_below_the_minimum", VIOLATION,
-         {("acknowledged-below-min-isr", "violation"), ("lost-write", "violation"), ("unclean-election", "permitted")}),
+        (
+            "lost_to_an_allowed_election_after_it_was_acknowledged_below_the_minimum",
+            VIOLATION,
+            {
+                ("acknowledged-below-min-isr", "violation"),
+                ("lost-write", "violation"),
+                ("unclean-election", "permitted"),
+            },
+        ),
         ("acknowledged_while_its_leader_handed_over_to_one_that_is_alone", PASS, set()),
         ("acknowledged_while_its_leader_handed_over_as_a_reader_shows", PASS, set()),
-        ("acknowledged_by_the_one_that_took_over_and_is_alone", VIOLATION,
-         {("acknowledged-below-min-isr", "violation")}),
-        ("acknowledged_by_the_one_that_took_over_as_a_reader_shows", VIOLATION,
-         {("acknowledged-below-min-isr", "violation")}),
-        ("acknowledged_at_a_hand_over_and_nothing_shows_by_whom", OPEN,
-         {("acknowledged-below-min-isr", "observation")}),
+        (
+            "acknowledged_by_the_one_that_took_over_and_is_alone",
+            VIOLATION,
+            {("acknowledged-below-min-isr", "violation")},
+        ),
+        (
+            "acknowledged_by_the_one_that_took_over_as_a_reader_shows",
+            VIOLATION,
+            {("acknowledged-below-min-isr", "violation")},
+        ),
+        (
+            "acknowledged_at_a_hand_over_and_nothing_shows_by_whom",
+            OPEN,
+            {("acknowledged-below-min-isr", "observation")},
+        ),
         ("two_leaders_by_the_books", VIOLATION, {("two-leaders", "violation")}),
         ("two_leaders_by_their_own_word", VIOLATION, {("two-leaders", "violation")}),
         ("one_leader_after_the_other", PASS, set()),
         ("a_poll_goes_back_under_an_allowed_election", PASS, {*THROWN_BACK, ("nonmonotonic-read", "permitted")}),
-        ("a_poll_goes_back_long_after_an_allowed_election", VIOLATION,
-         {*THROWN_BACK, ("nonmonotonic-read", "permitted"), ("nonmonotonic-read", "violation")}),
+        (
+            "a_poll_goes_back_long_after_an_allowed_election",
+            VIOLATION,
+            {*THROWN_BACK, ("nonmonotonic-read", "permitted"), ("nonmonotonic-read", "violation")},
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_broken_promise_is_found_where_nothing_is_lost(
     judged: dict[str, Judgement], name: str, verdict: Verdict, expected: set[tuple[str, str]]
 ) -> None:
     found = {(finding.check, finding.classification) for _, finding in judged[name].findings}
     assert (judged[name].verdict, found - {("availability", "observation"), ("recovery", "observation")}) == (
-        verdict, expected,
-    ), judged[name].sentence  # fmt: skip
+        verdict,
+        expected,
+    ), judged[name].sentence
 
 
 def brokers_0_and_63(lacking: int) -> History:

@@ -29,26 +29,62 @@ def _story(*, faults: Sequence[FaultRow] = ()) -> PartitionHistory:
     """Broker 1 leads, its followers leave the ISR at 40, and broker 2 takes over at 60."""
     states = (_state(0, 1, 0, REPLICAS), _state(40, 1, 0, [1]), _state(60, 2, 1, [2]))
     return PartitionHistory(
-        run=0, partition_id=0, topic="t", partition=0, replicas=REPLICAS, read_to_end=True, end_offset=9, states=states,
+        run=0,
+        partition_id=0,
+        topic="t",
+        partition=0,
+        replicas=REPLICAS,
+        read_to_end=True,
+        end_offset=9,
+        states=states,
         faults=Faults(faults),
-    )  # fmt: skip
+    )
 
 
 def _row(acknowledged_at: int) -> Flagged:
     return Flagged(
-        run=0, partition_id=0, value=7, offset=7, status=0, acks=-1, acknowledged=7, process=1, operation=1,
-        invoked_ns=1, completed_ns=acknowledged_at, seen=0, seen_any=0, final_offsets=0, read_epoch=None,
-        read_first=None, read_last=None, step=None, flags=frozenset({"lost"}),
-        held=frozenset({1}), held_at_end=frozenset(), copies=frozenset({Copy(1, 0, 0)}), others=frozenset(),
+        run=0,
+        partition_id=0,
+        value=7,
+        offset=7,
+        status=0,
+        acks=-1,
+        acknowledged=7,
+        process=1,
+        operation=1,
+        invoked_ns=1,
+        completed_ns=acknowledged_at,
+        seen=0,
+        seen_any=0,
+        final_offsets=0,
+        read_epoch=None,
+        read_first=None,
+        read_last=None,
+        step=None,
+        flags=frozenset({"lost"}),
+        held=frozenset({1}),
+        held_at_end=frozenset(),
+        copies=frozenset({Copy(1, 0, 0)}),
+        others=frozenset(),
         below_acks_all=False,
-    )  # fmt: skip
+    )
 
 
 def _ruling() -> Ruling:
     election = Election(
-        time_ns=60, uncertainty_ns=0, epoch=1, leader=2, leader_before=1, unclean=True, isr=(2,), isr_before=(1,),
-        elr_before=(), start=5, start_from=NOWHERE, permission=Permission(allowed=True, source="operator"),
-    )  # fmt: skip
+        time_ns=60,
+        uncertainty_ns=0,
+        epoch=1,
+        leader=2,
+        leader_before=1,
+        unclean=True,
+        isr=(2,),
+        isr_before=(1,),
+        elr_before=(),
+        start=5,
+        start_from=NOWHERE,
+        permission=Permission(allowed=True, source="operator"),
+    )
     return Ruling(
         classification="permitted", cause="unclean-election", election=election, epoch=0, by_time=False, rules=()
     )
@@ -123,8 +159,11 @@ def test_a_disk_lost_to_a_fault_that_nobody_saw_begin_is_in_the_chain_by_itself(
     ruling = replace(_ruling(), disk_losses=(loss,))
     chain = cause_chain(history, ruling, [_row(42)], [])
     assert [(link.event, link.t_ns) for link in chain] == [
-        ("isr-shrink", 40), ("acknowledged", 42), ("disk-loss", 45), ("election", 60),
-    ]  # fmt: skip
+        ("isr-shrink", 40),
+        ("acknowledged", 42),
+        ("disk-loss", 45),
+        ("election", 60),
+    ]
 
 
 def test_a_disk_lost_to_a_fault_that_was_seen_to_begin_is_in_the_chain_once() -> None:
@@ -132,8 +171,11 @@ def test_a_disk_lost_to_a_fault_that_was_seen_to_begin_is_in_the_chain_once() ->
     loss = DiskLoss(event=DiskEvent(node=1, time_ns=45, extent="disk", fault=3), evidence="the folder is empty")
     chain = cause_chain(_story(faults=[wiped]), replace(_ruling(), disk_losses=(loss,)), [_row(42)], [])
     assert [(link.event, link.t_ns) for link in chain] == [
-        ("isr-shrink", 40), ("acknowledged", 42), ("fault", 44), ("election", 60),
-    ]  # fmt: skip
+        ("isr-shrink", 40),
+        ("acknowledged", 42),
+        ("fault", 44),
+        ("election", 60),
+    ]
 
 
 @pytest.mark.parametrize(

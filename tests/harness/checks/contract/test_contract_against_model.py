@@ -33,9 +33,10 @@ def small_tables(history: History) -> Tables:
 def lost(run: FailOvers) -> list[Acknowledged]:
     final = run.logs[run.leaders[-1].leader]
     return [
-        record for record in run.sent
+        record
+        for record in run.sent
         if record.time_ns >= 0 and final[record.offset : record.offset + 1] != [(record.epoch, record.value)]
-    ]  # fmt: skip
+    ]
 
 
 def to_blame(run: FailOvers, record: Acknowledged) -> TookOver:
@@ -67,10 +68,15 @@ def lost_record_of(run: FailOvers, record: Acknowledged) -> LostRecord:
     log = run.history.rows["replica_log"]
     copies = frozenset(Copy(*copy) for copy in model.copies(log, 0, record.value, record.offset))
     return LostRecord(
-        offset=record.offset, epoch=record.epoch, acks=record.acks, t_acknowledged=int(record.time_ns * SECOND),
-        committed=record.was_read, in_a_log=True, copies=copies,
+        offset=record.offset,
+        epoch=record.epoch,
+        acks=record.acks,
+        t_acknowledged=int(record.time_ns * SECOND),
+        committed=record.was_read,
+        in_a_log=True,
+        copies=copies,
         others=frozenset(Copy(*copy) for copy in model.copies_beside(log, 0, record.value, record.offset)),
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.timeout(3600)
@@ -85,8 +91,11 @@ def test_a_loss_is_ruled_as_the_brokers_logs_say(seed: int) -> None:
             ruling = rule(story, fate)
             wanted = "permitted" if may_be_lost(run, record) else "violation"
             assert (ruling.classification, ruling.cause_epoch) == (wanted, to_blame(run, record).epoch), (
-                seed, number, record, ruling,
-            )  # fmt: skip
+                seed,
+                number,
+                record,
+                ruling,
+            )
 
 
 @given(seed=st.integers(0, 2**32))
@@ -104,9 +113,13 @@ def test_where_no_log_with_the_record_was_read_it_is_ruled_right_or_left_open(se
             snapshots=tuple(row for row in partition_history.snapshots if row["snapshot"] not in holding),
         )
         fate = LostRecord(
-            offset=record.offset, epoch=None, acks=record.acks, t_acknowledged=int(record.time_ns * SECOND),
-            committed=record.was_read, in_a_log=False,
-        )  # fmt: skip
+            offset=record.offset,
+            epoch=None,
+            acks=record.acks,
+            t_acknowledged=int(record.time_ns * SECOND),
+            committed=record.was_read,
+            in_a_log=False,
+        )
         wanted = "permitted" if may_be_lost(run, record) else "violation"
         assert rule(story, fate).classification in (wanted, "observation"), (seed, record)
 
@@ -124,9 +137,13 @@ def test_a_ruling_that_records_share_is_the_one_that_each_would_get_alone(seed: 
         judge = Judge(story)
         for record in lost(run):
             fate = LostRecord(
-                offset=record.offset, epoch=None, acks=record.acks, t_acknowledged=int(record.time_ns * SECOND),
-                committed=record.was_read, in_a_log=False,
-            )  # fmt: skip
+                offset=record.offset,
+                epoch=None,
+                acks=record.acks,
+                t_acknowledged=int(record.time_ns * SECOND),
+                committed=record.was_read,
+                in_a_log=False,
+            )
             assert judge.rule(fate).classification == rule(story, fate).classification, (seed, number, record)
 
 

@@ -68,11 +68,20 @@ def shortages(tables: Tables, story: RunHistory) -> None:
 
 def elections(tables: Tables, story: RunHistory) -> None:
     lost = [
-        Finding(run=0, check="lost-write", classification="permitted", kind="lost", topic=each.topic,
-                partition=each.partition, count=1, sentence="", epoch=election.epoch)
+        Finding(
+            run=0,
+            check="lost-write",
+            classification="permitted",
+            kind="lost",
+            topic=each.topic,
+            partition=each.partition,
+            count=1,
+            sentence="",
+            epoch=election.epoch,
+        )
         for each in story.partitions.values()
         for election in each.elections
-    ]  # fmt: skip
+    ]
     unclean_election.find(RunContext(history=story, flagged=(), counts={}, found={"lost-write": lost}))
 
 
@@ -101,10 +110,26 @@ def test_the_work_grows_with_what_happened(work: Callable[[Tables, RunHistory], 
 
 def state(number: int, before: list[int] | None) -> PartitionStateRow:
     isr = [1, 2, 3] if number % 2 else [1, 2]
-    return {"run": 0, "topic": "t", "partition": 0, "time_ns": 10 * number, "uncertainty_ns": 1, "exact": True,
-            "observer": -1, "leader": 1, "leader_epoch": 0, "partition_epoch": number, "controller_epoch": 1,
-            "isr": isr, "isr_before": before, "leader_before": 1, "unclean": False, "replicas": [1, 2, 3],
-            "elr": None, "topic_id": None}  # fmt: skip
+    return {
+        "run": 0,
+        "topic": "t",
+        "partition": 0,
+        "time_ns": 10 * number,
+        "uncertainty_ns": 1,
+        "exact": True,
+        "observer": -1,
+        "leader": 1,
+        "leader_epoch": 0,
+        "partition_epoch": number,
+        "controller_epoch": 1,
+        "isr": isr,
+        "isr_before": before,
+        "leader_before": 1,
+        "unclean": False,
+        "replicas": [1, 2, 3],
+        "elr": None,
+        "topic_id": None,
+    }
 
 
 def lines_of_a_ruling(many: int) -> int:
@@ -118,9 +143,17 @@ def lines_of_a_ruling(many: int) -> int:
     )
     rules = UncleanRules(SettingsOverTime(), [], None)
     story = PartitionHistory(
-        run=0, partition_id=0, topic="t", partition=0, replicas=(1, 2, 3), read_to_end=True, end_offset=100,
-        states=tuple(states), elections=tuple(elections_of(states, (), [], rules, "t", 0)), disk_losses=losses,
-    )  # fmt: skip
+        run=0,
+        partition_id=0,
+        topic="t",
+        partition=0,
+        replicas=(1, 2, 3),
+        read_to_end=True,
+        end_offset=100,
+        states=tuple(states),
+        elections=tuple(elections_of(states, (), [], rules, "t", 0)),
+        disk_losses=losses,
+    )
     judge = Judge(story)
     fate = LostRecord(offset=5, epoch=0, acks=-1, t_acknowledged=3, committed=False, in_a_log=False)
     with counted() as lines:

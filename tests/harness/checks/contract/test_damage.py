@@ -220,33 +220,54 @@ VIOLATION, PASS, OPEN = Verdict.VIOLATION, Verdict.PASS, Verdict.INCONCLUSIVE
     ("name", "verdict", "expected"),
     [
         ("every_in_sync_copy_damaged", PASS, {("lost-write", "permitted"): 6}),
-        ("a_damage_beyond_the_lost_records", VIOLATION,
-         {("lost-write", "violation"): 4, ("lost-write", "permitted"): 2}),
+        (
+            "a_damage_beyond_the_lost_records",
+            VIOLATION,
+            {("lost-write", "violation"): 4, ("lost-write", "permitted"): 2},
+        ),
         ("a_damage_of_which_nobody_recorded_the_place", OPEN, {("lost-write", "observation"): 6}),
         ("one_of_two_in_sync_copies_damaged", VIOLATION, {("lost-write", "violation"): 6}),
         ("a_full_disk_excuses_no_loss", VIOLATION, {("lost-write", "violation"): 6}),
-        ("a_damaged_record_was_served", VIOLATION,
-         {("phantom", "violation"): 1, ("lost-write", "violation"): 1, ("inconsistent-offsets", "violation"): 1}),
+        (
+            "a_damaged_record_was_served",
+            VIOLATION,
+            {("phantom", "violation"): 1, ("lost-write", "violation"): 1, ("inconsistent-offsets", "violation"): 1},
+        ),
         ("a_damaged_record_was_copied_over_a_good_one", VIOLATION, {("replica-divergence", "violation"): 1}),
         ("a_damaged_batch_was_served_and_refused", VIOLATION, {("corrupt-record", "violation"): 2}),
         ("the_only_copy_was_damaged_and_served", PASS, {("corrupt-record", "permitted"): 1}),
         ("a_read_failed_for_another_reason", PASS, {}),
         ("a_damaged_copy_that_nobody_had_to_read", PASS, {("replica-divergence", "permitted"): 6}),
-        ("a_damaged_copy_that_was_not_cut_at_a_start_after_a_crash", VIOLATION,
-         {("replica-divergence", "violation"): 6}),
-        ("a_damaged_copy_of_a_broker_that_started_before_it_was_damaged", PASS,
-         {("replica-divergence", "permitted"): 6}),
-        ("a_damaged_copy_of_a_broker_that_was_stopped_cleanly_and_started", PASS,
-         {("replica-divergence", "permitted"): 6}),
+        (
+            "a_damaged_copy_that_was_not_cut_at_a_start_after_a_crash",
+            VIOLATION,
+            {("replica-divergence", "violation"): 6},
+        ),
+        (
+            "a_damaged_copy_of_a_broker_that_started_before_it_was_damaged",
+            PASS,
+            {("replica-divergence", "permitted"): 6},
+        ),
+        (
+            "a_damaged_copy_of_a_broker_that_was_stopped_cleanly_and_started",
+            PASS,
+            {("replica-divergence", "permitted"): 6},
+        ),
         ("a_damaged_copy_in_segments_that_may_have_been_full", PASS, {("replica-divergence", "permitted"): 6}),
-        ("the_only_copy_was_damaged_and_served_after_a_crash", VIOLATION,
-         {("corrupt-record", "permitted"): 1, ("corrupt-record", "violation"): 1}),
+        (
+            "the_only_copy_was_damaged_and_served_after_a_crash",
+            VIOLATION,
+            {("corrupt-record", "permitted"): 1, ("corrupt-record", "violation"): 1},
+        ),
         ("a_broker_that_came_back_fast_with_an_empty_log_leads", VIOLATION, {("lost-write", "violation"): 10}),
         ("a_broker_that_came_back_fast_with_an_empty_log_leads_no_more", PASS, {}),
-        ("a_copy_that_cannot_be_read_though_another_was_damaged", VIOLATION,
-         {("replica-divergence", "violation"): 6, ("evidence", "observation"): 2}),
+        (
+            "a_copy_that_cannot_be_read_though_another_was_damaged",
+            VIOLATION,
+            {("replica-divergence", "violation"): 6, ("evidence", "observation"): 2},
+        ),
     ],
-)  # fmt: skip
+)
 def test_the_verdict_follows_the_evidence(
     judged: dict[str, Judgement], name: str, verdict: Verdict, expected: dict[tuple[str, str], int]
 ) -> None:

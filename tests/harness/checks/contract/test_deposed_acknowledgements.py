@@ -17,9 +17,18 @@ SECOND = 10**9
 
 def _pause(begin: int, asked: int | None, end: int | None, nodes: Sequence[int] = (1,)) -> FaultRow:
     return row_of(
-        FaultRow, fault=3, kind="pause", label_text="pause 1", nodes=list(nodes), links=[], begin_ns=begin,
-        asked_ns=begin, end_asked_ns=asked, end_ns=end, proof_text="it stands still",
-    )  # fmt: skip
+        FaultRow,
+        fault=3,
+        kind="pause",
+        label_text="pause 1",
+        nodes=list(nodes),
+        links=[],
+        begin_ns=begin,
+        asked_ns=begin,
+        end_asked_ns=asked,
+        end_ns=end,
+        proof_text="it stands still",
+    )
 
 
 def _history(*faults: FaultRow) -> PartitionHistory:
@@ -34,15 +43,22 @@ def events(history: PartitionHistory, *acknowledged_at: int) -> list[tuple[int, 
 
 def test_the_resume_stands_between_the_election_and_the_acknowledgement_and_decides() -> None:
     assert events(_history(_pause(50, 85, 88)), 90) == [
-        (50, "fault", False), (60, "election", False), (85, "resume", True), (90, "acknowledged", False),
+        (50, "fault", False),
+        (60, "election", False),
+        (85, "resume", True),
+        (90, "acknowledged", False),
         (100, "truncation", False),
-    ]  # fmt: skip
+    ]
 
 
 def test_an_answer_between_the_asking_for_a_resume_and_its_proof_comes_after_it() -> None:
     assert [event for _, event, _ in events(_history(_pause(50, 85, 95)), 90)] == [
-        "fault", "election", "resume", "acknowledged", "truncation",
-    ]  # fmt: skip
+        "fault",
+        "election",
+        "resume",
+        "acknowledged",
+        "truncation",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -52,10 +52,13 @@ def test_its_cut_of_other_records_shows_that_it_never_had_those_of_the_leader_be
         log = history.rows["replica_log"]
         at = value - 100
         record = replace(
-            record, offset=at, epoch=1, in_a_log=True,
+            record,
+            offset=at,
+            epoch=1,
+            in_a_log=True,
             copies=frozenset(Copy(*copy) for copy in model.copies(log, 0, value, at)),
             others=frozenset(Copy(*copy) for copy in model.copies_beside(log, 0, value, at)),
-        )  # fmt: skip
+        )
         return ruled(history, record)
 
     assert lost(others_were_read=True).classification == "permitted"
@@ -69,8 +72,15 @@ def elected_uncleanly_and_never_began(*, reports: bool = True, cut: bool = False
     history.state(1, 0, (1, 2), at=0, start=0)
     history.state(1, 0, (1,), at=3)
     if reports:
-        history._add("broker_events", node=2, time_ns=5 * SECOND, event="high_watermark_checkpoint", topic="t",
-                     partition=0, to_offset=5)  # fmt: skip
+        history._add(
+            "broker_events",
+            node=2,
+            time_ns=5 * SECOND,
+            event="high_watermark_checkpoint",
+            topic="t",
+            partition=0,
+            to_offset=5,
+        )
     history.state(2, 1, (2,), at=12)
     if cut:
         history.truncation(2, 7, 10, epoch=1, at=12.5)
@@ -101,8 +111,15 @@ def elected_cleanly_and_never_began(*, reports: bool = True) -> History:
     history.state(2, 0, (1, 2), at=0, start=0)
     history.state(2, 0, (1,), at=3)
     if reports:
-        history._add("broker_events", node=1, time_ns=5 * SECOND, event="high_watermark_checkpoint", topic="t",
-                     partition=0, to_offset=5)  # fmt: skip
+        history._add(
+            "broker_events",
+            node=1,
+            time_ns=5 * SECOND,
+            event="high_watermark_checkpoint",
+            topic="t",
+            partition=0,
+            to_offset=5,
+        )
     history.state(1, 1, (1,), at=12)
     history.snapshot(1, LOG, at=13, reason="kill", epochs="0:0")
     history.state(2, 2, (2,), at=20, start=5)

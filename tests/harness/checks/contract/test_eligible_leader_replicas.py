@@ -119,17 +119,29 @@ def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dic
         ("elected_from_the_elr", Verdict.PASS, {}),
         ("elected_outside_the_elr", Verdict.VIOLATION, {("unclean-election", "violation"): 1}),
         ("lost_by_an_election_from_the_elr", Verdict.VIOLATION, {("lost-write", "violation"): 3}),
-        ("lost_by_an_election_outside_the_elr", Verdict.PASS,
-         {("lost-write", "permitted"): 3, ("unclean-election", "permitted"): 3}),
-        ("the_last_isr_member_lost_its_disk_and_an_eligible_one_did_not", Verdict.VIOLATION,
-         {("lost-write", "violation"): 3}),
+        (
+            "lost_by_an_election_outside_the_elr",
+            Verdict.PASS,
+            {("lost-write", "permitted"): 3, ("unclean-election", "permitted"): 3},
+        ),
+        (
+            "the_last_isr_member_lost_its_disk_and_an_eligible_one_did_not",
+            Verdict.VIOLATION,
+            {("lost-write", "violation"): 3},
+        ),
         ("the_last_isr_member_and_the_eligible_one_lost_their_disks", Verdict.PASS, {("lost-write", "permitted"): 3}),
-        ("waits_for_a_leader_and_the_eligible_ones_hold_all", Verdict.INCONCLUSIVE,
-         {("unreadable", "observation"): 10}),
-        ("waits_for_a_leader_and_the_eligible_ones_lack_three", Verdict.VIOLATION,
-         {("lost-write", "violation"): 3, ("unreadable", "observation"): 7}),
+        (
+            "waits_for_a_leader_and_the_eligible_ones_hold_all",
+            Verdict.INCONCLUSIVE,
+            {("unreadable", "observation"): 10},
+        ),
+        (
+            "waits_for_a_leader_and_the_eligible_ones_lack_three",
+            Verdict.VIOLATION,
+            {("lost-write", "violation"): 3, ("unreadable", "observation"): 7},
+        ),
     ],
-)  # fmt: skip
+)
 def test_verdicts_and_what_was_found(
     judged: dict[str, Judgement], name: str, verdict: Verdict, expected: dict[tuple[str, str], int]
 ) -> None:
@@ -160,6 +172,9 @@ def test_records_of_a_partition_that_waits_for_a_leader_are_unreadable_and_not_l
 
 
 def test_what_would_have_prevented_the_loss_is_waiting_for_the_eligible_one(judged: dict[str, Judgement]) -> None:
-    prevention = [f.evidence["prevention"] for _, f in judged["lost_by_an_election_outside_the_elr"].findings
-                  if f.check == "lost-write"]  # fmt: skip
+    prevention = [
+        f.evidence["prevention"]
+        for _, f in judged["lost_by_an_election_outside_the_elr"].findings
+        if f.check == "lost-write"
+    ]
     assert "would have stayed without a leader until broker 1 came back" in prevention[0][0]

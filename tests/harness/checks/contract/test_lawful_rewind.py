@@ -23,10 +23,19 @@ OFFSET = 5
 
 def election(epoch: int, leader: int, *, start: int, leader_before: int = -1) -> Election:
     return Election(
-        time_ns=epoch, uncertainty_ns=0, epoch=epoch, leader=leader, leader_before=leader_before, unclean=False,
-        isr=(1, 2), isr_before=(1, 2), elr_before=(), start=start, start_from=NOWHERE,
+        time_ns=epoch,
+        uncertainty_ns=0,
+        epoch=epoch,
+        leader=leader,
+        leader_before=leader_before,
+        unclean=False,
+        isr=(1, 2),
+        isr_before=(1, 2),
+        elr_before=(),
+        start=start,
+        start_from=NOWHERE,
         permission=BY_DEFAULT,
-    )  # fmt: skip
+    )
 
 
 def story(*elections: Election) -> PartitionHistory:
@@ -43,9 +52,16 @@ def story(*elections: Election) -> PartitionHistory:
         for each in elections
     )
     return PartitionHistory(
-        run=0, partition_id=0, topic="orders", partition=0, replicas=(1, 2), read_to_end=True, end_offset=9,
-        states=states, elections=elections,
-    )  # fmt: skip
+        run=0,
+        partition_id=0,
+        topic="orders",
+        partition=0,
+        replicas=(1, 2),
+        read_to_end=True,
+        end_offset=9,
+        states=states,
+        elections=elections,
+    )
 
 
 FIRST = election(0, 1, start=0)
@@ -78,11 +94,31 @@ def test_of_a_record_that_came_before_an_election_it_explains_nothing() -> None:
 
 def flagged(offset: int, *flags: str, invoked_ns: int, value: int = 0) -> Flagged:
     return Flagged(
-        run=0, partition_id=0, value=value, offset=offset, status=0, acks=-1, acknowledged=offset, process=1,
-        operation=value, invoked_ns=invoked_ns, completed_ns=invoked_ns + 1, seen=0, seen_any=0, final_offsets=0,
-        read_epoch=None, read_first=None, read_last=None, step=None, flags=frozenset(flags), held=frozenset(),
-        held_at_end=frozenset(), copies=frozenset(), others=frozenset(), below_acks_all=True,
-    )  # fmt: skip
+        run=0,
+        partition_id=0,
+        value=value,
+        offset=offset,
+        status=0,
+        acks=-1,
+        acknowledged=offset,
+        process=1,
+        operation=value,
+        invoked_ns=invoked_ns,
+        completed_ns=invoked_ns + 1,
+        seen=0,
+        seen_any=0,
+        final_offsets=0,
+        read_epoch=None,
+        read_first=None,
+        read_last=None,
+        step=None,
+        flags=frozenset(flags),
+        held=frozenset(),
+        held_at_end=frozenset(),
+        copies=frozenset(),
+        others=frozenset(),
+        below_acks_all=True,
+    )
 
 
 @pytest.mark.parametrize(
@@ -126,8 +162,10 @@ def test_a_loss_that_was_acknowledged_only_after_the_record_was_sent_explains_no
 
 def polled(*elections: Election, epochs: bool = True, unclean: bool | None = False) -> PartitionHistory:
     whole = story(*elections)
-    states = [row_of(PartitionStateRow, **{**row, "exact": False} | ({} if epochs else {"leader_epoch": -1}))
-              for row in whole.states]  # fmt: skip
+    states = [
+        row_of(PartitionStateRow, **{**row, "exact": False} | ({} if epochs else {"leader_epoch": -1}))
+        for row in whole.states
+    ]
     return replace(whole, states=tuple(states), exact=False, unclean_ever=unclean)
 
 

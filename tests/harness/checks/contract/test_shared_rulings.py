@@ -26,9 +26,12 @@ from tests.harness.checks.twins.twins import STORIES
 
 assert all(each.__doc__ for each in (twins_of_copies, twins_of_removal, twins_of_scenarios)), "their stories are there"
 HISTORIES = STORIES | {
-    "wiped": lambda: wiped(seen_at=None), "wiped_and_seen": lambda: wiped(seen_at=20), "led_twice": led_twice,
-    "left_behind": left_behind, "back": lambda: back_and_lost_by_a_clean_election(again=True),
-}  # fmt: skip
+    "wiped": lambda: wiped(seen_at=None),
+    "wiped_and_seen": lambda: wiped(seen_at=20),
+    "led_twice": led_twice,
+    "left_behind": left_behind,
+    "back": lambda: back_and_lost_by_a_clean_election(again=True),
+}
 FATES, VARIANTS = 25, 12
 OFFSETS = 14
 
@@ -36,10 +39,16 @@ OFFSETS = 14
 def variants_of(history: History, chance: random.Random) -> Iterator[LostRecord]:
     """Records, and others that differ from them in one place or one time."""
     log = [row for row in history.rows["replica_log"] if row["partition_id"] == 0]
-    edges = sorted({
-        row[name] for table in ("partition_states", "faults", "replica_snapshots", "broker_events", "disk_events")
-        for row in history.rows[table] for name in ("time_ns", "begin_ns", "end_ns") if row.get(name) is not None
-    } | {0})  # fmt: skip
+    edges = sorted(
+        {
+            row[name]
+            for table in ("partition_states", "faults", "replica_snapshots", "broker_events", "disk_events")
+            for row in history.rows[table]
+            for name in ("time_ns", "begin_ns", "end_ns")
+            if row.get(name) is not None
+        }
+        | {0}
+    )
 
     def moment() -> int:
         """Beside what happened, a second after it, or somewhere in between."""
@@ -51,11 +60,16 @@ def variants_of(history: History, chance: random.Random) -> Iterator[LostRecord]
         copies = frozenset(Copy(*copy) for copy in model.copies(log, 0, place, place))
         copies = copies if chance.random() < 0.5 else frozenset()
         one = LostRecord(
-            offset=place, epoch=chance.choice((None, 0, 1)), acks=chance.choice((-1, 1)), t_acknowledged=moment(),
-            committed=was_read, in_a_log=bool(copies), copies=copies,
+            offset=place,
+            epoch=chance.choice((None, 0, 1)),
+            acks=chance.choice((-1, 1)),
+            t_acknowledged=moment(),
+            committed=was_read,
+            in_a_log=bool(copies),
+            copies=copies,
             others=frozenset(Copy(*copy) for copy in model.copies_beside(log, 0, place, place)),
             t_last_read=moment() if was_read else None,
-        )  # fmt: skip
+        )
         yield one
         for _ in range(VARIANTS):
             ways: list[dict[str, int]] = [{"offset": chance.randrange(OFFSETS)}, {"t_acknowledged": moment()}]

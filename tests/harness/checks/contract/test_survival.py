@@ -26,11 +26,16 @@ def fate(history: History, value: int, *, acks: int = -1, read_at: float | None 
     log = history.rows["replica_log"]
     copies = frozenset(Copy(*copy) for copy in model.copies(log, 0, value, value))
     return LostRecord(
-        offset=value, epoch=0, acks=acks, t_acknowledged=int(at * SECOND), committed=read_at is not None,
-        in_a_log=bool(copies), copies=copies,
+        offset=value,
+        epoch=0,
+        acks=acks,
+        t_acknowledged=int(at * SECOND),
+        committed=read_at is not None,
+        in_a_log=bool(copies),
+        copies=copies,
         others=frozenset(Copy(*copy) for copy in model.copies_beside(log, 0, value, value)),
         t_last_read=None if read_at is None else int(read_at * SECOND),
-    )  # fmt: skip
+    )
 
 
 def ruled(history: History, lost: LostRecord, reads: list[EpochRead] | None = None) -> Ruling:
@@ -313,8 +318,15 @@ def test_a_high_watermark_above_it_that_its_own_leader_wrote_down_holds_acks_1_t
     def failed_over(mark: int, *, node: int = 1, at: float = 4) -> str:
         history = History()
         history.state(1, 0, (1, 2), at=0, start=0)
-        history._add("broker_events", node=node, time_ns=int(at * SECOND), event="high_watermark_checkpoint", topic="t",
-                     partition=0, to_offset=mark)  # fmt: skip
+        history._add(
+            "broker_events",
+            node=node,
+            time_ns=int(at * SECOND),
+            event="high_watermark_checkpoint",
+            topic="t",
+            partition=0,
+            to_offset=mark,
+        )
         history.snapshot(1, LOG, at=6, reason="kill", epochs="0:0")
         history.state(2, 1, (2,), at=8, start=7)
         return ruled(history, fate(history, 8, acks=1)).classification
@@ -388,8 +400,15 @@ def elected_uncleanly_with_a_mark(mark: int, *, in_sync: bool = True) -> Ruling:
     history = History()
     history.unclean_config("true")
     history.state(1, 0, (1, 2) if in_sync else (1,), at=0, start=0)
-    history._add("broker_events", node=2, time_ns=3 * SECOND, event="high_watermark_checkpoint", topic="t",
-                 partition=0, to_offset=mark)  # fmt: skip
+    history._add(
+        "broker_events",
+        node=2,
+        time_ns=3 * SECOND,
+        event="high_watermark_checkpoint",
+        topic="t",
+        partition=0,
+        to_offset=mark,
+    )
     history.state(1, 0, (1,), at=4)
     history.snapshot(1, LOG, at=6, reason="kill", epochs="0:0")
     history.state(2, 1, (2,), at=8, start=7)

@@ -22,9 +22,16 @@ def step(
 ) -> StepRow:
     fields = {"elect": "unclean", "topic": "orders", "partition": 0} | arguments
     return row_of(
-        StepRow, step=0, kind=kind, act="elect", begin_ns=begin_ns, end_ns=end_ns, outcome=outcome, step_text="",
+        StepRow,
+        step=0,
+        kind=kind,
+        act="elect",
+        begin_ns=begin_ns,
+        end_ns=end_ns,
+        outcome=outcome,
+        step_text="",
         arguments=arguments_text(fields),
-    )  # fmt: skip
+    )
 
 
 def setting(

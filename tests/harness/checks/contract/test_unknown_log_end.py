@@ -21,10 +21,19 @@ from tests.rows import row_of
 
 def election(epoch: int, leader: int, *, unclean: bool, allowed: bool = True) -> Election:
     return Election(
-        time_ns=10 * epoch, uncertainty_ns=0, epoch=epoch, leader=leader, leader_before=leader - 1, unclean=unclean,
-        isr=(leader,), isr_before=(1,), elr_before=(), start=0 if epoch == 0 else None, start_from=NOWHERE,
+        time_ns=10 * epoch,
+        uncertainty_ns=0,
+        epoch=epoch,
+        leader=leader,
+        leader_before=leader - 1,
+        unclean=unclean,
+        isr=(leader,),
+        isr_before=(1,),
+        elr_before=(),
+        start=0 if epoch == 0 else None,
+        start_from=NOWHERE,
         permission=Permission(allowed=allowed, source="setting"),
-    )  # fmt: skip
+    )
 
 
 def story(second: Election) -> PartitionHistory:
@@ -44,10 +53,18 @@ def story(second: Election) -> PartitionHistory:
     # The old leader cut to its own high watermark, which lies behind the record: it shows nothing of the new one's log.
     cut = Truncation(node=1, time_ns=12, epoch=1, from_offset=20, to_offset=9, reason="its high watermark")
     return PartitionHistory(
-        run=0, partition_id=0, topic="orders", partition=0, replicas=(1, 2), read_to_end=True, end_offset=9,
-        states=states, elections=elections, truncations=(cut,), snapshots=(
-            row_of(SnapshotRow, node=1, snapshot=0, time_ns=11, reason="kill", log_end_offset=20),),
-    )  # fmt: skip
+        run=0,
+        partition_id=0,
+        topic="orders",
+        partition=0,
+        replicas=(1, 2),
+        read_to_end=True,
+        end_offset=9,
+        states=states,
+        elections=elections,
+        truncations=(cut,),
+        snapshots=(row_of(SnapshotRow, node=1, snapshot=0, time_ns=11, reason="kill", log_end_offset=20),),
+    )
 
 
 LOST = LostRecord(offset=5, epoch=0, acks=-1, t_acknowledged=5, committed=True, in_a_log=True)
@@ -225,8 +242,16 @@ def test_the_leaders_own_word_comes_before_its_followers(journal: bool) -> None:
     history.snapshot(3, [], at=20, reason="heal", epochs="0:0 1:9")
     history.snapshot(2, [], at=21, reason="heal", epochs="0:0 1:7")
     if journal:
-        history._add("broker_events", node=2, time_ns=9 * SECOND, event="leadership_start", topic="t", partition=0,
-                     leader_epoch=1, from_offset=None)  # fmt: skip
+        history._add(
+            "broker_events",
+            node=2,
+            time_ns=9 * SECOND,
+            event="leadership_start",
+            topic="t",
+            partition=0,
+            leader_epoch=1,
+            from_offset=None,
+        )
     assert ruled(history, fate(history, 8)).classification == "permitted"
 
 

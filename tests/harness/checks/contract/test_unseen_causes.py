@@ -24,9 +24,14 @@ class Polled(History):
         self.rows["partition_states"][-1] |= {"exact": False, "observer": 2, "uncertainty_ns": 500_000_000}
 
     def told(
-        self, *, acks: int = -1, unclean: bool = False, led_next: Sequence[tuple[int, int, Sequence[int]]] = (),
-        epochs: bool = True, read: bool = False,
-    ) -> "Polled":  # fmt: skip
+        self,
+        *,
+        acks: int = -1,
+        unclean: bool = False,
+        led_next: Sequence[tuple[int, int, Sequence[int]]] = (),
+        epochs: bool = True,
+        read: bool = False,
+    ) -> "Polled":
         self.unclean_config(str(unclean).lower())
         self.heard(1, 0 if epochs else -1, ISR, at=0)
         for value in range(SENT):

@@ -23,9 +23,16 @@ RECORDS = {
     "value": LONG,
 }
 OPS = {
-    "run": INT, "operation": LONG, "process": INT, "function": pa.string(), "status": BYTE, "invoked_ns": LONG,
-    "completed_ns": LONG, "invocation_index": LONG, "completion_index": LONG,
-}  # fmt: skip
+    "run": INT,
+    "operation": LONG,
+    "process": INT,
+    "function": pa.string(),
+    "status": BYTE,
+    "invoked_ns": LONG,
+    "completed_ns": LONG,
+    "invocation_index": LONG,
+    "completion_index": LONG,
+}
 ORDERS = {"run": INT, "partition_id": INT, "index": LONG, "value": LONG}
 STATUS = {"ok": 0, "fail": 1, "info": 2}
 
@@ -89,17 +96,25 @@ def frame(
 
 
 def searched(
-    spark: SparkSession, folder: Path, histories: Sequence[SearchHistory], mode: Mode, *,
+    spark: SparkSession,
+    folder: Path,
+    histories: Sequence[SearchHistory],
+    mode: Mode,
+    *,
     ww_deps: bool | Collection[int] = True,
     limits: Limits | None = None,
-) -> Search:  # fmt: skip
+) -> Search:
     """All of them in one job; run i is the i-th."""
     orders = [(run, *row) for run, history in enumerate(histories) for row in history.ordered()]
     records = [(run, *row) for run, history in enumerate(histories) for row in history.records]
     ops = [(run, *row) for run, history in enumerate(histories) for row in history.operations]
     return search_histories(
-        spark, records=frame(spark, folder, "records", RECORDS, records), operations=frame(spark, folder, "operations",
-            OPS, ops),
-        orders=frame(spark, folder, "orders", ORDERS, orders), mode=mode, ww_deps=ww_deps, limits=limits,
+        spark,
+        records=frame(spark, folder, "records", RECORDS, records),
+        operations=frame(spark, folder, "operations", OPS, ops),
+        orders=frame(spark, folder, "orders", ORDERS, orders),
+        mode=mode,
+        ww_deps=ww_deps,
+        limits=limits,
         key_of=lambda run, partition_id: histories[run].key_of(partition_id),
-    )  # fmt: skip
+    )

@@ -27,8 +27,11 @@ def planted(spark: SparkSession, folder: Path, *, transactions: int, cycles: int
     chance = random.Random(seed)
     begins: list[float] = [number + chance.random() for number in range(transactions)]
     ends = [begin + chance.random() * CONCURRENCY for begin in begins]
-    moments = [(events, number) for number, (begin, end) in enumerate(zip(begins, ends, strict=True))
-               for events in (begin, end)]  # fmt: skip
+    moments = [
+        (events, number)
+        for number, (begin, end) in enumerate(zip(begins, ends, strict=True))
+        for events in (begin, end)
+    ]
     index_of = {(at, number): index for index, (at, number) in enumerate(sorted(moments))}
     name = [index_of[ends[number], number] for number in range(transactions)]
     happened = sorted(
@@ -64,7 +67,8 @@ def planted(spark: SparkSession, folder: Path, *, transactions: int, cycles: int
         (0, partition_id, index, value) for partition_id, log in enumerate(logs) for index, value in enumerate(log)
     ]
     return Planted(
-        records=frame(spark, folder, "records", RECORDS, records), operations=frame(spark, folder, "operations", OPS,
-            ops),
-        orders=frame(spark, folder, "orders", ORDERS, orders), pairs=pairs,
-    )  # fmt: skip
+        records=frame(spark, folder, "records", RECORDS, records),
+        operations=frame(spark, folder, "operations", OPS, ops),
+        orders=frame(spark, folder, "orders", ORDERS, orders),
+        pairs=pairs,
+    )

@@ -50,10 +50,18 @@ def order_against_time(*, acks: int = -1, at: float = 5.0) -> History:
 def transactions(history: History, spans: Mapping[int, tuple[float, float]]) -> History:
     for txn, (begin, end) in spans.items():
         history.rows["transactions"].append(
-            {"run": 0, "transaction": txn, "process": txn, "transactional_id": f"t{txn}",
-             "invoked_ns": int(begin * SECOND), "completed_ns": int(end * SECOND), "outcome": 0, "error": None,
-             "group": None}
-        )  # fmt: skip
+            {
+                "run": 0,
+                "transaction": txn,
+                "process": txn,
+                "transactional_id": f"t{txn}",
+                "invoked_ns": int(begin * SECOND),
+                "completed_ns": int(end * SECOND),
+                "outcome": 0,
+                "error": None,
+                "group": None,
+            }
+        )
     return history
 
 
@@ -66,9 +74,14 @@ def bound(history: History, transaction: int, do: Callable[[], None]) -> None:
 
 def reader(history: History, isolation: str) -> None:
     history.rows["processes"].append(
-        {**dict.fromkeys(("client", "library", "acks", "idempotent", "group", "transactional_id", "offset_reset")),
-         "run": 0, "process": 1, "role": "both", "isolation": isolation}
-    )  # fmt: skip
+        {
+            **dict.fromkeys(("client", "library", "acks", "idempotent", "group", "transactional_id", "offset_reset")),
+            "run": 0,
+            "process": 1,
+            "role": "both",
+            "isolation": isolation,
+        }
+    )
 
 
 def circular_reading(isolation: str) -> History:

@@ -132,9 +132,13 @@ def test_planted_cycles_are_found_among_thousands_and_none_else(spark: SparkSess
     """In Spark's workers, to which intervals go when there is more than the driver shall hold."""
     history = planted(spark, tmp_path, transactions=10_000, cycles=5)
     search = search_histories(
-        spark, records=history.records, operations=history.operations, orders=history.orders, mode=Mode.JEPSEN,
+        spark,
+        records=history.records,
+        operations=history.operations,
+        orders=history.orders,
+        mode=Mode.JEPSEN,
         limits=Limits(collected_edges=0),
-    )  # fmt: skip
+    )
     assert not search.not_searched
     components = [set(component.operations) for component in search.components[0]]
     assert len(components) == len(history.pairs)

@@ -30,10 +30,17 @@ def scenario(
     topics: Sequence[TopicSpec] = (TopicSpec(name="t"),),
 ) -> Scenario:
     return Scenario(
-        name="test", story="", source="", cluster=ClusterSpec(settings=settings or {}),
-        topics=tuple(topics), workload=workload or ProduceAndPollSettings(), faults=(), steps=(),
-        expect=expect or ExpectSpec(), coverage=coverage or {},
-    )  # fmt: skip
+        name="test",
+        story="",
+        source="",
+        cluster=ClusterSpec(settings=settings or {}),
+        topics=tuple(topics),
+        workload=workload or ProduceAndPollSettings(),
+        faults=(),
+        steps=(),
+        expect=expect or ExpectSpec(),
+        coverage=coverage or {},
+    )
 
 
 class History:
@@ -69,9 +76,18 @@ class History:
     # -- clients ------------------------------------------
 
     def send(
-        self, value: int, offset: int | None = None, *, at: float, took: float = 0.1, status: int = 0, acks: int = -1,
-        process: int = 1, partition_id: int = 0, **columns: Any,
-    ) -> None:  # fmt: skip
+        self,
+        value: int,
+        offset: int | None = None,
+        *,
+        at: float,
+        took: float = 0.1,
+        status: int = 0,
+        acks: int = -1,
+        process: int = 1,
+        partition_id: int = 0,
+        **columns: Any,
+    ) -> None:
         self.sends(
             [(value, offset, status)],
             at=at,
@@ -83,31 +99,77 @@ class History:
         )
 
     def sends(
-        self, records: Sequence[tuple[int, int | None, int]], *, at: float, took: float = 0.1, acks: int = -1,
-        process: int = 1, partition_id: int = 0, **columns: Any,
-    ) -> None:  # fmt: skip
+        self,
+        records: Sequence[tuple[int, int | None, int]],
+        *,
+        at: float,
+        took: float = 0.1,
+        acks: int = -1,
+        process: int = 1,
+        partition_id: int = 0,
+        **columns: Any,
+    ) -> None:
         """columns: further ones of all these records, such as txn, key, timestamp_ms."""
         t0, t1 = int(at * SECOND), int((at + took) * SECOND)
         for i, (value, offset, status) in enumerate(records):
-            self._add("records", kind=0, status=status, acks=acks, operation=self._operation, process=process,
-                      assignment=0, topic="t", partition=partition_id, partition_id=partition_id, position=i,
-                      offset=offset, value=value, invoked_ns=t0, completed_ns=t1, **columns)  # fmt: skip
+            self._add(
+                "records",
+                kind=0,
+                status=status,
+                acks=acks,
+                operation=self._operation,
+                process=process,
+                assignment=0,
+                topic="t",
+                partition=partition_id,
+                partition_id=partition_id,
+                position=i,
+                offset=offset,
+                value=value,
+                invoked_ns=t0,
+                completed_ns=t1,
+                **columns,
+            )
         self._operation += 1
 
     def poll(
-        self, records: Sequence[tuple[int, int]], *, at: float, final: bool = False, process: int = 9,
-        assignment: int = 0, status: int = 0, epoch: int | None = None, replica: int | None = None,
-        partition_id: int = 0, **columns: Any,
-    ) -> None:  # fmt: skip
+        self,
+        records: Sequence[tuple[int, int]],
+        *,
+        at: float,
+        final: bool = False,
+        process: int = 9,
+        assignment: int = 0,
+        status: int = 0,
+        epoch: int | None = None,
+        replica: int | None = None,
+        partition_id: int = 0,
+        **columns: Any,
+    ) -> None:
         """records: (offset, value) in the order they came; columns as in `sends`."""
         for i, (offset, value) in enumerate(records):
             step = offset - records[i - 1][0] if i else None
             self._add(
-                "records", kind=2 if final else 1, status=status, operation=self._operation, process=process,
-                assignment=assignment, topic="t", partition=partition_id, partition_id=partition_id, position=i,
-                offset=offset, offset_step=step, last_of_poll=i == len(records) - 1, leader_epoch=epoch, value=value,
-                invoked_ns=int(at * SECOND), completed_ns=int((at + 0.1) * SECOND), replica=replica, **columns,
-            )  # fmt: skip
+                "records",
+                kind=2 if final else 1,
+                status=status,
+                operation=self._operation,
+                process=process,
+                assignment=assignment,
+                topic="t",
+                partition=partition_id,
+                partition_id=partition_id,
+                position=i,
+                offset=offset,
+                offset_step=step,
+                last_of_poll=i == len(records) - 1,
+                leader_epoch=epoch,
+                value=value,
+                invoked_ns=int(at * SECOND),
+                completed_ns=int((at + 0.1) * SECOND),
+                replica=replica,
+                **columns,
+            )
         self._operation += 1
 
     def final(
@@ -130,37 +192,97 @@ class History:
         self, *, at: float, process: int = 1, partition_id: int = 0, status: int = 2, error: str = "E 7"
     ) -> None:
         """What a client met: an attempt to produce that failed; by default nobody knows what it came to."""
-        self._add("client_events", process=process, time_ns=int(at * SECOND), event="attempt_failed", node=1, topic="t",
-                  partition=partition_id, status=status, error=error)  # fmt: skip
+        self._add(
+            "client_events",
+            process=process,
+            time_ns=int(at * SECOND),
+            event="attempt_failed",
+            node=1,
+            topic="t",
+            partition=partition_id,
+            status=status,
+            error=error,
+        )
 
     def leader_known(self, node: int, *, at: float, process: int = 1, partition_id: int = 0) -> None:
         """From then on the client's metadata names this leader."""
-        self._add("client_events", process=process, time_ns=int(at * SECOND), event="leader", node=node, topic="t",
-                  partition=partition_id)  # fmt: skip
+        self._add(
+            "client_events",
+            process=process,
+            time_ns=int(at * SECOND),
+            event="leader",
+            node=node,
+            topic="t",
+            partition=partition_id,
+        )
 
     def transaction(
-        self, transaction: int, outcome: int, *, at: float, until: float, process: int = 1,
-        transactional_id: str = "id", group: str | None = None,
-    ) -> None:  # fmt: skip
-        self._add("transactions", transaction=transaction, process=process, transactional_id=transactional_id,
-                  invoked_ns=int(at * SECOND), completed_ns=int(until * SECOND), outcome=outcome,
-                  group=group)  # fmt: skip
+        self,
+        transaction: int,
+        outcome: int,
+        *,
+        at: float,
+        until: float,
+        process: int = 1,
+        transactional_id: str = "id",
+        group: str | None = None,
+    ) -> None:
+        self._add(
+            "transactions",
+            transaction=transaction,
+            process=process,
+            transactional_id=transactional_id,
+            invoked_ns=int(at * SECOND),
+            completed_ns=int(until * SECOND),
+            outcome=outcome,
+            group=group,
+        )
 
     def group(
-        self, event: str, *, at: float, process: int, offset: int | None = None, took: float = 0.01, status: int = 0,
-        generation: int | None = None, partition_id: int = 0, name: str | None = "g", **columns: Any,
-    ) -> None:  # fmt: skip
+        self,
+        event: str,
+        *,
+        at: float,
+        process: int,
+        offset: int | None = None,
+        took: float = 0.01,
+        status: int = 0,
+        generation: int | None = None,
+        partition_id: int = 0,
+        name: str | None = "g",
+        **columns: Any,
+    ) -> None:
         """A row of `group_events`; a member's id is its process."""
         self._add(
-            "group_events", process=process, group=name, event=event, generation=generation, member=f"m{process}",
-            topic="t", partition=partition_id, offset=offset, status=status, invoked_ns=int(at * SECOND),
-            completed_ns=int((at + took) * SECOND), **columns,
-        )  # fmt: skip
+            "group_events",
+            process=process,
+            group=name,
+            event=event,
+            generation=generation,
+            member=f"m{process}",
+            topic="t",
+            partition=partition_id,
+            offset=offset,
+            status=status,
+            invoked_ns=int(at * SECOND),
+            completed_ns=int((at + took) * SECOND),
+            **columns,
+        )
 
     def refused_read(self, *, at: float, f: str = "poll", error: str = "CorruptRecordError") -> None:
         """A poll that the client library did not believe."""
-        self._add("operations", operation=self._operation, process=9, client="consumer-1", function=f, status=1,
-                  invoked_ns=int(at * SECOND), completed_ns=int((at + 0.1) * SECOND), count=0, error=error)  # fmt: skip
+        self._add(
+            "operations",
+            operation=self._operation,
+            process=9,
+            client="consumer-1",
+            function=f,
+            status=1,
+            invoked_ns=int(at * SECOND),
+            completed_ns=int((at + 0.1) * SECOND),
+            count=0,
+            error=error,
+        )
         self._operation += 1
 
     def crash(self, process: int, *, at: float) -> None:
@@ -185,54 +307,129 @@ class History:
         before = self._isr
         elected = leader >= 0 and epoch > self._epoch and before is not None
         self._add(
-            "partition_states", topic="t", partition=0, time_ns=int(at * SECOND), uncertainty_ns=0, exact=True,
-            observer=-1, leader=leader, leader_epoch=epoch, partition_epoch=len(self.rows["partition_states"]),
-            isr=list(isr), isr_before=None if before is None else list(before), leader_before=self._leader,
-            unclean=bool(elected and before is not None and leader not in before), replicas=list(ISR),
-        )  # fmt: skip
+            "partition_states",
+            topic="t",
+            partition=0,
+            time_ns=int(at * SECOND),
+            uncertainty_ns=0,
+            exact=True,
+            observer=-1,
+            leader=leader,
+            leader_epoch=epoch,
+            partition_epoch=len(self.rows["partition_states"]),
+            isr=list(isr),
+            isr_before=None if before is None else list(before),
+            leader_before=self._leader,
+            unclean=bool(elected and before is not None and leader not in before),
+            replicas=list(ISR),
+        )
         if start is not None:
-            self._add("broker_events", node=leader, time_ns=int(at * SECOND), event="leadership_start", topic="t",
-                      partition=0, leader_epoch=epoch, from_offset=start)  # fmt: skip
+            self._add(
+                "broker_events",
+                node=leader,
+                time_ns=int(at * SECOND),
+                event="leadership_start",
+                topic="t",
+                partition=0,
+                leader_epoch=epoch,
+                from_offset=start,
+            )
         self._isr, self._leader, self._epoch = tuple(isr), leader, epoch
 
     def truncation(self, node: int, first: int, end: int, *, epoch: int, at: float) -> None:
-        self._add("broker_events", node=node, time_ns=int(at * SECOND), event="truncation", topic="t", partition=0,
-                  leader_epoch=epoch, from_offset=end, to_offset=first, reason_text="diverging epoch")  # fmt: skip
+        self._add(
+            "broker_events",
+            node=node,
+            time_ns=int(at * SECOND),
+            event="truncation",
+            topic="t",
+            partition=0,
+            leader_epoch=epoch,
+            from_offset=end,
+            to_offset=first,
+            reason_text="diverging epoch",
+        )
 
     def started(self, node: int, *, at: float) -> None:
         self._add("broker_events", node=node, time_ns=int(at * SECOND), event="broker_start")
 
     def fault(self, kind: str, nodes: Sequence[int], *, at: float, until: float | None = None) -> None:
         self._add(
-            "faults", fault=len(self.rows["faults"]), kind=kind, label_text=f"{kind} broker {nodes[0]}",
-            nodes=list(nodes), asked_ns=int(at * SECOND), begin_ns=int(at * SECOND), proved=True, proof_text="seen",
+            "faults",
+            fault=len(self.rows["faults"]),
+            kind=kind,
+            label_text=f"{kind} broker {nodes[0]}",
+            nodes=list(nodes),
+            asked_ns=int(at * SECOND),
+            begin_ns=int(at * SECOND),
+            proved=True,
+            proof_text="seen",
             end_ns=None if until is None else int(until * SECOND),
-        )  # fmt: skip
+        )
 
     def damage(self, node: int, first: int, end: int, *, at: float) -> None:
         """Bits of the batch with offsets first to end - 1 are flipped under a broker that was killed for it."""
         self.fault("damage", [node], at=at)
-        self._add("disk_events", node=node, time_ns=int(at * SECOND), fault=len(self.rows["faults"]) - 1,
-                  extent="batch", topic="t", partition=0, from_offset=first, to_offset=end)  # fmt: skip
+        self._add(
+            "disk_events",
+            node=node,
+            time_ns=int(at * SECOND),
+            fault=len(self.rows["faults"]) - 1,
+            extent="batch",
+            topic="t",
+            partition=0,
+            from_offset=first,
+            to_offset=end,
+        )
 
     def unclean_config(self, value: str, *, at: float = 0.0) -> None:
-        self._add("configuration", time_ns=int(at * SECOND), scope="topic", name="t", node=-1,
-                  key="unclean.leader.election.enable", value=value)  # fmt: skip
+        self._add(
+            "configuration",
+            time_ns=int(at * SECOND),
+            scope="topic",
+            name="t",
+            node=-1,
+            key="unclean.leader.election.enable",
+            value=value,
+        )
 
     def snapshot(
-        self, node: int, records: Sequence[tuple[int, int, int]], *, at: float = 90.0, reason: str = "end",
-        high_watermark: int | None = None, epochs: str = "",
-    ) -> None:  # fmt: skip
+        self,
+        node: int,
+        records: Sequence[tuple[int, int, int]],
+        *,
+        at: float = 90.0,
+        reason: str = "end",
+        high_watermark: int | None = None,
+        epochs: str = "",
+    ) -> None:
         """records: (offset, epoch, value) as they lie in the replica's log."""
         log_end = max((offset for offset, _, _ in records), default=-1) + 1
         self._add(
-            "replica_snapshots", snapshot=self._snapshot, node=node, time_ns=int(at * SECOND), reason=reason, topic="t",
-            partition=0, log_start_offset=0, high_watermark=high_watermark, log_end_offset=log_end,
+            "replica_snapshots",
+            snapshot=self._snapshot,
+            node=node,
+            time_ns=int(at * SECOND),
+            reason=reason,
+            topic="t",
+            partition=0,
+            log_start_offset=0,
+            high_watermark=high_watermark,
+            log_end_offset=log_end,
             leader_epochs=epochs,
-        )  # fmt: skip
+        )
         for offset, epoch, value in records:
-            self._add("replica_log", snapshot=self._snapshot, node=node, topic="t", partition=0, partition_id=0,
-                      offset=offset, leader_epoch=epoch, value=value)  # fmt: skip
+            self._add(
+                "replica_log",
+                snapshot=self._snapshot,
+                node=node,
+                topic="t",
+                partition=0,
+                partition_id=0,
+                offset=offset,
+                leader_epoch=epoch,
+                value=value,
+            )
         self._snapshot += 1
 
     def step(self, kind: str, text: str, outcome: str, *, seen: str = "") -> None:
@@ -284,9 +481,13 @@ def judge_stories(
 
 
 def judge_all(
-    spark: SparkSession, folder: Path, histories: Sequence[History], *, run: Mapping[str, Any] | None = None,
+    spark: SparkSession,
+    folder: Path,
+    histories: Sequence[History],
+    *,
+    run: Mapping[str, Any] | None = None,
     with_evidence: bool = False,
-) -> list[Judgement]:  # fmt: skip
+) -> list[Judgement]:
     inputs = [
         RunInput(
             scenario=history.scenario,

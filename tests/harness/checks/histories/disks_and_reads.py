@@ -15,9 +15,12 @@ def story(make: Callable[[], History]) -> Callable[[], History]:
 
 
 def read_then_collected(
-    logs: dict[int, list[tuple[int, int, int]]], *, at: float = 110, marks: dict[int, int] | None = None,
+    logs: dict[int, list[tuple[int, int, int]]],
+    *,
+    at: float = 110,
+    marks: dict[int, int] | None = None,
     exact: bool = True,
-) -> History:  # fmt: skip
+) -> History:
     """Ten records are acknowledged and read; then the logs of these brokers are read from disk."""
     history = acknowledged()
     if not exact:

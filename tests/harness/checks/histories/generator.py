@@ -73,8 +73,21 @@ class Simulation:
         """What a run of another kind has beside."""
 
     def _acts(self) -> tuple[Callable[[], None], ...]:
-        return (self._send, self._send, self._land, self._land, self._answer, self._answer, self._poll, self._poll,
-                self._poll, self._disturb, self._commit, self._transact, self._transact)  # fmt: skip
+        return (
+            self._send,
+            self._send,
+            self._land,
+            self._land,
+            self._answer,
+            self._answer,
+            self._poll,
+            self._poll,
+            self._poll,
+            self._disturb,
+            self._commit,
+            self._transact,
+            self._transact,
+        )
 
     # -- producers ----------------------------------------
 
@@ -184,9 +197,13 @@ class Simulation:
 
     def _event(self, consumer: Consumer, event: str, partition_id: int, *, after: int = 0, **columns: object) -> None:
         fields = {
-            "process": consumer.process, "event": event, "partition": partition_id, "status": OK,
-            "invoked_ns": self.time_ns + after, "completed_ns": self.time_ns + after + 1,
-        }  # fmt: skip
+            "process": consumer.process,
+            "event": event,
+            "partition": partition_id,
+            "status": OK,
+            "invoked_ns": self.time_ns + after,
+            "completed_ns": self.time_ns + after + 1,
+        }
         if self.grouped:
             generation = consumer.generation if self._tells_generation else None
             fields |= {"group": GROUP, "member": f"m{consumer.process}", "generation": generation}
@@ -281,9 +298,15 @@ class Simulation:
             after[partition_id] = end
         status = self._chance.choice((OK,) * 8 + (FAIL, INFO))
         self.polls.append(
-            Poll(process=consumer.process, invoked_ns=self.time_ns - TICK_NS // 2, completed_ns=self.time_ns,
-                 records=records, assignments=dict(consumer.assignment), status=status)
-        )  # fmt: skip
+            Poll(
+                process=consumer.process,
+                invoked_ns=self.time_ns - TICK_NS // 2,
+                completed_ns=self.time_ns,
+                records=records,
+                assignments=dict(consumer.assignment),
+                status=status,
+            )
+        )
         if status == OK:
             consumer.position = after
 
@@ -338,10 +361,16 @@ class Simulation:
         readable = self.partitions[partition_id].readable(start, end, isolation=COMMITTED_ONLY)
         reader = FINAL_READER if replica is None else FINAL_READER + 1 + replica
         self.polls.append(
-            Poll(process=reader, invoked_ns=self.time_ns - TICK_NS // 2, completed_ns=self.time_ns,
-                 assignments={partition_id: 0}, final=True, records=[(partition_id, offset, entry) for offset,
-                     entry in readable], replica=replica)
-        )  # fmt: skip
+            Poll(
+                process=reader,
+                invoked_ns=self.time_ns - TICK_NS // 2,
+                completed_ns=self.time_ns,
+                assignments={partition_id: 0},
+                final=True,
+                records=[(partition_id, offset, entry) for offset, entry in readable],
+                replica=replica,
+            )
+        )
 
     # -- rows ---------------------------------------------
 
@@ -368,11 +397,17 @@ class Simulation:
         for process in {send.process for send in self.sends if send.process in self._values} | {_LAST_PRODUCER}:
             acks = self._acks.get(process, -1)
             name = "tx" if process == _TRANSACTIONAL else None
-            rows.client(process, role="producer", acks=acks, idempotent=acks == -1, tells_attempts=True,
-                        transactional_id=name)  # fmt: skip
+            rows.client(
+                process, role="producer", acks=acks, idempotent=acks == -1, tells_attempts=True, transactional_id=name
+            )
         for consumer in self._consumers:
             group = GROUP if self.grouped else None
-            rows.client(consumer.process, role="consumer", isolation=self._isolation, group=group,
-                        offset_reset=self._reset if self.grouped else "earliest")  # fmt: skip
+            rows.client(
+                consumer.process,
+                role="consumer",
+                isolation=self._isolation,
+                group=group,
+                offset_reset=self._reset if self.grouped else "earliest",
+            )
         for process in {poll.process for poll in self.polls if poll.final}:
             rows.client(process, role="consumer", isolation=COMMITTED_ONLY, offset_reset="none")

@@ -25,8 +25,7 @@ _LATE = 60 * SECOND
 # -- heads of assignments ---------------------------------
 
 
-@planter("head-skip/first-poll",
-         may={"group-skip/skipped": "the group commits past what nobody else has read either"})  # fmt: skip
+@planter("head-skip/first-poll", may={"group-skip/skipped": "the group commits past what nobody else has read either"})
 def leave_out_the_head_of_an_assignment(history: History, chance: random.Random) -> bool:
     """The consumer starts, or goes on after a seek, one record too late."""
     kept = kept_offsets(history)
@@ -117,9 +116,11 @@ def deliver_again_what_was_committed(history: History, chance: random.Random) ->
         (commit, row)
         for commit in _committed(history)
         for row in log_of(history)
-        if row["partition_id"] == commit["partition"] and row["offset"] < commit["offset"]
-        and row["completed_ns"] < _LATE and (commit["process"], commit["partition"]) not in sought
-    ]  # fmt: skip
+        if row["partition_id"] == commit["partition"]
+        and row["offset"] < commit["offset"]
+        and row["completed_ns"] < _LATE
+        and (commit["process"], commit["partition"]) not in sought
+    ]
     if not found:
         return False
     commit, row = chance.choice(found)
@@ -170,8 +171,11 @@ def _into_the_log(history: History, sent: Row) -> None:
     append_operation(history, "final_poll", [{**model, **where, "position": 0, "assignment": 7, "leader_epoch": None}])
 
 
-@planter("torn-transaction/torn", "lost-write/lost",
-         may={"dirty-read/vanished": "the record may have been read before it vanished"})  # fmt: skip
+@planter(
+    "torn-transaction/torn",
+    "lost-write/lost",
+    may={"dirty-read/vanished": "the record may have been read before it vanished"},
+)
 def lose_a_record_of_a_committed_transaction(history: History, chance: random.Random) -> bool:
     found = _sends_of(history, outcome=OK)
     if not found:
@@ -234,8 +238,14 @@ def read_past_the_last_stable_offset(history: History, chance: random.Random) ->
     )
     if final is None:
         return False
-    history._add("processes", process=_STRANGER, client="stranger", role="consumer", isolation=COMMITTED_ONLY,
-                 offset_reset="latest")  # fmt: skip
+    history._add(
+        "processes",
+        process=_STRANGER,
+        client="stranger",
+        role="consumer",
+        isolation=COMMITTED_ONLY,
+        offset_reset="latest",
+    )
     read = {
         **final,
         "kind": 1,
@@ -266,10 +276,12 @@ def _stamped_by_the_broker(history: History) -> list[Row]:
     """Acknowledged sends of records that are in the final log, at which another of the same epoch lies before."""
     kept = kept_offsets(history)
     return [
-        row for row in records_of(history, kind=0, status=OK)
-        if row["log_append"] and (row["partition_id"], row["offset"]) in kept and (row["partition_id"], (row["offset"]
-            or 0) - 1) in kept
-    ]  # fmt: skip
+        row
+        for row in records_of(history, kind=0, status=OK)
+        if row["log_append"]
+        and (row["partition_id"], row["offset"]) in kept
+        and (row["partition_id"], (row["offset"] or 0) - 1) in kept
+    ]
 
 
 def _stamp(history: History, sent: Row, stamp_ms: int) -> None:

@@ -38,9 +38,13 @@ def colliding_groups(run: int, chance: random.Random) -> History:
             first = chance.randrange(_OFFSETS)
             offs = range(first, min(_OFFSETS, first + chance.randrange(1, 4)))
             at = _alone(history, process, _moment(chance))
-            history.poll([(offset, 10 * partition_id + offset) for offset in offs],
-                         at=at, process=process, partition_id=partition_id,
-                         status=chance.choice((OK, OK, FAIL)))  # fmt: skip
+            history.poll(
+                [(offset, 10 * partition_id + offset) for offset in offs],
+                at=at,
+                process=process,
+                partition_id=partition_id,
+                status=chance.choice((OK, OK, FAIL)),
+            )
         else:
             _event(history, chance, act, process, partition_id)
     if chance.random() < 0.6:
@@ -118,9 +122,17 @@ def _event(history: History, chance: random.Random, act: str, process: int, part
     else:
         off_told = offset
     history.group(
-        event, at=at, process=process, partition_id=partition_id, offset=off_told, status=status, transaction=txn,
-        name=_MEMBERS[process], generation=chance.choice((1, 1, 2, 2, 3, None, -1)), took=took,
-    )  # fmt: skip
+        event,
+        at=at,
+        process=process,
+        partition_id=partition_id,
+        offset=off_told,
+        status=status,
+        transaction=txn,
+        name=_MEMBERS[process],
+        generation=chance.choice((1, 1, 2, 2, 3, None, -1)),
+        took=took,
+    )
 
 
 def _transactions(history: History, chance: random.Random) -> None:

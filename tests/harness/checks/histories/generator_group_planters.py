@@ -72,9 +72,19 @@ def _rest(history: History, chance: random.Random) -> tuple[Row, list[Row]] | No
 
 
 def _commit(history: History, last: Row, offset: int) -> None:
-    history._add("group_events", process=last["process"], group=GROUP, event="committed", member=f"m{last['process']}",
-                 topic="t", partition=last["partition_id"], offset=offset, status=OK, invoked_ns=_LATE,
-                 completed_ns=_LATE + 1)  # fmt: skip
+    history._add(
+        "group_events",
+        process=last["process"],
+        group=GROUP,
+        event="committed",
+        member=f"m{last['process']}",
+        topic="t",
+        partition=last["partition_id"],
+        offset=offset,
+        status=OK,
+        invoked_ns=_LATE,
+        completed_ns=_LATE + 1,
+    )
 
 
 @planter("group-skip/skipped")
@@ -111,10 +121,14 @@ def commit_with_a_fenced_producer(history: History, chance: random.Random) -> bo
     for row in history.rows["transactions"]:
         by_id.setdefault(row["transactional_id"], []).append(row)
     found = [
-        (older, newer) for rows in by_id.values() for older in rows for newer in rows
-        if older["process"] < newer["process"] and newer["outcome"] == OK
+        (older, newer)
+        for rows in by_id.values()
+        for older in rows
+        for newer in rows
+        if older["process"] < newer["process"]
+        and newer["outcome"] == OK
         and older["completed_ns"] < newer["invoked_ns"]
-    ]  # fmt: skip
+    ]
     if not found:
         return False
     older, newer = chance.choice(found)

@@ -55,8 +55,18 @@ class FailOvers:
         self._hasty = chance.random() < 0.3
         self._forgetful = chance.random() < 0.3
         self._elect(1, unclean=False)
-        acts = [self._send, self._send, self._copy, self._copy, self._copy, self._read, self._shrink, self._grow,
-                self._change, self._change]  # fmt: skip
+        acts = [
+            self._send,
+            self._send,
+            self._copy,
+            self._copy,
+            self._copy,
+            self._read,
+            self._shrink,
+            self._grow,
+            self._change,
+            self._change,
+        ]
         if chance.random() < 0.3:
             acts.append(self._burn)
         for _ in range(steps):

@@ -76,10 +76,19 @@ class Processing(Simulation):
     def _told(self, processor: Processor, event: str, partition_id: int, **columns: object) -> dict[str, object]:
         self.time_ns += 2
         self.events.append(
-            {"process": processor.process, "event": event, "partition": partition_id, "status": OK,
-             "invoked_ns": self.time_ns, "completed_ns": self.time_ns + 1, "group": PROCESSORS,
-             "member": f"m{processor.process}", "generation": processor.generation, **columns}
-        )  # fmt: skip
+            {
+                "process": processor.process,
+                "event": event,
+                "partition": partition_id,
+                "status": OK,
+                "invoked_ns": self.time_ns,
+                "completed_ns": self.time_ns + 1,
+                "group": PROCESSORS,
+                "member": f"m{processor.process}",
+                "generation": processor.generation,
+                **columns,
+            }
+        )
         return self.events[-1]
 
     def _share_out(self) -> None:
@@ -153,8 +162,13 @@ class Processing(Simulation):
             self._end(processor, commit=self._chance.random() < 0.8)
 
     def _begin(self, processor: Processor) -> None:
-        processor.transaction = Txn(number=len(self.transactions), process=processor.process, invoked_ns=self.time_ns,
-                            transactional_id=processor.name, group=PROCESSORS)  # fmt: skip
+        processor.transaction = Txn(
+            number=len(self.transactions),
+            process=processor.process,
+            invoked_ns=self.time_ns,
+            transactional_id=processor.name,
+            group=PROCESSORS,
+        )
         self.transactions.append(processor.transaction)
         processor.read, processor.sent, processor.offsets = [], None, []
         if processor.has_epoch or processor.fenced:
@@ -180,10 +194,15 @@ class Processing(Simulation):
         processor.read = [(partition_id, offset) for offset, _ in found]
         self.time_ns += TICK_NS
         self.polls.append(
-            Poll(process=processor.process, invoked_ns=self.time_ns - TICK_NS // 2, completed_ns=self.time_ns,
-                 transaction=transaction, records=[(partition_id, offset, entry) for offset, entry in found],
-                 assignments=dict(processor.assignment))
-        )  # fmt: skip
+            Poll(
+                process=processor.process,
+                invoked_ns=self.time_ns - TICK_NS // 2,
+                completed_ns=self.time_ns,
+                transaction=transaction,
+                records=[(partition_id, offset, entry) for offset, entry in found],
+                assignments=dict(processor.assignment),
+            )
+        )
 
     def _write(self, processor: Processor, transaction: Txn) -> None:
         values = []
@@ -267,5 +286,13 @@ class Processing(Simulation):
         for value, text in self.names:
             rows.history._add("value_names", value=value, name=text)
         for processor in self.processors:
-            rows.client(processor.process, role="both", acks=-1, idempotent=True, isolation=COMMITTED_ONLY,
-                        group=PROCESSORS, transactional_id=processor.name, offset_reset="earliest")  # fmt: skip
+            rows.client(
+                processor.process,
+                role="both",
+                acks=-1,
+                idempotent=True,
+                isolation=COMMITTED_ONLY,
+                group=PROCESSORS,
+                transactional_id=processor.name,
+                offset_reset="earliest",
+            )

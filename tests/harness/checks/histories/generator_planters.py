@@ -33,9 +33,11 @@ PLANTERS: dict[str, Planter] = {}
 
 
 def planter(
-    *must: str, may: Mapping[str, str] | None = None, classification: str = "violation",
+    *must: str,
+    may: Mapping[str, str] | None = None,
+    classification: str = "violation",
     of: type[Simulation] = Simulation,
-) -> Callable[[Plant], Plant]:  # fmt: skip
+) -> Callable[[Plant], Plant]:
     def register(plant: Plant) -> Plant:
         fields: dict[str, Any] = {"must": frozenset(must), "may": may or {}, "classification": classification, "of": of}
         PLANTERS[plant.__name__] = Planter(plant=plant, **fields)
@@ -96,16 +98,38 @@ def append_to_the_logs(history: History, partition_id: int, value: int) -> int:
         partition["last_stable_offset"] += 1
     partition["end_offset"] += 1
     history._add(
-        "records", kind=2, status=0, operation=next_operation(history), process=FINAL_READER, assignment=0, topic="t",
-        partition=partition_id, partition_id=partition_id, position=0, offset=offset, offset_step=None,
-        last_of_poll=True, leader_epoch=epoch, value=value, invoked_ns=200 * SECOND, completed_ns=201 * SECOND,
-    )  # fmt: skip
+        "records",
+        kind=2,
+        status=0,
+        operation=next_operation(history),
+        process=FINAL_READER,
+        assignment=0,
+        topic="t",
+        partition=partition_id,
+        partition_id=partition_id,
+        position=0,
+        offset=offset,
+        offset_step=None,
+        last_of_poll=True,
+        leader_epoch=epoch,
+        value=value,
+        invoked_ns=200 * SECOND,
+        completed_ns=201 * SECOND,
+    )
     for snapshot in history.rows["replica_snapshots"]:
         if snapshot["partition"] == partition_id:
             snapshot["log_end_offset"] = snapshot["high_watermark"] = offset + 1
-            history._add("replica_log", snapshot=snapshot["snapshot"], node=snapshot["node"], topic="t",
-                         partition=partition_id, partition_id=partition_id, offset=offset, leader_epoch=epoch,
-                         value=value)  # fmt: skip
+            history._add(
+                "replica_log",
+                snapshot=snapshot["snapshot"],
+                node=snapshot["node"],
+                topic="t",
+                partition=partition_id,
+                partition_id=partition_id,
+                offset=offset,
+                leader_epoch=epoch,
+                value=value,
+            )
     return int(offset)
 
 
@@ -121,9 +145,17 @@ def append_operation(history: History, f: str, rows: list[Row]) -> None:
     """One more operation, after all others, with these rows of `records`."""
     op, first = next_operation(history), rows[0]
     history.rows["records"].extend({**row, "operation": op} for row in rows)
-    history._add("operations", operation=op, process=first["process"], client=f"client-{first['process']}", function=f,
-                 invoked_ns=first["invoked_ns"], completed_ns=first["completed_ns"], status=first["status"],
-                 count=len(rows))  # fmt: skip
+    history._add(
+        "operations",
+        operation=op,
+        process=first["process"],
+        client=f"client-{first['process']}",
+        function=f,
+        invoked_ns=first["invoked_ns"],
+        completed_ns=first["completed_ns"],
+        status=first["status"],
+        count=len(rows),
+    )
     number_steps(history)
 
 
@@ -131,11 +163,34 @@ def _acknowledge(
     history: History, partition_id: int, value: int, offset: int, *, process: int, begin: int, end: int
 ) -> None:
     op = next_operation(history)
-    history._add("records", kind=0, status=0, acks=-1, operation=op, process=process, assignment=0, topic="t",
-                 partition=partition_id, partition_id=partition_id, position=0, offset=offset, value=value,
-                 invoked_ns=begin, completed_ns=end)  # fmt: skip
-    history._add("operations", operation=op, process=process, client=f"client-{process}", function="send", status=0,
-                 invoked_ns=begin, completed_ns=end, count=1)  # fmt: skip
+    history._add(
+        "records",
+        kind=0,
+        status=0,
+        acks=-1,
+        operation=op,
+        process=process,
+        assignment=0,
+        topic="t",
+        partition=partition_id,
+        partition_id=partition_id,
+        position=0,
+        offset=offset,
+        value=value,
+        invoked_ns=begin,
+        completed_ns=end,
+    )
+    history._add(
+        "operations",
+        operation=op,
+        process=process,
+        client=f"client-{process}",
+        function="send",
+        status=0,
+        invoked_ns=begin,
+        completed_ns=end,
+        count=1,
+    )
 
 
 # A value that lies where it cannot be in time is before and after what was sent in between: the same, told twice.
@@ -182,9 +237,15 @@ def lose_a_record_that_was_read_and_never_acknowledged(history: History, chance:
     return True
 
 
-@planter("lost-write/lost", "unclean-election/election", classification="permitted",
-         may={"dirty-read/vanished": "a lost record may have been read before",
-              "torn-transaction/torn": "the cut may run through a transaction"})  # fmt: skip
+@planter(
+    "lost-write/lost",
+    "unclean-election/election",
+    classification="permitted",
+    may={
+        "dirty-read/vanished": "a lost record may have been read before",
+        "torn-transaction/torn": "the cut may run through a transaction",
+    },
+)
 def elect_uncleanly_where_it_is_allowed(history: History, chance: random.Random) -> bool:
     """A broker outside the ISR takes over with half of the log; the others follow it."""
     found = [row for row in _acknowledged(history) if row["offset"] > 0]
@@ -202,13 +263,27 @@ def elect_uncleanly_where_it_is_allowed(history: History, chance: random.Random)
     elected = {"leader": other, "leader_epoch": epoch + 1, "isr": [other], "isr_before": [leader], "unclean": True}
     for number, state in enumerate((shrunk, elected)):
         history._add(
-            "partition_states", topic="t", partition=partition_id, time_ns=_LATE + number * SECOND, uncertainty_ns=0,
+            "partition_states",
+            topic="t",
+            partition=partition_id,
+            time_ns=_LATE + number * SECOND,
+            uncertainty_ns=0,
             exact=True,
-            observer=-1, partition_epoch=before["partition_epoch"] + 1 + number, replicas=list(ISR), **state,
-        )  # fmt: skip
-    history._add("broker_events", node=other, time_ns=_LATE + SECOND, event="leadership_start",
-                 topic="t", partition=partition_id,
-                 leader_epoch=epoch + 1, from_offset=kept)  # fmt: skip
+            observer=-1,
+            partition_epoch=before["partition_epoch"] + 1 + number,
+            replicas=list(ISR),
+            **state,
+        )
+    history._add(
+        "broker_events",
+        node=other,
+        time_ns=_LATE + SECOND,
+        event="leadership_start",
+        topic="t",
+        partition=partition_id,
+        leader_epoch=epoch + 1,
+        from_offset=kept,
+    )
     drop(
         history,
         "records",
@@ -250,8 +325,12 @@ def move_a_record_after_it_was_acknowledged(history: History, chance: random.Ran
     return True
 
 
-@planter("phantom/nobody-sent-it", "lost-write/lost", "inconsistent-offsets/two-values",
-         may={"dirty-read/vanished": "the value that was replaced may have been read before"})  # fmt: skip
+@planter(
+    "phantom/nobody-sent-it",
+    "lost-write/lost",
+    "inconsistent-offsets/two-values",
+    may={"dirty-read/vanished": "the value that was replaced may have been read before"},
+)
 def change_an_acknowledged_value_in_the_log(history: History, chance: random.Random) -> bool:
     found = _acknowledged(history)
     if not found:
@@ -282,9 +361,14 @@ def deliver_a_refused_record(history: History, chance: random.Random) -> bool:
     return True
 
 
-@planter("phantom/read-before-sent",
-         may={**_OUT_OF_TIME, "last-stable-offset/passed": "the poll now ends before the transactions that it saw",
-              "head-skip/first-poll": "the poll now lies before its own assignment or seek"})  # fmt: skip
+@planter(
+    "phantom/read-before-sent",
+    may={
+        **_OUT_OF_TIME,
+        "last-stable-offset/passed": "the poll now ends before the transactions that it saw",
+        "head-skip/first-poll": "the poll now lies before its own assignment or seek",
+    },
+)
 def read_a_record_before_it_was_sent(history: History, chance: random.Random) -> bool:
     found = records_of(history, kind=1)
     if not found:
@@ -329,11 +413,15 @@ def write_a_later_request_below_an_acknowledged_one(history: History, chance: ra
 # -- polls that go astray ---------------------------------
 
 
-@planter("nonmonotonic-read/internal",
-         may={"skipped-read/internal": "the step before the one back, or the one after it, jumps over a record",
-              "skipped-read/external": "the poll begins, or the next one seems to, one record too far",
-              "head-skip/first-poll": "the record that came first of all is not the first one any more",
-              "nonmonotonic-read/external": "the next poll seems to begin where this one ended"})  # fmt: skip
+@planter(
+    "nonmonotonic-read/internal",
+    may={
+        "skipped-read/internal": "the step before the one back, or the one after it, jumps over a record",
+        "skipped-read/external": "the poll begins, or the next one seems to, one record too far",
+        "head-skip/first-poll": "the record that came first of all is not the first one any more",
+        "nonmonotonic-read/external": "the next poll seems to begin where this one ended",
+    },
+)
 def swap_two_records_in_a_poll(history: History, chance: random.Random) -> bool:
     found = polls_of(history, at_least=2)
     if not found:

@@ -118,10 +118,17 @@ class Rows:
         number = self._operation
         self._operation += 1
         self.history._add(
-            "operations", operation=number, process=done.process, client=f"client-{done.process}", function=f,
-            status=done.status, invoked_ns=done.invoked_ns, completed_ns=done.completed_ns, count=count,
+            "operations",
+            operation=number,
+            process=done.process,
+            client=f"client-{done.process}",
+            function=f,
+            status=done.status,
+            invoked_ns=done.invoked_ns,
+            completed_ns=done.completed_ns,
+            count=count,
             transaction=transaction,
-        )  # fmt: skip
+        )
         return number
 
     def send(self, done: Send) -> None:
@@ -131,31 +138,64 @@ class Rows:
         reported = done.offsets if answered else None
         for i, value in enumerate(done.values):
             self.history._add(
-                "records", kind=0, status=done.status, acks=done.acks, operation=operation, process=done.process,
-                assignment=0, topic="t", partition=done.partition_id, partition_id=done.partition_id, position=i,
-                offset=None if reported is None else reported[i], value=value, invoked_ns=done.invoked_ns,
-                completed_ns=done.completed_ns, error=None if done.status == OK else "TimeoutError", transaction=txn,
+                "records",
+                kind=0,
+                status=done.status,
+                acks=done.acks,
+                operation=operation,
+                process=done.process,
+                assignment=0,
+                topic="t",
+                partition=done.partition_id,
+                partition_id=done.partition_id,
+                position=i,
+                offset=None if reported is None else reported[i],
+                value=value,
+                invoked_ns=done.invoked_ns,
+                completed_ns=done.completed_ns,
+                error=None if done.status == OK else "TimeoutError",
+                transaction=txn,
                 timestamp_ms=done.stamp_ms if reported is not None else done.invoked_ns // 1_000_000,
                 log_append=self._log_append,
-            )  # fmt: skip
+            )
 
     def poll(self, done: Poll) -> None:
         txn = None if done.transaction is None else done.transaction.number
         operation = self._operation_row("final_poll" if done.final else "poll", done, len(done.records), txn)
         for i, (partition_id, offset, entry) in enumerate(done.records):
             self.history._add(
-                "records", kind=2 if done.final else 1, status=done.status, operation=operation, process=done.process,
-                assignment=done.assignments[partition_id], topic="t", partition=partition_id,
-                partition_id=partition_id, position=i, offset=offset,
-                leader_epoch=entry.epoch, value=entry.value, invoked_ns=done.invoked_ns, completed_ns=done.completed_ns,
-                replica=done.replica, timestamp_ms=entry.stamp_ms, log_append=self._log_append, transaction=txn,
-            )  # fmt: skip
+                "records",
+                kind=2 if done.final else 1,
+                status=done.status,
+                operation=operation,
+                process=done.process,
+                assignment=done.assignments[partition_id],
+                topic="t",
+                partition=partition_id,
+                partition_id=partition_id,
+                position=i,
+                offset=offset,
+                leader_epoch=entry.epoch,
+                value=entry.value,
+                invoked_ns=done.invoked_ns,
+                completed_ns=done.completed_ns,
+                replica=done.replica,
+                timestamp_ms=entry.stamp_ms,
+                log_append=self._log_append,
+                transaction=txn,
+            )
 
     def transaction(self, transaction: Txn) -> None:
-        self.history._add("transactions", transaction=transaction.number, process=transaction.process,
-                          transactional_id=transaction.transactional_id, invoked_ns=transaction.invoked_ns,
-                          completed_ns=transaction.completed_ns, outcome=transaction.outcome,
-                          group=transaction.group)  # fmt: skip
+        self.history._add(
+            "transactions",
+            transaction=transaction.number,
+            process=transaction.process,
+            transactional_id=transaction.transactional_id,
+            invoked_ns=transaction.invoked_ns,
+            completed_ns=transaction.completed_ns,
+            outcome=transaction.outcome,
+            group=transaction.group,
+        )
 
     def event(self, **columns: Any) -> None:
         self.history._add("group_events", topic="t", **columns)
@@ -166,34 +206,77 @@ class Rows:
     def cluster(self, partition_id: int, partition: Partition) -> None:
         history, end = self.history, len(partition.log)
         history._add(
-            "partitions", partition_id=partition_id, topic="t", partition=partition_id, replicas=list(ISR),
-            read_to_end=True, end_offset=end, log_start_offset=0, cleanup_policy="delete", last_stable_offset=end,
-        )  # fmt: skip
+            "partitions",
+            partition_id=partition_id,
+            topic="t",
+            partition=partition_id,
+            replicas=list(ISR),
+            read_to_end=True,
+            end_offset=end,
+            log_start_offset=0,
+            cleanup_policy="delete",
+            last_stable_offset=end,
+        )
         before: tuple[int, ...] | None = None
         epoch = -1
         starts: list[tuple[int, int]] = []
         for number, (leader, own_epoch, isr, t, log_end) in enumerate(partition.states):
             history._add(
-                "partition_states", topic="t", partition=partition_id, time_ns=t, uncertainty_ns=0, exact=True,
-                observer=-1, leader=leader, leader_epoch=own_epoch, partition_epoch=number, isr=list(isr),
-                unclean=False, replicas=list(ISR), isr_before=None if before is None else list(before),
-            )  # fmt: skip
+                "partition_states",
+                topic="t",
+                partition=partition_id,
+                time_ns=t,
+                uncertainty_ns=0,
+                exact=True,
+                observer=-1,
+                leader=leader,
+                leader_epoch=own_epoch,
+                partition_epoch=number,
+                isr=list(isr),
+                unclean=False,
+                replicas=list(ISR),
+                isr_before=None if before is None else list(before),
+            )
             if own_epoch > epoch:
                 starts.append((own_epoch, log_end))
-                history._add("broker_events", node=leader, time_ns=t, event="leadership_start", topic="t",
-                             partition=partition_id, leader_epoch=own_epoch, from_offset=log_end)  # fmt: skip
+                history._add(
+                    "broker_events",
+                    node=leader,
+                    time_ns=t,
+                    event="leadership_start",
+                    topic="t",
+                    partition=partition_id,
+                    leader_epoch=own_epoch,
+                    from_offset=log_end,
+                )
             before, epoch = isr, own_epoch
         chain = ",".join(f"{own_epoch}:{start}" for own_epoch, start in starts)
         for node in ISR:
             history._add(
-                "replica_snapshots", snapshot=3 * partition_id + node, node=node, time_ns=100 * SECOND, reason="end",
-                topic="t", partition=partition_id, log_start_offset=0, high_watermark=end, log_end_offset=end,
+                "replica_snapshots",
+                snapshot=3 * partition_id + node,
+                node=node,
+                time_ns=100 * SECOND,
+                reason="end",
+                topic="t",
+                partition=partition_id,
+                log_start_offset=0,
+                high_watermark=end,
+                log_end_offset=end,
                 leader_epochs=chain,
-            )  # fmt: skip
+            )
             for offset, entry in partition.readable(0, end, isolation=EVERYTHING):
-                history._add("replica_log", snapshot=3 * partition_id + node, node=node, topic="t",
-                             partition=partition_id, partition_id=partition_id, offset=offset, leader_epoch=entry.epoch,
-                             value=entry.value)  # fmt: skip
+                history._add(
+                    "replica_log",
+                    snapshot=3 * partition_id + node,
+                    node=node,
+                    topic="t",
+                    partition=partition_id,
+                    partition_id=partition_id,
+                    offset=offset,
+                    leader_epoch=entry.epoch,
+                    value=entry.value,
+                )
 
 
 def number_steps(history: History) -> None:

@@ -65,9 +65,10 @@ def _required_start(history: History, client: Row, first: Row) -> int | None:
             return int(own[-1]["offset"])
         return None if reset == "latest" else 0
     commits = [
-        row for row in _events(history, "committed")
+        row
+        for row in _events(history, "committed")
         if row["group"] == client["group"] and row["partition"] == first["partition_id"] and row["status"] != 1
-    ]  # fmt: skip
+    ]
     began = own[-1]["invoked_ns"] if own else first["invoked_ns"]
     starts = [row["offset"] for row in commits if row["invoked_ns"] <= first["completed_ns"]]
     if not any(

@@ -191,10 +191,10 @@ def may_be_committed(
     every = commits(history, group, partition)
     before = [commit for commit in every if commit.certain and commit.seen < invoked_ns]
     possible = {
-        commit.offset for commit in every
-        if (commit.begins <= completed_ns
-            and not any(commit.stands_before(later) for later in before))
-    }  # fmt: skip
+        commit.offset
+        for commit in every
+        if (commit.begins <= completed_ns and not any(commit.stands_before(later) for later in before))
+    }
     return possible, bool(before)
 
 
@@ -274,10 +274,13 @@ def two_owners(history: History) -> set[tuple[int, str, int, int, int]]:
 def _given_up(history: History, given: Row, time_ns: int) -> bool:
     """Whether the member may have given the partition up, after it was given, by the moment."""
     return any(
-        row["process"] == given["process"] and row["partition"] == given["partition"] and row["group"] == given["group"]
-        and row["status"] != _FAIL and given["invoked_ns"] <= row["invoked_ns"] <= time_ns
+        row["process"] == given["process"]
+        and row["partition"] == given["partition"]
+        and row["group"] == given["group"]
+        and row["status"] != _FAIL
+        and given["invoked_ns"] <= row["invoked_ns"] <= time_ns
         for row in _events(history, "revoked", "lost")
-    )  # fmt: skip
+    )
 
 
 # -- old generations --------------------------------------
@@ -412,15 +415,17 @@ def read_after_commit(history: History) -> set[tuple[int, str, int, int, int, in
             if (row["partition_id"], row["process"], row["assignment"]) == (partition_id, process, assignment)
         ]
         rows = [
-            row["invoked_ns"] for row in _events(history, "assigned", "seek")
+            row["invoked_ns"]
+            for row in _events(history, "assigned", "seek")
             if (row["process"], row["partition"]) == (process, partition_id)
             and row["invoked_ns"] <= min(row["completed_ns"] for row in own)
-        ]  # fmt: skip
+        ]
         sought = [
-            row for row in _events(history, "seek")
+            row
+            for row in _events(history, "seek")
             if (row["process"], row["partition"]) == (process, partition_id)
             and row["invoked_ns"] <= max(row["completed_ns"] for row in own)
-        ]  # fmt: skip
+        ]
         began = min(*(row["invoked_ns"] for row in own), max(rows, default=_NEVER))
         possible, certain = may_be_committed(history, group, partition_id, began, began)
         again = [row["offset"] for row in own if certain and row["offset"] < min(possible)]
@@ -446,10 +451,11 @@ def _sought_ahead(history: History, group: str, partition_id: int) -> bool:
     for seek in _events(history, "seek"):
         if (seek["group"], seek["partition"]) == (group, partition_id):
             read = [
-                row["offset"] for _, row in _polls(history)
+                row["offset"]
+                for _, row in _polls(history)
                 if (row["process"], row["partition_id"]) == (seek["process"], partition_id)
                 and row["invoked_ns"] <= seek["completed_ns"]
-            ]  # fmt: skip
+            ]
             if seek["offset"] > max(read, default=-1) + 1:
                 return True
     return False
@@ -463,10 +469,12 @@ def committed_ahead(history: History) -> set[tuple[int, str, int, int, int]]:
         for offset, _, stored, _, _, certain, _ in commits(history, group, partition_id):
             reached = [row["offset"] for row in own if row["invoked_ns"] <= stored]
             begun = [
-                row["offset"] - 1 for row in _events(history, "assigned", "fetched", "seek")
-                if (row["group"], row["partition"]) == (group, partition_id) and row["offset"] is not None
+                row["offset"] - 1
+                for row in _events(history, "assigned", "fetched", "seek")
+                if (row["group"], row["partition"]) == (group, partition_id)
+                and row["offset"] is not None
                 and row["invoked_ns"] <= stored
-            ]  # fmt: skip
+            ]
             if not certain or not (reached or begun or _starts_at_the_earliest(history, group)):
                 continue
             beyond = range(max(reached + begun, default=-1) + 1, offset)
@@ -522,9 +530,7 @@ def processed_wrongly(history: History) -> set[tuple[int, str, str, int, int, in
     names = {row["value"]: decode_output(row["name"]) for row in history.rows["value_names"]}
     numbers = {(row["topic"], row["partition"]): row["partition_id"] for row in history.rows["partitions"]}
     outputs = {(row["partition_id"], row["offset"], row["value"]) for row in _final(history)}
-    made_of = [
-        (numbers.get(name[:2]), name[2]) for _, _, value in outputs if (name := names.get(value)) is not None
-    ]  # fmt: skip
+    made_of = [(numbers.get(name[:2]), name[2]) for _, _, value in outputs if (name := names.get(value)) is not None]
     found = set()
     for partition_id in numbers.values():
         inside = [

@@ -213,9 +213,13 @@ class Model:
                 writer = self.writer[key, value]
                 if self.must_have_committed(writer):
                     yield {
-                        "key": key, "value": value, "index": places["first"][value], "max-read-index": bound,
-                        "writer": writer, "max-read": readers[0] if readers else None,
-                    }  # fmt: skip
+                        "key": key,
+                        "value": value,
+                        "index": places["first"][value],
+                        "max-read-index": bound,
+                        "writer": writer,
+                        "max-read": readers[0] if readers else None,
+                    }
 
     def _internal(self, what: str, values_of: Any) -> dict[str, list[dict[str, Any]]]:
         skips, backwards = [], []

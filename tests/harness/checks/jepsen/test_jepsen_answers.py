@@ -72,7 +72,7 @@ DIFFERENCES = (
     ("lost-write/atomic-proven", "torn-transaction-candidate", "own", _CANDIDATE),
     ("int-send-skip", "torn-transaction", "own", _TORN_LOST),
     ("g1c-ww-wr", "torn-transaction-candidate", "own", _NOT_LOOKED_FOR),
-)  # fmt: skip
+)
 
 
 def _jepsen_cases() -> dict[str, dict[str, Any]]:
@@ -229,9 +229,16 @@ def test_what_is_found_names_operations_keys_and_values(ours: Mapping[str, Histo
         {"key": "x", "value": 2, "index": 2, "skipped": [0, 1], "ops": [{"op-index": 15}, {"op-index": 17}]}
     ]
     assert errors("tail-loss")["tail-loss"] == [
-        {"key": "x", "value": value, "offset": value, "end-offset": 1, "told": {"op-index": 13},
-         "writer": {"op-index": writer}} for value, writer in ((1, 7), (2, 9))
-    ]  # fmt: skip
+        {
+            "key": "x",
+            "value": value,
+            "offset": value,
+            "end-offset": 1,
+            "told": {"op-index": 13},
+            "writer": {"op-index": writer},
+        }
+        for value, writer in ((1, 7), (2, 9))
+    ]
     assert errors("torn-transaction")["torn-transaction"] == [
         {"op": {"op-index": 5}, "missing": [{"key": "y", "value": 2}]}
     ]

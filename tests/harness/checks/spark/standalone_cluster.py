@@ -30,9 +30,12 @@ spark.driver.bindAddress 127.0.0.1
 def standalone_cluster(folder: Path, *, workers: int = 2) -> Iterator[tuple[str, dict[str, str]]]:
     """(master's URL, environment of a driver); every process is ended by its id, whatever happens inside."""
     environment = {
-        **os.environ, "JAVA_HOME": str(_java_that_ignores_the_missing_module(folder / "java")),
-        "SPARK_LOCAL_IP": ADDRESS, "SPARK_HOME": str(Path(pyspark.__file__).parent), "SPARK_SCALA_VERSION": "2.13",
-    }  # fmt: skip
+        **os.environ,
+        "JAVA_HOME": str(_java_that_ignores_the_missing_module(folder / "java")),
+        "SPARK_LOCAL_IP": ADDRESS,
+        "SPARK_HOME": str(Path(pyspark.__file__).parent),
+        "SPARK_SCALA_VERSION": "2.13",
+    }
     (folder / "spark-defaults.conf").write_text(_SETTINGS)
     port = _free_port()
     url = f"spark://{ADDRESS}:{port}"
@@ -43,15 +46,28 @@ def standalone_cluster(folder: Path, *, workers: int = 2) -> Iterator[tuple[str,
             processes.append(
                 subprocess.Popen(
                     [*_java(folder), program, "--host", ADDRESS, "--webui-port", str(_free_port()), *arguments],
-                    stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, cwd=folder,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    env=environment,
+                    cwd=folder,
                 )
-            )  # fmt: skip
+            )
 
     try:
         start("master", "org.apache.spark.deploy.master.Master", "--port", str(port))
         for number in range(1, workers + 1):
-            start(f"worker-{number}", "org.apache.spark.deploy.worker.Worker", "--cores", "1", "--memory", "600m",
-                  "--work-dir", str(folder / f"worker-{number}"), url)  # fmt: skip
+            start(
+                f"worker-{number}",
+                "org.apache.spark.deploy.worker.Worker",
+                "--cores",
+                "1",
+                "--memory",
+                "600m",
+                "--work-dir",
+                str(folder / f"worker-{number}"),
+                url,
+            )
         _wait_until_registered(folder, workers, processes)
         yield url, {"SPARK_CONF_DIR": str(folder), "SPARK_LOCAL_IP": ADDRESS}
     finally:
@@ -68,9 +84,17 @@ def _java(folder: Path) -> list[str]:
         opened.append("--sun-misc-unsafe-memory-access=allow")
     jars = Path(pyspark.__file__).parent / "jars"
     return [
-        str(home / "bin" / "java"), "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx128m", "-XX:-UsePerfData",
-        "--enable-native-access=ALL-UNNAMED", *opened, f"-Djava.io.tmpdir={folder}", "-cp", f"{jars}/*",
-    ]  # fmt: skip
+        str(home / "bin" / "java"),
+        "-XX:TieredStopAtLevel=1",
+        "-XX:+UseSerialGC",
+        "-Xmx128m",
+        "-XX:-UsePerfData",
+        "--enable-native-access=ALL-UNNAMED",
+        *opened,
+        f"-Djava.io.tmpdir={folder}",
+        "-cp",
+        f"{jars}/*",
+    ]
 
 
 def _java_that_ignores_the_missing_module(home: Path) -> Path:

@@ -26,9 +26,11 @@ BATCHES, HISTORIES = (20, 500) if NIGHTLY else (2, 150)
 TIMEOUT_S = 7200 if NIGHTLY else 300
 # A history is drawn from one seed: a batch of them is one Spark job, and a failure names the seed and the rows.
 batches = settings(
-    max_examples=BATCHES, deadline=None, phases=(Phase.explicit, Phase.reuse, Phase.generate),
+    max_examples=BATCHES,
+    deadline=None,
+    phases=(Phase.explicit, Phase.reuse, Phase.generate),
     suppress_health_check=[HealthCheck.function_scoped_fixture],
-)  # fmt: skip
+)
 
 
 def drawn(run: int, seed: str) -> History:
@@ -83,10 +85,15 @@ def colliding_history(run: int, chance: random.Random) -> History:
             if chance.random() < 0.6:
                 polled.sort()
             history.poll(
-                polled, at=at, partition_id=partition_id, final=chance.random() < 0.4, process=chance.choice((8, 9)),
-                assignment=chance.choice((0, 0, 1)), status=chance.choice((0, 0, 0, 1, 2)),
+                polled,
+                at=at,
+                partition_id=partition_id,
+                final=chance.random() < 0.4,
+                process=chance.choice((8, 9)),
+                assignment=chance.choice((0, 0, 1)),
+                status=chance.choice((0, 0, 0, 1, 2)),
                 replica=chance.choice((None, None, None, 2)),
-            )  # fmt: skip
+            )
     history.state(1, 0, chance.choice(((1, 2, 3), (1, 2), (1,))), at=0)
     for node in (1, 2, 3):
         for reason in ("kill", "end"):

@@ -84,7 +84,7 @@ def first_poll(**columns: Any) -> Callable[[list[Row]], list[Row]]:
         ("activity", lambda rows: [], " counts 0 records, and there are "),
         ("activity", lambda rows: rows * 2, "the run is there 2 times"),
     ],
-)  # fmt: skip
+)
 def test_rows_that_no_writer_leaves_are_reported_by_table_column_and_number(
     folder: Path, name: str, changed: Callable[[list[Row]], list[Row]], why: str, statistics: bool
 ) -> None:
@@ -112,9 +112,11 @@ def test_a_null_where_none_belongs_is_told_whatever_the_table_and_the_row(
     for each, table in tables.items():
         pq.write_table(table, folder / f"{each}.parquet")
     pq.write_table(
-        pa.Table.from_pylist(rows, schema=TABLES[name]), folder / f"{name}.parquet", row_group_size=4,
+        pa.Table.from_pylist(rows, schema=TABLES[name]),
+        folder / f"{name}.parquet",
+        row_group_size=4,
         write_statistics=data.draw(st.booleans()),
-    )  # fmt: skip
+    )
     assert told(folder).startswith(f"{folder}/{name}.parquet: column {column} is null in 1 row")
 
 

@@ -28,8 +28,11 @@ def a_session_of_its_own(*command: str, **owner: Any) -> Iterator[int]:
     """As a JVM is started; by itself a process with two threads."""
     started: Any = subprocess.Popen(
         command or [sys.executable, "-I", "-S", "-c", THREADED],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True, **owner,
-    )  # fmt: skip
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+        **owner,
+    )
     with started as process:
         try:
             assert command or process.stdout.readline() == b"ready\n"

@@ -28,9 +28,20 @@ def write(folder: Path, name: str, rows: list[dict[str, Any]], *, without: tuple
 
 def record(value: int) -> dict[str, Any]:
     return {
-        "kind": 0, "status": 0, "acks": -1, "operation": 0, "process": 1, "topic": "t", "partition": 0,
-        "partition_id": 0, "position": 0, "value": value, "offset": value, "invoked_ns": 1, "completed_ns": 2,
-    }  # fmt: skip
+        "kind": 0,
+        "status": 0,
+        "acks": -1,
+        "operation": 0,
+        "process": 1,
+        "topic": "t",
+        "partition": 0,
+        "partition_id": 0,
+        "position": 0,
+        "value": value,
+        "offset": value,
+        "invoked_ns": 1,
+        "completed_ns": 2,
+    }
 
 
 def write_run(folder: Path, records: list[dict[str, Any]]) -> None:
@@ -95,16 +106,24 @@ def test_records_of_an_unknown_topic_incarnation_are_apart_from_those_of_partiti
         write_run(folder, [record(1), record(2) | {"topic": "u", "partition_id": 1}, record(3) | {"partition_id": 2}])
         doubted = {(0, "u")}
         write(folder, "topics", [{"topic": name, "name": name, "undecided": (run, name) in doubted} for name in "tu"])
-        write(folder, "partitions", [
-            {"topic": topic, "partition": partition, "partition_id": partition_id, "read_to_end": True}
-            for partition_id, (topic, partition) in enumerate([("t", 0), ("u", 0), ("t", 1)])
-        ])  # fmt: skip
+        write(
+            folder,
+            "partitions",
+            [
+                {"topic": topic, "partition": partition, "partition_id": partition_id, "read_to_end": True}
+                for partition_id, (topic, partition) in enumerate([("t", 0), ("u", 0), ("t", 1)])
+            ],
+        )
 
     with open_tables(spark, [tmp_path / "0", tmp_path / "1"]) as tables:
         assert tables.set_apart == {(0, 1)}
         assert sorted((row["run"], row["value"]) for row in tables.records.collect()) == [
-            (0, 1), (0, 3), (1, 1), (1, 2), (1, 3),
-        ]  # fmt: skip
+            (0, 1),
+            (0, 3),
+            (1, 1),
+            (1, 2),
+            (1, 3),
+        ]
         assert tables.every_record.count() == 6
 
 

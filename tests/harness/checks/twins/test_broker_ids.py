@@ -22,9 +22,14 @@ from tests.harness.checks.twins.twins import STORIES
 assert all(
     twins.__doc__
     for twins in (
-        twins_of_copies, twins_of_groups, twins_of_removal, twins_of_rules, twins_of_scenarios, twins_of_transactions,
+        twins_of_copies,
+        twins_of_groups,
+        twins_of_removal,
+        twins_of_rules,
+        twins_of_scenarios,
+        twins_of_transactions,
     )
-), "imported, so that their stories are among STORIES"  # fmt: skip
+), "imported, so that their stories are among STORIES"
 
 # In which two share a bit of a mask of 63 or 64, go beyond one, or are the largest that Kafka takes.
 CALLED: list[dict[int, int]] = [{1: 0, 2: 63, 3: 64}, {1: 1001, 2: 2**31 - 1, 3: 0}]

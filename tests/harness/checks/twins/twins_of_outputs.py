@@ -33,17 +33,33 @@ def _output(history: History, source: int, offset: int, *, transaction: int, out
     """Sends the output of input `source` to `offset` of t-0 in this transaction, and returns its value."""
     value = NAMED + offset
     history._add("value_names", value=value, name=f"t-1-{source}/{PROCESSOR}.{offset}")
-    history.send(value, offset, at=2 + transaction / 10 + offset / 100, took=0.005, status=outcome,
-                 transaction=transaction, process=PROCESSOR)  # fmt: skip
+    history.send(
+        value,
+        offset,
+        at=2 + transaction / 10 + offset / 100,
+        took=0.005,
+        status=outcome,
+        transaction=transaction,
+        process=PROCESSOR,
+    )
     return value
 
 
 def _ended(history: History, transaction: int, outcome: int, *, committed: int) -> None:
     at = 2 + transaction / 10
-    history.transaction(transaction, outcome, at=at, until=at + 0.09, process=PROCESSOR, transactional_id="g-1",
-                        group="g")  # fmt: skip
-    history.group("committed", at=at + 0.06, took=0.001, process=PROCESSOR, offset=committed, status=outcome,
-                  transaction=transaction, partition_id=1)  # fmt: skip
+    history.transaction(
+        transaction, outcome, at=at, until=at + 0.09, process=PROCESSOR, transactional_id="g-1", group="g"
+    )
+    history.group(
+        "committed",
+        at=at + 0.06,
+        took=0.001,
+        process=PROCESSOR,
+        offset=committed,
+        status=outcome,
+        transaction=transaction,
+        partition_id=1,
+    )
 
 
 def _tried_twice(first: int, *, final_isolation: str = "read_uncommitted") -> History:

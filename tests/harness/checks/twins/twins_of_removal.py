@@ -82,8 +82,14 @@ def tombstone_removed_before_what_it_deletes() -> History:
     return _deleted_key({"delete.retention.ms": "60000"}, kept=3)
 
 
-def _passed_over(*, at: float, settings: Mapping[str, str], later: float | None = None, reset: str = "earliest",
-                 retried: bool = False) -> History:  # fmt: skip
+def _passed_over(
+    *,
+    at: float,
+    settings: Mapping[str, str],
+    later: float | None = None,
+    reset: str = "earliest",
+    retried: bool = False,
+) -> History:
     """A poll at `at` returns offsets 2 and 4, not 3; a record of 3's key is sent at `later`; the final log lacks 3."""
     compacts = "cleanup.policy" in settings
     history = History(scenario_=scenario(topics=(TopicSpec(name="t", settings=settings),)))

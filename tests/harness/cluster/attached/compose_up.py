@@ -51,9 +51,13 @@ def _broker(number: int) -> dict[str, str]:
 
 
 _ZOOKEEPER = {
-    "clientPort": str(_COORDINATION), "clientPortAddress": "0.0.0.0", "dataDir": DATA, "tickTime": "500",
-    "minSessionTimeout": "1000", "maxSessionTimeout": "10000",
-}  # fmt: skip
+    "clientPort": str(_COORDINATION),
+    "clientPortAddress": "0.0.0.0",
+    "dataDir": DATA,
+    "tickTime": "500",
+    "minSessionTimeout": "1000",
+    "maxSessionTimeout": "10000",
+}
 
 
 @contextmanager

@@ -37,10 +37,17 @@ def node(engine: Engine, infra_image: str, capabilities: Capabilities, run: Path
         here = run / "copy" if copied else Path(main.attrs["Mountpoint"])
         (here / "data").mkdir(parents=True, exist_ok=True)
         yield ContainerNode(
-            node=NodeId(1), engine=engine, infra=infra, volume=name, folder=here, copied=copied,
-            entry=capabilities.entry, on_end=lambda code: None, disk=disk.name,
+            node=NodeId(1),
+            engine=engine,
+            infra=infra,
+            volume=name,
+            folder=here,
+            copied=copied,
+            entry=capabilities.entry,
+            on_end=lambda code: None,
+            disk=disk.name,
             disk_folder=None if copied else Path(disk.attrs["Mountpoint"]),
-        )  # fmt: skip
+        )
 
 
 def _write(node: ContainerNode, text: str) -> int:

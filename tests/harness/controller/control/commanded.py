@@ -88,9 +88,12 @@ async def commanded(folder: Path, *, uid: int | None = None) -> AsyncIterator[Co
 
     def stage(topics: tuple[TopicSpec, ...]) -> Stage:
         return unrecorded_stage(
-            scenario=replace(nothing, topics=topics), cluster=cluster, folder=folder / "unrecorded",
-            make_client=make_client, clock=CLOCK,
-        )  # fmt: skip
+            scenario=replace(nothing, topics=topics),
+            cluster=cluster,
+            folder=folder / "unrecorded",
+            make_client=make_client,
+            clock=CLOCK,
+        )
 
     async def record(name: str, topics: tuple[TopicSpec, ...]) -> Recording:
         run_folder = RunFolder.create(folder / "runs", scenario=name, clock=CLOCK, seed=1, stamp="20260101-000000")
@@ -100,10 +103,17 @@ async def commanded(folder: Path, *, uid: int | None = None) -> AsyncIterator[Co
         async def run(plan: Waiting, interrupt: asyncio.Event) -> RunOutcome:
             first, step = RUN_NUMBERS
             return await Run(
-                folder=run_folder, scenario=scenario, cluster=cluster, plan=plan, make_client=make_client,
-                workers=None, numbers=ProcessNumbers(first=first, step=step), clock=CLOCK, seed=1,
+                folder=run_folder,
+                scenario=scenario,
+                cluster=cluster,
+                plan=plan,
+                make_client=make_client,
+                workers=None,
+                numbers=ProcessNumbers(first=first, step=step),
+                clock=CLOCK,
+                seed=1,
                 interrupt=interrupt,
-            ).go()  # fmt: skip
+            ).go()
 
         return await Recording.begin(run_folder, run)
 

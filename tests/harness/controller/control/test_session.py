@@ -35,8 +35,10 @@ async def test_state_has_nodes_leaders_epochs_and_isr_of_every_topic_that_was_na
     asking = await with_orders(world)
     reported = await asking.ask(id=3, state={})
     assert [(node["node"], node["role"], node["state"]) for node in reported["nodes"]] == [
-        (1, "broker", "up"), (2, "broker", "up"), (3, "broker", "up"),
-    ]  # fmt: skip
+        (1, "broker", "up"),
+        (2, "broker", "up"),
+        (3, "broker", "up"),
+    ]
     (partition,) = reported["partitions"]
     assert (partition["leader"], partition["leader_epoch"], partition["isr"]) == (1, 0, [1, 2, 3])
     assert (reported["id"], reported["controller"], reported["faults"], reported["recording"]) == (3, 1, [], None)
@@ -104,8 +106,13 @@ async def test_start_resume_elect_and_configure_are_those_of_a_scenarios_steps(w
     assert (await asking.ask(act={"elect": "unclean", "topic": "orders"}))["ok"]
     assert (await asking.ask(act={"configure": {"min.insync.replicas": 1}}))["ok"]
     assert world.cluster.deeds == [
-        "kill 3", "start 3", "pause 2", "resume 2", "elect orders-0 unclean", "set orders {'min.insync.replicas': '1'}",
-    ]  # fmt: skip
+        "kill 3",
+        "start 3",
+        "pause 2",
+        "resume 2",
+        "elect orders-0 unclean",
+        "set orders {'min.insync.replicas': '1'}",
+    ]
     world.cluster.election_error = 84
     reported = await asking.ask(act={"elect": "preferred", "topic": "orders"})
     assert reported["error"]["code"] == "failed"

@@ -32,11 +32,14 @@ def test_a_history_is_exported_in_jepsens_words(tmp_path: Path) -> None:
     journal.begin_process(5, client="w", acks="0")  # an old version stored a success without an offset
     sent = journal.invoke("send", [Send(topic="t", partition=p, value=encode(0, p)) for p in (0, 1, 1)])
     now = clock.monotonic_ns()
-    journal.complete_send(sent, [
-        SendOutcome(status="ok", offset=3, error=None, end_ns=now),
-        SendOutcome(status="info", offset=None, error="KafkaTimeoutError", end_ns=now),
-        SendOutcome(status="ok", offset=None, error=None, end_ns=now),
-    ])  # fmt: skip
+    journal.complete_send(
+        sent,
+        [
+            SendOutcome(status="ok", offset=3, error=None, end_ns=now),
+            SendOutcome(status="info", offset=None, error="KafkaTimeoutError", end_ns=now),
+            SendOutcome(status="ok", offset=None, error=None, end_ns=now),
+        ],
+    )
     record = ReadRecord(topic="t", partition=0, offset=3, epoch=0, value=encode(0, 0))
     journal.complete_poll(journal.invoke("poll"), [record])
     seal(folder)
@@ -66,26 +69,65 @@ class _Run:
         self.rows[table].append(dict.fromkeys(TABLES[table].names) | {"run": 0} | columns)
 
     def operation(
-        self, f: str, invoked_ns: int, completed_ns: int, records: Sequence[tuple[int, int | None, int]] = (), *,
-        process: int = 1, status: int = 0, transaction: int | None = None, statuses: Sequence[int] = (),
-    ) -> None:  # fmt: skip
+        self,
+        f: str,
+        invoked_ns: int,
+        completed_ns: int,
+        records: Sequence[tuple[int, int | None, int]] = (),
+        *,
+        process: int = 1,
+        status: int = 0,
+        transaction: int | None = None,
+        statuses: Sequence[int] = (),
+    ) -> None:
         """records: (partition, offset, value)."""
         op = len(self.rows["operations"])
-        self.add("operations", operation=op, process=process, client="c", function=f, status=status,
-                 invoked_ns=invoked_ns, completed_ns=completed_ns, count=len(records),
-                 transaction=transaction)  # fmt: skip
+        self.add(
+            "operations",
+            operation=op,
+            process=process,
+            client="c",
+            function=f,
+            status=status,
+            invoked_ns=invoked_ns,
+            completed_ns=completed_ns,
+            count=len(records),
+            transaction=transaction,
+        )
         for i, (part, offset, value) in enumerate(records):
             self.add(
-                "records", kind=0 if f == "send" else 1, status=statuses[i] if statuses else status, operation=op,
-                acks=-1 if f == "send" else None, last_of_poll=None if f == "send" else i + 1 == len(records),
-                assignment=None if f == "send" else 0, process=process, topic="t", partition=part, partition_id=part,
-                position=i, offset=offset, value=value, invoked_ns=invoked_ns, completed_ns=completed_ns,
+                "records",
+                kind=0 if f == "send" else 1,
+                status=statuses[i] if statuses else status,
+                operation=op,
+                acks=-1 if f == "send" else None,
+                last_of_poll=None if f == "send" else i + 1 == len(records),
+                assignment=None if f == "send" else 0,
+                process=process,
+                topic="t",
+                partition=part,
+                partition_id=part,
+                position=i,
+                offset=offset,
+                value=value,
+                invoked_ns=invoked_ns,
+                completed_ns=completed_ns,
                 transaction=transaction,
-            )  # fmt: skip
+            )
 
     def group(self, event: str, time_ns: int, partition: int, *, process: int = 1, offset: int | None = None) -> None:
-        self.add("group_events", process=process, group="g", event=event, topic="t", partition=partition, offset=offset,
-                 status=0, invoked_ns=time_ns, completed_ns=time_ns)  # fmt: skip
+        self.add(
+            "group_events",
+            process=process,
+            group="g",
+            event=event,
+            topic="t",
+            partition=partition,
+            offset=offset,
+            status=0,
+            invoked_ns=time_ns,
+            completed_ns=time_ns,
+        )
 
     def exported(self, tmp_path: Path) -> tuple[list[Mapping[Any, Any]], ImportedHistory]:
         folder = _folder(tmp_path)
@@ -144,8 +186,10 @@ def test_a_transaction_is_one_operation_with_its_outcome(tmp_path: Path) -> None
     ops = history.tables["operations"].to_pylist()
 
     assert [(op["function"], op["status"], op["invoked_ns"], op["completed_ns"], op["count"]) for op in ops] == [
-        ("txn", 0, 0, 50, 2), ("txn", 1, 100, 150, 2), ("txn", 2, 200, 250, 2),
-    ]  # fmt: skip
+        ("txn", 0, 0, 50, 2),
+        ("txn", 1, 100, 150, 2),
+        ("txn", 2, 200, 250, 2),
+    ]
     assert [row["micro_operation"] for row in history.tables["records"].to_pylist()] == [0, 1] * 3
 
 
@@ -171,11 +215,20 @@ def test_subscriptions_rebalances_seeks_crashes_and_ends_come_back(tmp_path: Pat
     fs = {op["operation"]: op["function"] for op in history.tables["operations"].to_pylist()}
 
     assert [f for _, f in sorted(fs.items())] == [
-        "subscribe", "poll", "poll", "assign", "assign", "assign", "crash", "assign", "debug-topic-partitions",
-    ]  # fmt: skip
+        "subscribe",
+        "poll",
+        "poll",
+        "assign",
+        "assign",
+        "assign",
+        "crash",
+        "assign",
+        "debug-topic-partitions",
+    ]
     assert {(fs[op], what, key) for op, what, key, _ in beside if what in ("rebalanced", "left")} == {
-        ("poll", "rebalanced", 0), ("poll", "left", 0),
-    }  # fmt: skip
+        ("poll", "rebalanced", 0),
+        ("poll", "left", 0),
+    }
     assert [key for _, what, key, _ in beside if what == "sought"] == [0, 1]
     dropped = sorted(op for op, f in fs.items() if f == "assign")[1]
     assert [key for op, what, key, _ in beside if op == dropped and what == "assigned"] == [0]

@@ -43,8 +43,26 @@ class _Spelled:
     def _number(self) -> str:
         usual = str(self._random.choice([0, 1, 2, 3, 7, 10**6, 3298534895815, 10**18 - 1]))
         large = str(10**18), str(4 * 10**18), str(-(10**18))
-        return self._rather(usual, *large, "-1", "-0", "+3", "007", "5N", "1.5", "1/2", "nil", "true", ":a", '"b"',
-                            '"]}, :f"', "\\]", "[1]", "x", "")  # fmt: skip
+        return self._rather(
+            usual,
+            *large,
+            "-1",
+            "-0",
+            "+3",
+            "007",
+            "5N",
+            "1.5",
+            "1/2",
+            "nil",
+            "true",
+            ":a",
+            '"b"',
+            '"]}, :f"',
+            "\\]",
+            "[1]",
+            "x",
+            "",
+        )
 
     def _key(self) -> str:
         return self._rather(str(self._random.randrange(12)), ":x", '"x"', "nil", "1.0", "[1 2]")
@@ -70,23 +88,48 @@ class _Spelled:
         return self._rather(f"[{' '.join(micro)}]", "nil", "[]", "5", f"({' '.join(micro)})")
 
     def _map(self, process: int, kind: str, f: str, value: str, more: str) -> str:
-        entries = {"index": self._number(), "time": self._number(), "type": f":{kind}", "process": str(process),
-                "f": f":{f}", "value": value}  # fmt: skip
+        entries = {
+            "index": self._number(),
+            "time": self._number(),
+            "type": f":{kind}",
+            "process": str(process),
+            "f": f":{f}",
+            "value": value,
+        }
         fields = [f":{name} {entries[name]}" for name in self._fields if not self._chance(self._odd / 10)]
         return f"{self._tag}{{{self._gap.join(fields)}{more}}}"
 
     def _lines(self) -> Iterator[str]:
         if self._chance(self._odd):
-            yield self._random.choice([
-                "", "  ", "; [ not read", "#_ {:index 3}", "#_", "{:process :nemesis :type :info :f :kill}", '"\n"',
-                "{:process 3", "]", "[{:process 4 :type :invoke :f :crash}]", ",,", "\\]",
-            ])  # fmt: skip
+            yield self._random.choice(
+                [
+                    "",
+                    "  ",
+                    "; [ not read",
+                    "#_ {:index 3}",
+                    "#_",
+                    "{:process :nemesis :type :info :f :kill}",
+                    '"\n"',
+                    "{:process 3",
+                    "]",
+                    "[{:process 4 :type :invoke :f :crash}]",
+                    ",,",
+                    "\\]",
+                ]
+            )
         process = self._random.randrange(3)
         more = self._rather(
-            "", ", :error :timeout", ", :batch? true", ', :error [:unknown "x"]', ", :error :a, :error :b", " ",
-            ", :batch? true, :error :a, :batch? true", ", :rebalance-log [{:type :lost :keys [1]}]",
-            ", :seek-to-beginning? true", ", :error nil",
-        )  # fmt: skip
+            "",
+            ", :error :timeout",
+            ", :batch? true",
+            ', :error [:unknown "x"]',
+            ", :error :a, :error :b",
+            " ",
+            ", :batch? true, :error :a, :batch? true",
+            ", :rebalance-log [{:type :lost :keys [1]}]",
+            ", :seek-to-beginning? true",
+            ", :error nil",
+        )
         if process in self._open and not self._chance(self._odd / 10):
             f = self._open.pop(process)
             value = "[1 2]" if f in ("assign", "subscribe") else self._value(f, done=self._chance(0.9))
@@ -153,11 +196,24 @@ def test_a_history_that_is_spoilt_is_refused_in_bulk_if_it_is_plainly(seed: int,
 @pytest.mark.parametrize(
     "value",
     [
-        "[[:poll {1 [[0 1}]]]]", "[[:poll {1 [[0 1]}]]]", "[[:poll {1 [[0 1]]]}]", "[[:poll {1 []]}]", "[[:poll {]}]",
-        "[[:poll {1 [[0 1]]}}]", "[[:send 1 [0 1}]]", "[[:poll {1 [[0 1]] 1 []}]]", "[[:poll {1 2}]]", "[[:poll {1}]]",
-        "[[:poll {[] 1}]]", "[[:poll {1 [[0 1 2]]}]]", "[[:send 1]]", "[[:send 1 2 3]]", "[{:poll 1}]", "[[:poll {}}]",
+        "[[:poll {1 [[0 1}]]]]",
+        "[[:poll {1 [[0 1]}]]]",
+        "[[:poll {1 [[0 1]]]}]",
+        "[[:poll {1 []]}]",
+        "[[:poll {]}]",
+        "[[:poll {1 [[0 1]]}}]",
+        "[[:send 1 [0 1}]]",
+        "[[:poll {1 [[0 1]] 1 []}]]",
+        "[[:poll {1 2}]]",
+        "[[:poll {1}]]",
+        "[[:poll {[] 1}]]",
+        "[[:poll {1 [[0 1 2]]}]]",
+        "[[:send 1]]",
+        "[[:send 1 2 3]]",
+        "[{:poll 1}]",
+        "[[:poll {}}]",
     ],
-)  # fmt: skip
+)
 def test_brackets_that_do_not_fit_are_reported_by_the_plain_reader(value: str) -> None:
     head = ":index 0, :time 0, :process 0, :f :poll"
     text = f"{{{head}, :type :invoke, :value [[:poll]]}}\n{{{head}, :type :ok, :value {value}}}"

@@ -76,10 +76,12 @@ def test_of_a_large_set_with_one_element_twice_that_is_named() -> None:
         (":process 0, :time -99999999999999999999", ":time is -99999999999999999999, more than 62 bits"),
         (":process 0, :f :poll, :value [[:poll {0 [[99999999999999999999 1]]}]]", "an offset is 9999999999"),
         (":process 0, :f :send, :value [[:send 0 [99999999999999999999 1]]]", "an offset is 9999999999"),
-        (":process 0, :f :debug-topic-partitions, :value {:partitions {0 {:end-offset 99999999999999999999}}}",
-         "an end offset is 9999999999"),
+        (
+            ":process 0, :f :debug-topic-partitions, :value {:partitions {0 {:end-offset 99999999999999999999}}}",
+            "an end offset is 9999999999",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_number_that_no_kafka_has_is_one_line_with_its_place(event: str, expected: str) -> None:
     with pytest.raises(HarnessError) as error:
         import_text("history.edn", f"{{:type :invoke, :f :poll, :process 0}}\n{{:type :ok, {event}}}\n")
@@ -139,10 +141,14 @@ def test_whatever_stands_in_the_place_of_a_type_is_named_shortly(kind: str) -> N
 @pytest.mark.parametrize(
     "text",
     [
-        r'"\8"', '"\\\u00b2"', "\\" + "x" * 5000, "1" + "y" * 900, ":a/" + "/" * 5000,
+        r'"\8"',
+        '"\\\u00b2"',
+        "\\" + "x" * 5000,
+        "1" + "y" * 900,
+        ":a/" + "/" * 5000,
         "#{" + 2 * (" {" + " ".join(f"{n} {n}" for n in range(3000)) + "}") + "}",
     ],
-)  # fmt: skip
+)
 def test_what_is_wrong_is_shown_shortly_however_long_it_is(text: str) -> None:
     with pytest.raises(UsageError) as error:
         list(read_text(text, place="history.edn"))

@@ -24,14 +24,29 @@ def test_operations_and_records_follow_the_completions() -> None:
     history = import_text("h", TXN)
     ops, records = history.tables["operations"].to_pylist(), history.tables["records"].to_pylist()
 
-    assert [(op["operation"], op["function"], op["status"], op["invocation_index"], op["completion_index"],
-        op["invoked_ns"], op["completed_ns"]) for op in ops] == [ (2, "txn", 0, 0, 2, 10, 12), (3, "send", 2, 3, None,
-        13, None),
-    ]  # fmt: skip
-    assert [(row["kind"], row["operation"], row["position"], row["micro_operation"], row["offset"],
-        row["completed_ns"]) for row in records] == [ (0, 2, 0, 0, 5, 12), (1, 2, 1, 1, 5, 12), (0, 3, 0, 0, None,
-        None),
-    ]  # fmt: skip
+    assert [
+        (
+            op["operation"],
+            op["function"],
+            op["status"],
+            op["invocation_index"],
+            op["completion_index"],
+            op["invoked_ns"],
+            op["completed_ns"],
+        )
+        for op in ops
+    ] == [
+        (2, "txn", 0, 0, 2, 10, 12),
+        (3, "send", 2, 3, None, 13, None),
+    ]
+    assert [
+        (row["kind"], row["operation"], row["position"], row["micro_operation"], row["offset"], row["completed_ns"])
+        for row in records
+    ] == [
+        (0, 2, 0, 0, 5, 12),
+        (1, 2, 1, 1, 5, 12),
+        (0, 3, 0, 0, None, None),
+    ]
     assert [row["moved"] for row in records] == [True, True, False]
 
 
@@ -41,8 +56,10 @@ def test_keys_and_values_come_back_as_they_were() -> None:
 
     assert set(history.keys) == {Keyword("x"), "x", 7}
     assert [(history.keys[row["partition_id"]], history.values[row["value"]]) for row in records] == [
-        (Keyword("x"), "a"), (Keyword("x"), "a"), ("x", Keyword("a")),
-    ]  # fmt: skip
+        (Keyword("x"), "a"),
+        (Keyword("x"), "a"),
+        ("x", Keyword("a")),
+    ]
     assert {row["topic"] for row in history.tables["partitions"].to_pylist()} == {":x", '"x"', "7"}
     assert [row["name"] for row in history.tables["value_names"].to_pylist()] == [
         {"a": '"a"'}.get(str(value), ":a") for value in history.values
@@ -75,12 +92,21 @@ def test_assignments_seeks_and_end_offsets_are_kept() -> None:
     ]
 
     assert beside == [
-        (1, "assigned", 1, None), (1, "direct", 1, None), (1, "sought", 1, None), (1, "assigned", 2, None),
-        (1, "direct", 2, None), (1, "sought", 2, None), (3, "assigned", 1, None), (5, "end", 1, 9),
-    ]  # fmt: skip
+        (1, "assigned", 1, None),
+        (1, "direct", 1, None),
+        (1, "sought", 1, None),
+        (1, "assigned", 2, None),
+        (1, "direct", 2, None),
+        (1, "sought", 2, None),
+        (3, "assigned", 1, None),
+        (5, "end", 1, 9),
+    ]
     assert [op["function"] for op in history.tables["operations"].to_pylist()] == [
-        "assign", "subscribe", "debug-topic-partitions", "crash",
-    ]  # fmt: skip
+        "assign",
+        "subscribe",
+        "debug-topic-partitions",
+        "crash",
+    ]
 
 
 def test_sends_in_a_poll_and_polls_in_a_send_tell_offsets_only() -> None:
@@ -152,18 +178,21 @@ _OK = ":index 0 :time 0 :process 0 :type :ok"
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("7", "no event (a map)"), ("{:index 0 :type :ok :f :poll}", "no :process"),
+        ("7", "no event (a map)"),
+        ("{:index 0 :type :ok :f :poll}", "no :process"),
         ("{:index 0 :process 0 :type :done :f :poll}", ":type :done, not :invoke"),
-        ("{:index 0 :process 0 :f :poll}", "no :type"), (f"{{{_OK} :f :poll}}", "completes what it never invoked"),
+        ("{:index 0 :process 0 :f :poll}", "no :type"),
+        (f"{{{_OK} :f :poll}}", "completes what it never invoked"),
         ("{:process 0 :type :invoke :f :poll} {:process 0 :type :invoke :f :poll}", "while its operation before"),
         ("{:process 0 :type :invoke :f :poll :value 5}", ":value is 5, not a vector"),
         ("{:process 0 :type :invoke :f :send :value [[:sent 1 2]]}", "neither a [:send k v] nor a [:poll]"),
         ("{:process 0 :type :invoke :f :send :value [[:send 1 [:zero 2]]]}", "an offset is :zero"),
         ("{:process 0 :type :invoke :f :poll :value [[:poll {1 [[0]]}]]}", "no [offset value] of a poll"),
         ("{:process 0 :type :invoke :f :poll :value [[:poll [1]]]}", "no map of what a poll read"),
-        ("{:index :x :process 0 :type :invoke :f :poll}", ":index is :x"), ("{:process 0 :type :invoke}", "no :f"),
+        ("{:index :x :process 0 :type :invoke :f :poll}", ":index is :x"),
+        ("{:process 0 :type :invoke}", "no :f"),
     ],
-)  # fmt: skip
+)
 def test_a_wrong_event_is_one_line_with_its_place(text: str, said: str) -> None:
     with pytest.raises(UsageError) as error:
         import_text("h", f"\n{text}")

@@ -87,8 +87,13 @@ def test_a_topic_does_not_shrink(count: int) -> None:
 def test_assignments_that_do_not_fit_the_topic_are_refused(wanted: list[list[int]]) -> None:
     refused_with(
         ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-        added, [(1, 2)], count=2, wanted=wanted, known=[1, 2, 3, 4], live=[1, 2],
-    )  # fmt: skip
+        added,
+        [(1, 2)],
+        count=2,
+        wanted=wanted,
+        known=[1, 2, 3, 4],
+        live=[1, 2],
+    )
 
 
 def test_partitions_are_not_added_with_fewer_brokers_than_replicas() -> None:
