@@ -31,6 +31,7 @@ class Cell:
     duration_s: float
     note: str
     has_page: bool = True
+    interrupted: bool = False
 
 
 def verify(
@@ -47,7 +48,8 @@ def verify(
     """Runs them one after the other, since parallel runs would disturb each other's times.
 
     A scenario that does not apply to the system under test is reported and left out. `show` gets the current run and
-    its progress. Raises UsageError before the first run if a problem of one of them is known.
+    its progress. Whoever interrupts a run wants no other. Raises UsageError before the first run if a problem of one of
+    them is known.
     """
     loaded = all_ready([(name, overrides) for name in names], leave_out=True)
     here = []
@@ -61,18 +63,21 @@ def verify(
         tell(line)
     bench = compose.Bench(master=master)
     cells: list[Cell] = []
+    wanted = [(name, scenario, number) for name, scenario in here for number in range(1, repeat + 1)]
     tell(f"{'scenario':<42}{'run':>4}{'seed':>6}  {'stated':<13}{'seen':<13}{'s':>6}")
     try:
-        for name, scenario in here:
-            for number in range(1, repeat + 1):
-                part = f"{len(cells) + 1} of {len(here) * repeat}  {name}"
-                cell = _one(bench, name, scenario, number, runs, (seed or 1) + number - 1, partial(show, part))
-                cells.append(cell)
-                mark = "" if cell.as_stated else f"  NOT AS STATED: {cell.note}"
-                tell(
-                    f"{cell.scenario:<42}{cell.number:>4}{cell.seed:>6}  {cell.stated:<13}{cell.seen:<13}"
-                    f"{cell.duration_s:>6.1f}{mark}"
-                )
+        for name, scenario, number in wanted:
+            part = f"{len(cells) + 1} of {len(wanted)}  {name}"
+            cell = _one(bench, name, scenario, number, runs, (seed or 1) + number - 1, partial(show, part))
+            cells.append(cell)
+            mark = "" if cell.as_stated else f"  NOT AS STATED: {cell.note}"
+            tell(
+                f"{cell.scenario:<42}{cell.number:>4}{cell.seed:>6}  {cell.stated:<13}{cell.seen:<13}"
+                f"{cell.duration_s:>6.1f}{mark}"
+            )
+            if cell.interrupted:
+                tell(f"Interrupted: {len(wanted) - len(cells)} of {len(wanted)} runs were not begun")
+                break
     finally:
         bench.close()
     wrong = sum(not cell.as_stated for cell in cells)
@@ -131,8 +136,9 @@ def _one(
         folder=str(judged.folder),
         stated=judgement.expected,
         seen=judgement.verdict.value,
-        as_stated=judgement.as_expected and judged.page is not None,
+        as_stated=judgement.as_expected and judged.page is not None and outcome.status != "interrupted",
         has_page=judged.page is not None,
+        interrupted=outcome.status == "interrupted",
         duration_s=time.monotonic() - began,
         note=note,
     )

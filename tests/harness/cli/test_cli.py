@@ -5,8 +5,9 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from xml.etree import ElementTree
 
@@ -293,6 +294,27 @@ def test_verification_exits_1_when_an_outcome_is_not_as_stated(
 
     assert ended.code == code
     assert ElementTree.parse("junit.xml").getroot().get("tests") == "1"
+
+
+def test_whoever_interrupts_a_verification_gets_no_further_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def interrupted(*given: Any) -> verification.Cell:
+        return replace(a_cell(given[1], as_stated=False), seen="inconclusive", interrupted=True)
+
+    monkeypatch.setattr(verification, "_one", interrupted)
+    monkeypatch.setattr(compose, "Bench", lambda **_: SimpleNamespace(close=lambda: None))
+    said: list[str] = []
+    cells = verification.verify(
+        ["no-faults", "leader-crash-acks-all"],
+        repeat=2,
+        runs=tmp_path,
+        seed=1,
+        overrides=[],
+        master="local[1]",
+        tell=said.append,
+    )
+    assert [cell.scenario for cell in cells] == ["no-faults"]
+    assert "Interrupted: 3 of 4 runs were not begun" in said
+    assert verification.exit_code(cells) == 3
 
 
 def test_where_junit_xml_cannot_go_is_said_before_anything_runs(
