@@ -60,6 +60,7 @@ def test_a_killed_controller_is_followed_by_another_with_the_next_epoch(
     others = [broker for broker in BROKERS if broker != old]
     create(cluster, "led", [old, *others])
     write(producer, "led", range(10))
+    all_in_sync(cluster, "led")  # only then is the first of the others the next leader
     cluster.end(old)
     until(lambda: controller(cluster) in others)
     assert cluster.znode("/controller_epoch") == epoch + 1
@@ -82,6 +83,7 @@ def test_a_broker_whose_session_expires_while_it_sleeps_wakes_as_no_leader_and_n
     others = [broker for broker in BROKERS if broker != asleep]
     create(cluster, "slept", [asleep, *others])
     write(producer, "slept", range(10))
+    all_in_sync(cluster, "slept")  # only then is the first of the others the next leader
     registered = cluster.znode(f"/brokers/ids/{asleep}")
     cluster.running[asleep].send_signal(signal.SIGSTOP)
     try:

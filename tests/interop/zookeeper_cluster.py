@@ -6,7 +6,7 @@ from pathlib import Path
 
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient, NewTopic
-from kafka.errors import KafkaConnectionError, TopicAlreadyExistsError
+from kafka.errors import KafkaConnectionError, NodeNotReadyError, TopicAlreadyExistsError, UnknownBrokerIdError
 
 from harness.cluster.brokers.kafka_jars import KafkaHome
 from reference_impl.runtime.loopback import address
@@ -65,11 +65,12 @@ def create(cluster: Processes, topic: str, replicas: Sequence[int]) -> None:
 
 
 def _created(cluster: Processes, topic: NewTopic) -> bool:
-    """Brokers may still name a controller that was killed just now."""
+    """Brokers may still name a controller that was killed just now: the client does not reach it, does not find it
+    among the brokers, or is told twice that another one is it (RuntimeError)."""
     admin = KafkaAdminClient(bootstrap_servers=cluster.bootstrap)
     try:
         admin.create_topics([topic])
-    except KafkaConnectionError:
+    except (KafkaConnectionError, NodeNotReadyError, UnknownBrokerIdError, RuntimeError):
         return False
     except TopicAlreadyExistsError:
         return True  # by a request of which only the answer was lost

@@ -20,7 +20,6 @@ from harness.ports.cluster import (
     NodeId,
     PartitionState,
 )
-from harness.values import is_number
 
 UNCERTAINTY_NS = 1_000_000
 EXACT = -1  # the observer column of rows from the system's own records
@@ -147,7 +146,7 @@ class _Reader:
         self._settings[scope, name] = now
         for key in sorted({*now, *before}):
             if now.get(key) != before.get(key):
-                node = _number(name) if scope == "brokers" and is_number(name) else -1
+                node = _number(name) if scope == "brokers" and name.isdecimal() else -1
                 self.configuration.append(
                     ConfigurationChange(
                         t_ns=t_ns,
