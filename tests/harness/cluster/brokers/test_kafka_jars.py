@@ -219,6 +219,14 @@ def test_a_version_that_was_never_fetched_is_not_installed() -> None:
     assert installed(SMALL) is None
 
 
+def test_a_manifest_that_leads_to_a_device_is_refused_as_what_others_may_write_to(cache: Path) -> None:
+    manifest = put(cache, SMALL) / "manifest.json"
+    manifest.unlink()
+    manifest.symlink_to("/dev/zero")
+    with pytest.raises(HarnessError, match="/dev/zero may be written to by others"):
+        installed(SMALL)
+
+
 @pytest.mark.parametrize(
     ("damage", "named"),
     [
