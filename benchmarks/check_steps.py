@@ -81,11 +81,12 @@ def duckdb_ratio(folder: Path, bench: EarlySession) -> dict[str, Any]:
     """The detection query in Spark and in DuckDB on the same file, both warm, two threads each: CPU against CPU."""
     import duckdb
 
+    from harness.checks.catalogue import FLAGS
     from harness.checks.spark import fused_query
     from harness.checks.spark.tables import read_large
 
     path = folder / "tables" / "records.parquet"
-    names = list(fused_query.BITS)
+    names = list(FLAGS.bits)
     stages = Stages()
     try:
         records, jumps = (
@@ -93,8 +94,8 @@ def duckdb_ratio(folder: Path, bench: EarlySession) -> dict[str, Any]:
         )
 
         def spark_counts() -> list[int]:
-            rows = fused_query.flagged_rows(bench.session(), records, jumps).toArrow().to_pylist()
-            return [sum(row["flags"] & bit > 0 for row in rows) for bit in fused_query.BITS.values()] + [
+            rows = fused_query.flagged_rows(bench.session(), records, jumps, FLAGS).toArrow().to_pylist()
+            return [sum(row["flags"] & bit > 0 for row in rows) for bit in FLAGS.bits.values()] + [
                 sum(row["a_count"] for row in rows if row["accounts"])
             ]
 
@@ -103,7 +104,7 @@ def duckdb_ratio(folder: Path, bench: EarlySession) -> dict[str, Any]:
     finally:
         bench.close()
     # The same text; hints are comments there, and the name offset needs its quotes.
-    text = re.sub(r"\boffset\b", '"offset"', fused_query.QUERY).format(
+    text = re.sub(r"\boffset\b", '"offset"', fused_query.query(FLAGS)).format(
         records=f"read_parquet('{path}')", jumps=f"read_parquet('{path.with_name('jumps.parquet')}')"
     )
     with duckdb.connect() as engine:
@@ -111,7 +112,7 @@ def duckdb_ratio(folder: Path, bench: EarlySession) -> dict[str, Any]:
 
         def duckdb_counts() -> list[int]:
             rows = engine.sql(text).to_arrow_table().to_pylist()
-            return [sum(row["flags"] & bit > 0 for row in rows) for bit in fused_query.BITS.values()] + [
+            return [sum(row["flags"] & bit > 0 for row in rows) for bit in FLAGS.bits.values()] + [
                 sum(row["a_count"] for row in rows if row["accounts"])
             ]
 

@@ -1,7 +1,7 @@
 """Every family of checks, ordered so that causes come before consequences.
 
-A new check of ours is one file and one line here; the cause of a finding is a code (rulings.py) with its words
-(wording/causes.py). The families of installed packages come after ours.
+A new check of ours is one file, which ends with its Family, and its name here; the cause of a finding is a code
+(rulings.py) with its words (wording/causes.py). The families of installed packages come after ours.
 """
 
 from functools import cache
@@ -36,7 +36,6 @@ from harness.checks.families.reads import dirty_read, end_offset, head_skip, pol
 from harness.checks.families.records import (
     acknowledged_regression,
     corrupt_record,
-    divergence,
     duplicate,
     inconsistent_offsets,
     lost_write,
@@ -52,68 +51,64 @@ from harness.checks.families.transactions import (
     exactly_once,
     hanging_transaction,
     isolation,
-    open_transactions,
     stable_offset,
     told_otherwise,
     torn_transaction,
     zombie_transaction,
 )
 from harness.checks.family import Family
-from harness.checks.findings import Finding, RunContext
+from harness.checks.spark.fused_query import Flags
 from harness.errors import HarnessError
 
-
-def _nothing(context: RunContext) -> list[Finding]:
-    """For families whose query other families use."""
-    return []
-
-
 FAMILIES: tuple[Family, ...] = (
-    Family(name=passed_over.NAME, find=_nothing, query=passed_over.query, follows_detection=True),
-    Family(name=removal.NAME, find=_nothing, query=removal.query, follows_detection=True),
-    Family(name=isolation.NAME, find=_nothing, query=isolation.query),
-    Family(name=node_ended.CHECK, find=node_ended.find),
-    Family(name=min_isr.CHECK, find=min_isr.find, query=min_isr.query),
-    Family(name="lost-write", find=lost_write.find),
-    Family(name="unclean-election", find=unclean_election.find),
-    Family(name=two_leaders.CHECK, find=two_leaders.find),
-    Family(name=leader_epochs.CHECK, find=leader_epochs.find, query=leader_epochs.query),
-    Family(name=high_watermark.CHECK, find=high_watermark.find),
-    Family(name=topic_ids.CHECK, find=topic_ids.find),
-    Family(name="dirty-read", find=dirty_read.find),
-    Family(name="aborted-read", find=aborted_read.find),
-    Family(name=phantom.CHECK, find=phantom.find, query=phantom.query, follows_detection=True),
-    Family(name="corrupt-record", find=corrupt_record.find),
-    Family(name="duplicate", find=duplicate.find),
-    Family(name="inconsistent-offsets", find=inconsistent_offsets.find),
-    Family(name="replica-divergence", find=inconsistent_offsets.find_divergence, query=divergence.query),
-    Family(name="acknowledged-regression", find=acknowledged_regression.find),
-    Family(name="reordering", find=reordering.find),
-    Family(name=polls.NAME, find=polls.find, query=polls.query, follows_detection=True),
-    Family(name=torn_transaction.CHECK, find=torn_transaction.find, query=torn_transaction.query),
-    Family(name=zombie_transaction.CHECK, find=zombie_transaction.find, query=zombie_transaction.query),
-    Family(name=told_otherwise.CHECK, find=told_otherwise.find, query=told_otherwise.query),
-    Family(name=stable_offset.CHECK, find=stable_offset.find, query=stable_offset.query),
-    Family(name=hanging_transaction.CHECK, find=hanging_transaction.find, query=open_transactions.query),
-    Family(name=exactly_once.CHECK, find=exactly_once.find, query=exactly_once.query),
-    Family(name=group_owners.CHECK, find=group_owners.find, query=group_owners.query),
-    Family(name=group_generation.CHECK, find=group_generation.find, query=group_generation.query),
-    Family(name=zombie_commit.CHECK, find=zombie_commit.find, query=zombie_commit.query),
-    Family(name=group_presence.NAME, find=_nothing, query=group_presence.query),
-    Family(name=group_offsets.CHECK, find=group_offsets.find, query=group_offsets.query),
-    Family(name=group_delivery.CHECK, find=group_delivery.find, query=group_delivery.query),
-    Family(name=commit_beyond_end.CHECK, find=commit_beyond_end.find),
-    Family(name=timestamps.CHECK, find=timestamps.find, query=timestamps.query, follows_detection=True),
-    Family(name=end_offset.CHECK, find=end_offset.find, query=end_offset.query),
-    Family(name=head_skip.CHECK, find=head_skip.find, query=head_skip.query),
-    Family(name=cycle.CHECK, find=cycle.find, query=cycle.query, follows_detection=True),
-    Family(name=contradictions.CHECK, find=contradictions.find, query=contradictions.query),
-    Family(name="expectation", find=expectation.find),
-    Family(name=reading_gaps.NAME, find=_nothing, query=reading_gaps.query),
-    Family(name="availability", find=availability.find, query=availability.query),
-    Family(name=client_stuck.CHECK, find=client_stuck.find, query=client_stuck.query, follows_detection=True),
-    Family(name=no_progress.CHECK, find=no_progress.find),
+    Family(name=passed_over.NAME, query=passed_over.query, follows_detection=True),
+    removal.FAMILY,
+    isolation.FAMILY,
+    node_ended.FAMILY,
+    min_isr.FAMILY,
+    lost_write.FAMILY,
+    unclean_election.FAMILY,
+    two_leaders.FAMILY,
+    leader_epochs.FAMILY,
+    high_watermark.FAMILY,
+    topic_ids.FAMILY,
+    dirty_read.FAMILY,
+    aborted_read.FAMILY,
+    phantom.FAMILY,
+    corrupt_record.FAMILY,
+    duplicate.FAMILY,
+    inconsistent_offsets.FAMILY,
+    inconsistent_offsets.DIVERGENCE,
+    acknowledged_regression.FAMILY,
+    reordering.FAMILY,
+    polls.FAMILY,
+    torn_transaction.FAMILY,
+    zombie_transaction.FAMILY,
+    told_otherwise.FAMILY,
+    stable_offset.FAMILY,
+    hanging_transaction.FAMILY,
+    exactly_once.FAMILY,
+    group_owners.FAMILY,
+    group_generation.FAMILY,
+    zombie_commit.FAMILY,
+    group_presence.FAMILY,
+    group_offsets.FAMILY,
+    group_delivery.FAMILY,
+    commit_beyond_end.FAMILY,
+    timestamps.FAMILY,
+    end_offset.FAMILY,
+    head_skip.FAMILY,
+    cycle.FAMILY,
+    contradictions.FAMILY,
+    expectation.FAMILY,
+    reading_gaps.FAMILY,
+    availability.FAMILY,
+    client_stuck.FAMILY,
+    no_progress.FAMILY,
 )
+
+
+FLAGS = Flags([flag for family in FAMILIES for flag in family.flags])
 
 
 @cache
@@ -129,6 +124,8 @@ def families() -> tuple[Family, ...]:
 def _check_pages(family: Family) -> None:
     place = f"package {extensions.package_of(extensions.CHECKS, family.name)}, check {family.name!r}"
     named = {name for anomaly in family.anomalies for name in anomaly.names}
+    if family.flags:
+        raise HarnessError(f"{place}: flags are for checks of ours; ask by a query")
     if family.name not in named:
         raise HarnessError(f"{place}: none of its anomalies is named {family.name!r}; its findings need that page")
     for name in sorted(named):

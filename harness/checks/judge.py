@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 from harness.checks import evidence_tables as evidence
 from harness.checks import log_comparison
 from harness.checks.answers import added_anomalies, find_all, rows_of
-from harness.checks.catalogue import families
+from harness.checks.catalogue import FLAGS, families
 from harness.checks.coverage import (
     NO_ACTIVITY,
     NO_ZOMBIES,
@@ -249,7 +249,7 @@ def _ask(spark: SparkSession, tables: Tables, inputs: Sequence[RunInput], tell: 
     # The history first if it is long, so that a broken table is reported before a long pass.
     read = _histories(tables, inputs) if tables.record_count > MANY_ROWS else None
     with concurrent_queries(tables.record_count, tell) as all_at_once:
-        detecting = all_at_once.ask("records", lambda: detect(spark, tables))
+        detecting = all_at_once.ask("records", lambda: detect(spark, tables, FLAGS))
         histories = read if read is not None else _histories(tables, inputs)  # while Spark plans the query
         histories = with_bounds(spark, tables, histories)
         runs = JudgedRuns(spark=spark, tables=tables, histories=histories, detecting=detecting.result)

@@ -1,10 +1,11 @@
 """One query over the records that finds every suspicious row.
 
 The rows are folded to one per (partition, value, offset): what its sender and its readers recorded of that value at
-that offset. Windows by value, by offset and by sending process then set the flags. Only flagged rows leave Spark, and
-one row for each line of the accounting, so the cost of everything after this (causes, classes, sentences) depends on
-the number of problems, not of operations. It is one query, because the first run of any query costs more than a million
-records.
+that offset. Windows by value, by offset and by sending process then set the flags that the families ask for; the driver
+adds `lost` (acknowledged, and not in the final log although that was read past it) and `unseen` (the final log was not
+read that far). Only flagged rows leave Spark, and one row for each line of the accounting, so the cost of everything
+after this (causes, classes, sentences) depends on the number of problems, not of operations. It is one query, because
+the first run of any query costs more than a million records.
 """
 
 from collections import Counter
@@ -16,7 +17,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from harness.checks.spark.fused_query import BITS, CONDITIONS, FoldedRow, flagged_rows
+from harness.checks.spark.fused_query import BACKWARD, GONE, Flags, FoldedRow, flagged_rows
 from harness.checks.spark.sends import Sends, sends_of, value_of
 from harness.checks.spark.tables import Tables, small_frame
 from harness.history.schema.cluster_rows import PARTITIONS, REPLICA_SNAPSHOTS, TOPICS
@@ -26,24 +27,6 @@ from harness.history.schema.typed_rows import typed
 FLAGGED_MAX = 1_000_000
 ALL_OFFSETS = 2**63 - 1
 SEEN_POLL, SEEN_FINAL, SEEN_REPLICA = 1, 2, 4  # the bits of `seen`; the queries below spell them out
-
-# flag -> its meaning for a folded row
-FLAGS: Mapping[str, str] = {
-    "lost": "acknowledged, and not in the final log although that was read past it",
-    "unseen": "acknowledged, not in the final log, which was not read that far",
-    "duplicate": "the value was seen at another offset too",
-    "conflict": "another value was seen at this offset",
-    "aborted": "read although its send definitely failed",
-    "phantom": "read although nobody sent it",
-    "early": "read before it was sent",
-    "send_order": "acknowledged at or below the offset of a record that the same process sent before",
-    "regression": "acknowledged below an offset that was acknowledged before this send began",
-    "back_inside": "a poll went back, or stood still, inside itself",
-    "back_between": "a poll began at or below the end of the poll before it",
-    "skip_inside": "a poll jumped over a record of the final log inside itself",
-    "skip_between": "a poll began behind a record of the final log that the poll before had not reached",
-    "dirty": "read while the load ran, and not in the final log",
-}
 
 
 class Copy(NamedTuple):
@@ -143,29 +126,28 @@ class Detection:
     reads: Mapping[tuple[int, int], Sequence[EpochRead]]
 
 
-_NOT_FLAGS = {"gone", "backward"}
-assert {*CONDITIONS} - _NOT_FLAGS | {"lost", "unseen"} == {*FLAGS}
-
+_OF_THE_DRIVER = {GONE.name, BACKWARD.name}
 Partition = tuple[int, int]
 
 
-def detect(spark: SparkSession, tables: Tables) -> Detection:
-    rows = typed(FoldedRow, flagged_rows(spark, tables.every_record, tables.jumps, at_most=FLAGGED_MAX).toArrow())
+def detect(spark: SparkSession, tables: Tables, flags: Flags) -> Detection:
+    first = flagged_rows(spark, tables.every_record, tables.jumps, flags, at_most=FLAGGED_MAX)
+    rows = typed(FoldedRow, first.toArrow())
     complete = len(rows) < FLAGGED_MAX
-    suspicious = None if complete else flagged_rows(spark, tables.every_record, tables.jumps)
+    suspicious = None if complete else flagged_rows(spark, tables.every_record, tables.jumps, flags)
     accounts = rows if suspicious is None else typed(FoldedRow, suspicious.where("accounts").toArrow())
     lines = [row for row in accounts if row["accounts"]]
-    ends, places = _ends(tables, lines), _Places.of(tables)
-    held = _holdings(spark, tables, rows)
-    sent = sends_of(spark, tables, rows, lines)
-    flagged = [each for row in rows if (each := _flagged(row, ends, places, held, sent)).flags]
+    ends, places = _ends(tables, lines), _Places.of(tables, flags)
+    held = _holdings(spark, tables, rows, flags)
+    sent = sends_of(spark, tables, rows, lines, flags)
+    flagged = [each for row in rows if (each := _flagged(row, _settled(row, ends, places, flags), held, sent)).flags]
     by_run: dict[int, list[Flagged]] = {run: [] for run in range(tables.runs)}
     for each in flagged:
         by_run[each.run].append(each)
     for listed in by_run.values():
         listed.sort(key=lambda row: (row.partition_id, -1 if row.offset is None else row.offset, row.value))
-    counts = _counts(flagged) if suspicious is None else _counts_of_all(spark, suspicious, ends, places)
-    entangled = {row["run"] for row in rows if row["flags"] & BITS["backward"]}
+    counts = _counts(flagged) if suspicious is None else _counts_of_all(spark, suspicious, ends, places, flags)
+    entangled = {row["run"] for row in rows if BACKWARD.name in flags.names(row["flags"])}
     entangled |= {run for run, marks in tables.activity.items() if marks["transactional"]}
     if not complete:
         entangled = set(by_run)
@@ -177,7 +159,7 @@ def detect(spark: SparkSession, tables: Tables) -> Detection:
         entangled=frozenset(entangled),
         restamped=frozenset(row["run"] for row in lines if row["a_restamped"]),
         stepped=frozenset((row["run"], row["partition_id"]) for row in lines if (row["a_step"] or 0) > 1),
-        reads=_epoch_reads(spark, tables, flagged),
+        reads=_epoch_reads(spark, tables, flagged, flags),
     )
 
 
@@ -187,9 +169,10 @@ class _Places:
 
     deleted: frozenset[Partition]
     set_apart: frozenset[Partition]
+    need_the_end: frozenset[str]  # flags
 
     @classmethod
-    def of(cls, tables: Tables) -> "_Places":
+    def of(cls, tables: Tables, flags: Flags) -> "_Places":
         topics = {(row["run"], row["topic"]) for row in tables.every(TOPICS) if row["deleted_ns"] is not None}
         rows = tables.every(PARTITIONS) if topics else ()
         return cls(
@@ -197,6 +180,7 @@ class _Places:
                 (row["run"], row["partition_id"]) for row in rows if (row["run"], row["topic"]) in topics
             ),
             set_apart=tables.set_apart,
+            need_the_end=flags.need_the_end,
         )
 
     def flags(self, place: Partition, flags: set[str]) -> set[str]:
@@ -204,7 +188,7 @@ class _Places:
         if place in self.set_apart:
             return {"unseen"} & flags
         if place in self.deleted:  # everything reported is gone from the final log
-            return ({"lost"} if {"lost", "unseen"} & flags else set()) | flags - {"unseen", "dirty"}
+            return ({"lost"} if {"lost", "unseen"} & flags else set()) | flags - {"unseen"} - self.need_the_end
         return flags
 
 
@@ -229,12 +213,12 @@ def _past(ends: Mapping[Partition, int], row: FoldedRow) -> bool:
     return end == ALL_OFFSETS or (row["offset"] is not None and row["offset"] <= end)
 
 
-def _settled(row: FoldedRow, ends: Mapping[Partition, int], places: _Places) -> frozenset[str]:
-    flags = {name for name, bit in BITS.items() if row["flags"] & bit}
-    past = _past(ends, row)
-    if "gone" in flags:
-        flags.add("lost" if past else "unseen")
-    kept = flags - _NOT_FLAGS if past else flags - _NOT_FLAGS - {"dirty"}
+def _settled(row: FoldedRow, ends: Mapping[Partition, int], places: _Places, flags: Flags) -> frozenset[str]:
+    """The flags that a row has, as far as the final read went and its partition is there still."""
+    names, past = flags.names(row["flags"]), _past(ends, row)
+    if GONE.name in names:
+        names.add("lost" if past else "unseen")
+    kept = names - _OF_THE_DRIVER if past else names - _OF_THE_DRIVER - flags.need_the_end
     return frozenset(places.flags((row["run"], row["partition_id"]), kept))
 
 
@@ -243,16 +227,22 @@ def _counts(flagged: Sequence[Flagged]) -> dict[tuple[int, int, str], int]:
 
 
 def _counts_of_all(
-    spark: SparkSession, suspicious: DataFrame, ends: Mapping[Partition, int], places: _Places
+    spark: SparkSession, suspicious: DataFrame, ends: Mapping[Partition, int], places: _Places, flags: Flags
 ) -> dict[tuple[int, int, str], int]:
     """The counts, computed by Spark if there are too many rows to fetch."""
     read_to = [{"run": run, "partition_id": partition_id, "end": end} for (run, partition_id), end in ends.items()]
     frame = small_frame(spark, {"run": pa.int32(), "partition_id": pa.int32(), "end": pa.int64()}, read_to)
     past = f"(coalesce(end = {ALL_OFFSETS}, false) or coalesce(offset <= end, false))"
-    conditions = {name: f"flags & {bit} <> 0" for name, bit in BITS.items()}
-    gone, _ = conditions.pop("gone"), conditions.pop("backward")
-    conditions |= {"lost": f"{gone} and {past}", "unseen": f"{gone} and not {past}"}
-    conditions["dirty"] += f" and {past}"
+    set_there = {name: f"flags & {bit} <> 0" for name, bit in flags.bits.items()}
+    conditions = {
+        "lost": f"{set_there[GONE.name]} and {past}",
+        "unseen": f"{set_there[GONE.name]} and not {past}",
+        **{
+            name: f"{is_set} and {past}" if name in flags.need_the_end else is_set
+            for name, is_set in set_there.items()
+            if name not in _OF_THE_DRIVER
+        },
+    }
     counted = (
         suspicious.join(sf.broadcast(frame), ["run", "partition_id"], "left")
         .groupBy("run", "partition_id")
@@ -311,8 +301,8 @@ class Holdings:
         )
 
 
-def _holdings(spark: SparkSession, tables: Tables, rows: Sequence[FoldedRow]) -> Holdings:
-    suspects = [row for row in rows if row["flags"] & ~BITS["backward"]]
+def _holdings(spark: SparkSession, tables: Tables, rows: Sequence[FoldedRow], flags: Flags) -> Holdings:
+    suspects = [row for row in rows if row["flags"] & ~flags.bits[BACKWARD.name]]
     if not suspects or not tables.every(REPLICA_SNAPSHOTS):
         return Holdings()
     ended = {(row["run"], row["snapshot"]) for row in tables.every(REPLICA_SNAPSHOTS) if row["reason"] == "end"}
@@ -349,9 +339,13 @@ class _EpochReadRow(TypedDict):
     last: int
 
 
-def _epoch_reads(spark: SparkSession, tables: Tables, flagged: Sequence[Flagged]) -> dict[Partition, list[EpochRead]]:
+def _epoch_reads(
+    spark: SparkSession, tables: Tables, flagged: Sequence[Flagged], flags: Flags
+) -> dict[Partition, list[EpochRead]]:
     """What readers saw of each epoch, for the partitions that need a ruling."""
-    places = sorted({(row.run, row.partition_id) for row in flagged if row.flags - {"phantom", "aborted", "early"}})
+    places = sorted(
+        {(row.run, row.partition_id) for row in flagged if row.flags & (flags.need_a_ruling | {"lost", "unseen"})}
+    )
     if not places:
         return {}
     wanted = small_frame(
@@ -387,8 +381,7 @@ def _line(row: FoldedRow) -> AccountLine:
     }
 
 
-def _flagged(row: FoldedRow, ends: Mapping[Partition, int], places: _Places, held: Holdings, sent: Sends) -> Flagged:
-    flags = _settled(row, ends, places)
+def _flagged(row: FoldedRow, flags: frozenset[str], held: Holdings, sent: Sends) -> Flagged:
     if value_of(row) in sent.overtook_none:
         flags -= {"send_order"}
     if "back_inside" in flags:

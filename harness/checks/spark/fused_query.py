@@ -1,33 +1,57 @@
-"""The text of the fused pass (detection.py): one query over the records, the same for Spark and for DuckDB."""
+"""The text of the fused pass (detection.py): one query over the records, the same for Spark and for DuckDB.
 
-from collections.abc import Mapping
+Each family brings what it asks of every folded row; the query sets a bit for each.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TypedDict
 
 from pyspark.sql import DataFrame, SparkSession
 
-# Whether an acknowledged, missing value was lost, or only not read that far, depends on the ends of the final reads:
-# the driver decides it (detection.py), from the accounting's lines and the table of partitions.
-CONDITIONS: Mapping[str, str] = {
-    "gone": "acked and v_seen & 2 = 0",
-    "dirty": "seen & 1 > 0 and v_seen & 2 = 0",
-    "duplicate": "v_offsets > 1 and offset is not null",
-    "conflict": "offset is not null and at_offset > 1",
-    "aborted": "v_status = 1 and seen > 0",
-    "phantom": "v_status is null and seen > 0",
-    "early": "seen > 0 and r_first < v_t0",
-    "send_order": "acked and offset is not null and since_above < s_place",
-    "regression": "acked and offset is not null and acked_above < s_t0",
-    "back_inside": "step_lo < 1",
-    "back_between": "jump_lo < 1",
-    "skip_inside": "step_hi > 1 and offset - step_hi < final_below",
-    "skip_between": "jump_hi > 1 and offset - jump_hi < final_below",
-    # Not a finding by itself: only such a value can be on a cycle of operations outside transactions (cycles/). It was
-    # read or acknowledged before a record at or below it in the log had begun, or shares its offset with another.
-    "backward": """v_first_read < v_t0 or seen & 2 > 0 and (at_offset > 1 or v_first_read < begun_below
+
+@dataclass(frozen=True, kw_only=True)
+class Flag:
+    """What a family asks of every folded row. condition: SQL over `around` (below), where null counts as false.
+
+    needs_the_end: it says something of a row only where the final log was read past it, and the log is there still.
+    needs_a_ruling: what is found by it may be ruled on by what logs and readers showed of its leader's epoch.
+    """
+
+    name: str
+    condition: str
+    needs_the_end: bool = False
+    needs_a_ruling: bool = True
+
+
+# What the driver needs itself. Whether an acknowledged, missing value was lost, or only not read that far, depends on
+# the ends of the final reads: it decides that (detection.py), from the accounting's lines and the table of partitions.
+GONE = Flag(name="gone", condition="acked and v_seen & 2 = 0")
+# Not a finding by itself: only such a value can be on a cycle of operations outside transactions (cycles/). It was
+# read or acknowledged before a record at or below it in the log had begun, or shares its offset with another.
+BACKWARD = Flag(
+    name="backward",
+    condition="""v_first_read < v_t0 or seen & 2 > 0 and (at_offset > 1 or v_first_read < begun_below
         or v_status = 0 and coalesce(v_acks, -1) <> 0 and v_t1 < begun_below)""",
-}
-BITS = {name: 1 << place for place, name in enumerate(CONDITIONS)}
-_FLAG_BITS = " | ".join(f"if(coalesce({condition}, false), {BITS[name]}, 0)" for name, condition in CONDITIONS.items())
+)
+
+
+class Flags:
+    """The flags of all families and the driver's own. bits: what each is in the query's answer, by its name."""
+
+    def __init__(self, of_families: Sequence[Flag]) -> None:
+        every = (GONE, BACKWARD, *of_families)
+        self.bits: Mapping[str, int] = {flag.name: 1 << place for place, flag in enumerate(every)}
+        self.need_the_end = frozenset(flag.name for flag in every if flag.needs_the_end)
+        self.need_a_ruling = frozenset(flag.name for flag in every if flag.needs_a_ruling)
+        self.as_number = " | ".join(
+            f"if(coalesce({flag.condition}, false), {self.bits[flag.name]}, 0)" for flag in every
+        )
+
+    def names(self, number: int) -> set[str]:
+        return {name for name, bit in self.bits.items() if number & bit}
+
+
 _OF_ROW = (
     "run",
     "partition_id",
@@ -108,7 +132,7 @@ OVER = "least(completed_ns, coalesce(returned_ns, invoked_ns + position))"
 # in, on one of the rows (`accounts`); a_restamped: a value of it was seen with two timestamps; a_step: the longest step
 # within a poll onto one of its rows. What leaves are the rows with a flag, and one row for each line. Both engines of
 # benchmarks/check_history.py run this text.
-QUERY = f"""
+_AROUND = f"""
 with said as (
   select run, partition_id, value, offset,
     if(kind = 0, if(status = 1, 3, status), null) as status, if(kind = 0, acks, null) as s_acks,
@@ -173,14 +197,24 @@ with said as (
   from of_value
   window w as (partition by run, partition_id, if(acked, s_process, null) order by offset desc nulls last
     range between unbounded preceding and current row)
-), ruled as (
-  select {", ".join(_OF_ROW)}, {_FLAG_BITS} as flags,
-    v_first and value = min(if(v_first, value, null)) over a as accounts,
-    sum(if(v_first, 1, 0)) over a as a_count,
-    sum(if(v_first and v_finals > 1, v_finals - 1, 0)) over a as a_duplicates,
-    sum(if(v_first and v_seen > 0, 1, 0)) over a as a_read,
-    max(if(seen & 2 > 0, offset, null)) over a as a_end,
-    max(if(v_restamped, 1, 0)) over a as a_restamped, max(step_hi) over a as a_step
+)
+"""
+_OF_LINE = (
+    "v_first and value = min(if(v_first, value, null)) over a as accounts",
+    "sum(if(v_first, 1, 0)) over a as a_count",
+    "sum(if(v_first and v_finals > 1, v_finals - 1, 0)) over a as a_duplicates",
+    "sum(if(v_first and v_seen > 0, 1, 0)) over a as a_read",
+    "max(if(seen & 2 > 0, offset, null)) over a as a_end",
+    "max(if(v_restamped, 1, 0)) over a as a_restamped",
+    "max(step_hi) over a as a_step",
+)
+
+
+def query(flags: Flags) -> str:
+    """Its text, with `{records}` and `{jumps}` to be filled in."""
+    columns = ",\n    ".join((*_OF_ROW, *_OF_LINE, f"{flags.as_number} as flags"))
+    return f"""{_AROUND}, ruled as (
+  select {columns}
   from around
   window a as (partition by run, partition_id, v_status, v_acks, v_seen & 2)
 )
@@ -188,7 +222,9 @@ select * from ruled where flags <> 0 or accounts
 """
 
 
-def flagged_rows(spark: SparkSession, records: DataFrame, jumps: DataFrame, *, at_most: int | None = None) -> DataFrame:
+def flagged_rows(
+    spark: SparkSession, records: DataFrame, jumps: DataFrame, flags: Flags, *, at_most: int | None = None
+) -> DataFrame:
     """The rows with a flag (`flags`, bits), and one row for each line of the accounting (`accounts`)."""
     limit = "" if at_most is None else f"limit {at_most}"
-    return spark.sql(QUERY + limit, records=records, jumps=jumps)
+    return spark.sql(query(flags) + limit, records=records, jumps=jumps)

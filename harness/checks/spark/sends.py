@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from harness.checks.spark.fused_query import BITS, CALLED, OVER, FoldedRow
+from harness.checks.spark.fused_query import CALLED, OVER, Flags, FoldedRow
 from harness.checks.spark.tables import Tables, small_frame
 from harness.history.facts.incarnations import is_created_anew
 from harness.history.schema.cluster_rows import PARTITIONS, TOPICS
@@ -58,21 +58,24 @@ def value_of(row: FoldedRow | _ValueRow) -> Value:
     return row["run"], row["partition_id"], row["value"]
 
 
-def sends_of(spark: SparkSession, tables: Tables, rows: Sequence[FoldedRow], lines: Sequence[FoldedRow]) -> Sends:
+def sends_of(
+    spark: SparkSession, tables: Tables, rows: Sequence[FoldedRow], lines: Sequence[FoldedRow], flags: Flags
+) -> Sends:
     repeated = _repeated(tables, lines)
     again = (
         []
         if repeated is None
         else typed(_AgainRow, repeated.groupBy("run").agg(sf.sum(sf.col("sends") - 1).alias("again")).toArrow())
     )
-    doubled = sorted({value_of(row) for row in rows if row["flags"] & BITS["duplicate"]}) if again else []
+    doubled = sorted({value_of(row) for row in rows if row["flags"] & flags.bits["duplicate"]}) if again else []
+    turned_round = [row for row in rows if row["flags"] & flags.bits["send_order"] and row["own_process"] is not None]
     tries: Sequence[_TriesRow] = ()
     if repeated is not None and doubled:
         wanted = sf.broadcast(small_frame(spark, _VALUE, [dict(zip(_VALUE, each, strict=True)) for each in doubled]))
         tries = typed(_TriesRow, repeated.join(wanted, list(_VALUE), "left_semi").drop("sends").toArrow())
     return Sends(
-        in_order=_surely_later(spark, tables, rows),
-        overtook_none=_below_earlier_topics_calls(spark, tables, rows),
+        in_order=_surely_later(spark, tables, turned_round),
+        overtook_none=_below_earlier_topics_calls(spark, tables, turned_round),
         again={row["run"]: row["again"] for row in again},
         tries={value_of(row): row["tries"] for row in tries},
     )
@@ -95,10 +98,9 @@ def _repeated(tables: Tables, lines: Sequence[FoldedRow]) -> DataFrame | None:
     )
 
 
-def _surely_later(spark: SparkSession, tables: Tables, rows: Sequence[FoldedRow]) -> frozenset[Value]:
+def _surely_later(spark: SparkSession, tables: Tables, against: Sequence[FoldedRow]) -> frozenset[Value]:
     """Those whose call began after the other's had returned or was answered, whoever made them; and those that stand
     below one that their own operation had sent before: an operation's order is known."""
-    against = _turned_round(rows)
     if not against:
         return frozenset()
     processes = sorted({(row["run"], row["partition_id"], row["own_process"]) for row in against})
@@ -121,11 +123,13 @@ def _surely_later(spark: SparkSession, tables: Tables, rows: Sequence[FoldedRow]
     return frozenset(map(value_of, typed(_ValueRow, later.select(*_VALUE).toArrow())))
 
 
-def _below_earlier_topics_calls(spark: SparkSession, tables: Tables, rows: Sequence[FoldedRow]) -> frozenset[Value]:
+def _below_earlier_topics_calls(
+    spark: SparkSession, tables: Tables, turned_round: Sequence[FoldedRow]
+) -> frozenset[Value]:
     """Of a topic that was created anew, what was called for the one before comes to it only because it was sent again:
     no order was promised between the two."""
     created = _created_anew(tables)
-    against = [row for row in _turned_round(rows) if (row["run"], row["partition_id"]) in created]
+    against = [row for row in turned_round if (row["run"], row["partition_id"]) in created]
     if not against:
         return frozenset()
     columns = {"run": pa.int32(), "partition_id": pa.int32(), "process": pa.int32(), "created_ns": pa.int64()}
@@ -157,7 +161,3 @@ def _created_anew(tables: Tables) -> dict[tuple[int, int], int]:
         for row in (tables.every(PARTITIONS) if anew else ())
         if (row["run"], row["topic"]) in anew
     }
-
-
-def _turned_round(rows: Sequence[FoldedRow]) -> list[FoldedRow]:
-    return [row for row in rows if row["flags"] & BITS["send_order"] and row["own_process"] is not None]

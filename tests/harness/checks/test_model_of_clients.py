@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
+from harness.checks.catalogue import FLAGS
 from harness.checks.families.groups import group_delivery, group_offsets, group_owners, zombie_commit
 from harness.checks.families.groups.delivery_rows import DeliveryRow
 from harness.checks.families.groups.group_owners import TwoOwnersRow
@@ -116,7 +117,7 @@ def test_what_clients_were_told_is_judged_as_the_model_says(seed: int, spark: Sp
     folder.mkdir(exist_ok=True)
     built = tables(spark, folder, histories)
     stories = [read_run_history(built, history.run, history.scenario, 0, anchors=CLOCK) for history in histories]
-    detected = detect(spark, built)
+    detected = detect(spark, built, FLAGS)
     runs = JudgedRuns(spark=spark, tables=built, histories=stories, detecting=lambda: detected)
     delivered, stamps = group_delivery.query(runs), timestamps.query(runs)
     sure = [row for row in group_offsets.query(runs) if row["kind"] != "pending"]

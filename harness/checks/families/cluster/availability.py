@@ -13,6 +13,7 @@ from pyspark.sql import functions as sf
 from harness.checks.contract.rulings import Class
 from harness.checks.explaining.answered_errors import answered, answered_words
 from harness.checks.explaining.chain import fault_words
+from harness.checks.family import Family
 from harness.checks.findings import Finding, RunContext
 from harness.checks.judged_runs import JudgedRuns
 from harness.checks.model.partition_history import PartitionHistory
@@ -342,3 +343,6 @@ def _longest_gap(gaps: Sequence[Gap], fault: FaultRow) -> tuple[bool, float] | N
         ),
         default=None,
     )
+
+
+FAMILY = Family(name="availability", find=find, query=query)

@@ -19,6 +19,7 @@ from pyspark.sql import functions as sf
 from harness.checks.explaining.answered_errors import answered, answered_words
 from harness.checks.explaining.chain import fault_words
 from harness.checks.families.cluster.availability import READING, TOOK_IT, Gap, reader_words
+from harness.checks.family import Family
 from harness.checks.findings import Finding, RunContext
 from harness.checks.judged_runs import JudgedRuns
 from harness.checks.model.partition_history import PartitionHistory, RunHistory
@@ -336,3 +337,6 @@ def _finding(context: RunContext, row: StuckRow) -> Finding:
             "answered": [each.as_dict() for each in errors],
         },
     )
+
+
+FAMILY = Family(name=CHECK, find=find, query=query, follows_detection=True)

@@ -1,6 +1,7 @@
 """Expectations of a scenario's steps that failed: each is a violation that names its step."""
 
 from harness.checks.contract.rulings import Cause
+from harness.checks.family import Family
 from harness.checks.findings import Finding, RunContext
 
 
@@ -30,3 +31,6 @@ def find(context: RunContext) -> list[Finding]:
             )
         )
     return findings
+
+
+FAMILY = Family(name="expectation", find=find)

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from harness.checks.contract.rulings import Cause
+from harness.checks.family import Family
 from harness.checks.findings import Finding, RunContext
 from harness.checks.model.elections import Election
 from harness.checks.model.partition_history import PartitionHistory
@@ -150,3 +151,6 @@ def _finding(context: RunContext, history: PartitionHistory, term: Election, bef
             "marks": [{"offset": mark.offset, "t_ns": mark.time_ns} for mark in (before, after)],
         },
     )
+
+
+FAMILY = Family(name=CHECK, find=find)

@@ -20,6 +20,7 @@ from pyspark.sql import functions as sf
 from harness.checks.contract.rulings import Cause, Class
 from harness.checks.families.evidence.disks_against_reads import CHECK as EVIDENCE
 from harness.checks.families.evidence.disks_against_reads import NEAR_NS
+from harness.checks.family import Family
 from harness.checks.findings import Finding, RunContext
 from harness.checks.judged_runs import JudgedRuns
 from harness.checks.model.elections import Election
@@ -371,3 +372,6 @@ def _finding(context: RunContext, history: PartitionHistory, kind: _Kind, stamps
             ],
         },
     )
+
+
+FAMILY = Family(name=CHECK, find=find, query=query)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from harness.checks.contract.rulings import NOTHING_PERMITS_IT, Cause, Class, Doubt, DoubtCode, min_isr_setting
 from harness.checks.explaining.answered_errors import Answered, answered, answered_words
 from harness.checks.families.transactions import hanging_transaction
+from harness.checks.family import Family
 from harness.checks.findings import Finding, RunContext
 from harness.checks.model.partition_history import PartitionHistory
 from harness.checks.wording.causes import cause_words
@@ -275,3 +276,6 @@ def _sentence(context: RunContext, rows: Sequence[ProgressRow], places: Sequence
     told = answered_words(_answered(context, partitions[first["topic"], first["partition"]], first))
     said += f"; {told}" if told else ""
     return f"After the last heal {what}, for {seconds:.3f} s{said}: {cause_words(cause)}."
+
+
+FAMILY = Family(name=CHECK, find=find)

@@ -9,6 +9,7 @@ did not send it, and who did is not known. An error of the reference cluster is 
 from collections.abc import Callable, Mapping, Sequence, Set
 
 from harness.checks.contract.rulings import Cause, CauseCode, Class
+from harness.checks.family import Family
 from harness.checks.findings import REASONS_MAX, Finding, RunContext
 from harness.checks.model.partition_history import RunHistory
 from harness.checks.wording.ends import all_ended_words, end_sentence, ended_words
@@ -178,3 +179,6 @@ _EXPLAINED_BY: Mapping[EndReason, Callable[[FaultRow, int, Set[int]], bool]] = {
     "other-cluster": _of_deciding_disks,
     "registration-failed": _of_the_way_to_deciding,
 }
+
+
+FAMILY = Family(name=CHECK, find=find)

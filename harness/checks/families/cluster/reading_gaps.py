@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as sf
 
 from harness.checks.families.cluster.availability import GAP_MIN_NS, READING, Gap
+from harness.checks.family import Family
 from harness.checks.judged_runs import JudgedRuns
 from harness.checks.model.partition_history import RunHistory
 from harness.history.facts.extent import MANY_ROWS
@@ -272,3 +273,6 @@ def _asked_in_vain(runs: JudgedRuns, readers: _Readers, waited: Sequence[_Candid
 
 def _place(gap: Gap) -> tuple[int, int, int, str]:
     return gap["run"], gap["partition_id"], gap["begin_ns"], gap["group"] or gap["client"] or ""
+
+
+FAMILY = Family(name=NAME, query=query)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from harness.checks.contract.rulings import Cause
 from harness.checks.families.evidence.disks_against_reads import NEAR_NS
+from harness.checks.family import Family
 from harness.checks.findings import Finding, RunContext
 from harness.checks.model.partition_history import PartitionHistory
 from harness.checks.wording.causes import cause_words
@@ -142,3 +143,6 @@ def _finding(
 
 def _side(log: _Log) -> Mapping[str, object]:
     return {"node": log.node, "topic_id": log.topic_id, "t_ns": log.time_ns}
+
+
+FAMILY = Family(name=CHECK, find=find)

@@ -7,6 +7,7 @@ different epochs are permitted: the older one does not know its successor yet.
 from collections.abc import Iterable
 
 from harness.checks.contract.rulings import Cause
+from harness.checks.family import Family
 from harness.checks.findings import Finding, RunContext
 from harness.checks.model.partition_history import PartitionHistory
 from harness.checks.wording.words import nodes_words
@@ -67,3 +68,6 @@ def _finding(
         sentence=f"{nodes_words(sorted(leaders)).capitalize()} led {history.name} in one epoch, {epoch}: {said}.",
         evidence={"leader_epoch": epoch, "leaders": sorted(leaders)},
     )
+
+
+FAMILY = Family(name=CHECK, find=find)

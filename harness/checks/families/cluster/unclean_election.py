@@ -10,6 +10,7 @@ from typing import Any
 
 from harness.checks.contract.rulings import Cause, Class
 from harness.checks.explaining.chain import fault_words
+from harness.checks.family import Family
 from harness.checks.findings import Finding, RunContext
 from harness.checks.model.elections import Election
 from harness.checks.model.partition_history import PartitionHistory
@@ -108,3 +109,6 @@ def _evidence(
             for cut in cuts[:10]
         ],
     }
+
+
+FAMILY = Family(name="unclean-election", find=find)

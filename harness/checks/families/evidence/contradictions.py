@@ -5,6 +5,7 @@ inconclusive.
 """
 
 from harness.checks.families.evidence import books_against_brokers, disks_against_reads, marks_against_logs
+from harness.checks.family import Family
 from harness.checks.findings import Finding, RunContext
 
 CHECK = disks_against_reads.CHECK
@@ -17,3 +18,6 @@ def find(context: RunContext) -> list[Finding]:
         *marks_against_logs.find(context, disks_against_reads.read_since(context)),
         *books_against_brokers.find(context),
     ]
+
+
+FAMILY = Family(name=CHECK, find=find, query=query)

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from harness.checks.contract.rulings import Cause
 from harness.checks.contract.survival import READ_AHEAD_NS
+from harness.checks.family import Family
 from harness.checks.findings import Finding, RunContext
 from harness.checks.model.partition_history import PartitionHistory
 from harness.checks.wording.causes import cause_words
@@ -103,3 +104,6 @@ def _finding(context: RunContext, history: PartitionHistory, group: str, committ
         last_ns=committed.time_ns,
         evidence={"group": group, "committed": committed.offset, "log_end_offset": end},
     )
+
+
+FAMILY = Family(name=CHECK, find=find)

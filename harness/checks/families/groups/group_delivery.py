@@ -35,6 +35,7 @@ from harness.checks.families.groups.group_forgetting import forgetting_ruled
 from harness.checks.families.groups.group_partition import Kept
 from harness.checks.families.groups.group_register import Key, Register, members, registers, resets
 from harness.checks.families.transactions.isolation import with_outcome
+from harness.checks.family import Family
 from harness.checks.findings import Finding, RunContext
 from harness.checks.judged_runs import JudgedRuns, PlacedEvent
 from harness.checks.model.partition_history import PartitionHistory
@@ -581,3 +582,6 @@ def _finding(context: RunContext, row: DeliveryRow) -> Finding:
         last_ns=row["last_ns"],
         evidence={"group": row["group"], **committed, "process": row["process"]},
     )
+
+
+FAMILY = Family(name=CHECK, find=find, query=query)

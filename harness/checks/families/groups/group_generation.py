@@ -18,6 +18,7 @@ from harness.checks.contract.rulings import Cause, Class
 from harness.checks.families.groups.group_forgetting import forgetting_ruled
 from harness.checks.families.groups.group_members import Members
 from harness.checks.families.groups.group_partition import Kept, kept_generation
+from harness.checks.family import Family
 from harness.checks.findings import Finding, RunContext
 from harness.checks.judged_runs import JudgedRuns, PlacedEvent
 from harness.checks.wording.causes import cause_words
@@ -240,3 +241,6 @@ def _logged(
             "records": [{"offset": row["offset"], "generation": row["generation"]} for row in (before, after)],
         },
     )
+
+
+FAMILY = Family(name=CHECK, find=find, query=query)

@@ -12,6 +12,7 @@ from harness.checks.contract.rulings import Cause, Class
 from harness.checks.families.groups.group_forgetting import EXPIRED, forgetting_ruled
 from harness.checks.families.groups.group_partition import Kept
 from harness.checks.families.groups.group_register import Commit, Fetch, Register, fetch_of, registers
+from harness.checks.family import Family
 from harness.checks.findings import Finding, RunContext
 from harness.checks.judged_runs import JudgedRuns, PlacedEvent
 from harness.checks.model.partition_history import PartitionHistory
@@ -169,3 +170,6 @@ def _finding(
             ],
         },
     )
+
+
+FAMILY = Family(name=CHECK, find=find, query=query)

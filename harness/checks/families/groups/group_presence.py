@@ -10,6 +10,7 @@ from typing import TypedDict
 import pyarrow as pa
 from pyspark.sql import functions as sf
 
+from harness.checks.family import Family
 from harness.checks.judged_runs import JudgedRuns
 from harness.checks.model.settings import END_OF_TIME_NS
 from harness.history.schema.client_rows import GROUP_EVENTS
@@ -75,3 +76,6 @@ def _is_long(runs: JudgedRuns, run: int) -> bool:
     last_ns = None if activity is None else activity["last_ns"]
     least = min(history.settings.numbers(RETENTION, None, 0, END_OF_TIME_NS))
     return last_ns is not None and last_ns - history.origin >= least * MINUTE_NS
+
+
+FAMILY = Family(name=NAME, query=query)

@@ -25,6 +25,7 @@ from harness.checks.families.groups.group_forgetting import forgetting_ruled
 from harness.checks.families.groups.group_members import Members
 from harness.checks.families.groups.group_owners import assignments
 from harness.checks.families.groups.group_partition import kept_generation
+from harness.checks.family import Family
 from harness.checks.findings import Finding, RunContext
 from harness.checks.judged_runs import JudgedRuns, PlacedEvent
 from harness.checks.wording.causes import cause_words
@@ -314,3 +315,6 @@ def _finding(
             ],
         },
     )
+
+
+FAMILY = Family(name=CHECK, find=find, query=query)

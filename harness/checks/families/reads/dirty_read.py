@@ -9,8 +9,10 @@ from harness.checks.families.records.lost_write import loss_cause
 from harness.checks.families.records.removal import Removal
 from harness.checks.families.transactions.hidden_records import hidden_ruled
 from harness.checks.families.transactions.isolation import strict_readers
+from harness.checks.family import Family
 from harness.checks.findings import Finding, RunContext, finding_of_rows
 from harness.checks.spark.detection import Flagged
+from harness.checks.spark.fused_query import Flag
 from harness.checks.wording.causes import cause_words
 from harness.checks.wording.words import epochs_words, offsets_words, plural
 
@@ -65,3 +67,10 @@ def find(context: RunContext) -> list[Finding]:
                 )
             )
     return findings
+
+
+FAMILY = Family(
+    name="dirty-read",
+    find=find,
+    flags=(Flag(name="dirty", condition="seen & 1 > 0 and v_seen & 2 = 0", needs_the_end=True),),
+)

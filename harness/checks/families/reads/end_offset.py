@@ -17,6 +17,7 @@ from pyspark.sql import functions as sf
 
 from harness.checks.contract.rulings import Cause, Class, Doubt
 from harness.checks.families.evidence.disks_against_reads import read_since
+from harness.checks.family import Family
 from harness.checks.findings import Finding, RunContext
 from harness.checks.judged_runs import JudgedRuns
 from harness.checks.model.partition_history import PartitionHistory
@@ -384,3 +385,6 @@ def _late(context: RunContext) -> Iterable[Finding]:
             last_ns=max(row["completed_ns"] for row in rows),
             evidence={"late_ns": late_ns},
         )
+
+
+FAMILY = Family(name=CHECK, find=find, query=query)

@@ -15,6 +15,7 @@ from pyspark.sql import functions as sf
 
 from harness.checks.contract.rulings import Cause
 from harness.checks.families.transactions.isolation import perhaps_committed_readers, with_outcome
+from harness.checks.family import Family
 from harness.checks.findings import Finding, RunContext
 from harness.checks.judged_runs import JudgedRuns, PlacedEvent
 from harness.checks.wording.causes import cause_words
@@ -232,3 +233,6 @@ def find(context: RunContext) -> list[Finding]:
             )
         )
     return found
+
+
+FAMILY = Family(name=CHECK, find=find, query=query)

@@ -17,10 +17,12 @@ from pyspark.sql import functions as sf
 from harness.checks.contract.rulings import NOTHING_PERMITS_IT
 from harness.checks.explaining.rewinds import Rewind, Rewinds, under_a_reader
 from harness.checks.families.transactions.isolation import perhaps_committed_readers, with_outcome
+from harness.checks.family import Family
 from harness.checks.findings import Finding, RunContext, finding_of_rows
 from harness.checks.judged_runs import JudgedRuns
 from harness.checks.model.partition_history import PartitionHistory
 from harness.checks.spark.detection import Flagged
+from harness.checks.spark.fused_query import Flag
 from harness.checks.wording.causes import cause_words
 from harness.checks.wording.words import offsets_words, plural
 from harness.history.schema.typed_rows import RowsOf, typed
@@ -210,3 +212,17 @@ def _rewind(
         since_ns=since,
         code="rewound-under-the-consumer",
     )
+
+
+FAMILY = Family(
+    name=NAME,
+    find=find,
+    query=query,
+    follows_detection=True,
+    flags=(
+        Flag(name="back_inside", condition="step_lo < 1"),
+        Flag(name="back_between", condition="jump_lo < 1"),
+        Flag(name="skip_inside", condition="step_hi > 1 and offset - step_hi < final_below"),
+        Flag(name="skip_between", condition="jump_hi > 1 and offset - jump_hi < final_below"),
+    ),
+)

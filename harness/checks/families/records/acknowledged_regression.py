@@ -5,7 +5,9 @@ It compares all producers, so it finds a log that was rewound and overwritten ev
 
 from harness.checks.contract.rulings import NOTHING_PERMITS_IT
 from harness.checks.explaining.rewinds import Rewind, Rewinds
+from harness.checks.family import Family
 from harness.checks.findings import Finding, RunContext, finding_of_rows
+from harness.checks.spark.fused_query import Flag
 from harness.checks.wording.causes import cause_words
 from harness.checks.wording.words import offsets_words, plural
 
@@ -41,3 +43,10 @@ def find(context: RunContext) -> list[Finding]:
                 )
             )
     return findings
+
+
+FAMILY = Family(
+    name="acknowledged-regression",
+    find=find,
+    flags=(Flag(name="regression", condition="acked and offset is not null and acked_above < s_t0"),),
+)

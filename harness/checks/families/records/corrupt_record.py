@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from harness.checks.contract.rulings import Cause, Class
 from harness.checks.explaining.damage import Damages
+from harness.checks.family import Family
 from harness.checks.findings import Finding, RunContext
 from harness.checks.wording.causes import cause_words
 from harness.checks.wording.words import plural
@@ -64,3 +65,6 @@ def _ruled(context: RunContext, damages: Damages, time_ns: int) -> tuple[Class, 
     if gone:
         return "violation", Cause(code="damaged-and-read-at-its-start", nodes=nodes)
     return "violation", Cause(code="damaged-and-others-sound", nodes=nodes)
+
+
+FAMILY = Family(name="corrupt-record", find=find)

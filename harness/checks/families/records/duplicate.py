@@ -16,9 +16,11 @@ from harness.checks.explaining.attempts import Attempts, Repeated
 from harness.checks.families.evidence.disks_against_reads import last_read
 from harness.checks.families.records.lost_write import is_unreadable, kept_there
 from harness.checks.families.records.removal import Removal
+from harness.checks.family import Family
 from harness.checks.findings import Finding, RunContext, finding_of_rows
 from harness.checks.model.partition_history import PartitionHistory
 from harness.checks.spark.detection import SEEN_FINAL, Flagged
+from harness.checks.spark.fused_query import Flag
 from harness.checks.wording.causes import cause_words
 from harness.checks.wording.words import plural, ranges
 from harness.history.schema.client_rows import ClientEventRow
@@ -145,3 +147,8 @@ def _moved(context: RunContext, history: PartitionHistory, gone: Sequence[Flagge
         if ruling.undecided:
             return "observation", Cause(code="cut-in-doubt", doubt=ruling.undecided), ruling
     return "permitted", Cause(code="cut-and-written-again", by=rulings[0].cause), rulings[0]
+
+
+FAMILY = Family(
+    name="duplicate", find=find, flags=(Flag(name="duplicate", condition="v_offsets > 1 and offset is not null"),)
+)

@@ -10,10 +10,12 @@ from harness.checks.contract.rulings import Cause, Class
 from harness.checks.explaining.damage import Damages
 from harness.checks.families.records import divergence
 from harness.checks.families.records.divergence import DivergentRow
+from harness.checks.family import Family
 from harness.checks.findings import Finding, RunContext, finding_of_rows
 from harness.checks.model.lost_records import LostRecord
 from harness.checks.model.partition_history import PartitionHistory
 from harness.checks.spark.detection import SEEN_FINAL, SEEN_REPLICA, Flagged
+from harness.checks.spark.fused_query import Flag
 from harness.checks.wording.causes import cause_words
 from harness.checks.wording.words import nodes_words, plural, ranges
 
@@ -185,3 +187,13 @@ def _divergence_finding(
 def _without_its_run(row: DivergentRow) -> Mapping[str, object]:
     """The row without the job's own numbers of run and partition, so that a run's result does not depend on the job."""
     return {name: value for name, value in row.items() if name not in {"run", "partition_id", "copies"}}
+
+
+FAMILY = Family(
+    name="inconsistent-offsets",
+    find=find,
+    flags=(Flag(name="conflict", condition="offset is not null and at_offset > 1"),),
+)
+
+
+DIVERGENCE = Family(name="replica-divergence", find=find_divergence, query=divergence.query)

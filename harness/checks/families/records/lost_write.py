@@ -13,6 +13,7 @@ from harness.checks.families.evidence.disks_against_reads import is_unreached, l
 from harness.checks.families.records.min_isr import broken_promises, least_in_sync, perhaps_too_few
 from harness.checks.families.records.removal import WITH_ITS_TOPIC, Removal, removed
 from harness.checks.families.transactions.hidden_records import hidden_ruled, was_passed_over
+from harness.checks.family import Family
 from harness.checks.findings import Finding, RunContext, finding_of_rows
 from harness.checks.model.partition_history import PartitionHistory
 from harness.checks.spark.detection import Flagged
@@ -302,3 +303,6 @@ def _unclassed(context: RunContext, history: PartitionHistory, count: int) -> Fi
         sentence=sentence,
         cause=Cause(code="not-classed"),
     )
+
+
+FAMILY = Family(name="lost-write", find=find)

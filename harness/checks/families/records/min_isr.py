@@ -22,6 +22,7 @@ from pyspark.sql import functions as sf
 
 from harness.checks.contract.rulings import Cause, Doubt, min_isr_setting
 from harness.checks.contract.survival import LEARN_NS
+from harness.checks.family import Family
 from harness.checks.findings import Finding, RunContext
 from harness.checks.judged_runs import JudgedRuns
 from harness.checks.model.elections import states_near
@@ -337,3 +338,6 @@ def _finding(context: RunContext, history: PartitionHistory, rows: Sequence[Belo
         open_question=doubt is not None,
         evidence={"leader": shortage.leader, "isr": list(shortage.isr), "min_insync_replicas": shortage.least},
     )
+
+
+FAMILY = Family(name=CHECK, find=find, query=query)

@@ -11,9 +11,11 @@ import pyarrow as pa
 from pyspark.sql import functions as sf
 
 from harness.checks.families.evidence.missing import SENDERS, cut_journals
+from harness.checks.family import Family
 from harness.checks.findings import Finding, RunContext, finding_of_rows
 from harness.checks.judged_runs import JudgedRuns
 from harness.checks.spark.detection import Flagged
+from harness.checks.spark.fused_query import Flag
 from harness.checks.wording.words import offsets_words, plural
 from harness.history.facts.values import NAMED_FROM, SEQUENCE_BITS
 from harness.history.schema.client_rows import PROCESSES
@@ -88,3 +90,15 @@ def _unknown_sender(context: RunContext, row: Flagged) -> str:
     if known is None or known["journal_complete"] is not None or last < 0 or row.value <= last:
         return ""
     return f"they go on after the last that {known['client']} is known to have sent, and its journal may lack its end"
+
+
+FAMILY = Family(
+    name=CHECK,
+    find=find,
+    query=query,
+    follows_detection=True,
+    flags=(
+        Flag(name="phantom", condition="v_status is null and seen > 0", needs_a_ruling=False),
+        Flag(name="early", condition="seen > 0 and r_first < v_t0", needs_a_ruling=False),
+    ),
+)

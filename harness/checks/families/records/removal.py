@@ -27,6 +27,7 @@ from pyspark.sql import functions as sf
 from harness.checks import passed_over
 from harness.checks.contract.rulings import Cause, CauseCode, Doubt
 from harness.checks.families.transactions.isolation import ABORTED_SQL
+from harness.checks.family import Family
 from harness.checks.findings import Finding, RunContext, finding_of_rows
 from harness.checks.judged_runs import JudgedRuns
 from harness.checks.model.partition_history import PartitionHistory, heard_by
@@ -397,3 +398,6 @@ def removed(context: RunContext, history: PartitionHistory, rows: Sequence[tuple
         )
         for cause, members in groups.items()
     ]
+
+
+FAMILY = Family(name=NAME, query=query, follows_detection=True)

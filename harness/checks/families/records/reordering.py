@@ -9,9 +9,11 @@ longest delivery time.
 from harness.checks.contract.rulings import NOTHING_PERMITS_IT, Cause, Class, Doubt, Ruling
 from harness.checks.explaining.attempts import Attempts
 from harness.checks.explaining.rewinds import Rewinds
+from harness.checks.family import Family
 from harness.checks.findings import Finding, RunContext, finding_of_rows
 from harness.checks.model.partition_history import PartitionHistory
 from harness.checks.spark.detection import Flagged
+from harness.checks.spark.fused_query import Flag
 from harness.checks.wording.causes import cause_words
 from harness.checks.wording.words import offsets_words, plural
 
@@ -71,3 +73,10 @@ def _ruled(context: RunContext, attempts: Attempts, history: PartitionHistory, r
     overtaken = attempts.overtaken(history, row, around_ns=around_ns)
     cause = NOTHING_PERMITS_IT if overtaken.code == "idempotent-producer" else overtaken.cause
     return overtaken.classification, cause, overtaken.ruling
+
+
+FAMILY = Family(
+    name="reordering",
+    find=find,
+    flags=(Flag(name="send_order", condition="acked and offset is not null and since_above < s_place"),),
+)

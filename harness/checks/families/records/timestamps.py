@@ -18,6 +18,7 @@ import pyarrow as pa
 from pyspark.sql import functions as sf
 
 from harness.checks.contract.rulings import NOTHING_PERMITS_IT, Cause, Class
+from harness.checks.family import Family
 from harness.checks.findings import Finding, RunContext
 from harness.checks.judged_runs import JudgedRuns
 from harness.checks.wording.causes import cause_words
@@ -222,3 +223,6 @@ def _against(kind: str, row: TimestampRow) -> str:
     if kind == "answered":
         return f"the broker answered {row['before_ms']} ms"
     return "others read another" if row["before_ms"] is None else f"the producer knows {row['before_ms']} ms"
+
+
+FAMILY = Family(name=CHECK, find=find, query=query, follows_detection=True)

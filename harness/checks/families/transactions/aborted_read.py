@@ -5,9 +5,11 @@ read_committed one never (KIP-98). For the final log the isolation of its reader
 """
 
 from harness.checks.families.transactions.isolation import strict_readers
+from harness.checks.family import Family
 from harness.checks.findings import Finding, RunContext, finding_of_rows
 from harness.checks.model.partition_history import PartitionHistory
 from harness.checks.spark.detection import Flagged
+from harness.checks.spark.fused_query import Flag
 from harness.checks.wording.words import offsets_words, plural
 
 
@@ -58,3 +60,10 @@ def _in_transactions(context: RunContext, history: PartitionHistory, rows: list[
         sentence=sentence,
         count=count,
     )
+
+
+FAMILY = Family(
+    name="aborted-read",
+    find=find,
+    flags=(Flag(name="aborted", condition="v_status = 1 and seen > 0", needs_a_ruling=False),),
+)

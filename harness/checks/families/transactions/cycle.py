@@ -13,6 +13,7 @@ from harness.checks.contract.rulings import Cause, Class
 from harness.checks.cycles import CycleRow, Step, find_cycles
 from harness.checks.cycles.model import REALTIME, RW, WR, WW
 from harness.checks.cycles.names import Names
+from harness.checks.family import Family
 from harness.checks.findings import Finding, RunContext
 from harness.checks.judged_runs import JudgedRuns
 from harness.checks.spark.detection import Flagged
@@ -130,3 +131,6 @@ def _ruled(context: RunContext, cycle: CycleRow) -> tuple[Class, Cause]:
 
 def _closed(sentence: str, cause: Cause) -> str:
     return f"{sentence.rstrip('.')} ({cause_words(cause)})."
+
+
+FAMILY = Family(name=CHECK, find=find, query=query, follows_detection=True)

@@ -22,6 +22,7 @@ from harness.checks.families.groups.group_partition import Kept
 from harness.checks.families.groups.group_register import registers, resets
 from harness.checks.families.transactions.isolation import with_outcome
 from harness.checks.families.transactions.missing_records import MissingRecords, MissingRow
+from harness.checks.family import Family
 from harness.checks.findings import Finding, RunContext
 from harness.checks.judged_runs import JudgedRuns
 from harness.checks.model.settings import END_OF_TIME_NS
@@ -274,3 +275,6 @@ def _without_output(context: RunContext, row: ProcessedRow) -> tuple[Class, Caus
         doubt = Doubt(code="outputs-not-read", partitions=tuple(sorted(unread)[:3]))
         return "observation", Cause(code="outputs-not-read", doubt=doubt)
     return "violation", NOTHING_PERMITS_IT
+
+
+FAMILY = Family(name=CHECK, find=find, query=query)

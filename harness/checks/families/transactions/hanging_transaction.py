@@ -19,6 +19,7 @@ from harness.checks.contract.survival import Window
 from harness.checks.explaining.rewinds import under_a_reader
 from harness.checks.families.transactions import open_transactions
 from harness.checks.families.transactions.open_transactions import ANSWER, OpenRow
+from harness.checks.family import Family
 from harness.checks.findings import Finding, RunContext
 from harness.checks.model.lost_records import LostRecord
 from harness.checks.model.partition_history import RunHistory
@@ -224,3 +225,6 @@ def _why(context: RunContext, row: OpenRow) -> str:
         )
     timeout = "any time-out" if row["timeout_ms"] is None else f"its time-out of {row['timeout_ms'] / 1000:g} s"
     return f"it is older than {timeout} allows, and coordinator and partition were led"
+
+
+FAMILY = Family(name=CHECK, find=find, query=open_transactions.query)

@@ -13,6 +13,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
+from harness.checks.family import Family
 from harness.checks.findings import RunContext
 from harness.checks.judged_runs import JudgedRuns
 from harness.checks.spark.detection import FLAGGED_MAX
@@ -108,3 +109,6 @@ def query(runs: JudgedRuns) -> list[OpenlyReadRow]:
 def strict_readers(context: RunContext) -> Mapping[tuple[int, int], int]:
     """(partition, value) of transactional records that did not certainly commit -> reads by read_committed readers."""
     return {(row["partition_id"], row["value"]): row["strict"] for row in context.rows[ANSWER]}
+
+
+FAMILY = Family(name=NAME, query=query)

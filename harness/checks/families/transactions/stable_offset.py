@@ -15,6 +15,7 @@ from pyspark.sql import functions as sf
 
 from harness.checks.explaining.rewinds import Rewind, under_a_reader
 from harness.checks.families.transactions.isolation import committed_readers
+from harness.checks.family import Family
 from harness.checks.findings import Finding, RunContext
 from harness.checks.judged_runs import JudgedRuns
 from harness.checks.wording.causes import cause_words
@@ -159,3 +160,6 @@ def find(context: RunContext) -> list[Finding]:
             )
         )
     return found
+
+
+FAMILY = Family(name=CHECK, find=find, query=query)

@@ -12,6 +12,7 @@ from harness.checks.contract.rulings import NOTHING_PERMITS_IT, Cause, Class, Do
 from harness.checks.families.groups import offsets_in_logs
 from harness.checks.families.transactions import transactions_in_logs
 from harness.checks.families.transactions.transactions_in_logs import Key, key_of
+from harness.checks.family import Family
 from harness.checks.findings import Finding, RunContext
 from harness.checks.judged_runs import JudgedRuns
 from harness.checks.wording.causes import cause_words
@@ -140,3 +141,6 @@ def _finding(
             ],
         },
     )
+
+
+FAMILY = Family(name=CHECK, find=find, query=query)

@@ -13,6 +13,7 @@ from pyspark.sql import functions as sf
 
 from harness.checks.contract.rulings import Cause, Class
 from harness.checks.families.transactions.missing_records import MissingRecords, MissingRow
+from harness.checks.family import Family
 from harness.checks.findings import Finding, RunContext
 from harness.checks.judged_runs import JudgedRuns
 from harness.checks.wording.causes import cause_words
@@ -145,3 +146,6 @@ def _finding(
             ]
         },
     )
+
+
+FAMILY = Family(name=CHECK, find=find, query=query)

@@ -18,6 +18,7 @@ import pyarrow as pa
 from pyspark.sql import functions as sf
 
 from harness.checks.contract.rulings import Cause
+from harness.checks.family import Family
 from harness.checks.findings import Finding, RunContext
 from harness.checks.judged_runs import JudgedRuns
 from harness.checks.wording.words import plural
@@ -191,3 +192,6 @@ def _finding(context: RunContext, name: str, zombies: Sequence[_Pair]) -> Findin
             "transactions": [row["transaction"] for row, _ in zombies[:20]],
         },
     )
+
+
+FAMILY = Family(name=CHECK, find=find, query=query)

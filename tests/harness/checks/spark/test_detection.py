@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from harness.checks.catalogue import FLAGS
 from harness.checks.cycles import find_cycles
 from harness.checks.spark import detection
 from harness.checks.spark.detection import detect
@@ -20,7 +21,7 @@ def test_where_nothing_is_entangled_no_cycle_is_found(spark: SparkSession, tmp_p
     histories = [drawn(run, f"entangled/{run}") for run in range(HISTORIES)]
     built = tables(spark, tmp_path, histories)
 
-    entangled = detect(spark, built).entangled
+    entangled = detect(spark, built, FLAGS).entangled
     search = find_cycles(spark, built)
 
     found = {run for run, rows in search.rows.items() if rows}
@@ -42,7 +43,7 @@ def test_a_record_read_before_it_was_sent_entangles_its_run_and_a_sound_history_
     crossed.send(2, 0, at=2)
     crossed.final([(0, 2), (1, 1)])
 
-    assert detect(spark, tables(spark, tmp_path, [sound, early, crossed])).entangled == {1, 2}
+    assert detect(spark, tables(spark, tmp_path, [sound, early, crossed]), FLAGS).entangled == {1, 2}
 
 
 def test_two_timestamps_of_one_value_are_noticed_wherever_they_were_seen(spark: SparkSession, tmp_path: Path) -> None:
@@ -60,7 +61,11 @@ def test_two_timestamps_of_one_value_are_noticed_wherever_they_were_seen(spark: 
     ):
         history.poll([(offset, 1)], at=2, timestamp_ms=stamp_ms)
 
-    assert detect(spark, tables(spark, tmp_path, [sound, at_one_place, unanswered, twice])).restamped == {1, 2, 3}
+    assert detect(spark, tables(spark, tmp_path, [sound, at_one_place, unanswered, twice]), FLAGS).restamped == {
+        1,
+        2,
+        3,
+    }
 
 
 def test_counts_and_accounting_are_exact_when_there_are_more_flagged_rows_than_are_fetched(
@@ -68,10 +73,10 @@ def test_counts_and_accounting_are_exact_when_there_are_more_flagged_rows_than_a
 ) -> None:
     histories = [drawn(run, f"many/{run}") for run in range(HISTORIES)]
     built = tables(spark, tmp_path, histories)
-    complete = detect(spark, built)
+    complete = detect(spark, built, FLAGS)
 
     monkeypatch.setattr(detection, "FLAGGED_MAX", 50)
-    cut = detect(spark, built)
+    cut = detect(spark, built, FLAGS)
 
     def lines(found: detection.Detection) -> list[list[tuple[str, str]]]:
         return sorted(sorted((key, str(value)) for key, value in row.items()) for row in found.accounting)
@@ -93,7 +98,7 @@ def test_the_accounting_counts_every_value_once_by_its_outcome_and_says_how_many
     history.poll([(2, 2), (3, 3)], at=8)
     history.final([(0, 0), (1, 1), (2, 2), (4, 4), (5, 1)])
 
-    lines = detect(spark, tables(spark, tmp_path, [history])).accounting
+    lines = detect(spark, tables(spark, tmp_path, [history]), FLAGS).accounting
 
     counted = {(line["status"], line["in_final"]): (line["count"], line["duplicates"], line["read"]) for line in lines}
     assert counted == {(0, True): (4, 1, 4), (0, False): (1, 0, 1), (2, False): (1, 0, 0), (1, False): (1, 0, 0)}

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
+from harness.checks.catalogue import FLAGS
 from harness.checks.families.cluster import availability
 from harness.checks.families.records.divergence import diverging
 from harness.checks.model.partition_history import read_run_history
@@ -116,7 +117,7 @@ def test_every_flag_holder_and_sum_is_what_the_model_says(seed: int, spark: Spar
     folder = tmp_path / str(seed)
     folder.mkdir(exist_ok=True)
     built = tables(spark, folder, histories)
-    detection = detect(spark, built)
+    detection = detect(spark, built, FLAGS)
     for history in histories:
         records = history.rows["records"]
         ends = {row["partition_id"]: bool(row["read_to_end"]) for row in history.rows["partitions"]}
