@@ -5,19 +5,13 @@ What an installed package's check found is explained by the page that was stored
 
 from collections.abc import Iterable
 from functools import cache
-from importlib.resources import files
 
-from harness.anomalies import ANOMALIES, Anomaly
+from harness.anomalies import ANOMALIES, Anomaly, page_text
 from reports.markdown import html_of_markdown, sections
 from reports.model import Explanation
 
-_FILES = files("reports") / "anomalies"
 # This very page shows that.
 _LEFT_OUT = ("What the report shows, and what to do",)
-
-
-def page_text(page: str) -> str:
-    return (_FILES / f"{page}.md").read_text(encoding="utf-8")
 
 
 def explanations(found: Iterable[Anomaly | None]) -> list[Explanation]:
