@@ -10,9 +10,9 @@ from functools import cached_property
 from typing import Any
 
 from harness.checks import passed_over
+from harness.checks.contract.deposed import READ_AHEAD_NS
 from harness.checks.contract.rule import Judge
 from harness.checks.contract.rulings import Cause, Class, OtherCause, Ruling
-from harness.checks.contract.survival import READ_AHEAD_NS
 from harness.checks.model.leader_views import LeaderViews
 from harness.checks.model.lost_records import LostRecord, epoch_of_copies
 from harness.checks.model.partition_history import PartitionHistory, RunHistory

@@ -13,7 +13,8 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
-from harness.checks.contract.survival import Survival
+from harness.checks.contract.boundaries import times_of
+from harness.checks.contract.deposed import Deposed
 from harness.checks.model.elections import Election
 from harness.checks.model.partition_history import PartitionHistory, RunHistory
 from harness.checks.spark.tables import Tables, small_frame
@@ -82,8 +83,8 @@ def _unknown(partition: PartitionHistory) -> list[_Alone]:
     """Polled states may lack an election in between, whose leader appended it."""
     if not partition.exact or all(election.start is not None for election in partition.elections[1:]):
         return []
-    survival = Survival(partition)
-    moments = sorted({*survival.times, *partition.faults.times})
+    deposed = Deposed(partition)
+    moments = sorted({*times_of(partition), *partition.faults.times})
     found: list[_Alone] = []
     for number, election in enumerate(partition.elections):
         if number == 0 or election.start is not None:
@@ -91,7 +92,7 @@ def _unknown(partition: PartitionHistory) -> list[_Alone]:
         after = partition.elections[number + 1 :]
         end = after[0].earliest_t if after else _END_OF_TIME
         within = [election.latest_t, *(t for t in moments if election.latest_t < t < end)]
-        alone = [not survival.may_answer_for_another(election, t) for t in within]
+        alone = [not deposed.may_answer_for_another(election, t) for t in within]
         if True in alone:
             first = alone.index(True)
             last = alone.index(False, first) if False in alone[first:] else len(within)

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from harness.checks.contract.survival import Window
+from harness.checks.contract.timeline import Window
 from harness.checks.model.elections import Election, committed_copies, states_near
 from harness.checks.model.lost_records import LostRecord
 from harness.checks.model.partition_history import DiskLoss, PartitionHistory
@@ -35,11 +35,11 @@ def destruction(
     history: PartitionHistory, lost: LostRecord, epoch: int | None, window: Window, *, until: Election | None
 ) -> Destruction:
     """Considers losses after the record was last seen in sync, and before `until` took over."""
-    end = min(t for t in (_END_OF_TIME, window.until_t, until.latest_t if until else None) if t is not None)
+    end = min(t for t in (_END_OF_TIME, window.gone.time_ns, until.latest_t if until else None) if t is not None)
     own = {node: window.seen_on(node) for node in history.losses_by_node}
     within = [loss for loss in history.disk_losses if own[loss.node] < loss.time_ns <= end]
     after = [(loss, took) for loss in within if (took := _took(history, lost, loss, window, until)) is not False]
-    last = [loss for loss, _ in after if loss.time_ns > window.after_t]  # one of them took the last copy
+    last = [loss for loss, _ in after if loss.time_ns > window.seen.time_ns]  # one of them took the last copy
     if not last:
         return Destruction(holds=False, found="no-disk-lost")
     taken = _Taken(after)

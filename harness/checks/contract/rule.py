@@ -1,13 +1,8 @@
 """Decides per record whether its loss is permitted, and by which cause. Configuration alone permits nothing.
 
-The loss of a record is *permitted* if one of three exceptions is proved on its partition, between the last time it was
-seen and the first evidence of its absence (survival.py). Otherwise it is a violation, and the ruling lists each
-exception that was tried and failed:
-
-1. an unclean election, allowed by the configuration, of a leader whose log did not have it;
-2. a fail-over to another leader whose log did not have it, when it was acknowledged with acks=1 (or 0) and never
-   committed: the strict promise holds for a record below a high watermark that a client or broker knew;
-3. the destruction of every in-sync copy, or of the leader's copy if only the leader had to have it.
+The loss of a record is *permitted* if one of three exceptions (exceptions.py) is proved on its partition, between the
+last time it was seen and the first evidence of its absence (timeline.py). Otherwise it is a violation, and the ruling
+lists each exception that was tried and failed.
 
 Epochs and offsets decide; time decides only if no replica's log ever held the record. Even then a deposed leader that
 cut the offset later may have acknowledged it: the record that took the offset meanwhile decides, or it stays open.
@@ -18,26 +13,23 @@ the run is inconclusive. The same holds if the cluster's own books cannot be rea
 exception that polling would have missed.
 """
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
-from harness.checks.contract.deletion import outcome, took
-from harness.checks.contract.destruction import Destruction, destruction
-from harness.checks.contract.rulings import (
-    Doubt,
-    HeldToMore,
-    LossCause,
-    NoLaterLeader,
-    Rule,
-    RuleEvidence,
-    Ruling,
-    TooFewInSync,
-    TookOver,
+from harness.checks.contract.boundaries import offsets_of, side, times_of
+from harness.checks.contract.exceptions import (
+    Case,
+    by_deletion,
+    is_later,
+    may_be_unseen,
+    ruled,
+    went_with_its_topic,
 )
-from harness.checks.contract.survival import END_OF_TIME, Survival, Window
-from harness.checks.contract.unseen import is_later, may_be_unseen
+from harness.checks.contract.rulings import Doubt, Rule, Ruling, TooFewInSync
+from harness.checks.contract.survival import END_OF_TIME, Survival
+from harness.checks.contract.timeline import Gone, Seen, Timelines, Window
 from harness.checks.model.elections import Election
 from harness.checks.model.lost_records import LostRecord
 from harness.checks.model.partition_history import Deletion, PartitionHistory
@@ -50,10 +42,19 @@ class Judge:
 
     def __init__(self, history: PartitionHistory, reads: Sequence[EpochRead] = ()) -> None:
         self._history = history
-        self._survival = Survival(history, reads)
-        self._watermarks = Watermarks(history, reads, self._survival.may_answer_for_another)
+        self._timelines = Timelines(history, reads)
+        self._reads = reads
+        self._watermarks = Watermarks(history, reads, self._timelines.deposed.may_answer_for_another)
         self._rulings: dict[tuple[Any, ...], Ruling] = {}
         self._in_force: dict[tuple[Any, ...], bool] = {}
+
+    @cached_property
+    def _offsets(self) -> list[int]:
+        return offsets_of(self._history, self._timelines.successors, self._reads)
+
+    @cached_property
+    def _times(self) -> list[int]:
+        return times_of(self._history)
 
     def rule(self, lost: LostRecord) -> Ruling:
         """Cached by what it reads: a ruling compares offsets and times only with those of the history."""
@@ -64,31 +65,31 @@ class Judge:
 
     def is_the_leader_in_force(self, time_ns: int) -> bool:
         """Whether what clients were answered at this time came from the leader in force, and from no other."""
-        key = _side(self._survival.times, time_ns), _side(self._history.faults.times, time_ns)
+        key = side(self._times, time_ns), side(self._history.faults.times, time_ns)
         if key not in self._in_force:
-            self._in_force[key] = self._survival.answers_alone(time_ns)
+            self._in_force[key] = self._timelines.deposed.answers_alone(time_ns)
         return self._in_force[key]
 
     def _cached(self, lost: LostRecord) -> Ruling:
         key = (
             replace(lost, offset=None, t_acknowledged=None, t_last_read=None, t_sent=None, absent_t=None),
-            _side(self._survival.offsets, lost.offset),
-            _side(self._survival.times, lost.t_acknowledged),
-            _side(self._survival.times, lost.t_last_read),
-            _side(self._history.faults.times, lost.t_last_read),
-            _side(self._survival.times, lost.t_sent),
-            _side(self._history.faults.times, lost.t_acknowledged),
-            _side(self._survival.times, lost.absent_t),
-            _side(self._history.faults.times, lost.absent_t),
+            side(self._offsets, lost.offset),
+            side(self._times, lost.t_acknowledged),
+            side(self._times, lost.t_last_read),
+            side(self._history.faults.times, lost.t_last_read),
+            side(self._times, lost.t_sent),
+            side(self._history.faults.times, lost.t_acknowledged),
+            side(self._times, lost.absent_t),
+            side(self._history.faults.times, lost.absent_t),
         )
         if key not in self._rulings:
             self._rulings[key] = self._ruled(lost)
         return self._rulings[key]
 
     def _ruled(self, lost: LostRecord) -> Ruling:
-        ruling = rule(self._history, lost, self._survival)
+        ruling = rule(self._history, lost, self._timelines)
         deletion = self._history.deletion
-        if deletion is not None and took(deletion, self._survival.window(lost)):
+        if deletion is not None and went_with_its_topic(deletion, self._timelines.of(lost).gone.sure):
             return _gone_with_its_topic(deletion, ruling)
         removed = lost.offset is not None and lost.offset < (self._history.log_start or 0)
         return _beyond_start(self._history, ruling) if removed else ruling
@@ -115,12 +116,8 @@ def perhaps_forfeited(ruling: Ruling, least: int) -> Ruling:
     return replace(ruling, classification="observation", undecided=undecided, rules=(*ruling.rules, kept))
 
 
-def _side(boundaries: Sequence[int], value: int | None) -> tuple[int, int] | None:
-    return None if value is None else (bisect_left(boundaries, value), bisect_right(boundaries, value))
-
-
 def _gone_with_its_topic(deletion: Deletion, ruling: Ruling) -> Ruling:
-    became, undecided = outcome(deletion, otherwise=ruling.classification, undecided=ruling.undecided)
+    became, undecided = by_deletion(deletion, otherwise=ruling.classification, undecided=ruling.undecided)
     rule = Rule(rule="deletion", holds=deletion.asked, evidence=deletion)
     return replace(
         ruling,
@@ -147,19 +144,19 @@ def _beyond_start(history: PartitionHistory, ruling: Ruling) -> Ruling:
     return ruling if ruling.election is not None else replace(ruling, cause="log-start")
 
 
-def rule(history: PartitionHistory, lost: LostRecord, survival: Survival | None = None) -> Ruling:
+def rule(history: PartitionHistory, lost: LostRecord, timelines: Timelines | None = None) -> Ruling:
     """Rules on one record. If no log held it, the leader in force or an earlier, deposed one acknowledged it."""
-    survival = survival or Survival(history)
-    if survival.outlived(lost):
-        epoch = lost.epoch if lost.epoch is not None else history.epoch_at(lost.t_acknowledged)
-        return _ruled_by(history, None, lost, epoch, lost.epoch is None, _to_the_end(epoch))
+    timelines = timelines or Timelines(history)
+    search = _Search(history, timelines)
+    if timelines.outlived(lost):
+        return search.of_one_that_was_outlived(lost)
     deposed = None if lost.epoch is not None or lost.in_a_log else _deposed(history, lost)
     if deposed is None:
-        return _of_whichever_leader(history, lost, _rule(history, lost, survival), survival)
-    as_deposed = _rule(history, replace(lost, epoch=deposed), survival)
+        return _of_whichever_leader(history, lost, search, timelines)
+    as_deposed = search.ruling(replace(lost, epoch=deposed))
     if lost.taken or _was_answered_by(history, lost, deposed):
         return as_deposed  # within its epoch a leader assigns an offset once
-    ruling = _rule(history, lost, survival)
+    ruling = search.ruling(lost)
     if ruling.classification == as_deposed.classification:
         return ruling
     undecided = Doubt(code="acknowledged-by-a-deposed-leader", node=history.leader_of(deposed))
@@ -174,59 +171,117 @@ def _was_answered_by(history: PartitionHistory, lost: LostRecord, epoch: int) ->
     return term is not None and term.leader != lost.answered_by
 
 
-def _of_whichever_leader(history: PartitionHistory, lost: LostRecord, ruling: Ruling, survival: Survival) -> Ruling:
+def _of_whichever_leader(
+    history: PartitionHistory, lost: LostRecord, search: "_Search", timelines: Timelines
+) -> Ruling:
     """Where no log shows the record's epoch, a deposed leader that had not heard yet may have acknowledged it."""
+    ruling = search.ruling(lost)
     if lost.epoch is not None or lost.t_acknowledged is None:
         return ruling
     for election in history.elections_near(lost.t_acknowledged):
-        as_its = _rule(history, replace(lost, epoch=election.epoch), survival)
+        as_its = search.ruling(replace(lost, epoch=election.epoch))
         if not election.begins_above(lost.offset) and as_its.classification != ruling.classification:
             undecided = ruling.undecided or Doubt(code="acknowledged-before-or-after")
             return replace(ruling, classification="observation", undecided=undecided)
     term = history.term_at(lost.t_acknowledged)
     if term is None or ruling.classification != "violation":
         return ruling
-    for epoch in survival.epochs_that_may_go_on(term, lost.t_acknowledged):
-        if _rule(history, replace(lost, epoch=epoch), survival).classification != "violation":
+    for epoch in timelines.deposed.epochs_that_may_go_on(term, lost.t_acknowledged):
+        if search.ruling(replace(lost, epoch=epoch)).classification != "violation":
             doubt = Doubt(code="not-heard-of-its-successor", node=history.leader_of(epoch))
             return replace(ruling, classification="observation", undecided=doubt)
     return ruling
 
 
-def _rule(history: PartitionHistory, lost: LostRecord, survival: Survival) -> Ruling:
-    """Rules by each event that may have removed the record; what a deposed leader may have shown counts both ways."""
-    by_time = lost.epoch is None and not lost.in_a_log
-    epoch = lost.epoch if lost.epoch is not None else history.epoch_at(lost.t_acknowledged)
-    window = survival.window(lost)
-    windows = [window]
-    if (window.doubt_epoch, window.doubt_t) != (window.after_epoch, window.after_t):
-        windows.append(replace(window, after_epoch=window.doubt_epoch, after_t=window.doubt_t))
-    if window.perhaps_gone != (window.until_epoch, window.until_t):
-        until_epoch, until_t = window.perhaps_gone
-        windows += [replace(each, until_epoch=until_epoch, until_t=until_t) for each in windows]
-    rulings = []
-    for each in windows:
-        for election, since in _suspects(history, lost, epoch, by_time, survival, each):
-            rulings.append(_ruled_by(history, election, lost, epoch, by_time, _seen_again(each, since)))
-    ruling = next((each for each in rulings if each.classification != "permitted"), rulings[0])
-    if any(each.classification != rulings[0].classification for each in rulings):
-        undecided = next((each.undecided for each in rulings if each.undecided), None) or _several(rulings)
-        return replace(ruling, classification="observation", undecided=undecided)
-    ruling = rulings[0]
-    unseen = may_be_unseen(history, lost, epoch, by_time) if ruling.classification == "violation" else None
-    if ruling.classification == "permitted" and not history.exact and _was_cut_before(history, lost, ruling.election):
-        unseen = Doubt(code="cut-while-polled")
-    led_without = ruling.election if ruling.classification == "permitted" else None
-    if led_without is not None and led_without.unclean and survival.lost_before_it_led(led_without, lost):
-        unseen = Doubt(code="lost-before-it-led", node=led_without.leader)
-    return replace(ruling, classification="observation", undecided=unseen) if unseen else ruling
+class _Search:
+    """For the event that removed a record, in every reading of its timeline."""
+
+    def __init__(self, history: PartitionHistory, timelines: Timelines) -> None:
+        self._history = history
+        self._timelines = timelines
+
+    def of_one_that_was_outlived(self, lost: LostRecord) -> Ruling:
+        """Nothing can have taken it: what stands above it is there at the end."""
+        epoch, by_time = self._epoch_of(lost), lost.epoch is None
+        to_the_end = Window(seen=Seen(epoch=-1 if epoch is None else epoch, time_ns=END_OF_TIME))
+        return ruled(self._case(None, lost, epoch, by_time, to_the_end))
+
+    def ruling(self, lost: LostRecord) -> Ruling:
+        """By each event that may have removed the record; what a deposed leader may have shown counts both ways."""
+        history, epoch, by_time = self._history, self._epoch_of(lost), lost.epoch is None and not lost.in_a_log
+        rulings = [
+            ruled(self._case(election, lost, epoch, by_time, _seen_again(window, since)))
+            for window in self._timelines.of(lost).windows
+            for election, since in self._suspects(lost, epoch, by_time, window)
+        ]
+        ruling = next((each for each in rulings if each.classification != "permitted"), rulings[0])
+        if any(each.classification != rulings[0].classification for each in rulings):
+            undecided = next((each.undecided for each in rulings if each.undecided), None) or _several(rulings)
+            return replace(ruling, classification="observation", undecided=undecided)
+        ruling = rulings[0]
+        unseen = may_be_unseen(history, lost, epoch, by_time) if ruling.classification == "violation" else None
+        if (
+            ruling.classification == "permitted"
+            and not history.exact
+            and _was_cut_before(history, lost, ruling.election)
+        ):
+            unseen = Doubt(code="cut-while-polled")
+        led_without = ruling.election if ruling.classification == "permitted" else None
+        if led_without is not None and led_without.unclean and self._survival.lost_before_it_led(led_without, lost):
+            unseen = Doubt(code="lost-before-it-led", node=led_without.leader)
+        return replace(ruling, classification="observation", undecided=unseen) if unseen else ruling
+
+    def _suspects(
+        self, lost: LostRecord, epoch: int | None, by_time: bool, window: Window
+    ) -> list[tuple[Election | None, int]]:
+        """The elections that may have removed the record, in order, up to the first that certainly did; None: none of
+        them.
+
+        With each comes the time at which the record still existed, if this election removed it: that of the previous
+        leader that may have had it. An unclean election may bring back a record that another leader's log lacked, and
+        so may any election without a log that shows the opposite; if that is unknown, the search continues after it.
+        """
+        history, survival = self._history, self._timelines.survival
+        suspects: list[tuple[Election | None, int]] = []
+        gone, since = False, window.seen.time_ns
+        gone_t = window.gone.time_ns
+        if gone_t is not None and any(
+            each.earliest_t > gone_t and survival.had(each, lost) is not False for each in history.elections
+        ):
+            gone_t = None  # a later leader may have brought it back
+        for election in history.elections:
+            in_time = gone_t is None or election.earliest_t <= gone_t
+            if not is_later(election, lost, epoch, by_time):
+                continue
+            had = survival.had(election, lost)
+            if not (in_time if by_time else window.admits(election)):
+                since = max(since, election.earliest_t) if had is True and not gone else since
+                continue
+            gone = gone and not (had is None and (election.unclean or by_time))
+            if not gone and had is not True:
+                suspects.append((election, since))
+            gone = gone or had is False
+            since = since if had is False else max(since, election.earliest_t)
+        return suspects if gone else [*suspects, (None, since)]
+
+    @property
+    def _survival(self) -> Survival:
+        return self._timelines.survival
+
+    def _epoch_of(self, lost: LostRecord) -> int | None:
+        return lost.epoch if lost.epoch is not None else self._history.epoch_at(lost.t_acknowledged)
+
+    def _case(
+        self, election: Election | None, lost: LostRecord, epoch: int | None, by_time: bool, window: Window
+    ) -> Case:
+        return Case(history=self._history, election=election, lost=lost, epoch=epoch, by_time=by_time, window=window)
 
 
 def _seen_again(window: Window, since: int) -> Window:
     """The window of a record that was, or may have been, there at `since`: earlier evidence of absence is ignored."""
-    if window.until_t is not None and window.until_t <= since:
-        return replace(window, after_t=since, until_epoch=None, until_t=None)
-    return replace(window, after_t=since)
+    seen = replace(window.seen, time_ns=since)
+    gone_t = window.gone.time_ns
+    return replace(window, seen=seen, gone=Gone() if gone_t is not None and gone_t <= since else window.gone)
 
 
 def _was_cut_before(history: PartitionHistory, lost: LostRecord, election: Election | None) -> bool:
@@ -246,77 +301,6 @@ def _several(rulings: Sequence[Ruling]) -> Doubt:
     return Doubt(code="which-leader-lost-it" if epochs else "what-the-disks-held", epochs=tuple(epochs))
 
 
-def _suspects(
-    history: PartitionHistory, lost: LostRecord, epoch: int | None, by_time: bool, survival: Survival, window: Window
-) -> list[tuple[Election | None, int]]:
-    """The elections that may have removed the record, in order, up to the first that certainly did; None: none of them.
-
-    With each comes the time at which the record still existed, if this election removed it: that of the previous leader
-    that may have had it. An unclean election may bring back a record that another leader's log lacked, and so may any
-    election without a log that shows the opposite; if that is unknown, the search continues after it.
-    """
-    suspects: list[tuple[Election | None, int]] = []
-    gone, since = False, window.after_t
-    gone_t = window.until_t
-    if gone_t is not None and any(
-        each.earliest_t > gone_t and survival.had(each, lost) is not False for each in history.elections
-    ):
-        gone_t = None  # a later leader may have brought it back
-    for election in history.elections:
-        in_time = gone_t is None or election.earliest_t <= gone_t
-        if not is_later(election, lost, epoch, by_time):
-            continue
-        had = survival.had(election, lost)
-        if not (in_time if by_time else window.admits(election)):
-            since = max(since, election.earliest_t) if had is True and not gone else since
-            continue
-        gone = gone and not (had is None and (election.unclean or by_time))
-        if not gone and had is not True:
-            suspects.append((election, since))
-        gone = gone or had is False
-        since = since if had is False else max(since, election.earliest_t)
-    return suspects if gone else [*suspects, (None, since)]
-
-
-def _ruled_by(
-    history: PartitionHistory,
-    election: Election | None,
-    lost: LostRecord,
-    epoch: int | None,
-    by_time: bool,
-    window: Window,
-) -> Ruling:
-    unclean = _unclean_rule(election, lost, epoch)
-    fail_over, moved = _fail_over_rule(history, election, lost, epoch)
-    destroyed = destruction(history, lost, epoch, window, until=election)
-    by_disk = Rule(rule="destruction", holds=destroyed.holds, evidence=destroyed)
-    rules = (unclean, fail_over, by_disk)
-    permitted = any(each.holds for each in rules)
-    open_ends = [each for each in rules if each.holds is None]
-    unknown = not permitted and bool(open_ends)
-    return Ruling(
-        classification="permitted" if permitted else "observation" if unknown else "violation",
-        cause=_cause(election, destroyed, fail_over, moved),
-        election=election,
-        epoch=epoch,
-        by_time=by_time,
-        rules=rules,
-        disk_losses=destroyed.losses,
-        destroyed=destroyed.holds,
-        undecided=Doubt(code="rule-not-decided", rule=open_ends[0]) if unknown else None,
-    )
-
-
-def _cause(election: Election | None, destroyed: Destruction, fail_over: Rule, moved: bool) -> LossCause:
-    if election is not None and election.unclean:
-        return "unclean-election"
-    if destroyed.holds:
-        return "destruction"
-    if election is None:
-        return "unknown"
-    return ("fail-over" if fail_over.holds else "clean-election") if moved else "restart"
-
-
 def _deposed(history: PartitionHistory, lost: LostRecord) -> int | None:
     """The last epoch whose leader had a successor when the record was acknowledged, and cut the offset after that.
 
@@ -332,98 +316,3 @@ def _deposed(history: PartitionHistory, lost: LostRecord) -> int | None:
         if successor is not None and successor.latest_t < lost.t_acknowledged:
             return led[-1]
     return None
-
-
-def _unclean_rule(election: Election | None, lost: LostRecord, epoch: int | None) -> Rule:
-    if election is None:
-        return Rule(rule="unclean-election", holds=False, evidence=NoLaterLeader(epoch=epoch, offset=lost.offset))
-    return Rule(rule="unclean-election", holds=election.allowed if election.unclean else False, evidence=election)
-
-
-def _fail_over_rule(
-    history: PartitionHistory, election: Election | None, lost: LostRecord, epoch: int | None
-) -> tuple[Rule, bool]:
-    """The rule, and whether leadership went to another broker."""
-    moved = _moved(history, election, epoch)
-    evidence: RuleEvidence
-    if lost.acks not in (0, 1):
-        evidence, holds = HeldToMore(why="acks-all"), False
-    elif lost.committed:
-        evidence, holds = HeldToMore(why="committed"), False
-    elif election is None:
-        evidence, holds = NoLaterLeader(epoch=epoch, offset=lost.offset), False
-    else:
-        evidence = TookOver(leader=election.leader, epoch=election.epoch, start=election.start, moved=moved)
-        holds = moved
-    return Rule(rule="fail-over", holds=holds, evidence=evidence), moved
-
-
-def _moved(history: PartitionHistory, election: Election | None, epoch: int | None) -> bool:
-    """Whether leadership moved from the previous leader. That one may itself have fetched the record from another."""
-    if election is None:
-        return False
-    before = history.leader_of(epoch) if election.leader_before < 0 else election.leader_before
-    return election.leader != before
-
-
-def lawful_rewind(
-    history: PartitionHistory,
-    *,
-    offset: int,
-    epoch: int | None,
-    time_ns: int | None,
-    strict: bool,
-    since: int | None = None,
-) -> Election | None:
-    """The election, by epoch or time, that explains why the log's end moved back to `offset` or below, if there is one.
-
-    strict: the records are committed, so a clean fail-over explains nothing. since: a reader saw the record at the
-    offset at that time; a leader deposed earlier may have returned it.
-    """
-    survival = Survival(history)
-    before: Election | None = None
-    found: Election | None = None
-    for election in history.elections:
-        first, before = before, election
-        if first is None or (epoch is not None and election.epoch > epoch):
-            continue  # before the first election the log was empty
-        if time_ns is not None and election.earliest_t > time_ns:
-            continue
-        if since is not None and election.latest_t < since and not survival.may_answer_for_another(election, since):
-            continue
-        unread = election.start is None and not history.exact and not history.snapshots
-        if not unread and not election.ends_at_or_below(offset):
-            continue
-        lost = LostRecord(
-            offset=offset,
-            epoch=first.epoch,
-            acks=-1 if strict else 1,
-            t_acknowledged=None,
-            committed=strict,
-            in_a_log=not unread,
-        )
-        ruling = _ruled_by(history, election, lost, first.epoch, False, _since(first))
-        # An undecided ruling is enough: the loss itself then makes the run inconclusive.
-        if ruling.classification != "violation" or may_be_unseen(history, lost, first.epoch, False):
-            found = election
-    return found
-
-
-def _to_the_end(epoch: int | None) -> Window:
-    """The window of a record that nothing can have taken: what stands above it is there at the end."""
-    epoch = -1 if epoch is None else epoch
-    return Window(
-        after_epoch=epoch, after_t=END_OF_TIME, doubt_epoch=epoch, doubt_t=END_OF_TIME, until_epoch=None, until_t=None
-    )
-
-
-def _since(election: Election) -> Window:
-    """The window of a record that was there when a leader took over, and may be gone for any later reason."""
-    return Window(
-        after_epoch=election.epoch,
-        after_t=election.earliest_t,
-        doubt_epoch=election.epoch,
-        doubt_t=election.earliest_t,
-        until_epoch=None,
-        until_t=None,
-    )

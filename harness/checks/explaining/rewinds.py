@@ -11,9 +11,8 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from harness.checks.contract.rule import lawful_rewind
+from harness.checks.contract.rewind import lawful_rewind, unseen_rewind
 from harness.checks.contract.rulings import NOTHING_PERMITS_IT, Cause, CauseCode, Class, Ruling
-from harness.checks.contract.unseen import unseen_rewind
 from harness.checks.findings import RunContext
 from harness.checks.model.elections import Election
 from harness.checks.model.partition_history import PartitionHistory

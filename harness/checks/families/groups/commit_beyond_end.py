@@ -8,8 +8,8 @@ that elections, truncations or lost disks may have cut off, and those of a topic
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from harness.checks.contract.deposed import READ_AHEAD_NS
 from harness.checks.contract.rulings import Cause
-from harness.checks.contract.survival import READ_AHEAD_NS
 from harness.checks.family import Family
 from harness.checks.findings import Finding, RunContext
 from harness.checks.model.partition_history import PartitionHistory

@@ -18,10 +18,10 @@ fault are open questions.
 from collections.abc import Iterator
 from dataclasses import replace
 
-from harness.checks.contract.deletion import outcome
 from harness.checks.contract.destruction import Destruction, destruction
+from harness.checks.contract.exceptions import by_deletion
 from harness.checks.contract.rulings import NOTHING_PERMITS_IT, Cause, CauseCode, Class, Doubt, Rule
-from harness.checks.contract.survival import Survival, Window
+from harness.checks.contract.timeline import Gone, Seen, Timelines, Window
 from harness.checks.families.groups.group_partition import Kept, is_still_stored, partition_of_group
 from harness.checks.families.groups.group_presence import ANSWER as PRESENCE
 from harness.checks.families.groups.group_presence import MINUTE_NS, RETENTION
@@ -96,7 +96,7 @@ def _by_deletion(kept: Kept) -> tuple[Class, Cause] | None:
     deletion = kept.partition.deletion
     if deletion is None or deletion.earliest_t > kept.gone_ns:
         return None
-    became, undecided = outcome(deletion, otherwise="violation", undecided=None)
+    became, undecided = by_deletion(deletion, otherwise="violation", undecided=None)
     return became, Cause(code="group-offsets-deleted", doubt=undecided)
 
 
@@ -104,14 +104,14 @@ def _by_deletion(kept: Kept) -> tuple[Class, Cause] | None:
 
 
 def _by_its_partition(context: RunContext, place: PartitionHistory, kept: Kept) -> tuple[Class, Cause]:
-    survival = Survival(place)
-    if kept.shown_ns is not None and kept.shown_ns > kept.stored_ns and survival.answers_alone(kept.shown_ns):
+    timelines = Timelines(place)
+    if kept.shown_ns is not None and kept.shown_ns > kept.stored_ns and timelines.deposed.answers_alone(kept.shown_ns):
         kept = replace(kept, sent_ns=kept.shown_ns, stored_ns=kept.shown_ns)
-    destroyed = _destroyed(place, survival, kept)
+    destroyed = _destroyed(place, timelines, kept)
     if destroyed.holds:
         nodes = tuple(sorted({loss.node for loss in destroyed.losses}))
         return "permitted", Cause(code="group-offsets-destroyed", nodes=nodes, partitions=(place.name,))
-    elected = list(_elected_uncleanly(place, survival, kept))
+    elected = list(_elected_uncleanly(place, timelines, kept))
     allowed = next((election for election in elected if election.allowed), None)
     if allowed is not None:
         setting = allowed.permission.setting
@@ -135,7 +135,7 @@ def _by_its_partition(context: RunContext, place: PartitionHistory, kept: Kept) 
     return ("violation", NOTHING_PERMITS_IT) if place.exact else _by_any_partition(context, kept, place)
 
 
-def _destroyed(place: PartitionHistory, survival: Survival, kept: Kept) -> Destruction:
+def _destroyed(place: PartitionHistory, timelines: Timelines, kept: Kept) -> Destruction:
     """Coordinators write with acks=all, and answer before they die, whenever the answer came to be read."""
     lost = LostRecord(
         offset=None,
@@ -146,17 +146,15 @@ def _destroyed(place: PartitionHistory, survival: Survival, kept: Kept) -> Destr
         committed=True,
         in_a_log=False,
     )
-    since_ns = survival.answered_at(lost)
-    window = Window(
-        after_epoch=-1, after_t=since_ns, doubt_epoch=-1, doubt_t=since_ns, until_epoch=None, until_t=kept.gone_ns
-    )
+    since_ns = timelines.answered_at(lost)
+    window = Window(seen=Seen(epoch=-1, time_ns=since_ns), gone=Gone(time_ns=kept.gone_ns))
     return destruction(place, lost, None, window, until=None)
 
 
-def _elected_uncleanly(place: PartitionHistory, survival: Survival, kept: Kept) -> Iterator[Election]:
+def _elected_uncleanly(place: PartitionHistory, timelines: Timelines, kept: Kept) -> Iterator[Election]:
     """A coordinator that was deposed may have answered it after the election."""
     for election in place.elections:
-        after = election.latest_t >= kept.sent_ns or survival.may_answer_for_another(election, kept.stored_ns)
+        after = election.latest_t >= kept.sent_ns or timelines.deposed.may_answer_for_another(election, kept.stored_ns)
         if election.unclean and election.earliest_t <= kept.gone_ns and after:
             yield election
 

@@ -6,7 +6,7 @@ its records, otherwise by Kafka's hash of its name.
 
 from dataclasses import dataclass
 
-from harness.checks.contract.survival import READ_AHEAD_NS
+from harness.checks.contract.deposed import READ_AHEAD_NS
 from harness.checks.findings import RunContext
 from harness.checks.model.partition_history import PartitionHistory
 from harness.history.facts.incarnations import client_name

@@ -20,8 +20,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
+from harness.checks.contract.deposed import LEARN_NS
 from harness.checks.contract.rulings import Cause, Doubt, min_isr_setting
-from harness.checks.contract.survival import LEARN_NS
 from harness.checks.family import Family
 from harness.checks.findings import Finding, RunContext
 from harness.checks.judged_runs import JudgedRuns

@@ -15,7 +15,7 @@ from typing import Literal
 
 from harness.checks.contract.destruction import destruction
 from harness.checks.contract.rulings import NOTHING_PERMITS_IT, Cause, Class, Doubt, Rule
-from harness.checks.contract.survival import Window
+from harness.checks.contract.timeline import Gone, Seen, Window
 from harness.checks.explaining.rewinds import under_a_reader
 from harness.checks.families.transactions import open_transactions
 from harness.checks.families.transactions.open_transactions import ANSWER, OpenRow
@@ -86,9 +86,7 @@ def _forgotten(context: RunContext, row: OpenRow) -> _Ruled:
         return _by_any_partition(context, row) or _came_late(context, row)
     since_ns = _known_ns(row)
     lost = LostRecord(offset=None, epoch=None, acks=-1, t_acknowledged=since_ns, committed=True, in_a_log=False)
-    window = Window(
-        after_epoch=-1, after_t=since_ns, doubt_epoch=-1, doubt_t=since_ns, until_epoch=None, until_t=row["read_ns"]
-    )
+    window = Window(seen=Seen(epoch=-1, time_ns=since_ns), gone=Gone(time_ns=row["read_ns"]))
     destroyed = destruction(place, lost, None, window, until=None)
     if destroyed.holds:
         nodes = tuple(sorted({loss.node for loss in destroyed.losses}))

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from harness.checks.contract.rule import lawful_rewind
+from harness.checks.contract.rewind import lawful_rewind
 from harness.checks.contract.rulings import CauseCode
 from harness.checks.explaining.rewinds import Rewinds, under_a_reader
 from harness.checks.model.elections import NOWHERE, Election

@@ -7,7 +7,7 @@ import pytest
 
 from harness.checks.contract.rule import rule
 from harness.checks.contract.rulings import Doubt
-from harness.checks.contract.survival import Survival
+from harness.checks.contract.timeline import Timelines
 from harness.checks.model.elections import NOWHERE, Election
 from harness.checks.model.lost_records import LostRecord
 from harness.checks.model.partition_history import PartitionHistory, Truncation
@@ -84,14 +84,14 @@ def test_one_that_the_configuration_forbids_does_not() -> None:
 def test_one_that_wrote_at_or_below_the_record_had_its_log_end_there() -> None:
     first = EpochRead(epoch=1, is_final=True, first_offset=3, last_offset=8)
     partition_history = story(election(1, 2, unclean=True))
-    ruling = rule(partition_history, LOST, Survival(partition_history, [first]))
+    ruling = rule(partition_history, LOST, Timelines(partition_history, [first]))
     assert (ruling.classification, ruling.cause) == ("permitted", "unclean-election")
 
 
 def test_one_after_which_later_records_of_the_same_epoch_are_still_there_did_not_cost_it() -> None:
     last = EpochRead(epoch=0, is_final=True, first_offset=0, last_offset=8)
     partition_history = story(election(1, 2, unclean=True))
-    assert rule(partition_history, LOST, Survival(partition_history, [last])).classification == "violation"
+    assert rule(partition_history, LOST, Timelines(partition_history, [last])).classification == "violation"
 
 
 def test_a_clean_election_without_a_known_log_end_explains_nothing() -> None:
