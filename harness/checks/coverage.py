@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypedDict
 
-import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
@@ -273,7 +272,7 @@ def acks_during_fault(spark: SparkSession, tables: Tables) -> dict[int, int]:
     ]
     if not spans:
         return {}
-    frame = small_frame(spark, {"run": pa.int32(), "begin_ns": pa.int64(), "end_ns": pa.int64()}, spans)
+    frame = small_frame(spark, ("run", "begin_ns", "end_ns"), spans)
     in_force = frame.groupBy("run").agg(sf.collect_list(sf.struct("begin_ns", "end_ns")).alias("spans"))
     counted = (
         tables.records.where("kind = 0 and status = 0 and coalesce(acks, -1) <> 0")
@@ -301,13 +300,7 @@ def zombies(spark: SparkSession, tables: Tables, histories: Sequence[RunHistory]
     ]
     if not elected:
         return {}
-    columns = {
-        "run": pa.int32(),
-        "partition_id": pa.int32(),
-        "time_ns": pa.int64(),
-        "leader_epoch": pa.int32(),
-        "unclean": pa.bool_(),
-    }
+    columns = ("run", "partition_id", "time_ns", "leader_epoch", "unclean")
     per_partition = (
         small_frame(spark, columns, elected)
         .groupBy("run", "partition_id")

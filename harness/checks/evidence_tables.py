@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypedDict
 
-import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
@@ -32,11 +31,10 @@ PER_KIND = 40  # findings per fingerprint and run whose operations and logs are 
 # The checks whose findings explain acknowledged records that are not in the final log.
 MISSING_CHECKS = ("lost-write", "unreadable", "unseen-tail", "removed-by-configuration", "compacted-away")
 _OUTCOMES = {0: "acknowledged", 1: "refused", 2: "unknown", None: "not sent"}
-_i32, _i64 = pa.int32(), pa.int64()
 
 Named = Sequence[tuple[str, Finding]]
-_VALUE = {"run": _i32, "partition_id": _i32, "value": _i64}
-_OPERATION = {"run": _i32, "operation": _i64}
+_VALUE = ("run", "partition_id", "value")
+_OPERATION = ("run", "operation")
 
 
 class _ShownRow(TypedDict):
@@ -238,7 +236,7 @@ def _records_of(
     spark: SparkSession,
     tables: Tables,
     wanted: set[tuple[int, ...]],
-    columns: Mapping[str, pa.DataType],
+    columns: Sequence[str],
     key: Callable[[_ShownRow], tuple[int, ...]],
 ) -> dict[tuple[int, ...], list[_ShownRow]]:
     """Records by `key`, the columns that identify one."""

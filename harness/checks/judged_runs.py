@@ -4,12 +4,11 @@ A family that needs more than the fused pass over the records (detection.py) has
 runs at once, restricted early to the relevant rows, and skipped if its tables are empty.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from threading import RLock
 from typing import Any, Literal, TypeVar
 
-import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from harness.checks.model.partition_history import RunHistory
@@ -58,7 +57,7 @@ class JudgedRuns:
         """The rows of a small table, for all runs."""
         return self.tables.every(table)
 
-    def frame(self, columns: Mapping[str, pa.DataType], rows: Sequence[AnyRow]) -> DataFrame:
+    def frame(self, columns: Sequence[str], rows: Sequence[AnyRow]) -> DataFrame:
         return small_frame(self.spark, columns, rows)
 
     def group_events(self) -> list[PlacedEvent]:

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import TypedDict
 
-import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
@@ -58,7 +57,7 @@ def log_rows(
     ]
     if not spans:
         return []
-    columns = {"run": pa.int32(), "partition_id": pa.int32(), "low": pa.int64(), "high": pa.int64()}
+    columns = ("run", "partition_id", "low", "high")
     wanted = small_frame(spark, columns, spans).distinct()
     held = _held(tables, wanted)
     seen = _seen(tables, wanted)

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TypedDict
 
-import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
@@ -21,13 +20,7 @@ from harness.checks.spark.tables import Tables, small_frame
 from harness.history.schema.typed_rows import typed
 
 _END_OF_TIME = 2**62
-_COLUMNS = {
-    "run": pa.int32(),
-    "partition_id": pa.int32(),
-    "epoch": pa.int32(),
-    "since_ns": pa.int64(),
-    "until_ns": pa.int64(),
-}
+_COLUMNS = ("run", "partition_id", "epoch", "since_ns", "until_ns")
 
 
 class _Alone(TypedDict):

@@ -6,7 +6,6 @@ been acknowledged, or read, and of consumers that do not start anew at the end o
 
 from typing import TypedDict
 
-import pyarrow as pa
 from pyspark.sql import functions as sf
 
 from harness.checks.judged_runs import JudgedRuns
@@ -15,13 +14,7 @@ from harness.history.schema.typed_rows import RowsOf, typed
 NAME = "passed-over"
 # The longest jump of a poll whose offsets are looked at one by one.
 _JUMP_MAX = 1_000
-_MISSING = {
-    "run": pa.int32(),
-    "partition_id": pa.int32(),
-    "value": pa.int64(),
-    "offset": pa.int64(),
-    "since_ns": pa.int64(),
-}
+_MISSING = ("run", "partition_id", "value", "offset", "since_ns")
 
 
 class PassedRow(TypedDict):
@@ -55,7 +48,7 @@ def query(runs: JudgedRuns) -> list[PassedRow]:
         for (run, process), row in runs.processes().items()
         if row["offset_reset"] == "latest"
     ]
-    columns = {"run": pa.int32(), "process": pa.int32()}
+    columns = ("run", "process")
     passed = (
         runs.tables.records.where(f"kind > 0 and replica is null and offset_step between 2 and {_JUMP_MAX}")
         .join(sf.broadcast(runs.frame(columns, from_the_end)), ["run", "process"], "left_anti")

@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import TypedDict
 
-import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
@@ -88,7 +87,7 @@ def _by_decision(spark: SparkSession, records: DataFrame, decided: Mapping[tuple
     rows: list[_DecidedRow] = [
         {"run": run, "transaction": number, "decided": outcome} for (run, number), outcome in sorted(decided.items())
     ]
-    known = small_frame(spark, {"run": pa.int32(), "transaction": pa.int64(), "decided": pa.int8()}, rows)
+    known = small_frame(spark, ("run", "transaction", "decided"), rows)
     told = f"kind = {KIND_SEND} and decided is not null and (decided = {STATUS_FAIL} or offset is not null)"
     return (
         records.join(sf.broadcast(known), ["run", "transaction"], "left")

@@ -13,7 +13,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypedDict
 
-import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
@@ -231,7 +230,7 @@ def _counts_of_all(
 ) -> dict[tuple[int, int, str], int]:
     """The counts, computed by Spark if there are too many rows to fetch."""
     read_to = [{"run": run, "partition_id": partition_id, "end": end} for (run, partition_id), end in ends.items()]
-    frame = small_frame(spark, {"run": pa.int32(), "partition_id": pa.int32(), "end": pa.int64()}, read_to)
+    frame = small_frame(spark, ("run", "partition_id", "end"), read_to)
     past = f"(coalesce(end = {ALL_OFFSETS}, false) or coalesce(offset <= end, false))"
     set_there = {name: f"flags & {bit} <> 0" for name, bit in flags.bits.items()}
     conditions = {
@@ -325,7 +324,7 @@ def _wanted(spark: SparkSession, rows: Sequence[FoldedRow], column: Literal["val
     keys = sorted({(row["run"], row["partition_id"], number) for row in rows if (number := row[column]) is not None})
     return small_frame(
         spark,
-        {"run": pa.int32(), "partition_id": pa.int32(), column: pa.int64()},
+        ("run", "partition_id", column),
         [{"run": run, "partition_id": partition_id, column: number} for run, partition_id, number in keys],
     )
 
@@ -350,7 +349,7 @@ def _epoch_reads(
         return {}
     wanted = small_frame(
         spark,
-        {"run": pa.int32(), "partition_id": pa.int32()},
+        ("run", "partition_id"),
         [{"run": run, "partition_id": number} for run, number in places],
     )
     found = (

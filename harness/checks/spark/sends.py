@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypedDict
 
-import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
@@ -20,7 +19,7 @@ from harness.history.schema.schemas import KIND_SEND
 from harness.history.schema.typed_rows import typed
 
 Value = tuple[int, int, int]  # run, partition, value
-_VALUE = {"run": pa.int32(), "partition_id": pa.int32(), "value": pa.int64()}
+_VALUE = ("run", "partition_id", "value")
 _UPWARDS = """partition by run, partition_id, process order by offset desc
     range between unbounded preceding and current row"""
 _ACKNOWLEDGED = f"kind = {KIND_SEND} and status = 0 and coalesce(acks, -1) <> 0 and offset is not null"
@@ -104,7 +103,7 @@ def _surely_later(spark: SparkSession, tables: Tables, against: Sequence[FoldedR
     if not against:
         return frozenset()
     processes = sorted({(row["run"], row["partition_id"], row["own_process"]) for row in against})
-    columns = {"run": pa.int32(), "partition_id": pa.int32(), "process": pa.int32()}
+    columns = ("run", "partition_id", "process")
     wanted = small_frame(spark, columns, [dict(zip(columns, each, strict=True)) for each in processes])
     before = """partition by run, partition_id, operation order by position
         rows between unbounded preceding and 1 preceding"""
@@ -132,7 +131,7 @@ def _below_earlier_topics_calls(
     against = [row for row in turned_round if (row["run"], row["partition_id"]) in created]
     if not against:
         return frozenset()
-    columns = {"run": pa.int32(), "partition_id": pa.int32(), "process": pa.int32(), "created_ns": pa.int64()}
+    columns = ("run", "partition_id", "process", "created_ns")
     processes = sorted({(row["run"], row["partition_id"], row["own_process"] or 0) for row in against})
     wanted = [dict(zip(columns, (*each, created[each[:2]]), strict=True)) for each in processes]
     overtaking = (

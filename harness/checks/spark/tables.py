@@ -359,8 +359,25 @@ def tables_of(spark: SparkSession, folder: Path, arrow: Mapping[str, pa.Table], 
     return Tables(large=large.__getitem__, record_count=arrow["records"].num_rows, read_small=lambda: small, runs=runs)
 
 
-def small_frame(spark: SparkSession, columns: Mapping[str, pa.DataType], rows: Sequence[AnyRow]) -> DataFrame:
-    """A few rows of the driver as a DataFrame, through Arrow: needs no Python workers."""
-    schema = pa.schema([pa.field(name, kind) for name, kind in columns.items()])
+# A column of the driver's frames has the type that its name has everywhere; what has no name here is a number of 64
+# bits, or of the type of its first value.
+_OF_VALUES: Mapping[type, pa.DataType] = {str: pa.string(), bool: pa.bool_(), float: pa.float64()}
+_NAMED: Mapping[str, pa.DataType] = {
+    **dict.fromkeys(("run", "partition_id", "partition", "process", "assignment", "node", "snapshot"), pa.int32()),
+    **dict.fromkeys(("epoch", "leader_epoch", "number", "place", "own"), pa.int32()),
+    **dict.fromkeys(("topic", "group"), pa.string()),
+    **dict.fromkeys(("in_sync", "unclean"), pa.bool_()),
+    "decided": pa.int8(),
+}
+
+
+def small_frame(spark: SparkSession, columns: Sequence[str], rows: Sequence[AnyRow]) -> DataFrame:
+    """These columns of a few rows of the driver as a DataFrame, through Arrow: needs no Python workers."""
+    schema = pa.schema([pa.field(name, _NAMED.get(name) or _of_values(name, rows)) for name in columns])
     picked = [{name: row[name] for name in columns} for row in rows]
     return spark.createDataFrame(pa.Table.from_pylist(picked, schema))
+
+
+def _of_values(name: str, rows: Sequence[AnyRow]) -> pa.DataType:
+    first = next((row[name] for row in rows if row[name] is not None), 0)
+    return _OF_VALUES.get(type(first), pa.int64())

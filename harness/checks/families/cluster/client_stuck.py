@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypedDict
 
-import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as sf
 
@@ -136,12 +135,12 @@ def stretches(spark: SparkSession, tables: Tables, histories: Sequence[RunHistor
         for begin, end in unhealthy(history)
     ]
     spans = (
-        small_frame(spark, {"run": pa.int32(), "begin_ns": pa.int64(), "end_ns": pa.int64()}, sick)
+        small_frame(spark, ("run", "begin_ns", "end_ns"), sick)
         .groupBy("run")
         .agg(sf.collect_list(sf.struct("begin_ns", "end_ns")).alias("sick"))
     )
     bounds = [{"run": history.run, "bound_ns": _bound_ns(history)} for history in histories]
-    limits = small_frame(spark, {"run": pa.int32(), "bound_ns": pa.int64()}, bounds)
+    limits = small_frame(spark, ("run", "bound_ns"), bounds)
     # A send whose answer was cut off by the run's end has no end time of its own: it does not count.
     answered = f"kind = 0 and coalesce(acks, -1) <> 0 and not error <=> '{NO_ANSWER}'"
     took_it = f"if({TOOK_IT}, 0, status) as status"
@@ -185,7 +184,7 @@ def _bound_ns(history: RunHistory) -> int:
 
 
 def _with_others(spark: SparkSession, found: Sequence[_Stretch], acknowledged: DataFrame) -> list[StuckRow]:
-    columns = {"run": pa.int32(), "process": pa.int32(), "begin_ns": pa.int64(), "end_ns": pa.int64()}
+    columns = ("run", "process", "begin_ns", "end_ns")
     oks = acknowledged.selectExpr("run as ok_run", "process as other", "completed_ns as ok_t")
     meanwhile = sf.expr("ok_run = run and other <> process and ok_t between begin_ns and end_ns")
     counted = (

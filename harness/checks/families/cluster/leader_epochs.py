@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypedDict
 
-import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
@@ -65,7 +64,7 @@ def query(runs: JudgedRuns) -> list[EpochSpanRow]:
     ]
     if not unread:
         return found
-    wanted = runs.frame({"run": pa.int32(), "partition_id": pa.int32()}, unread)
+    wanted = runs.frame(("run", "partition_id"), unread)
     reads = (
         runs.tables.records.where("kind = 2 and replica is null and status = 0")
         .join(sf.broadcast(wanted), ["run", "partition_id"])

@@ -9,7 +9,6 @@ without one. A record waits from its acknowledgement on, in a transaction from w
 from collections.abc import Iterator, Sequence
 from typing import TypedDict
 
-import pyarrow as pa
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as sf
 
@@ -27,7 +26,7 @@ from harness.history.sealed.activity import SLOW_NS
 NAME = READING.name
 _CANDIDATES_MAX = 10_000
 _READS = ("consumer", "both")
-_ENDS = {"run": pa.int32(), "transaction": pa.int64(), "completed_ns": pa.int64()}
+_ENDS = ("run", "transaction", "completed_ns")
 
 
 class _ReaderRow(TypedDict):
@@ -97,7 +96,7 @@ class _Readers:
             self.rows.append({"run": row["run"], "process": row["process"], "number": number})
 
     def frame(self, runs: JudgedRuns) -> DataFrame:
-        columns = {"run": pa.int32(), "process": pa.int32(), "number": pa.int32()}
+        columns = ("run", "process", "number")
         return sf.broadcast(runs.frame(columns, self.rows))
 
 
@@ -196,13 +195,7 @@ def _waited(runs: JudgedRuns, candidates: Sequence[_Candidate]) -> list[_Candida
     """Those in which a record waited, each from when the first one did."""
     if not candidates:
         return []
-    columns = {
-        "place": pa.int32(),
-        "run": pa.int32(),
-        "partition_id": pa.int32(),
-        "end_ns": pa.int64(),
-        "reached": pa.int64(),
-    }
+    columns = ("place", "run", "partition_id", "end_ns", "reached")
     asked = sf.broadcast(runs.frame(columns, [{"place": place, **row} for place, row in enumerate(candidates)]))
     committed = [row for row in runs.rows(TRANSACTIONS) if row["outcome"] == STATUS_OK]
     ends = sf.broadcast(runs.frame(_ENDS, committed).withColumnRenamed("completed_ns", "ended_ns"))
@@ -230,14 +223,7 @@ def _asked_in_vain(runs: JudgedRuns, readers: _Readers, waited: Sequence[_Candid
     """Those in which the reader polled, up to its last poll."""
     if not waited:
         return []
-    columns = {
-        "place": pa.int32(),
-        "run": pa.int32(),
-        "number": pa.int32(),
-        "begin_ns": pa.int64(),
-        "end_ns": pa.int64(),
-        "own": pa.int32(),
-    }
+    columns = ("place", "run", "number", "begin_ns", "end_ns", "own")
     asked = runs.frame(columns, [{"place": place, "own": row["process"], **row} for place, row in enumerate(waited)])
     found = (
         runs.tables.operations.where("function = 'poll'")

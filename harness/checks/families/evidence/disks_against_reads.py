@@ -8,7 +8,6 @@ offsets shows; only the others are compared record by record.
 
 from collections.abc import Collection, Mapping, Sequence
 
-import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
@@ -37,8 +36,8 @@ _ROWS_MAX = 10_000
 _NUMBER = "bit_xor(xxhash64(offset, value))"
 # The digest that log_digest.py computes over the same offsets: below the high watermark.
 _BELOW_MARK = "bit_xor(if(offset < mark, xxhash64(offset, leader_epoch, value), 0L))"
-_END = {"run": pa.int32(), "partition_id": pa.int32(), "node": pa.int32(), "snapshot": pa.int32(), "mark": pa.int64()}
-_SPAN = {"run": pa.int32(), "partition_id": pa.int32(), "first": pa.int64(), "last": pa.int64()}
+_END = ("run", "partition_id", "node", "snapshot", "mark")
+_SPAN = ("run", "partition_id", "first", "last")
 
 
 ANSWER = RowsOf(CHECK, EvidenceAnswer)
@@ -62,7 +61,7 @@ def query(runs: JudgedRuns) -> list[EvidenceAnswer]:
         return []
     places = sorted({(row["run"], row["partition_id"]) for row in ends})
     wanted = runs.frame(
-        {"run": pa.int32(), "partition_id": pa.int32()},
+        ("run", "partition_id"),
         [{"run": run, "partition_id": partition_id} for run, partition_id in places],
     )
     reads = runs.tables.records.where("kind = 2 and replica is null and status = 0").join(

@@ -12,7 +12,6 @@ at the earliest record.
 
 from collections.abc import Mapping, Sequence
 
-import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
@@ -46,33 +45,10 @@ from harness.history.schema.schemas import STATUS_OK
 from harness.history.schema.typed_rows import RowsOf, typed
 
 CHECK = "group-delivery"
-_MEMBER = {"run": pa.int32(), "process": pa.int32(), "group": pa.string()}
-_SPAN = {
-    "run": pa.int32(),
-    "partition_id": pa.int32(),
-    "group": pa.string(),
-    "process": pa.int32(),
-    "assignment": pa.int32(),
-    "low": pa.int64(),
-    "high": pa.int64(),
-    "time_ns": pa.int64(),
-}
-_STEPS = {
-    "run": pa.int32(),
-    "partition_id": pa.int32(),
-    "group": pa.string(),
-    "time_ns": pa.int64(),
-    "reached": pa.int64(),
-    "offset": pa.int64(),
-}
-_COMMITTED = {
-    "run": pa.int32(),
-    "partition_id": pa.int32(),
-    "group": pa.string(),
-    "time_ns": pa.int64(),
-    "least": pa.int64(),
-    "most": pa.int64(),
-}
+_MEMBER = ("run", "process", "group")
+_SPAN = ("run", "partition_id", "group", "process", "assignment", "low", "high", "time_ns")
+_STEPS = ("run", "partition_id", "group", "time_ns", "reached", "offset")
+_COMMITTED = ("run", "partition_id", "group", "time_ns", "least", "most")
 # Why a record was delivered to a second member, by what was committed at that time.
 _CAUSES: Mapping[str, CauseCode] = {
     "uncommitted": "redelivered-uncommitted",

@@ -7,7 +7,6 @@ Asked only of runs that last as long as offsets are kept.
 
 from typing import TypedDict
 
-import pyarrow as pa
 from pyspark.sql import functions as sf
 
 from harness.checks.family import Family
@@ -45,7 +44,7 @@ def query(runs: JudgedRuns) -> list[PresenceRow]:
     joined = _joined(runs)
     if not joined:
         return []
-    columns = {"run": pa.int32(), "process": pa.int32(), "group": pa.string(), "joined_ns": pa.int64()}
+    columns = ("run", "process", "group", "joined_ns")
     reads = (
         runs.tables.records.where(f"kind = {KIND_POLL} and status = {STATUS_OK}")
         .join(sf.broadcast(runs.frame(columns, joined)), ["run", "process"])

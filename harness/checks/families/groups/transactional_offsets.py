@@ -21,7 +21,6 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import TypedDict
 
-import pyarrow as pa
 from pyspark.sql import functions as sf
 
 from harness.checks.families.transactions import transactions_in_logs
@@ -145,7 +144,7 @@ def _seen_committed(runs: JudgedRuns) -> Mapping[tuple[int, int], int]:
     if not unknown or not strict:
         return {}
     sent = runs.tables.records.where(f"kind = 0 and transaction is not null and status = {STATUS_INFO}")
-    readers = sf.broadcast(runs.frame({"run": pa.int32(), "process": pa.int32()}, strict))
+    readers = sf.broadcast(runs.frame(("run", "process"), strict))
     reads = runs.tables.records.where("kind > 0 and replica is null").join(readers, ["run", "process"], "left_semi")
     found = (
         reads.select("run", "partition_id", "value", "completed_ns")

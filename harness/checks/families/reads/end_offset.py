@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypedDict
 
-import pyarrow as pa
 from pyspark.sql import functions as sf
 
 from harness.checks.contract.rulings import Cause, Class, Doubt
@@ -69,7 +68,7 @@ class AboveRow(TypedDict):
 
 
 ANSWER = RowsOf(CHECK, AboveRow)
-_ASKED = {"run": pa.int32(), "partition_id": pa.int32(), "end": pa.int64(), "asked_ns": pa.int64(), "start": pa.int64()}
+_ASKED = ("run", "partition_id", "end", "asked_ns", "start")
 
 
 def query(runs: JudgedRuns) -> list[AboveRow]:

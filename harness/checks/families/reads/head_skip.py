@@ -10,7 +10,6 @@ clients that the table `processes` does not describe. Commits with unknown outco
 from collections.abc import Sequence
 from typing import TypedDict
 
-import pyarrow as pa
 from pyspark.sql import functions as sf
 
 from harness.checks.contract.rulings import Cause
@@ -25,15 +24,8 @@ from harness.history.schema.schemas import STATUS_FAIL, STATUS_OK
 from harness.history.schema.typed_rows import RowsOf, typed
 
 CHECK = "head-skip"
-_SPAN = {
-    "run": pa.int32(),
-    "process": pa.int32(),
-    "assignment": pa.int32(),
-    "partition_id": pa.int32(),
-    "start": pa.int64(),
-    "first": pa.int64(),
-}
-_CLIENT = {"run": pa.int32(), "process": pa.int32()}
+_SPAN = ("run", "process", "assignment", "partition_id", "start", "first")
+_CLIENT = ("run", "process")
 
 
 class FirstRow(TypedDict):

@@ -10,7 +10,6 @@ records that are older than the cut; otherwise what comes next was written after
 from collections.abc import Mapping
 from typing import TypedDict
 
-import pyarrow as pa
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as sf
 
@@ -71,8 +70,8 @@ def query(runs: JudgedRuns) -> list[JumpedRow]:
     ]
     if not wanted:
         return []
-    place = {"run": pa.int32(), "partition_id": pa.int32()}
-    flagged = sf.broadcast(runs.frame({**place, "value": pa.int64(), "offset": pa.int64()}, wanted))
+    place = ("run", "partition_id")
+    flagged = sf.broadcast(runs.frame((*place, "value", "offset"), wanted))
     before = Window.partitionBy("run", "partition_id", "process").orderBy("operation", "position")
     jumps = (
         runs.tables.records.where("kind = 1")
@@ -108,7 +107,7 @@ def query(runs: JudgedRuns) -> list[JumpedRow]:
 def _over_nothing(runs: JudgedRuns, jumps: DataFrame) -> DataFrame:
     """With a column of this name; of transactions it counts only where the consumer may have been read_committed."""
     strict = perhaps_committed_readers(runs) if runs.any_was("transactional") else []
-    readers = sf.broadcast(runs.frame({"run": pa.int32(), "process": pa.int32()}, strict))
+    readers = sf.broadcast(runs.frame(("run", "process"), strict))
     jumps = jumps.join(readers.withColumn("strict", sf.lit(True)), ["run", "process"], "left")
     final = with_outcome(runs, runs.tables.records.where("kind = 2 and replica is null"))
     between = (
@@ -145,7 +144,7 @@ def _to_the_head(runs: JudgedRuns, jumps: DataFrame) -> DataFrame:
         for (run, process), client in runs.processes().items()
         if client["offset_reset"] == "earliest"
     ]
-    readers = sf.broadcast(runs.frame({"run": pa.int32(), "process": pa.int32()}, earliest))
+    readers = sf.broadcast(runs.frame(("run", "process"), earliest))
     final = runs.tables.records.where("kind = 2 and replica is null")
     lowest = final.groupBy("run", "partition_id").agg(sf.min("offset").alias("lowest"))
     return (

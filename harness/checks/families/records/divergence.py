@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import TypedDict
 
-import pyarrow as pa
 from pyspark.sql import SparkSession, Window
 from pyspark.sql import functions as sf
 
@@ -15,16 +14,7 @@ from harness.checks.spark.tables import Tables, small_frame
 from harness.history.schema.typed_rows import RowsOf, typed
 
 _ROWS_MAX = 20_000
-_NODE = {
-    "run": pa.int32(),
-    "partition_id": pa.int32(),
-    "node": pa.int32(),
-    "snapshot": pa.int32(),
-    "in_sync": pa.bool_(),
-    "log_start_offset": pa.int64(),
-    "high_watermark": pa.int64(),
-    "place": pa.int32(),
-}
+_NODE = ("run", "partition_id", "node", "snapshot", "in_sync", "log_start_offset", "high_watermark", "place")
 
 
 class _OffsetRow(TypedDict):
@@ -119,7 +109,7 @@ def query(runs: JudgedRuns) -> list[DivergentRow]:
 
 def _copies(runs: JudgedRuns, rows: Sequence[ApartRow]) -> dict[tuple[int, int, int], list[tuple[int, Copy]]]:
     """For these offsets every (value, copy) that any log of the run had there, at the end or before."""
-    place = {"run": pa.int32(), "partition_id": pa.int32(), "offset": pa.int64()}
+    place = ("run", "partition_id", "offset")
     found = runs.tables.replica_log.select(*place, "node", "snapshot", "leader_epoch", "value").join(
         sf.broadcast(runs.frame(place, rows)), [*place], "left_semi"
     )
@@ -135,8 +125,8 @@ def _kept(runs: JudgedRuns, missing: Sequence[ApartRow]) -> dict[tuple[int, int,
 
     Replicas compact at different times, but none removes this one, unless it is a tombstone, after a time.
     """
-    place = {"run": pa.int32(), "partition_id": pa.int32()}
-    wanted = runs.frame({**place, "offset": pa.int64(), "value_low": pa.int64()}, missing)
+    place = ("run", "partition_id")
+    wanted = runs.frame((*place, "offset", "value_low"), missing)
     known = (
         runs.tables.records.join(sf.broadcast(wanted.select(*place).distinct()), [*place], "left_semi")
         .where("key is not null")

@@ -16,7 +16,6 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TypedDict
 
-import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
@@ -102,15 +101,7 @@ def query(runs: JudgedRuns) -> list[BelowMinIsrRow]:
     ]
     if not shortages:
         return []
-    columns = {
-        "run": pa.int32(),
-        "partition_id": pa.int32(),
-        "begin_ns": pa.int64(),
-        "sent_until_ns": pa.int64(),
-        "end_ns": pa.int64(),
-        "epoch": pa.int32(),
-        "number": pa.int32(),
-    }
+    columns = ("run", "partition_id", "begin_ns", "sent_until_ns", "end_ns", "epoch", "number")
     rows = [
         {
             "run": s.run,

@@ -7,7 +7,6 @@ producer, in a run that was sealed without knowing the length of its journals.
 
 from typing import TypedDict
 
-import pyarrow as pa
 from pyspark.sql import functions as sf
 
 from harness.checks.families.evidence.missing import SENDERS, cut_journals
@@ -39,7 +38,7 @@ def query(runs: JudgedRuns) -> list[LastSentRow]:
     found = [{"run": run} for run, rows in flagged.items() if any("phantom" in row.flags for row in rows)]
     if not found:
         return []
-    wanted = sf.broadcast(runs.frame({"run": pa.int32()}, found))
+    wanted = sf.broadcast(runs.frame(("run",), found))
     sent = runs.tables.records.where(f"kind = 0 and value between 0 and {NAMED_FROM - 1}").join(wanted, "run")
     last = sent.groupBy("run", "process").agg(sf.max("value").alias("value"))
     return typed(LastSentRow, last.toArrow())

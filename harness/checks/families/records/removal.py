@@ -20,7 +20,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypedDict
 
-import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
@@ -101,7 +100,7 @@ def query(runs: JudgedRuns) -> list[GoneRow]:
     ]
     if not rows:
         return []
-    place = {"run": pa.int32(), "partition_id": pa.int32()}
+    place = ("run", "partition_id")
     records = runs.tables.records.join(sf.broadcast(runs.frame(place, wanted)), ["run", "partition_id"], "left_semi")
     known = records.groupBy("run", "partition_id", "value").agg(
         sf.max("key").alias("key"),
@@ -113,7 +112,7 @@ def query(runs: JudgedRuns) -> list[GoneRow]:
         sf.bool_or(sf.expr(ABORTED_SQL)).alias("aborted"),
     )
     ends = records.where("kind = 2").groupBy("run", "partition_id").agg(sf.min("invoked_ns").alias("final_t"))
-    values = runs.frame({**place, "value": pa.int64()}, rows)
+    values = runs.frame((*place, "value"), rows)
     found = (
         known.join(sf.broadcast(values), ["run", "partition_id", "value"], "left_semi")
         .drop("kept")

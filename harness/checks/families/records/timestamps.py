@@ -14,7 +14,6 @@ the clocks of two machines may differ, which is an observation.
 from collections.abc import Sequence
 from typing import TypedDict
 
-import pyarrow as pa
 from pyspark.sql import functions as sf
 
 from harness.checks.contract.rulings import NOTHING_PERMITS_IT, Cause, Class
@@ -66,7 +65,7 @@ def query(runs: JudgedRuns) -> list[TimestampRow]:
         return []
     stamped = runs.tables.records.where("timestamp_ms is not null")
     sends = runs.tables.records.where("timestamp_ms is not null or kind = 0")
-    columns = {"run": pa.int32(), "least_ns": pa.int64(), "most_ns": pa.int64()}
+    columns = ("run", "least_ns", "most_ns")
     clocks = [
         {"run": history.run, "least_ns": history.wall_ns[0], "most_ns": history.wall_ns[1]}
         for history in runs.histories

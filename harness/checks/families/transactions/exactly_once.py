@@ -12,7 +12,6 @@ count, those of unknown outcome that only read_uncommitted readers saw neither c
 from collections.abc import Mapping, Sequence
 from typing import TypedDict
 
-import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
@@ -35,14 +34,8 @@ from harness.history.schema.typed_rows import RowsOf, typed
 CHECK = "read-process-write"
 # values.decode_output, as Spark reads it
 _NAME = r"^(.+)-(0|[1-9][0-9]*)-(0|[1-9][0-9]*)/[0-9]+[.][0-9]+$"
-_INPUT = {
-    "run": pa.int32(),
-    "partition_id": pa.int32(),
-    "group": pa.string(),
-    "certain": pa.int64(),
-    "possible": pa.int64(),
-}
-_PLACE = {"run": pa.int32(), "topic": pa.string(), "partition": pa.int32(), "partition_id": pa.int32()}
+_INPUT = ("run", "partition_id", "group", "certain", "possible")
+_PLACE = ("run", "topic", "partition", "partition_id")
 
 
 class _InputRow(TypedDict):

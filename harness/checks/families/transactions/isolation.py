@@ -9,7 +9,6 @@ such records. A transaction that no broker was told of has no records.
 from collections.abc import Mapping
 from typing import TypedDict
 
-import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
@@ -84,7 +83,7 @@ def _may_have_been_aborted(runs: JudgedRuns) -> bool:
 
 
 def _strict(runs: JudgedRuns) -> DataFrame:
-    columns = {"run": pa.int32(), "process": pa.int32()}
+    columns = ("run", "process")
     return sf.broadcast(runs.frame(columns, committed_readers(runs)).withColumn("strict", sf.lit(True)))
 
 
@@ -94,7 +93,7 @@ def query(runs: JudgedRuns) -> list[OpenlyReadRow]:
     sent = runs.tables.records.where(_UNCOMMITTED_SQL).select("run", "partition_id", "value", "transaction")
     never_begun = [row for row in runs.rows(TRANSACTIONS) if row["outcome"] == NEVER_BEGUN]
     if never_begun:  # what was sent in one was refused, and nothing else
-        left_out = sf.broadcast(runs.frame({"run": pa.int32(), "transaction": pa.int64()}, never_begun))
+        left_out = sf.broadcast(runs.frame(("run", "transaction"), never_begun))
         sent = sent.join(left_out, ["run", "transaction"], "left_anti")
     reads = runs.tables.records.where("kind > 0").select("run", "partition_id", "value", "process")
     found = (

@@ -14,7 +14,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypedDict
 
-import pyarrow as pa
 from pyspark.sql import functions as sf
 
 from harness.checks.families.groups.transactional_offsets import PENDING_NS
@@ -185,7 +184,7 @@ def _asked_ns(runs: JudgedRuns, history: RunHistory, partition: PartitionHistory
 
 def _clients(runs: JudgedRuns, places: Sequence[_PlaceRow]) -> Mapping[tuple[int, int, int], _ClientRow]:
     """Whose record is at each place: by its answer, else by its value in a log."""
-    columns = {"run": pa.int32(), "partition_id": pa.int32(), "offset": pa.int64()}
+    columns = ("run", "partition_id", "offset")
     wanted = runs.frame(columns, [_key(place) for place in places]).distinct()
     there = (
         runs.tables.replica_log.join(sf.broadcast(wanted), [*columns])

@@ -10,7 +10,6 @@ that. A permitted rewind of the log explains it.
 
 from typing import TypedDict
 
-import pyarrow as pa
 from pyspark.sql import functions as sf
 
 from harness.checks.explaining.rewinds import Rewind, under_a_reader
@@ -75,7 +74,7 @@ def query(runs: JudgedRuns) -> list[PassedRow]:
             "cast(null as int) as leader_epoch",
         )
     )
-    readers = sf.broadcast(runs.frame({"run": pa.int32(), "process": pa.int32()}, strict))
+    readers = sf.broadcast(runs.frame(("run", "process"), strict))
     reads = (
         runs.tables.records.where("kind > 0")
         .join(readers, ["run", "process"], "left_semi")

@@ -14,7 +14,6 @@ whichever epoch was the later had fenced the other producer before that one comm
 from collections.abc import Mapping, Sequence
 from typing import TypedDict
 
-import pyarrow as pa
 from pyspark.sql import functions as sf
 
 from harness.checks.contract.rulings import Cause
@@ -54,7 +53,7 @@ def query(runs: JudgedRuns) -> list[SpanRow]:
     if not numbers:
         return []
     rows: list[_Number] = [{"run": run, "transaction": number} for run, number in numbers]
-    wanted = sf.broadcast(runs.frame({"run": pa.int32(), "transaction": pa.int64()}, rows))
+    wanted = sf.broadcast(runs.frame(("run", "transaction"), rows))
     sent = runs.tables.records.where("kind = 0 and transaction is not null and offset is not null")
     spans = (
         sent.join(wanted, ["run", "transaction"], "left_semi")

@@ -9,6 +9,7 @@ from harness.checks.catalogue import FLAGS
 from harness.checks.cycles import find_cycles
 from harness.checks.spark import detection
 from harness.checks.spark.detection import detect
+from harness.checks.spark.tables import small_frame
 from harness.checks.warm_up import warm_up
 from tests.harness.checks.histories.build import History, judge_all, tables
 from tests.harness.checks.spark.test_detection_against_model import drawn
@@ -113,3 +114,21 @@ def test_the_made_up_run_of_the_warm_up_asks_the_questions_behind_a_finding(
     history.send(1, 0, at=1)
     history.final([(0, 1)])
     assert judge_all(spark, tmp_path, [history])[0].counts["violation"] == 0
+
+
+def test_a_frame_of_the_driver_has_the_types_of_its_names_and_of_its_values(spark: SparkSession) -> None:
+    rows = [
+        {"run": 0, "group": None, "note": None, "share": 0.5},
+        {"run": 1, "group": None, "note": "late", "share": 1.0},
+    ]
+
+    frame = small_frame(spark, ("run", "group", "offset", "note", "share"), [{**row, "offset": None} for row in rows])
+
+    assert frame.dtypes == [
+        ("run", "int"),
+        ("group", "string"),
+        ("offset", "bigint"),
+        ("note", "string"),
+        ("share", "double"),
+    ]
+    assert [row["note"] for row in frame.collect()] == [None, "late"]
