@@ -1,6 +1,7 @@
 """What the one query over the records promises beyond its flags: counts however many, and no cycle left unsearched."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -117,12 +118,12 @@ def test_the_made_up_run_of_the_warm_up_asks_the_questions_behind_a_finding(
 
 
 def test_a_frame_of_the_driver_has_the_types_of_its_names_and_of_its_values(spark: SparkSession) -> None:
-    rows = [
-        {"run": 0, "group": None, "note": None, "share": 0.5},
-        {"run": 1, "group": None, "note": "late", "share": 1.0},
+    rows: list[dict[str, Any]] = [
+        {"run": 0, "group": None, "offset": None, "note": None, "share": 0.5},
+        {"run": 1, "group": None, "offset": None, "note": "late", "share": 1.0},
     ]
 
-    frame = small_frame(spark, ("run", "group", "offset", "note", "share"), [{**row, "offset": None} for row in rows])
+    frame = small_frame(spark, ("run", "group", "offset", "note", "share"), rows)
 
     assert frame.dtypes == [
         ("run", "int"),
