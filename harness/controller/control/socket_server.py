@@ -57,10 +57,6 @@ class ControlSocket:
         self._path.unlink(missing_ok=True)
         self._server = None
 
-    async def drained(self) -> None:
-        """Returns when every connection has ended; those that ask for nothing more end by themselves."""
-        await asyncio.gather(*self._connections, return_exceptions=True)
-
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None

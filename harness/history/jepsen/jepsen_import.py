@@ -124,11 +124,6 @@ def _name_below(folder: Path, file: Path) -> str:
     return _name_of(file) if between == Path() else between.as_posix()
 
 
-def read_histories(paths: Sequence[Path]) -> list[ImportedHistory]:
-    files = history_files(paths)
-    return [read_history(file.path, through_links=file.through_links, name=file.name) for file in files]
-
-
 def _imported(name: str, text: bytes, place: str, plainly: Callable[[], Iterable[tuple[int, Any]]]) -> ImportedHistory:
     """In bulk if possible; only the plain reader knows line numbers for messages."""
     if text:

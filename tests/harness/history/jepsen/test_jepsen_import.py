@@ -1,14 +1,15 @@
 """The import of Jepsen's events: rows, numbers, names, and the extra table for facts without a column."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from harness.errors import UsageError
 from harness.history.jepsen.edn_reader import Keyword
-from harness.history.jepsen.imported import KIND_STRAY_POLL, KIND_STRAY_SEND, together
-from harness.history.jepsen.jepsen_import import import_text, read_histories
+from harness.history.jepsen.imported import KIND_STRAY_POLL, KIND_STRAY_SEND, ImportedHistory, together
+from harness.history.jepsen.jepsen_import import history_files, import_text, read_history
 from harness.history.schema.schemas import TABLES
 
 TXN = """
@@ -18,6 +19,11 @@ TXN = """
  :rebalance-log ({:type :assigned, :keys [:x]} {:type :revoked, :keys [:x]})}
 {:index 3 :time 13 :process 1 :type :invoke :f :send :value [[:send "x" :a]]}
 """
+
+
+def read_histories(paths: Sequence[Path]) -> list[ImportedHistory]:
+    files = history_files(paths)
+    return [read_history(file.path, through_links=file.through_links, name=file.name) for file in files]
 
 
 def test_operations_and_records_follow_the_completions() -> None:
