@@ -7,11 +7,17 @@ from workloads.produce_and_poll import ProduceAndPollSettings
 AT_LEAST_ONCE = ProduceAndPollSettings(idempotence=False)
 
 
-def _twice(*, idempotent: bool = False, workload: WorkloadSpec = AT_LEAST_ONCE, tells: bool = True) -> HistoryBuilder:
+def _twice(
+    *,
+    idempotent: bool | None = False,
+    workload: WorkloadSpec = AT_LEAST_ONCE,
+    tells: bool | None = True,
+    acks: int = -1,
+) -> HistoryBuilder:
     """Value 5, sent from second 3 to 4, is in the log at offsets 5 and 6."""
     history = led(5, workload=workload)
-    history.client(1, role="producer", acks=-1, idempotent=idempotent, tells_attempts=tells)
-    history.ack(5, at=3, took=1)
+    history.client(1, role="producer", acks=acks, idempotent=idempotent, tells_attempts=tells)
+    history.ack(5, at=3, took=1, acks=acks)
     history.log.append((6, 0, 5))
     return history
 
@@ -94,6 +100,54 @@ def twice_though_idempotent() -> HistoryBuilder:
     history.failed_attempt(at=3.5)
     history.finish()
     return history
+
+
+def _twice_in_an_application(*, idempotent: bool | None, acks: int = -1) -> HistoryBuilder:
+    """The second broker was down for a while before: a reason to send again."""
+    history = _twice(idempotent=idempotent, workload=WorkloadSpec(), tells=None, acks=acks)
+    history.fault("kill", [2], at=2, until=3.5)
+    history.finish()
+    return history
+
+
+@case(
+    "of an application's client nobody told whether it is idempotent, and its record is in the log twice",
+    OPEN,
+    {"duplicate observation": SOME},
+    why="librdkafka and aiokafka are not unless they are told so, and then may send again",
+)
+def twice_and_idempotence_not_told() -> HistoryBuilder:
+    return _twice_in_an_application(idempotent=None)
+
+
+@case(
+    "the same of a client that is told to be idempotent",
+    VIOLATION,
+    {"duplicate violation": SOME},
+    why="the application's own producers promise it too",
+)
+def twice_of_an_idempotent_application() -> HistoryBuilder:
+    return _twice_in_an_application(idempotent=True)
+
+
+@case(
+    "the same of one that is told not to be",
+    PASS,
+    {"duplicate permitted": SOME},
+    why="at least once: it had a reason to send again",
+)
+def twice_of_an_application_without_idempotence() -> HistoryBuilder:
+    return _twice_in_an_application(idempotent=False)
+
+
+@case(
+    "the same of one with acks=1, of which nobody told more",
+    PASS,
+    {"duplicate permitted": SOME},
+    why="idempotence needs acks=all",
+)
+def twice_of_an_application_with_acks_1() -> HistoryBuilder:
+    return _twice_in_an_application(idempotent=None, acks=1)
 
 
 @case(

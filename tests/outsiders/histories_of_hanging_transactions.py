@@ -266,6 +266,45 @@ def forgotten_with_the_only_copy() -> HistoryBuilder:
 
 
 @case(
+    "the only copy was wiped while the record was on its way, and the answer came while that broker was down",
+    (PASS, OPEN),
+    HANGS_LAWFULLY,
+    also=UNREAD,
+    why="a coordinator stores a transaction before its first record is appended, and that one never came back",
+)
+def forgotten_before_the_answer() -> HistoryBuilder:
+    history = _coordinated(_open(answered=7), [], at=90, replicas=(1,))
+    history.destroyed("wipe", 1, "disk", at=5, until=12)
+    return _end(history)
+
+
+@case(
+    "the same, and the broker ran again when the answer came",
+    OPEN,
+    PERHAPS,
+    also=UNREAD,
+    why="its coordinator may have stored it before its disk was wiped, or after",
+)
+def forgotten_before_or_after_it_was_stored() -> HistoryBuilder:
+    history = _coordinated(_open(answered=7), [], at=90, replicas=(1,))
+    history.destroyed("wipe", 1, "disk", at=5, until=6)
+    return _end(history)
+
+
+@case(
+    "the only copy was wiped before the transaction began",
+    VIOLATION,
+    HANGS,
+    also=UNREAD,
+    why="nothing was destroyed that knew of it",
+)
+def wiped_before_it_began() -> HistoryBuilder:
+    history = _coordinated(_open(), [], at=90, replicas=(1,))
+    history.destroyed("wipe", 1, "disk", at=2, until=3)
+    return _end(history)
+
+
+@case(
     "its coordinator's log had three copies, one of whose disks was wiped, and no log has it at the end",
     VIOLATION,
     HANGS,

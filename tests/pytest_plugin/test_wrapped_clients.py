@@ -10,7 +10,7 @@ import aiokafka
 import confluent_kafka
 import kafka
 import pytest
-from kafka_chaos_pytest.clients import acks_of, isolation_of, recorded_producer
+from kafka_chaos_pytest.clients import acks_of, idempotence_of, isolation_of, recorded_consumer, recorded_producer
 from kafka_chaos_pytest.errors import ChaosError
 from kafka_chaos_pytest.journal import Journal
 
@@ -147,3 +147,103 @@ def test_the_isolation_of_a_consumer_is_its_own_or_told_or_not_known() -> None:
         return isolation_of(consumer, told=None)
 
     assert asyncio.run(own()) == "read_committed"
+
+
+def test_the_idempotence_of_a_producer_is_its_own_or_told_or_not_known() -> None:
+    theirs = confluent_kafka.Producer(NOWHERE)
+    assert idempotence_of(PythonProducer(enable_idempotence=False), told=None) is False
+    assert idempotence_of(theirs, told=None) is None
+    assert idempotence_of(theirs, told=True) is True
+    with pytest.warns(UserWarning, match="idempotence=False, which counts"):
+        assert idempotence_of(PythonProducer(enable_idempotence=False), told=True) is False
+
+    async def own() -> list[bool | None]:
+        made = [
+            aiokafka.AIOKafkaProducer(bootstrap_servers="localhost:1", enable_idempotence=each)
+            for each in (True, False)
+        ]
+        return [idempotence_of(each, told=None) for each in made]
+
+    assert asyncio.run(own()) == [True, False]
+
+
+@pytest.fixture
+def librdkafka(tmp_path: Path) -> Any:
+    """A producer on the broker that librdkafka has within itself, and its journal."""
+    own = confluent_kafka.Producer({"bootstrap.servers": "", "test.mock.num.brokers": 1})
+    journal = Journal(tmp_path / "j", process=0, worker="shop")
+    journal.begin_process(role="producer", acks="all")
+    return recorded_producer(own, journal), tmp_path / "j"
+
+
+def answered(path: Path) -> list[tuple[str, int, int | None]]:
+    """The values sent, each with the status and the offset of its answer."""
+    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    values = {line[1]: line[6][0] for line in lines if line[0] == "I"}
+    answers = {line[1]: line for line in lines if line[0] == "S"}
+    return [(value, answers[number][3][0], answers[number][4][0]) for number, value in values.items()]
+
+
+def test_a_batch_of_librdkafka_is_recorded_message_by_message(librdkafka: Any) -> None:
+    producer, path = librdkafka
+    told: list[Any] = []
+
+    def delivered(error: Any, message: Any) -> None:
+        told.append((message.value(), message.partition()))
+
+    messages: list[dict[str, Any]] = [
+        {"value": b"tea"},
+        {"value": "jam"},
+        {"value": b"nut", "partition": 2, "callback": delivered},
+    ]
+    assert producer.produce_batch("orders", messages, partition=0) == 3
+    producer.flush(20)
+    assert answered(path) == [("tea", 0, 0), ("jam", 0, 1), ("nut", 0, 0)]
+    assert told == [(b"nut", 2)]
+    assert "callback" not in messages[0], "the application's own messages stay as they were"
+
+
+def test_what_the_library_refuses_of_a_batch_stays_open_and_is_told_to_the_application(librdkafka: Any) -> None:
+    producer, path = librdkafka
+    messages: list[dict[str, Any]] = [{"value": b"tea"}, {"value": b"jam" * 1_000_000}]
+    assert producer.produce_batch("orders", messages, partition=0) == 1
+    producer.flush(20)
+    assert "_error" in messages[1]
+    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    assert [(line[1], line[3]) for line in lines if line[0] == "S"] == [(1, [0])]
+
+
+def test_the_timestamp_that_the_library_tells_is_recorded(librdkafka: Any) -> None:
+    producer, path = librdkafka
+    producer.produce("orders", b"tea", partition=0)
+    producer.flush(20)
+    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    assert [line[8] for line in lines if line[0] == "S"] == [[1234]], "what that broker always answers"
+
+
+def test_reading_begins_anew_where_partitions_are_added(tmp_path: Path) -> None:
+    class Consumer(confluent_kafka.Consumer):  # type: ignore[misc]
+        def incremental_assign(self, partitions: Any) -> None:
+            self.given = partitions
+
+        def subscribe(self, topics: Any, on_assign: Any = None) -> None:
+            on_assign(self, [confluent_kafka.TopicPartition("orders", 0)])
+
+        def poll(self) -> None:
+            """Nothing came."""
+
+        def assignment(self) -> list[Any]:
+            return [confluent_kafka.TopicPartition("orders", 0)]
+
+    own = Consumer({**NOWHERE, "group.id": "g"})
+    consumer = recorded_consumer(own, Journal(tmp_path / "j", process=0, worker="shop"))
+    consumer.poll()
+    consumer.incremental_assign([confluent_kafka.TopicPartition("orders", 0, 7)])
+    consumer.poll()
+    seen: list[Any] = []
+    consumer.subscribe(["orders"], on_assign=lambda given, partitions: seen.append(given))
+    consumer.poll()
+    lines = [json.loads(line)[0] for line in (tmp_path / "j").read_text(encoding="utf-8").splitlines()]
+    assert lines.count("A") == 3
+    assert own.given[0].offset == 7
+    assert seen == [consumer], "what it seeks in its callback is recorded"

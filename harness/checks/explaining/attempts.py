@@ -61,6 +61,10 @@ class Repeated:
         return Cause(code=self.code, doubt=self.unknown if self.yes is None else None)
 
 
+_NEVER_TWICE = Repeated(yes=False, code="idempotent-producer")
+_IN_DOUBT = Repeated(yes=None, code="idempotence-not-told", unknown=_IDEMPOTENCE_UNKNOWN)
+
+
 class Attempts:
     """The attempts of all producers of a run."""
 
@@ -72,12 +76,24 @@ class Attempts:
             if row["event"] == "attempt_failed":
                 self._failed.setdefault((row["process"], row["topic"], row["partition"]), []).append(row)
 
-    def idempotent(self, row: Flagged) -> bool:
-        """Whether the record's producer was idempotent; assumed if nothing is known of it."""
-        client = self._client(row)
+    def idempotent(self, row: Flagged) -> bool | None:
+        """Whether the record's producer was idempotent. Those of the harness are as the scenario's settings say, and
+        assumed to be where there is none; an application makes its own: None if nobody told. With fewer acks than all
+        none is (KIP-98)."""
+        client, scenario = self._client(row), self._scenario
         if client is not None and client["idempotent"] is not None:
             return client["idempotent"]
-        return self._scenario is None or self._scenario.workload.idempotent
+        if scenario is not None and scenario.workload.name == WorkloadSpec.name:
+            return False if row.acks in (0, 1) else None
+        return scenario is None or scenario.workload.idempotent
+
+    def twice(self, history: PartitionHistory, row: Flagged) -> Repeated:
+        """Whether a record may be in the log twice."""
+        idempotent = self.idempotent(row)
+        if idempotent:
+            return _NEVER_TWICE
+        repeated = self.repeated(history, row)
+        return _IN_DOUBT if idempotent is None and repeated.yes is not False else repeated
 
     def of_one_task(self) -> bool:
         """Whether one task makes all calls of a process, one after the other, as our own workloads do it. Of an
@@ -87,22 +103,17 @@ class Attempts:
     def overtaken(self, history: PartitionHistory, row: Flagged, *, around_ns: int) -> Repeated:
         """Whether a record may stand before one that its producer had sent before it, and that had no answer yet: one
         of several in flight that is sent again comes behind the others, unless the producer is idempotent."""
-        client = self._client(row)
-        known = self._made_by_the_harness() or (client is not None and client["idempotent"] is not None)
-        if known and self.idempotent(row):
-            return Repeated(yes=False, code="idempotent-producer")
+        idempotent = self.idempotent(row)
+        if idempotent:
+            return _NEVER_TWICE
         repeated = self.repeated(history, row, around_ns=around_ns)
-        if not known and repeated.yes is not False:
-            return Repeated(yes=None, code="idempotence-not-told", unknown=_IDEMPOTENCE_UNKNOWN)
+        if idempotent is None and repeated.yes is not False:
+            return _IN_DOUBT
         if repeated.yes is None:
             return Repeated(yes=True, code="several-in-flight")
         if repeated.code == "refused-before-the-append":  # and was sent again, behind what had been stored meanwhile
             return Repeated(yes=True, code="refused-and-sent-again", failed=repeated.failed)
         return repeated
-
-    def _made_by_the_harness(self) -> bool:
-        """Whether its producers are as the scenario's settings say; an application makes its own."""
-        return self._scenario is None or self._scenario.workload.name != WorkloadSpec.name
 
     def repeated(self, history: PartitionHistory, row: Flagged, *, around_ns: int = 0) -> Repeated:
         """Considers events between its send and its answer; with `around_ns` also that long before and after."""

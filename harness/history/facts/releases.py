@@ -52,6 +52,7 @@ DEFAULTS: Mapping[str, tuple[Default, ...]] = {
         Default(value="true"),
     ),
     "offsets.topic.num.partitions": (Default(value="50"),),
+    "transaction.state.log.num.partitions": (Default(value="50"),),
     "min.insync.replicas": (Default(value="1"),),
     "cleanup.policy": (Default(value="delete"),),
     "retention.ms": (Default(value=_WEEK_MS),),

@@ -142,17 +142,21 @@ class Chaos:
             if self._recording is recording:
                 self._end(judge=False)
 
-    def producer(self, client: C, *, acks: str | int | None = None, name: str = "producer") -> C:
+    def producer(
+        self, client: C, *, acks: str | int | None = None, idempotent: bool | None = None, name: str = "producer"
+    ) -> C:
         """The same producer, recorded: a KafkaProducer, confluent_kafka.Producer or AIOKafkaProducer.
 
         acks: what it was set to, 0, 1 or "all", where its library does not tell (confluent-kafka). Raises ChaosError
-        where neither says it.
+        where neither says it. idempotent: likewise; where neither says it, a record that is there twice is no finding
+        but an open question.
         """
-        from kafka_chaos_pytest.clients import acks_of, library_of, recorded_producer
+        from kafka_chaos_pytest.clients import acks_of, idempotence_of, library_of, recorded_producer
 
         known = acks_of(client, told=acks)
+        is_idempotent = idempotence_of(client, told=idempotent)
         journal = self._journal(name)
-        journal.begin_process(role="producer", acks=known, library=library_of(client))
+        journal.begin_process(role="producer", acks=known, idempotent=is_idempotent, library=library_of(client))
         wrapped: C = recorded_producer(client, journal)
         return wrapped
 

@@ -53,13 +53,14 @@ class Journal:
         *,
         role: str,
         acks: str | int = "all",
+        idempotent: bool | None = None,
         library: str = "",
         isolation: str | None = None,
         reset: str | None = None,
     ) -> None:
-        """isolation: of a consumer; None: not known, it may be either."""
+        """idempotent: of a producer; isolation: of a consumer; None: not known, it may be either."""
         line = ["P", self._process, self._worker, ACKS[str(acks)], time.monotonic_ns(), None, library, role]
-        self._write([*line, None, isolation, None, None, reset])
+        self._write([*line, idempotent, isolation, None, None, reset])
 
     def send(self, topic: str, partition: int, value: bytes, key: bytes | None, *, transaction: int | None) -> int:
         """A record is about to be sent; the operation's number."""
@@ -78,12 +79,24 @@ class Journal:
             if operation in self._returned:
                 self._returned[operation] = time.monotonic_ns()
 
-    def sent(self, operation: int, *, status: str, offset: int | None = None, error: str | None = None) -> None:
-        """The answer: "ok" with its offset, "fail" (it was certainly not appended) or "info" (nobody knows)."""
+    def sent(
+        self,
+        operation: int,
+        *,
+        status: str,
+        offset: int | None = None,
+        error: str | None = None,
+        timestamp_ms: int | None = None,
+    ) -> None:
+        """The answer: "ok" with its offset, "fail" (it was certainly not appended) or "info" (nobody knows).
+
+        timestamp_ms: the record's, as the library tells it: what was set, or what the broker answered.
+        """
         with self._lock:
             now = time.monotonic_ns()
             returned = self._returned.pop(operation, None) or now  # the answer may come before the call returns
-            self._write(["S", operation, now, [_STATUS[status]], [offset], [error], [None], [now], [None], [returned]])
+            answer = [[_STATUS[status]], [offset], [error], [None], [now], [timestamp_ms], [returned]]
+            self._write(["S", operation, now, *answer])
 
     def poll(self) -> int:
         with self._lock:

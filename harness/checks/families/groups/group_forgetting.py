@@ -6,29 +6,23 @@ of an old generation, inputs without an output. Lawful is
 
 - expiry: offsets.retention.minutes after an offset was committed (KIP-186), since KIP-211 after its group was empty;
 - the deletion of the offset's topic;
-- the destruction of every in-sync copy of the group's own partition, between the answer and the moment at which it was
-  found gone, or an unclean election of that partition which its settings allowed. What a disk or an election took of
-  other partitions is no excuse.
+- what lawfully takes a record from its coordinator's log (contract/coordinators_log.py).
 
-Nothing is excused if the group's record is in the logs of its partition's in-sync replicas at the end. Where the
-partition's states were not recorded, or only polled for, a lost disk and an unclean election that was allowed under a
-fault are open questions.
+Nothing is excused if the group's record is in the logs of its partition's in-sync replicas at the end.
 """
 
 from collections.abc import Iterator
 from dataclasses import replace
 
-from harness.checks.contract.destruction import Destruction, destruction
+from harness.checks.contract.coordinators_log import Codes, Stored, perhaps_taken, taken_from
 from harness.checks.contract.exceptions import by_deletion
-from harness.checks.contract.rulings import NOTHING_PERMITS_IT, Cause, CauseCode, Class, Doubt, Rule
-from harness.checks.contract.timeline import Gone, Seen, Timelines, Window
+from harness.checks.contract.rulings import NOTHING_PERMITS_IT, Cause, CauseCode, Class, Doubt
+from harness.checks.contract.timeline import Timelines
 from harness.checks.families.groups.group_partition import Kept, is_still_stored, partition_of_group
 from harness.checks.families.groups.group_presence import ANSWER as PRESENCE
 from harness.checks.families.groups.group_presence import MINUTE_NS, RETENTION
 from harness.checks.findings import RunContext
-from harness.checks.model.elections import Election
-from harness.checks.model.lost_records import LostRecord
-from harness.checks.model.partition_history import DiskLoss, PartitionHistory
+from harness.checks.model.partition_history import PartitionHistory
 from harness.history.facts.finding_facts import Setting
 from harness.history.facts.internal_topics import GROUP_OFFSETS_TOPIC
 from harness.history.facts.releases import GROUPS_KEEP_THEIR_OFFSETS
@@ -36,6 +30,16 @@ from harness.history.schema.client_rows import GROUP_EVENTS
 from harness.history.schema.schemas import STATUS_OK
 
 EXPIRED: CauseCode = "group-offsets-expired"
+_CODES = Codes(
+    topic=GROUP_OFFSETS_TOPIC,
+    destroyed="group-offsets-destroyed",
+    elected="group-offsets-lost-in-an-election",
+    in_doubt="group-offsets-in-doubt",
+    on_a_lost_disk=Cause(code="group-offsets-on-a-lost-disk", doubt=Doubt(code="group-offsets-on-a-lost-disk")),
+    elected_uncleanly=Cause(
+        code="group-offsets-elected-uncleanly", doubt=Doubt(code="group-offsets-elected-uncleanly")
+    ),
+)
 
 
 def forgetting_ruled(context: RunContext, kept: Kept) -> tuple[Class, Cause]:
@@ -107,73 +111,15 @@ def _by_its_partition(context: RunContext, place: PartitionHistory, kept: Kept) 
     timelines = Timelines(place)
     if kept.shown_ns is not None and kept.shown_ns > kept.stored_ns and timelines.deposed.answers_alone(kept.shown_ns):
         kept = replace(kept, sent_ns=kept.shown_ns, stored_ns=kept.shown_ns)
-    destroyed = _destroyed(place, timelines, kept)
-    if destroyed.holds:
-        nodes = tuple(sorted({loss.node for loss in destroyed.losses}))
-        return "permitted", Cause(code="group-offsets-destroyed", nodes=nodes, partitions=(place.name,))
-    elected = list(_elected_uncleanly(place, timelines, kept))
-    allowed = next((election for election in elected if election.allowed), None)
-    if allowed is not None:
-        setting = allowed.permission.setting
-        return "permitted", Cause(
-            code="group-offsets-lost-in-an-election",
-            nodes=(allowed.leader,),
-            epoch=allowed.epoch,
-            partitions=(place.name,),
-            settings=() if setting is None else (setting,),
-        )
-    in_doubt = [
-        Rule(rule="unclean-election", holds=None, evidence=election)
-        for election in elected
-        if election.allowed is None or place.is_foreign
-    ]
-    if destroyed.holds is None:
-        in_doubt.insert(0, Rule(rule="destruction", holds=None, evidence=destroyed))
-    if in_doubt:
-        doubt = Doubt(code="rule-not-decided", rule=in_doubt[0])
-        return "observation", Cause(code="group-offsets-in-doubt", doubt=doubt, partitions=(place.name,))
-    return ("violation", NOTHING_PERMITS_IT) if place.exact else _by_any_partition(context, kept, place)
+    taken = taken_from(place, timelines, _stored(kept), _CODES)
+    if taken is None and not place.exact:
+        taken = perhaps_taken(context.history, place, _stored(kept), _CODES)
+    return taken or ("violation", NOTHING_PERMITS_IT)
 
 
-def _destroyed(place: PartitionHistory, timelines: Timelines, kept: Kept) -> Destruction:
-    """Coordinators write with acks=all, and answer before they die, whenever the answer came to be read."""
-    lost = LostRecord(
-        offset=None,
-        epoch=None,
-        acks=-1,
-        t_acknowledged=kept.stored_ns,
-        t_sent=kept.sent_ns,
-        committed=True,
-        in_a_log=False,
-    )
-    since_ns = timelines.answered_at(lost)
-    window = Window(seen=Seen(epoch=-1, time_ns=since_ns), gone=Gone(time_ns=kept.gone_ns))
-    return destruction(place, lost, None, window, until=None)
+def _by_any_partition(context: RunContext, kept: Kept) -> tuple[Class, Cause]:
+    return perhaps_taken(context.history, None, _stored(kept), _CODES) or ("violation", NOTHING_PERMITS_IT)
 
 
-def _elected_uncleanly(place: PartitionHistory, timelines: Timelines, kept: Kept) -> Iterator[Election]:
-    """A coordinator that was deposed may have answered it after the election."""
-    for election in place.elections:
-        after = election.latest_t >= kept.sent_ns or timelines.deposed.may_answer_for_another(election, kept.stored_ns)
-        if election.unclean and election.earliest_t <= kept.gone_ns and after:
-            yield election
-
-
-def _by_any_partition(context: RunContext, kept: Kept, place: PartitionHistory | None = None) -> tuple[Class, Cause]:
-    """Where it is not recorded who led and who was in sync. place: the group's, of which brokers were heard."""
-    losses = context.history.disk_losses if place is None else place.disk_losses
-    nodes = None if place is None else {node for row in place.states for node in row["replicas"] or ()}
-    since_ns, until_ns = kept.stored_ns, kept.gone_ns
-    if any(since_ns <= loss.time_ns <= until_ns and _may_have_held_offsets(loss, nodes) for loss in losses):
-        doubt = Doubt(code="group-offsets-on-a-lost-disk")
-        return "observation", Cause(code="group-offsets-on-a-lost-disk", doubt=doubt)
-    faults = context.history.faults.between(since_ns, until_ns)
-    if context.history.unclean_group_offsets is not False and faults:
-        doubt = Doubt(code="group-offsets-elected-uncleanly")
-        return "observation", Cause(code="group-offsets-elected-uncleanly", doubt=doubt)
-    return "violation", NOTHING_PERMITS_IT
-
-
-def _may_have_held_offsets(loss: DiskLoss, nodes: set[int] | None) -> bool:
-    """Whether the lost part may have contained group offsets; damage of another topic's log does not."""
-    return loss.event.topic in (None, GROUP_OFFSETS_TOPIC) and (not nodes or loss.node in nodes)
+def _stored(kept: Kept) -> Stored:
+    return Stored(sent_ns=kept.sent_ns, stored_ns=kept.stored_ns, gone_ns=kept.gone_ns)

@@ -1,19 +1,17 @@
 """A group's own partition of __consumer_offsets: which one it is, and what its logs kept of the group.
 
-Recorded are the states of those partitions that the run's own groups belong to. Which of them has a group is said by
-its records, otherwise by Kafka's hash of its name.
+Recorded are the states of those partitions that the run's own groups belong to.
 """
 
 from dataclasses import dataclass
 
+from harness.checks.contract.coordinators_log import number_of
 from harness.checks.contract.deposed import READ_AHEAD_NS
 from harness.checks.findings import RunContext
 from harness.checks.model.partition_history import PartitionHistory
 from harness.history.facts.incarnations import client_name
-from harness.history.facts.internal_topics import CLOCKS_APART_NS, GROUP_OFFSETS_TOPIC, partition_of
+from harness.history.facts.internal_topics import CLOCKS_APART_NS, GROUP_OFFSETS_TOPIC
 from harness.history.schema.internal_rows import CONSUMER_OFFSETS, INTERNAL_SNAPSHOTS, ConsumerOffsetsRow
-
-_COUNT = "offsets.topic.num.partitions"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,19 +53,15 @@ def kept_generation(
 
 def partition_of_group(context: RunContext, group: str) -> PartitionHistory | None:
     """None: its states were not recorded, or which of several it is is not known."""
-    known = {
-        number: place for (topic, number), place in context.history.internal.items() if topic == GROUP_OFFSETS_TOPIC
-    }
-    if not known:
-        return None
-    written = {row["partition"] for row in context.tables[CONSUMER_OFFSETS] if row["group"] == group}
-    if len(written) == 1:
-        return known.get(written.pop())
     scenario = context.history.scenario
-    if len(known) == 1 and (scenario is None or scenario.workload.facts.group in ("", group)):
-        return next(iter(known.values()))
-    counts = set(context.history.settings.numbers(_COUNT, None, 0, context.history.origin))
-    return known.get(partition_of(group, counts.pop())) if len(counts) == 1 else None
+    number = number_of(
+        context.history,
+        GROUP_OFFSETS_TOPIC,
+        group,
+        {row["partition"] for row in context.tables[CONSUMER_OFFSETS] if row["group"] == group},
+        is_the_runs=scenario is None or scenario.workload.facts.group in ("", group),
+    )
+    return None if number is None else context.history.internal.get((GROUP_OFFSETS_TOPIC, number))
 
 
 def is_still_stored(context: RunContext, place: PartitionHistory, kept: Kept) -> bool:

@@ -131,8 +131,7 @@ def _evidence(context: RunContext, failed: Sequence[ClientEventRow]) -> Mapping[
 
 def _twice(attempts: Attempts, history: PartitionHistory, places: Sequence[Flagged], *, may_be_gone: bool) -> Repeated:
     """may_be_gone: one of them may have been cut before the other was written, and be no second one."""
-    idempotent = attempts.idempotent(places[0])
-    repeated = Repeated(yes=False, code="idempotent-producer") if idempotent else attempts.repeated(history, places[0])
+    repeated = attempts.twice(history, places[0])
     if may_be_gone and repeated.yes is not True:
         return Repeated(yes=None, code="cut-or-twice", unknown=_CUT_OR_TWICE)
     return repeated

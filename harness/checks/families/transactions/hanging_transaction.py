@@ -13,15 +13,14 @@ ask the coordinator before they appended (KIP-890, from 3.6 on), a record that c
 from collections.abc import Sequence
 from typing import Literal
 
-from harness.checks.contract.destruction import destruction
-from harness.checks.contract.rulings import NOTHING_PERMITS_IT, Cause, Class, Doubt, Rule
-from harness.checks.contract.timeline import Gone, Seen, Window
+from harness.checks.contract.coordinators_log import Codes, Stored, perhaps_taken, taken_from
+from harness.checks.contract.rulings import NOTHING_PERMITS_IT, Cause, Class, Doubt
+from harness.checks.contract.timeline import Timelines
 from harness.checks.explaining.rewinds import under_a_reader
 from harness.checks.families.transactions import open_transactions
 from harness.checks.families.transactions.open_transactions import ANSWER, OpenRow
 from harness.checks.family import Family
 from harness.checks.findings import Finding, RunContext
-from harness.checks.model.lost_records import LostRecord
 from harness.checks.model.partition_history import RunHistory
 from harness.checks.wording.causes import cause_words
 from harness.checks.wording.words import plural
@@ -35,6 +34,14 @@ _NAMES: Sequence[tuple[str, Literal["transactional_id", "producer_id", "process"
     ("process", "process"),
 )
 
+_CODES = Codes(
+    topic=TRANSACTIONS_TOPIC,
+    destroyed="coordinators-log-destroyed",
+    elected="coordinators-log-lost-in-an-election",
+    in_doubt="coordinators-log-in-doubt",
+    on_a_lost_disk=Cause(code="coordinators-log-in-doubt", doubt=Doubt(code="coordinators-log-on-a-lost-disk")),
+    elected_uncleanly=Cause(code="coordinators-log-in-doubt", doubt=Doubt(code="coordinators-log-elected-uncleanly")),
+)
 
 _Ruled = tuple[Class, Cause]
 
@@ -82,53 +89,26 @@ def _forgotten(context: RunContext, row: OpenRow) -> _Ruled:
     """What took it from the log of its coordinator."""
     number = row["state_partition"]
     place = None if number is None else context.history.internal.get((TRANSACTIONS_TOPIC, number))
-    if place is None or not place.exact:
-        return _by_any_partition(context, row) or _came_late(context, row)
-    since_ns = _known_ns(row)
-    lost = LostRecord(offset=None, epoch=None, acks=-1, t_acknowledged=since_ns, committed=True, in_a_log=False)
-    window = Window(seen=Seen(epoch=-1, time_ns=since_ns), gone=Gone(time_ns=row["read_ns"]))
-    destroyed = destruction(place, lost, None, window, until=None)
-    if destroyed.holds:
-        nodes = tuple(sorted({loss.node for loss in destroyed.losses}))
-        return "permitted", Cause(code="coordinators-log-destroyed", nodes=nodes, partitions=(place.name,))
-    elected = [each for each in place.elections if each.unclean and since_ns <= each.latest_t <= row["read_ns"]]
-    allowed = next((each for each in elected if each.allowed), None)
-    if allowed is not None:
-        cause = Cause(
-            code="coordinators-log-lost-in-an-election",
-            nodes=(allowed.leader,),
-            epoch=allowed.epoch,
-            partitions=(place.name,),
-        )
-        return "permitted", cause
-    rules = [Rule(rule="unclean-election", holds=None, evidence=each) for each in elected if each.allowed is None]
-    if destroyed.holds is None:
-        rules.insert(0, Rule(rule="destruction", holds=None, evidence=destroyed))
-    if rules:
-        doubt = Doubt(code="rule-not-decided", rule=rules[0])
-        return "observation", Cause(code="coordinators-log-in-doubt", doubt=doubt, partitions=(place.name,))
+    taken = None if place is None else taken_from(place, Timelines(place), _stored(row), _CODES)
+    if taken is None and (place is None or not place.exact):
+        taken = perhaps_taken(context.history, place, _stored(row), _CODES) or _came_late(context, row)
+    if taken is not None:
+        return taken
     return _came_late(context, row) if row["state_ns"] is None else ("violation", NOTHING_PERMITS_IT)
 
 
 def _not_told(context: RunContext, row: OpenRow) -> _Ruled:
     """Where nobody read a coordinator's log: as far as the client and the cluster's books know."""
-    return _by_any_partition(context, row) or (
+    return perhaps_taken(context.history, None, _stored(row), _CODES) or (
         _came_late(context, row) if row["decided_ns"] is None else _marker_gone(context, row)
     )
 
 
-def _by_any_partition(context: RunContext, row: OpenRow) -> _Ruled | None:
-    """Where it is not recorded who had the coordinator's log."""
-    history, since_ns, until_ns = context.partition(row["partition_id"]), _known_ns(row), row["read_ns"]
-    losses = [loss for loss in history.disk_losses if loss.event.topic in (None, TRANSACTIONS_TOPIC)]
-    if any(since_ns <= loss.time_ns <= until_ns for loss in losses):
-        doubt = Doubt(code="coordinators-log-on-a-lost-disk")
-        return "observation", Cause(code="coordinators-log-in-doubt", doubt=doubt)
-    # Coordinators' topics have the brokers' setting, those of groups and of transactions alike.
-    if context.history.unclean_group_offsets is not False and history.faults_between(since_ns, until_ns):
-        doubt = Doubt(code="coordinators-log-elected-uncleanly")
-        return "observation", Cause(code="coordinators-log-in-doubt", doubt=doubt)
-    return None
+def _stored(row: OpenRow) -> Stored:
+    """Its coordinator stored it before its first record was appended, at the latest."""
+    known_ns = _known_ns(row)
+    sent_ns = row["begun_ns"] if row["state_ns"] is None and row["begun_ns"] is not None else known_ns
+    return Stored(sent_ns=min(sent_ns, known_ns), stored_ns=known_ns, gone_ns=row["read_ns"])
 
 
 def _known_ns(row: OpenRow) -> int:

@@ -16,6 +16,7 @@ from typing import Literal, TypedDict
 
 from pyspark.sql import functions as sf
 
+from harness.checks.contract.coordinators_log import number_of
 from harness.checks.families.groups.transactional_offsets import PENDING_NS
 from harness.checks.judged_runs import JudgedRuns
 from harness.checks.model.leaders_known import LeadersKnown
@@ -236,7 +237,7 @@ class _Coordinators:
         partition = self._history.partitions[place["partition_id"]]
         begun_ns = place["begun_ns"] if place["begun_ns"] is not None else own["invoked_ns"] if own else None
         course = _course(kept or said, partition, begun_ns)
-        number = next((each["partition"] for each in said), None)
+        number = self._number(name, said)
         known = course.known if kept else self._unkept(number)
         decided_ns = course.decided_ns
         if decided_ns is None and own is not None and own["outcome"] != STATUS_INFO:
@@ -260,11 +261,17 @@ class _Coordinators:
         }
         return {**row, "due_ns": self._due_ns(row)}
 
+    def _number(self, name: str | None, said: Sequence[TransactionStateRow]) -> int | None:
+        written = [each["partition"] for each in said]
+        if name is None:
+            return next(iter(written), None)
+        return number_of(self._history, TRANSACTIONS_TOPIC, name, written)
+
     def _unkept(self, partition: int | None) -> Known:
         """What it says of a transaction that no log has at the end; of a long one only the newest records were kept."""
-        ends = [row for row in self._logs if row["reason"] == "end" and partition in (None, row["partition"])]
-        whole = all(row["kept_from"] <= row["log_start_offset"] for row in ends)
-        return "forgotten" if self._logs and whole else "not-told"
+        own = [row for row in self._logs if partition in (None, row["partition"])]
+        whole = all(row["kept_from"] <= row["log_start_offset"] for row in own if row["reason"] == "end")
+        return "forgotten" if own and whole else "not-told"
 
     def _due_ns(self, row: OpenRow) -> int:
         since_ns = row["decided_ns"]

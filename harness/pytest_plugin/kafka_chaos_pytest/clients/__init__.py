@@ -52,6 +52,14 @@ def acks_of(client: Any, *, told: str | int | None) -> str | int:
     return told if own is None else own  # type: ignore[return-value]
 
 
+def idempotence_of(client: Any, *, told: bool | None) -> bool | None:
+    """Whether the producer is idempotent: as it says itself, else as the test says; None where neither says it."""
+    own: bool | None = _wrapper(client, _PRODUCERS).own_idempotence(client)
+    if own is not None and told is not None and own != told:
+        warnings.warn(f"the producer has idempotence={own}, which counts, and not {told}", stacklevel=3)
+    return told if own is None else own
+
+
 def isolation_of(client: Any, *, told: str | None) -> str | None:
     """What the consumer was set to: as it says itself, else as the test says; None where neither says it."""
     if told not in (None, *ISOLATION):

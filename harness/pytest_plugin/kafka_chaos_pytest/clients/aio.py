@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-from kafka_chaos_pytest.clients.kafka_python import delivered
+from kafka_chaos_pytest.clients.kafka_python import delivered, stamp_of
 from kafka_chaos_pytest.clients.wrapped import Partitioning, Reading, Transactions, Wrapped, as_bytes
 from kafka_chaos_pytest.journal import Journal
 
@@ -19,6 +19,10 @@ class RecordedAioProducer(Wrapped):
     @staticmethod
     def own_acks(client: Any) -> str | int | None:
         return getattr(getattr(client, "_sender", None), "_acks", None)  # it has no public name
+
+    @staticmethod
+    def own_idempotence(client: Any) -> bool | None:
+        return client._txn_manager is not None if hasattr(client, "_txn_manager") else None
 
     async def send(
         self,
@@ -50,7 +54,8 @@ class RecordedAioProducer(Wrapped):
             else:
                 metadata = done.result()  # None with acks=0
                 offset = None if metadata is None or metadata.offset < 0 else metadata.offset
-                self._journal.sent(operation, status="info" if offset is None else "ok", offset=offset)
+                status = "info" if offset is None else "ok"
+                self._journal.sent(operation, status=status, offset=offset, timestamp_ms=stamp_of(metadata))
 
         future.add_done_callback(answered)
         return future

@@ -27,20 +27,8 @@ class RecordedConfluentProducer(RecordedProducer):
         *,
         callback: Any = None,
     ) -> None:
-        key_sent = None if key is None else as_bytes(key)
-        if partition == _ANY:
-            partition = self._partitioning.choose(self._of(topic), key_sent)
-        operation = self._journal.send(topic, partition, as_bytes(value), key_sent, transaction=self._transactions.open)
-        theirs = on_delivery or callback
-
-        def delivered(error: Any, message: Any) -> None:
-            if error is None and message.offset() is not None and message.offset() >= 0:
-                self._journal.sent(operation, status="ok", offset=message.offset())
-            else:
-                self._journal.sent(operation, status="info", error=None if error is None else str(error.name()))
-            if theirs is not None:
-                theirs(error, message)
-
+        operation, partition = self._begun(topic, value, key, partition)
+        delivered = self._delivery(operation, on_delivery or callback)
         more = {} if headers is None else {"headers": headers}
         try:
             self._client.produce(
@@ -50,6 +38,47 @@ class RecordedConfluentProducer(RecordedProducer):
             self._journal.sent(operation, status="info", error=type(error).__name__)
             raise
         self._journal.handed_over(operation)
+
+    def produce_batch(
+        self, topic: str, messages: list[dict[str, Any]], partition: int = _ANY, on_delivery: Any = None
+    ) -> int:
+        """One call for each partition: the library goes by the call's alone (2.16), and does not tell what it chose.
+
+        A message that it refused has no delivery, and nobody knows of it; nor of any if the call fails.
+        """
+        sent: dict[int, list[tuple[int, dict[str, Any], dict[str, Any]]]] = {}
+        for message in messages:
+            own = message.get("partition", partition)
+            operation, chosen = self._begun(topic, message.get("value"), message.get("key"), own)
+            delivered = self._delivery(operation, message.get("callback", on_delivery))
+            sent.setdefault(chosen, []).append((operation, message, {**message, "callback": delivered}))
+        count = 0
+        for chosen, each in sent.items():
+            count += self._client.produce_batch(topic, [given for _, _, given in each], partition=chosen)
+            for operation, message, given in each:
+                self._journal.handed_over(operation)
+                if "_error" in given:
+                    message["_error"] = given["_error"]
+        return count
+
+    def _begun(self, topic: str, value: Any, key: Any, partition: int) -> tuple[int, int]:
+        """The operation, and the partition."""
+        key_sent = None if key is None else as_bytes(key)
+        if partition == _ANY:
+            partition = self._partitioning.choose(self._of(topic), key_sent)
+        transaction = self._transactions.open
+        return self._journal.send(topic, partition, as_bytes(value), key_sent, transaction=transaction), partition
+
+    def _delivery(self, operation: int, theirs: Any) -> Any:
+        def delivered(error: Any, message: Any) -> None:
+            if error is None and message.offset() is not None and message.offset() >= 0:
+                self._journal.sent(operation, status="ok", offset=message.offset(), timestamp_ms=_stamp(message))
+            else:
+                self._journal.sent(operation, status="info", error=None if error is None else str(error.name()))
+            if theirs is not None:
+                theirs(error, message)
+
+        return delivered
 
     def _of(self, topic: str) -> list[int]:
         if not self._partitions.get(topic):
@@ -91,14 +120,35 @@ class RecordedConfluentConsumer(Wrapped):
         self._reading.sought()
         return self._client.assign(partitions)
 
+    def incremental_assign(self, partitions: Any) -> Any:
+        self._reading.sought()
+        return self._client.incremental_assign(partitions)
+
+    def subscribe(self, topics: Any, on_assign: Any = None, on_revoke: Any = None, on_lost: Any = None) -> Any:
+        """The application's callbacks get the recorded consumer, with which they may assign and seek."""
+        theirs = {"on_assign": on_assign, "on_revoke": on_revoke, "on_lost": on_lost}
+        given = {name: self._rebalanced(call) for name, call in theirs.items() if call is not None}
+        return self._client.subscribe(topics, **given)
+
+    def _rebalanced(self, theirs: Any) -> Any:
+        def rebalanced(_: Any, partitions: Any) -> None:
+            self._reading.sought()
+            theirs(self, partitions)
+
+        return rebalanced
+
 
 def _delivered(message: Any) -> Delivered:
-    kind, stamp = message.timestamp()
     return Delivered(
         topic=message.topic(),
         partition=message.partition(),
         offset=message.offset(),
         value=as_bytes(message.value()),
         key=None if message.key() is None else as_bytes(message.key()),
-        timestamp_ms=stamp if kind else None,
+        timestamp_ms=_stamp(message),
     )
+
+
+def _stamp(message: Any) -> int | None:
+    kind, stamp = message.timestamp()
+    return int(stamp) if kind else None

@@ -12,6 +12,10 @@ class RecordedKafkaProducer(RecordedProducer):
     def own_acks(client: Any) -> str | int | None:
         return client.config.get("acks")  # type: ignore[no-any-return]
 
+    @staticmethod
+    def own_idempotence(client: Any) -> bool | None:
+        return client.config.get("enable_idempotence")  # type: ignore[no-any-return]
+
     def send(
         self,
         topic: str,
@@ -51,7 +55,12 @@ class RecordedKafkaProducer(RecordedProducer):
 
     def _delivered(self, operation: int, metadata: Any) -> None:
         known = metadata.offset is not None and metadata.offset >= 0  # with acks=0 there is none
-        self._journal.sent(operation, status="ok" if known else "info", offset=metadata.offset if known else None)
+        self._journal.sent(
+            operation,
+            status="ok" if known else "info",
+            offset=metadata.offset if known else None,
+            timestamp_ms=stamp_of(metadata),
+        )
 
     def _failed(self, operation: int, error: BaseException) -> None:
         self._journal.sent(operation, status="info", error=type(error).__name__)
@@ -104,6 +113,12 @@ class RecordedKafkaConsumer(Wrapped):
     def seek_to_end(self, *partitions: Any) -> Any:
         self._reading.sought()
         return self._client.seek_to_end(*partitions)
+
+
+def stamp_of(metadata: Any) -> int | None:
+    """Of kafka-python and of aiokafka; -1 where the broker answered none."""
+    stamp = getattr(metadata, "timestamp", None)
+    return stamp if isinstance(stamp, int) and stamp >= 0 else None
 
 
 def delivered(record: Any) -> Delivered:

@@ -26,6 +26,11 @@ class Wrapped:
         return None
 
     @staticmethod
+    def own_idempotence(client: Any) -> bool | None:
+        """Likewise."""
+        return None
+
+    @staticmethod
     def own_isolation(client: Any) -> str | None:
         """Likewise, of a consumer."""
         return None

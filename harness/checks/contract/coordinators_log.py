@@ -1,0 +1,142 @@
+"""What lawfully takes a record from the log of a coordinator: a partition of __consumer_offsets or __transaction_state.
+
+Lawful is the destruction of every in-sync copy of that partition, between the moment at which the record was certainly
+stored and the one at which it was found gone, or an unclean election of that partition which its settings allowed.
+What a disk or an election took of other partitions is no excuse. A copy that was destroyed while it may not have been
+stored yet leaves it open; so do, where the partition's states were not recorded, or only polled for, a lost disk and an
+unclean election that was allowed under a fault.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from harness.checks.contract.destruction import Destruction, destruction
+from harness.checks.contract.rulings import Cause, CauseCode, Class, Doubt, Rule
+from harness.checks.contract.timeline import Gone, Seen, Timelines, Window
+from harness.checks.model.elections import Election
+from harness.checks.model.lost_records import LostRecord
+from harness.checks.model.partition_history import DiskLoss, PartitionHistory, RunHistory
+from harness.history.facts.internal_topics import GROUP_OFFSETS_TOPIC, TRANSACTIONS_TOPIC, partition_of
+
+Ruled = tuple[Class, Cause]
+_COUNTS: Mapping[str, str] = {
+    GROUP_OFFSETS_TOPIC: "offsets.topic.num.partitions",
+    TRANSACTIONS_TOPIC: "transaction.state.log.num.partitions",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stored:
+    """sent_ns: what made the coordinator store it began. stored_ns: it had. gone_ns: it was found gone."""
+
+    sent_ns: int
+    stored_ns: int
+    gone_ns: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Codes:
+    """What a finding calls the causes; the last two where nobody recorded whose copies were taken."""
+
+    topic: str
+    destroyed: CauseCode
+    elected: CauseCode
+    in_doubt: CauseCode
+    on_a_lost_disk: Cause
+    elected_uncleanly: Cause
+
+
+def number_of(
+    history: RunHistory, topic: str, name: str, written: Iterable[int], *, is_the_runs: bool = True
+) -> int | None:
+    """The partition that keeps a group or a transactional id: `written` by the records that name it; the only one that
+    was recorded, which are those of the run's own names; else by Kafka's hash of the name."""
+    seen = set(written)
+    recorded = [number for of, number in history.internal if of == topic]
+    if len(seen) != 1 and is_the_runs and len(recorded) == 1:
+        return recorded[0]
+    if len(seen) == 1:
+        return seen.pop()
+    counts = set(history.settings.numbers(_COUNTS[topic], None, 0, history.origin))
+    return partition_of(name, counts.pop()) if len(counts) == 1 else None
+
+
+def taken_from(place: PartitionHistory, timelines: Timelines, stored: Stored, codes: Codes) -> Ruled | None:
+    """By the states of its own partition; None: nothing took it."""
+    destroyed = _destroyed(place, timelines, stored)
+    if destroyed.holds:
+        nodes = tuple(sorted({loss.node for loss in destroyed.losses}))
+        return "permitted", Cause(code=codes.destroyed, nodes=nodes, partitions=(place.name,))
+    elected = list(_elected_uncleanly(place, timelines, stored))
+    allowed = next((election for election in elected if election.allowed), None)
+    if allowed is not None:
+        setting = allowed.permission.setting
+        return "permitted", Cause(
+            code=codes.elected,
+            nodes=(allowed.leader,),
+            epoch=allowed.epoch,
+            partitions=(place.name,),
+            settings=() if setting is None else (setting,),
+        )
+    rules = [
+        Rule(rule="unclean-election", holds=None, evidence=election)
+        for election in elected
+        if election.allowed is None or place.is_foreign
+    ]
+    if destroyed.holds is None:
+        rules.insert(0, Rule(rule="destruction", holds=None, evidence=destroyed))
+    if not rules:
+        return None
+    doubt = Doubt(code="rule-not-decided", rule=rules[0])
+    return "observation", Cause(code=codes.in_doubt, doubt=doubt, partitions=(place.name,))
+
+
+def perhaps_taken(history: RunHistory, place: PartitionHistory | None, stored: Stored, codes: Codes) -> Ruled | None:
+    """Where it is not recorded who led and who was in sync. place: its own, of which brokers were heard."""
+    losses = history.disk_losses if place is None else place.disk_losses
+    nodes = None if place is None else {node for row in place.states for node in row["replicas"] or ()}
+    since_ns, until_ns = stored.sent_ns, stored.gone_ns
+    if any(since_ns <= loss.time_ns <= until_ns and _may_have_held(loss, codes.topic, nodes) for loss in losses):
+        return "observation", codes.on_a_lost_disk
+    # Coordinators' topics have the brokers' setting, those of groups and of transactions alike.
+    if history.unclean_group_offsets is not False and history.faults.between(since_ns, until_ns):
+        return "observation", codes.elected_uncleanly
+    return None
+
+
+def _may_have_held(loss: DiskLoss, topic: str, nodes: set[int] | None) -> bool:
+    """Whether the lost part may have contained it; damage of another topic's log does not."""
+    return loss.event.topic in (None, topic) and (not nodes or loss.node in nodes)
+
+
+def _destroyed(place: PartitionHistory, timelines: Timelines, stored: Stored) -> Destruction:
+    """Coordinators write with acks=all, and answer before they die, whenever the answer came to be read."""
+    lost = LostRecord(
+        offset=None,
+        epoch=None,
+        acks=-1,
+        t_acknowledged=stored.stored_ns,
+        t_sent=stored.sent_ns,
+        committed=True,
+        in_a_log=False,
+    )
+    surely = _between(place, lost, timelines.answered_at(lost), stored.gone_ns)
+    if surely.holds is not False:
+        return surely
+    perhaps = _between(place, lost, stored.sent_ns - 1, stored.gone_ns)
+    return surely if perhaps.holds is False else replace(perhaps, holds=None)
+
+
+def _between(place: PartitionHistory, lost: LostRecord, since_ns: int, until_ns: int) -> Destruction:
+    window = Window(seen=Seen(epoch=-1, time_ns=since_ns), gone=Gone(time_ns=until_ns))
+    return destruction(place, lost, None, window, until=None)
+
+
+def _elected_uncleanly(place: PartitionHistory, timelines: Timelines, stored: Stored) -> Iterator[Election]:
+    """A coordinator that was deposed may have answered after the election."""
+    for election in place.elections:
+        after = election.latest_t >= stored.sent_ns or timelines.deposed.may_answer_for_another(
+            election, stored.stored_ns
+        )
+        if election.unclean and election.earliest_t <= stored.gone_ns and after:
+            yield election
