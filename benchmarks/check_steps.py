@@ -96,7 +96,7 @@ def duckdb_ratio(folder: Path, bench: EarlySession) -> dict[str, Any]:
         def spark_counts() -> list[int]:
             rows = fused_query.flagged_rows(bench.session(), records, jumps, FLAGS).toArrow().to_pylist()
             return [sum(row["flags"] & bit > 0 for row in rows) for bit in FLAGS.bits.values()] + [
-                sum(row["a_count"] for row in rows if row["accounts"])
+                sum(row["line_count"] for row in rows if row["accounts"])
             ]
 
         expected = spark_counts()
@@ -113,7 +113,7 @@ def duckdb_ratio(folder: Path, bench: EarlySession) -> dict[str, Any]:
         def duckdb_counts() -> list[int]:
             rows = engine.sql(text).to_arrow_table().to_pylist()
             return [sum(row["flags"] & bit > 0 for row in rows) for bit in FLAGS.bits.values()] + [
-                sum(row["a_count"] for row in rows if row["accounts"])
+                sum(row["line_count"] for row in rows if row["accounts"])
             ]
 
         duckdb_counts()

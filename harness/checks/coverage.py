@@ -22,8 +22,6 @@ from harness.history.schema.schemas import NEVER_BEGUN, STATUS_OK
 from harness.history.schema.typed_rows import typed
 from harness.verdict import is_met, kinds_counted_by, meaning_of, unknown_coverage_name
 
-_FAR = 2**62
-
 
 class ZombieRow(TypedDict):
     """Acknowledgements by deposed leaders, and in epochs that began with an unclean election."""

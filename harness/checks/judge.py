@@ -51,6 +51,7 @@ from harness.history.facts.extent import MANY_ROWS
 from harness.history.facts.incarnations import client_name
 from harness.history.run_folder import RunFolder
 from harness.history.schema.cluster_rows import BROKER_EVENTS, CONFIGURATION, CONTROLLERS
+from harness.history.schema.column_types import END_OF_TIME_NS
 from harness.history.schema.schemas import EVIDENCE, FINDINGS
 from harness.history.schema.typed_rows import AnyRow, OfRun, TypedRows
 from harness.history.sealed.derived_tables import complete
@@ -59,7 +60,6 @@ from harness.scenario.model import Scenario
 from harness.scenario.stored import scenario_of
 from harness.verdict import Verdict
 
-_FAR = 2**62
 # Errors of a query of data that none of our runs can contain. Others are our own bugs, or problems of the JVM.
 _SPARK_MISFITS = (
     spark_errors.ArithmeticException,
@@ -215,7 +215,7 @@ def judge_tables(
             configuration=tables.rows(CONFIGURATION, run),
             zombies=asked.zombies.get(run, NO_ZOMBIES),
             acks_during_fault=asked.acks_during_fault.get(run, 0),
-            until=_FAR if until is None else until,
+            until=END_OF_TIME_NS if until is None else until,
         )
         evidences: Evidences = {
             "accounting": evidence.accounting_rows(context, facts.accounting),

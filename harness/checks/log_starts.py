@@ -17,9 +17,9 @@ from harness.checks.contract.deposed import Deposed
 from harness.checks.model.elections import Election
 from harness.checks.model.partition_history import PartitionHistory, RunHistory
 from harness.checks.spark.tables import Tables, small_frame
+from harness.history.schema.column_types import END_OF_TIME_NS
 from harness.history.schema.typed_rows import typed
 
-_END_OF_TIME = 2**62
 _COLUMNS = ("run", "partition_id", "epoch", "since_ns", "until_ns")
 
 
@@ -83,7 +83,7 @@ def _unknown(partition: PartitionHistory) -> list[_Alone]:
         if number == 0 or election.start is not None:
             continue
         after = partition.elections[number + 1 :]
-        end = after[0].earliest_t if after else _END_OF_TIME
+        end = after[0].earliest_t if after else END_OF_TIME_NS
         within = [election.latest_t, *(t for t in moments if election.latest_t < t < end)]
         alone = [not deposed.may_answer_for_another(election, t) for t in within]
         if True in alone:

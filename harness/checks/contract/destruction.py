@@ -14,6 +14,7 @@ from harness.checks.model.elections import Election, committed_copies, states_ne
 from harness.checks.model.lost_records import LostRecord
 from harness.checks.model.partition_history import DiskLoss, PartitionHistory
 from harness.history.schema.cluster_rows import PartitionStateRow
+from harness.history.schema.column_types import END_OF_TIME_NS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +36,7 @@ def destruction(
     history: PartitionHistory, lost: LostRecord, epoch: int | None, window: Window, *, until: Election | None
 ) -> Destruction:
     """Considers losses after the record was last seen in sync, and before `until` took over."""
-    end = min(t for t in (_END_OF_TIME, window.gone.time_ns, until.latest_t if until else None) if t is not None)
+    end = min(t for t in (END_OF_TIME_NS, window.gone.time_ns, until.latest_t if until else None) if t is not None)
     own = {node: window.seen_on(node) for node in history.losses_by_node}
     within = [loss for loss in history.disk_losses if own[loss.node] < loss.time_ns <= end]
     after = [(loss, took) for loss in within if (took := _took(history, lost, loss, window, until)) is not False]
@@ -160,6 +161,3 @@ def _may_have_it_again(history: PartitionHistory, loss: DiskLoss, moment: int) -
         return False
     own = [row for row in history.faults_between(loss.time_ns, loss.time_ns) if row["fault"] == loss.fault]
     return loss.fault is None or any(row["end_ns"] is not None and row["end_ns"] < moment for row in own)
-
-
-_END_OF_TIME = 2**62

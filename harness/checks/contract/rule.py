@@ -28,13 +28,14 @@ from harness.checks.contract.exceptions import (
     went_with_its_topic,
 )
 from harness.checks.contract.rulings import Doubt, Rule, Ruling, TooFewInSync
-from harness.checks.contract.survival import END_OF_TIME, Survival
+from harness.checks.contract.survival import Survival
 from harness.checks.contract.timeline import Gone, Seen, Timelines, Window
 from harness.checks.model.elections import Election
 from harness.checks.model.lost_records import LostRecord
 from harness.checks.model.partition_history import Deletion, PartitionHistory
 from harness.checks.model.watermarks import Watermarks
 from harness.checks.spark.detection import EpochRead
+from harness.history.schema.column_types import END_OF_TIME_NS
 
 
 class Judge:
@@ -203,7 +204,7 @@ class _Search:
     def of_one_that_was_outlived(self, lost: LostRecord) -> Ruling:
         """Nothing can have taken it: what stands above it is there at the end."""
         epoch, by_time = self._epoch_of(lost), lost.epoch is None
-        to_the_end = Window(seen=Seen(epoch=-1 if epoch is None else epoch, time_ns=END_OF_TIME))
+        to_the_end = Window(seen=Seen(epoch=-1 if epoch is None else epoch, time_ns=END_OF_TIME_NS))
         return ruled(self._case(None, lost, epoch, by_time, to_the_end))
 
     def ruling(self, lost: LostRecord) -> Ruling:

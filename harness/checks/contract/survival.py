@@ -16,8 +16,7 @@ from harness.checks.model.lost_records import LostRecord, same_epoch
 from harness.checks.model.partition_history import PartitionHistory
 from harness.checks.model.watermarks import marks_of
 from harness.checks.spark.detection import EpochRead
-
-END_OF_TIME = 2**62
+from harness.history.schema.column_types import END_OF_TIME_NS
 
 
 class Survival:
@@ -149,7 +148,7 @@ class Survival:
         If it did not while nobody was elected after it, its election was not what lost the record."""
         following = (each.earliest_t for each in self._history.elections if each.epoch > election.epoch)
         reports = any(row["node"] == log.node for row in self._history.events)
-        left = self._absence.left(log.node, lost, log.time_ns, next(following, END_OF_TIME))
+        left = self._absence.left(log.node, lost, log.time_ns, next(following, END_OF_TIME_NS))
         return True if reports and not left else None
 
     def _cut_by_its_word(self, election: Election, offset: int) -> bool:

@@ -10,8 +10,8 @@ from collections.abc import Set as AbstractSet
 from harness.checks.findings import RunContext
 from harness.checks.model.partition_history import PartitionHistory
 from harness.history.schema.cluster_rows import BROKER_EVENTS, CONFIGURATION
+from harness.history.schema.column_types import END_OF_TIME_NS
 
-_FAR = 2**62
 _SEGMENT_BYTES = 16 << 20  # at least, by default
 _RECORD_BYTES = 200  # at most, in addition to its value: a batch of its own, and a key
 _SETTINGS = ("segment", "flush")  # settings that move a recovery point contain one of these
@@ -41,7 +41,7 @@ class Damages:
         """The nodes with flipped bits in their logs."""
         return self._begun.keys()
 
-    def unread(self, history: PartitionHistory, *, at: int = _FAR) -> set[int]:
+    def unread(self, history: PartitionHistory, *, at: int = END_OF_TIME_NS) -> set[int]:
         """The nodes that may hold damage at that moment without having had to read it."""
         return {node for node in self._begun if not self._had_to_read(history, node, at)}
 

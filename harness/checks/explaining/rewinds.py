@@ -17,8 +17,7 @@ from harness.checks.findings import RunContext
 from harness.checks.model.elections import Election
 from harness.checks.model.partition_history import PartitionHistory
 from harness.checks.spark.detection import Flagged
-
-_FAR = 2**62
+from harness.history.schema.column_types import END_OF_TIME_NS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +62,7 @@ class _Lost:
             key=_place,
         )
         self._offsets = [offset for offset, _, _ in placed]
-        self._earliest: list[tuple[int, Ruling | None]] = [(_FAR, None)]
+        self._earliest: list[tuple[int, Ruling | None]] = [(END_OF_TIME_NS, None)]
         for _, t, ruling in reversed(placed):
             self._earliest.append(min(self._earliest[-1], (t, ruling), key=lambda pair: pair[0]))
         self._earliest.reverse()

@@ -12,9 +12,9 @@ from harness.checks.model.elections import exact_states
 from harness.checks.model.partition_history import RunHistory
 from harness.checks.spark.tables import Tables
 from harness.history.schema.cluster_rows import FaultRow, PartitionStateRow
+from harness.history.schema.column_types import END_OF_TIME_NS
 from harness.history.schema.internal_rows import INTERNAL_STATES
 
-_NEVER = 2**62
 _SHOWN_BY_LEADERS = frozenset({"kill", "stop"})
 Span = tuple[int, int]
 Place = tuple[str, int]  # topic, partition
@@ -48,7 +48,7 @@ class LeadersKnown:
     def for_long(self, since_ns: int, length_ns: int) -> int:
         """The end of the first time of this length after `since_ns` in which nothing held anything up."""
         if not self._known:
-            return _NEVER
+            return END_OF_TIME_NS
         begin = since_ns
         place = max(bisect_right(self._begins, since_ns) - 1, 0)
         for busy_from, busy_until in self._busy[place:]:
@@ -57,7 +57,7 @@ class LeadersKnown:
             if busy_from >= begin + length_ns:
                 break
             begin = busy_until
-        return min(begin + length_ns, _NEVER)
+        return min(begin + length_ns, END_OF_TIME_NS)
 
 
 def _in_force(fault: FaultRow, leaders_are_known: bool) -> Span | None:
@@ -69,18 +69,18 @@ def _in_force(fault: FaultRow, leaders_are_known: bool) -> Span | None:
         return None
     if end is not None:
         return begin, end
-    return (begin, _NEVER) if fault["begin_ns"] is not None else None
+    return (begin, END_OF_TIME_NS) if fault["begin_ns"] is not None else None
 
 
 def _leaderless(states: Sequence[PartitionStateRow], *, all_in_sync: bool) -> Iterable[Span]:
     if not states:
         return
-    yield -_NEVER, states[0]["time_ns"]
+    yield -END_OF_TIME_NS, states[0]["time_ns"]
     for row, after in zip(states, [*states[1:], None], strict=True):
         lags = all_in_sync and not set(row["replicas"] or ()) <= set(row["isr"])
         apart = row["uncertainty_ns"] or 0
         if row["leader"] < 0 or lags:
-            until = _NEVER if after is None else after["time_ns"] + (after["uncertainty_ns"] or 0)
+            until = END_OF_TIME_NS if after is None else after["time_ns"] + (after["uncertainty_ns"] or 0)
             yield row["time_ns"] - apart, until
         else:  # a new leader takes up what the one before had left
             yield row["time_ns"] - apart, row["time_ns"] + apart

@@ -12,7 +12,7 @@ from itertools import accumulate
 from typing import TypeVar, overload
 
 from harness.checks.model.elections import Election, Snapshot, committed_copies, elections_of, exact_states
-from harness.checks.model.settings import END_OF_TIME_NS, SettingsOverTime
+from harness.checks.model.settings import SettingsOverTime
 from harness.checks.model.unclean_rules import UncleanRules
 from harness.checks.spark.tables import Tables
 from harness.history.facts.disk_facts import DiskEvent, disk_events
@@ -43,6 +43,7 @@ from harness.history.schema.cluster_rows import (
     StepRow,
     TopicRow,
 )
+from harness.history.schema.column_types import END_OF_TIME_NS
 from harness.history.schema.internal_rows import INTERNAL_STATES
 from harness.scenario.model import Scenario
 

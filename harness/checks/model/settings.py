@@ -14,10 +14,10 @@ from harness.history.facts.finding_facts import Setting
 from harness.history.facts.incarnations import client_name
 from harness.history.facts.releases import Release, default_of, or_newest
 from harness.history.schema.cluster_rows import ConfigurationRow
+from harness.history.schema.column_types import END_OF_TIME_NS
 from harness.history.schema.schemas import AT_START
 from harness.scenario.model import Scenario
 
-END_OF_TIME_NS = 2**62
 _ALL_BROKERS = -1
 # The brokers' names of topic settings, the finest first, and how many of the topic's units one of theirs has.
 _BROKER_NAMES: Mapping[str, tuple[tuple[str, int], ...]] = {

@@ -156,8 +156,8 @@ def detect(spark: SparkSession, tables: Tables, flags: Flags) -> Detection:
         accounting=[_line(row) for row in lines],
         sent_again=sent.again,
         entangled=frozenset(entangled),
-        restamped=frozenset(row["run"] for row in lines if row["a_restamped"]),
-        stepped=frozenset((row["run"], row["partition_id"]) for row in lines if (row["a_step"] or 0) > 1),
+        restamped=frozenset(row["run"] for row in lines if row["line_restamped"]),
+        stepped=frozenset((row["run"], row["partition_id"]) for row in lines if (row["line_step"] or 0) > 1),
         reads=_epoch_reads(spark, tables, flagged, flags),
     )
 
@@ -198,9 +198,9 @@ def _ends(tables: Tables, lines: Sequence[FoldedRow]) -> dict[Partition, int]:
     """
     ends: dict[Partition, int] = {}
     for row in lines:
-        if row["a_end"] is not None:
+        if row["line_end"] is not None:
             place = row["run"], row["partition_id"]
-            ends[place] = max(ends.get(place, -1), row["a_end"])
+            ends[place] = max(ends.get(place, -1), row["line_end"])
     for partition in tables.every(PARTITIONS):
         if partition["read_to_end"]:
             ends[partition["run"], partition["partition_id"]] = ALL_OFFSETS
@@ -371,12 +371,12 @@ def _line(row: FoldedRow) -> AccountLine:
     return {
         "run": row["run"],
         "partition_id": row["partition_id"],
-        "status": row["v_status"],
-        "acks": row["v_acks"],
-        "in_final": bool(row["v_seen"] & SEEN_FINAL),
-        "count": row["a_count"],
-        "duplicates": row["a_duplicates"],
-        "read": row["a_read"],
+        "status": row["value_status"],
+        "acks": row["value_acks"],
+        "in_final": bool(row["value_seen"] & SEEN_FINAL),
+        "count": row["line_count"],
+        "duplicates": row["line_duplicates"],
+        "read": row["line_read"],
     }
 
 
@@ -384,40 +384,40 @@ def _flagged(row: FoldedRow, flags: frozenset[str], held: Holdings, sent: Sends)
     if value_of(row) in sent.overtook_none:
         flags -= {"send_order"}
     if "back_inside" in flags:
-        step = row["step_lo"]
+        step = row["least_step"]
     elif "back_between" in flags:
-        step = row["jump_lo"]
+        step = row["least_jump"]
     elif "skip_inside" in flags:
-        step = row["step_hi"]
+        step = row["greatest_step"]
     else:
-        step = row["jump_hi"] if "skip_between" in flags else None
-    above = row["acked_all_above"]
+        step = row["greatest_jump"] if "skip_between" in flags else None
+    above = row["acked_all_above_ns"]
     ever, at_end, copies, others = held.of(row)
     return Flagged(
         run=row["run"],
         partition_id=row["partition_id"],
         value=row["value"],
         offset=row["offset"],
-        status=row["v_status"],
+        status=row["value_status"],
         acks=row["own_acks"],
-        acknowledged=row["v_ack"],
+        acknowledged=row["value_acknowledged_at"],
         process=row["own_process"],
-        operation=row["own_op"],
-        invoked_ns=row["own_t0"],
-        completed_ns=row["own_t1"],
+        operation=row["own_operation"],
+        invoked_ns=row["own_invoked_ns"],
+        completed_ns=row["own_completed_ns"],
         seen=row["seen"],
-        seen_any=row["v_seen"],
-        final_offsets=row["v_finals"],
-        read_epoch=row["r_epoch"],
-        read_first=row["r_first"],
-        read_last=row["r_last"],
+        seen_any=row["value_seen"],
+        final_offsets=row["value_final_offsets"],
+        read_epoch=row["read_epoch"],
+        read_first=row["first_read_ns"],
+        read_last=row["last_read_ns"],
         step=step,
         flags=flags,
         held=ever,
         held_at_end=at_end,
         copies=copies,
         others=others,
-        below_acks_all=above is not None and above < (row["own_t0"] or 0),
+        below_acks_all=above is not None and above < (row["own_invoked_ns"] or 0),
         above_kept=row["above_kept"],
         in_order=value_of(row) in sent.in_order,
         tries=sent.tries.get(value_of(row), 1),

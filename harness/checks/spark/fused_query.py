@@ -26,13 +26,14 @@ class Flag:
 
 # What the driver needs itself. Whether an acknowledged, missing value was lost, or only not read that far, depends on
 # the ends of the final reads: it decides that (detection.py), from the accounting's lines and the table of partitions.
-GONE = Flag(name="gone", condition="acked and v_seen & 2 = 0")
+GONE = Flag(name="gone", condition="acked and value_seen & 2 = 0")
 # Not a finding by itself: only such a value can be on a cycle of operations outside transactions (cycles/). It was
 # read or acknowledged before a record at or below it in the log had begun, or shares its offset with another.
 BACKWARD = Flag(
     name="backward",
-    condition="""v_first_read < v_t0 or seen & 2 > 0 and (at_offset > 1 or v_first_read < begun_below
-        or v_status = 0 and coalesce(v_acks, -1) <> 0 and v_t1 < begun_below)""",
+    condition="""value_first_read_ns < value_invoked_ns
+        or seen & 2 > 0 and (at_offset > 1 or value_first_read_ns < invoked_below_ns
+            or value_status = 0 and coalesce(value_acks, -1) <> 0 and value_completed_ns < invoked_below_ns)""",
 )
 
 
@@ -57,26 +58,27 @@ _OF_ROW = (
     "partition_id",
     "value",
     "offset",
-    "v_status",
-    "v_acks",
-    "v_ack",
+    "value_status",
+    "value_acks",
+    "value_acknowledged_at",
     *(
-        f"coalesce(if(acked or answered, s_{name}, null), v_{name}) as own_{name}"
-        for name in ("acks", "process", "op", "t0", "t1")
+        f"coalesce(if(acked or answered, sent_{name}, null), value_{name}) as own_{name}"
+        for name in ("acks", "process", "operation", "invoked_ns", "completed_ns")
     ),
     "answered",
     "seen",
-    "v_seen",
-    "v_finals",
-    "r_epoch",
-    "r_first",
-    "r_last",
-    "step_lo",
-    "step_hi",
-    "jump_lo",
-    "jump_hi",
-    "acked_all_above",
-    "coalesce(seen & 2 > 0 and (kept_above < s_t0 or kept_since_above < s_place), false) as above_kept",
+    "value_seen",
+    "value_final_offsets",
+    "read_epoch",
+    "first_read_ns",
+    "last_read_ns",
+    "least_step",
+    "greatest_step",
+    "least_jump",
+    "greatest_jump",
+    "acked_all_above_ns",
+    "coalesce(seen & 2 > 0 and (kept_above_ns < sent_invoked_ns or kept_over_above_ns < sent_called_ns), false)"
+    " as above_kept",
 )
 
 
@@ -87,35 +89,35 @@ class FoldedRow(TypedDict):
     partition_id: int
     value: int
     offset: int | None
-    v_status: int | None
-    v_acks: int | None
-    v_ack: int | None
+    value_status: int | None
+    value_acks: int | None
+    value_acknowledged_at: int | None
     own_acks: int | None
     own_process: int | None
-    own_op: int | None
-    own_t0: int | None
-    own_t1: int | None
+    own_operation: int | None
+    own_invoked_ns: int | None
+    own_completed_ns: int | None
     answered: bool
     seen: int
-    v_seen: int
-    v_finals: int
-    r_epoch: int | None
-    r_first: int | None
-    r_last: int | None
-    step_lo: int | None
-    step_hi: int | None
-    jump_lo: int | None
-    jump_hi: int | None
-    acked_all_above: int | None
+    value_seen: int
+    value_final_offsets: int
+    read_epoch: int | None
+    first_read_ns: int | None
+    last_read_ns: int | None
+    least_step: int | None
+    greatest_step: int | None
+    least_jump: int | None
+    greatest_jump: int | None
+    acked_all_above_ns: int | None
     above_kept: bool
     flags: int
     accounts: bool
-    a_count: int
-    a_duplicates: int
-    a_read: int
-    a_end: int | None
-    a_restamped: int
-    a_step: int | None
+    line_count: int
+    line_duplicates: int
+    line_read: int
+    line_end: int | None
+    line_restamped: int
+    line_step: int | None
 
 
 # When a send was called, and from when on a call comes after it, as far as that was recorded. Records of one operation
@@ -123,90 +125,104 @@ class FoldedRow(TypedDict):
 CALLED = "invoked_ns + if(returned_ns is null, position, 0)"
 OVER = "least(completed_ns, coalesce(returned_ns, invoked_ns + position))"
 
-# One row per (run, partition_id, value, offset), with what is known of the value as a whole beside it (v_...), and what
-# lies around it in its partition's log and in its sender's order. s_since: a send whose s_place is behind it comes
-# after it, if not for certain (sends.py), then where one task made both calls. A value that was sent more than once is
-# one record; own_...: of the send that was answered with the row's offset, else of the first. answered: so also in a
-# transaction that was not committed. The status of a refusal
-# is 3 until it is v_status, since every other answer says more. `a_...`: the line of the accounting that its value is
-# in, on one of the rows (`accounts`); a_restamped: a value of it was seen with two timestamps; a_step: the longest step
-# within a poll onto one of its rows. What leaves are the rows with a flag, and one row for each line. Both engines of
+# One row per (run, partition_id, value, offset), with what is known of the value as a whole beside it (value_...), and
+# what lies around it in its partition's log and in its sender's order. sent_over_ns: a send whose sent_called_ns is
+# behind it comes after it, if not for certain (sends.py), then where one task made both calls. A value that was sent
+# more than once is one record; own_...: of the send that was answered with the row's offset, else of the first.
+# answered: so also in a transaction that was not committed. The status of a refusal is 3 until it is value_status,
+# since every other answer says more. `line_...`: the line of the accounting that its value is in, on one of the rows
+# (`accounts`); line_restamped: a value of it was seen with two timestamps; line_step: the longest step within a poll
+# onto one of its rows. What leaves are the rows with a flag, and one row for each line. Both engines of
 # benchmarks/check_history.py run this text.
 _AROUND = f"""
 with said as (
   select run, partition_id, value, offset,
-    if(kind = 0, if(status = 1, 3, status), null) as status, if(kind = 0, acks, null) as s_acks,
-    if(kind = 0, operation, null) as s_op,
-    if(kind = 0, process, null) as s_process, if(kind = 0, invoked_ns, null) as s_t0,
-    if(kind = 0, completed_ns, null) as s_t1,
-    if(kind = 0, {CALLED}, null) as s_place, if(kind = 0, {OVER}, null) as s_since,
+    if(kind = 0, if(status = 1, 3, status), null) as status,
+    if(kind = 0, acks, null) as sent_acks,
+    if(kind = 0, operation, null) as sent_operation,
+    if(kind = 0, process, null) as sent_process,
+    if(kind = 0, invoked_ns, null) as sent_invoked_ns,
+    if(kind = 0, completed_ns, null) as sent_completed_ns,
+    if(kind = 0, {CALLED}, null) as sent_called_ns,
+    if(kind = 0, {OVER}, null) as sent_over_ns,
     case when kind = 1 then 1 when kind = 2 and replica is null then 2 when kind = 2 then 4 else 0 end as seen,
-    if(kind > 0, leader_epoch, null) as r_epoch, if(kind > 0, completed_ns, null) as r_first,
-    if(kind = 1, invoked_ns, null) as r_begun, if(kind > 0, offset_step, null) as offset_step,
-    cast(null as bigint) as jump, if(kind = 0 and acks = 0, null, timestamp_ms) as ms
+    if(kind > 0, leader_epoch, null) as read_epoch,
+    if(kind > 0, completed_ns, null) as first_read_ns,
+    if(kind = 1, invoked_ns, null) as read_begun_ns,
+    if(kind > 0, offset_step, null) as offset_step,
+    cast(null as bigint) as jump,
+    if(kind = 0 and acks = 0, null, timestamp_ms) as ms
   from {{records}}
   union all
   select run, partition_id, value, offset, null, null, null, null, null, null, null, null, 0, null, null, null, null,
     jump, null
   from {{jumps}}
 ), folded as (
-  select run, partition_id, value, offset, min(status) as status, min(s_acks) as s_acks, min(s_op) as s_op,
-    min(s_process) as s_process, min(s_t0) as s_t0, min(s_t1) as s_t1, min(s_place) as s_place,
-    min(s_since) as s_since, bit_or(seen) as seen,
-    max(r_epoch) as r_epoch, min(r_first) as r_first, max(r_begun) as r_last,
-    min(offset_step) as step_lo, max(offset_step) as step_hi, min(jump) as jump_lo, max(jump) as jump_hi,
-    min(ms) as ms_low, max(ms) as ms_high
+  select run, partition_id, value, offset,
+    min(status) as status, min(sent_acks) as sent_acks, min(sent_operation) as sent_operation,
+    min(sent_process) as sent_process, min(sent_invoked_ns) as sent_invoked_ns,
+    min(sent_completed_ns) as sent_completed_ns, min(sent_called_ns) as sent_called_ns,
+    min(sent_over_ns) as sent_over_ns, bit_or(seen) as seen,
+    max(read_epoch) as read_epoch, min(first_read_ns) as first_read_ns, max(read_begun_ns) as last_read_ns,
+    min(offset_step) as least_step, max(offset_step) as greatest_step,
+    min(jump) as least_jump, max(jump) as greatest_jump,
+    min(ms) as least_ms, max(ms) as greatest_ms
   from said group by run, partition_id, value, offset
 ), spread as (
   -- acks=0 promises nothing, even if a client calls it a success.
   select /*+ REPARTITION(run, partition_id) */ *,
-    coalesce(status = 0 and coalesce(s_acks, -1) <> 0, false) as acked,
-    coalesce(status is not null and offset is not null and coalesce(s_acks, -1) <> 0, false) as answered
+    coalesce(status = 0 and coalesce(sent_acks, -1) <> 0, false) as acked,
+    coalesce(status is not null and offset is not null and coalesce(sent_acks, -1) <> 0, false) as answered
   from folded
 ), of_value as (
   select *,
-    if(min(status) over v = 3, 1, min(status) over v) as v_status, min(s_acks) over v as v_acks,
-    min(s_t0) over v as v_t0, min(s_t1) over v as v_t1,
-    max(if(acked, offset, null)) over v as v_ack, min(s_op) over v as v_op, min(s_process) over v as v_process,
-    min(r_first) over v as v_first_read,
-    bit_or(seen) over v as v_seen, count(offset) over v as v_offsets, sum(if(seen & 2 > 0, 1, 0)) over v as v_finals,
-    if(count(*) over v > count(offset) over v, offset is null, offset = min(offset) over v) as v_first,
-    coalesce(min(ms_low) over v <> max(ms_high) over v, false) as v_restamped
+    if(min(status) over v = 3, 1, min(status) over v) as value_status, min(sent_acks) over v as value_acks,
+    min(sent_invoked_ns) over v as value_invoked_ns, min(sent_completed_ns) over v as value_completed_ns,
+    max(if(acked, offset, null)) over v as value_acknowledged_at,
+    min(sent_operation) over v as value_operation, min(sent_process) over v as value_process,
+    min(first_read_ns) over v as value_first_read_ns,
+    bit_or(seen) over v as value_seen, count(offset) over v as value_offsets,
+    sum(if(seen & 2 > 0, 1, 0)) over v as value_final_offsets,
+    if(count(*) over v > count(offset) over v, offset is null, offset = min(offset) over v) as is_first_of_value,
+    coalesce(min(least_ms) over v <> max(greatest_ms) over v, false) as value_restamped
   from spread
   window v as (partition by run, partition_id, value)
 ), around as (
   select *,
     max(if(seen & 2 > 0, offset, null)) over (
-      partition by run, partition_id order by offset range between unbounded preceding and 1 preceding) as final_below,
+      partition by run, partition_id order by offset range between unbounded preceding and 1 preceding
+    ) as final_below,
     count(offset) over (
-      partition by run, partition_id order by offset range between current row and current row) as at_offset,
-    max(if(seen & 2 > 0, v_t0, null)) over (
-      partition by run, partition_id order by offset range between unbounded preceding and current row) as begun_below,
+      partition by run, partition_id order by offset range between current row and current row
+    ) as at_offset,
+    max(if(seen & 2 > 0, value_invoked_ns, null)) over (
+      partition by run, partition_id order by offset range between unbounded preceding and current row
+    ) as invoked_below_ns,
     -- A row without an offset comes last of all.
-    min(if(acked, s_t1, null)) over (
+    min(if(acked, sent_completed_ns, null)) over (
       partition by run, partition_id order by offset desc nulls last range between unbounded preceding and 1 preceding
-    ) as acked_above,
-    min(if(acked and coalesce(s_acks, -1) <> 1, s_t1, null)) over (
+    ) as acked_above_ns,
+    min(if(acked and coalesce(sent_acks, -1) <> 1, sent_completed_ns, null)) over (
       partition by run, partition_id order by offset desc nulls last range between unbounded preceding and current row
-    ) as acked_all_above,
+    ) as acked_all_above_ns,
     -- What the same process got at this offset or above.
-    min(s_since) over w as since_above, min(if(seen & 2 > 0, s_since, null)) over w as kept_since_above,
-    min(if(acked and seen & 2 > 0, s_t1, null)) over (
+    min(sent_over_ns) over w as over_above_ns, min(if(seen & 2 > 0, sent_over_ns, null)) over w as kept_over_above_ns,
+    min(if(acked and seen & 2 > 0, sent_completed_ns, null)) over (
       partition by run, partition_id order by offset desc nulls last range between unbounded preceding and 1 preceding
-    ) as kept_above
+    ) as kept_above_ns
   from of_value
-  window w as (partition by run, partition_id, if(acked, s_process, null) order by offset desc nulls last
+  window w as (partition by run, partition_id, if(acked, sent_process, null) order by offset desc nulls last
     range between unbounded preceding and current row)
 )
 """
 _OF_LINE = (
-    "v_first and value = min(if(v_first, value, null)) over a as accounts",
-    "sum(if(v_first, 1, 0)) over a as a_count",
-    "sum(if(v_first and v_finals > 1, v_finals - 1, 0)) over a as a_duplicates",
-    "sum(if(v_first and v_seen > 0, 1, 0)) over a as a_read",
-    "max(if(seen & 2 > 0, offset, null)) over a as a_end",
-    "max(if(v_restamped, 1, 0)) over a as a_restamped",
-    "max(step_hi) over a as a_step",
+    "is_first_of_value and value = min(if(is_first_of_value, value, null)) over a as accounts",
+    "sum(if(is_first_of_value, 1, 0)) over a as line_count",
+    "sum(if(is_first_of_value and value_final_offsets > 1, value_final_offsets - 1, 0)) over a as line_duplicates",
+    "sum(if(is_first_of_value and value_seen > 0, 1, 0)) over a as line_read",
+    "max(if(seen & 2 > 0, offset, null)) over a as line_end",
+    "max(if(value_restamped, 1, 0)) over a as line_restamped",
+    "max(greatest_step) over a as line_step",
 )
 
 
@@ -216,7 +232,7 @@ def query(flags: Flags) -> str:
     return f"""{_AROUND}, ruled as (
   select {columns}
   from around
-  window a as (partition by run, partition_id, v_status, v_acks, v_seen & 2)
+  window a as (partition by run, partition_id, value_status, value_acks, value_seen & 2)
 )
 select * from ruled where flags <> 0 or accounts
 """

@@ -84,8 +84,8 @@ def _repeated(tables: Tables, lines: Sequence[FoldedRow]) -> DataFrame | None:
     """The values that were sent more than once; None if there are none."""
     values = dict.fromkeys(tables.activity, 0)
     for line in lines:
-        if line["v_status"] is not None:
-            values[line["run"]] += line["a_count"]
+        if line["value_status"] is not None:
+            values[line["run"]] += line["line_count"]
     fewer = [run for run, marks in tables.activity.items() if values[run] < marks["sends"]]
     if not fewer:
         return None
@@ -140,9 +140,9 @@ def _below_earlier_topics_calls(
         .selectExpr(
             *_VALUE,
             f"{CALLED} as called",
-            f"min(if(invoked_ns > created_ns, {OVER}, null)) over ({_UPWARDS}) as since_above",
+            f"min(if(invoked_ns > created_ns, {OVER}, null)) over ({_UPWARDS}) as over_above_ns",
         )
-        .where("since_above < called")
+        .where("over_above_ns < called")
     )
     found = map(value_of, typed(_ValueRow, overtaking.select(*_VALUE).toArrow()))
     return frozenset(map(value_of, against)).difference(found)

@@ -3,8 +3,7 @@
 from collections.abc import Iterable
 
 from harness.history.schema.cluster_rows import FaultRow
-
-NEVER = 2**62
+from harness.history.schema.column_types import END_OF_TIME_NS
 
 
 def begun(faults: Iterable[FaultRow]) -> list[FaultRow]:
@@ -20,5 +19,5 @@ def begin_of(fault: FaultRow) -> int:
 
 
 def end_of(fault: FaultRow) -> int:
-    """NEVER for one that was not seen to end."""
-    return NEVER if fault["end_ns"] is None else fault["end_ns"]
+    """END_OF_TIME_NS for one that was not seen to end."""
+    return END_OF_TIME_NS if fault["end_ns"] is None else fault["end_ns"]

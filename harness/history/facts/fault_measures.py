@@ -11,8 +11,9 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from harness.history.facts.fault_facts import NEVER, begin_of, end_of
+from harness.history.facts.fault_facts import begin_of, end_of
 from harness.history.schema.cluster_rows import FaultRow, PartitionStateRow
+from harness.history.schema.column_types import END_OF_TIME_NS
 
 _ON_NODES = ("kill", "stop", "pause", "wipe", "restart")
 
@@ -137,7 +138,7 @@ class _ByTime:
         place = bisect_right(self._asked, t_ns) - 1
         return self._latest[place] if place >= 0 and self._last_begins[place] >= since_ns else None
 
-    def in_force(self, t_ns: int, since_ns: int = -NEVER) -> FaultRow | None:
+    def in_force(self, t_ns: int, since_ns: int = -END_OF_TIME_NS) -> FaultRow | None:
         found: FaultRow | None = None
         place = bisect_right(self._asked, t_ns) - 1
         # No earlier fault is in force, or none began later than the one found.

@@ -32,11 +32,12 @@ from harness.history.schema.cluster_rows import (
     SnapshotRow,
     TopicRow,
 )
+from harness.history.schema.column_types import END_OF_TIME_NS
 from harness.history.schema.schemas import KIND_SEND, STATUS_OK, TABLES
 from harness.history.schema.typed_rows import TypedRows
 
+_NULL = 2**62  # of a column of numbers
 _APART = "#"
-_NEVER = 2**62
 # How long (ns) an unimpeded broker may still serve a deleted topic, and a client return records fetched from it.
 _LINGERS_NS = 10**9
 _HOLDS_UP = frozenset({"pause", "cut", "slow", "impair", "full"})
@@ -218,7 +219,8 @@ class Incarnations:
                 topics[chosen[at]] = life
             _part_polls(chosen, place, columns, last)
         step = pa.array(
-            np.where(columns["offset_step"] == _NEVER, 0, columns["offset_step"]), mask=columns["offset_step"] == _NEVER
+            np.where(columns["offset_step"] == _NULL, 0, columns["offset_step"]),
+            mask=columns["offset_step"] == _NULL,
         )
         changed = {
             "topic": pa.array(topics, pa.string()),
@@ -259,7 +261,7 @@ class Incarnations:
 
 def _life(row: TopicRow, number: int, of: int, faults: Sequence[FaultRow]) -> Life:
     name, apart = row["topic"], row["uncertainty_ns"] or 0
-    deleted = _NEVER if row["deleted_ns"] is None else row["deleted_ns"] + apart
+    deleted = END_OF_TIME_NS if row["deleted_ns"] is None else row["deleted_ns"] + apart
     latest = deleted
     for fault in begun(faults):  # a delayed broker learns of the deletion only after the fault
         begin, end = begin_of(fault), end_of(fault)
@@ -271,7 +273,7 @@ def _life(row: TopicRow, number: int, of: int, faults: Sequence[FaultRow]) -> Li
         topic_id=row["topic_id"],
         created_ns=(row["created_ns"] or 0) - apart,
         deleted_ns=deleted,
-        latest_ns=min(latest + _LINGERS_NS, _NEVER),
+        latest_ns=min(latest + _LINGERS_NS, END_OF_TIME_NS),
     )
 
 
@@ -306,9 +308,9 @@ def _part_polls(chosen: Any, place: Any, columns: Mapping[str, Any], last: Any) 
     read = np.flatnonzero(columns["kind"][chosen] != KIND_SEND)
     one, two = read[:-1], read[1:]
     parted = (columns["operation"][chosen[one]] == columns["operation"][chosen[two]]) & (place[one] != place[two])
-    columns["offset_step"][chosen[two[parted]]] = _NEVER
+    columns["offset_step"][chosen[two[parted]]] = _NULL
     last[chosen[one[parted]]] = True
 
 
 def _numbers(records: pa.Table, name: str) -> Any:
-    return records.column(name).cast(pa.int64()).fill_null(_NEVER).to_numpy().copy()
+    return records.column(name).cast(pa.int64()).fill_null(_NULL).to_numpy().copy()

@@ -4,8 +4,8 @@ itself, and how it ended. Runs sealed before that table have none, which says no
 import signal
 from collections.abc import Iterable
 
-from harness.history.facts.fault_facts import NEVER
 from harness.history.schema.cluster_rows import NodeEndRow
+from harness.history.schema.column_types import END_OF_TIME_NS
 
 _BY_SIGNAL = 128  # a shell, a container and a JVM that was told to stop report 128 + the signal
 
@@ -16,8 +16,8 @@ def earliest_of(end: NodeEndRow) -> int:
 
 
 def back_of(end: NodeEndRow) -> int:
-    """NEVER for a node that did not run again."""
-    return NEVER if end["back_ns"] is None else end["back_ns"]
+    """END_OF_TIME_NS for a node that did not run again."""
+    return END_OF_TIME_NS if end["back_ns"] is None else end["back_ns"]
 
 
 def down_between(ends: Iterable[NodeEndRow], begin: int, end: int) -> list[NodeEndRow]:

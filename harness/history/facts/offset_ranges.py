@@ -8,7 +8,7 @@ import numpy as np
 
 Range = tuple[int, int]  # from the first to before the second
 _FOLD_AT = 100_000  # offsets that are kept one by one
-_FAR = 2**62  # no log ends there: what somebody else's client wrote may be any number
+_OFFSETS_END = 2**62  # no log ends there: what somebody else's client wrote may be any number
 
 
 class OffsetRanges:
@@ -18,7 +18,7 @@ class OffsetRanges:
         self.add(offsets)
 
     def add(self, offsets: Iterable[int | None]) -> None:
-        self._fresh.extend(offset for offset in offsets if offset is not None and 0 <= offset < _FAR)
+        self._fresh.extend(offset for offset in offsets if offset is not None and 0 <= offset < _OFFSETS_END)
         if len(self._fresh) >= _FOLD_AT:
             self._fold()
 

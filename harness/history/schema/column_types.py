@@ -33,6 +33,7 @@ Natural32 = Annotated[Int32, Within(0)]
 Natural64 = Annotated[Int64, Within(0)]
 
 Nanoseconds = Int64
+END_OF_TIME_NS = 2**62  # later than every time; its negative is earlier
 Status = Annotated[Int8, Within(0, 2)]
 Acks = Annotated[Int8, Within(-1, 1)]
 Broker = Annotated[Int32, Within(-1)]  # -1: none

@@ -30,12 +30,12 @@ from harness.history.facts.incarnations import client_name
 from harness.history.facts.internal_topics import GROUP_OFFSETS_TOPIC
 from harness.history.facts.node_end_facts import back_of, earliest_of
 from harness.history.journals.journal_columns import NO_ANSWER
+from harness.history.schema.column_types import END_OF_TIME_NS
 from harness.history.schema.schemas import STATUS_FAIL, STATUS_INFO
 from harness.history.schema.typed_rows import RowsOf, typed
 
 CHECK = "client-stuck"
 _MIN_ISR_KEY = "min.insync.replicas"
-_BEGIN, _END = -(2**62), 2**62
 Span = tuple[int, int]
 
 
@@ -51,7 +51,7 @@ def unhealthy(history: RunHistory) -> list[Span]:
         if partition.topic != client_name(partition.topic) or (wanted and partition.topic not in wanted):
             continue  # a topic that was created again accepted no writes before that
         if partition.deletion is not None:
-            spans.append((partition.deletion.earliest_t, _END))
+            spans.append((partition.deletion.earliest_t, END_OF_TIME_NS))
         spans += _unwritable(partition, history.settings)
     return _merged(spans)
 
@@ -74,14 +74,14 @@ def _unwritable(partition: PartitionHistory, settings: SettingsOverTime) -> list
     min.insync.replicas had meanwhile the highest counts.
     """
     begins = [state["time_ns"] - (state["uncertainty_ns"] or 0) for state in partition.states]
-    ends = [*(state["time_ns"] + (state["uncertainty_ns"] or 0) for state in partition.states), _END]
+    ends = [*(state["time_ns"] + (state["uncertainty_ns"] or 0) for state in partition.states), END_OF_TIME_NS]
     spans = [
         (begin, end)
         for state, begin, end in zip(partition.states, begins, ends[1:], strict=True)
         if state["leader"] < 0
         or len(state["isr"] or ()) < settings.numbers(_MIN_ISR_KEY, partition.topic, begin, end)[-1]
     ]
-    return [(_BEGIN, ends[0]), *spans]
+    return [(-END_OF_TIME_NS, ends[0]), *spans]
 
 
 class LastOffset(TypedDict):
@@ -246,8 +246,8 @@ def _stuck_readers(context: RunContext) -> Iterator[_StuckReader]:
 
 def _leaderless(partition: PartitionHistory) -> Iterator[Span]:
     """Nothing is known before its first state."""
-    ends = [*(state["time_ns"] + (state["uncertainty_ns"] or 0) for state in partition.states), _END]
-    yield _BEGIN, ends[0]
+    ends = [*(state["time_ns"] + (state["uncertainty_ns"] or 0) for state in partition.states), END_OF_TIME_NS]
+    yield -END_OF_TIME_NS, ends[0]
     for state, end in zip(partition.states, ends[1:], strict=True):
         if state["leader"] < 0:
             yield state["time_ns"] - (state["uncertainty_ns"] or 0), end

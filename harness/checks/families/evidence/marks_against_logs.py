@@ -13,6 +13,7 @@ from harness.checks.model.partition_history import PartitionHistory
 from harness.checks.model.watermarks import marks_of
 from harness.checks.wording.words import nodes_words
 from harness.history.schema.cluster_rows import SnapshotRow
+from harness.history.schema.column_types import END_OF_TIME_NS
 
 _LATE_NS = 10**9  # a truncation is reported a little after the log was seen to be short
 
@@ -172,7 +173,7 @@ def _may_be_cut(history: PartitionHistory, node: int, mark: int, since: int | No
     """
     if not history.exact:
         return True
-    begin = -(2**62) if since is None else since
+    begin = -END_OF_TIME_NS if since is None else since
     if any(
         each.node == node and each.to_offset < mark <= each.from_offset and begin <= each.time_ns <= until + _LATE_NS
         for each in history.truncations

@@ -24,11 +24,11 @@ from harness.checks.findings import Finding, RunContext
 from harness.checks.judged_runs import JudgedRuns, PlacedEvent
 from harness.checks.wording.causes import cause_words
 from harness.checks.wording.words import plural
+from harness.history.schema.column_types import END_OF_TIME_NS
 from harness.history.schema.schemas import STATUS_FAIL
 from harness.history.schema.typed_rows import RowsOf
 
 CHECK = "two-owners"
-_FAR = 2**62
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ def _ownerships(runs: JudgedRuns, members: Members) -> dict[tuple[int, str, int]
     owned: dict[tuple[int, str, int], list[_Ownership]] = {}
     for (run, group, partition_id, _), own in events.items():
         end = members.end_of(own[0])
-        end = _FAR if end is None else end
+        end = END_OF_TIME_NS if end is None else end
         for before, event in zip(reversed([None, *own[:-1]]), reversed(own), strict=True):
             if event["event"] != "assigned":
                 end = event["invoked_ns"]
@@ -166,7 +166,7 @@ def _finding(
 ) -> Finding:
     history, first = context.partition(partition_id), rows[0]
     one, other = first["processes"]
-    until = "the end" if first["end_ns"] >= _FAR else context.history.seconds(first["end_ns"])[3:]
+    until = "the end" if first["end_ns"] >= END_OF_TIME_NS else context.history.seconds(first["end_ns"])[3:]
     since = context.history.seconds(first["begin_ns"])[3:]
     more = f", and {plural(len(rows) - 1, 'time')} more" if len(rows) > 1 else ""
     sentence = (
@@ -195,7 +195,7 @@ def _finding(
                     "processes": list(row["processes"]),
                     "members": list(row["members"]),
                     "begin_ns": row["begin_ns"],
-                    "end_ns": None if row["end_ns"] >= _FAR else row["end_ns"],
+                    "end_ns": None if row["end_ns"] >= END_OF_TIME_NS else row["end_ns"],
                 }
                 for row in rows[:20]
             ],

@@ -11,8 +11,8 @@ from pyspark.sql import functions as sf
 
 from harness.checks.family import Family
 from harness.checks.judged_runs import JudgedRuns
-from harness.checks.model.settings import END_OF_TIME_NS
 from harness.history.schema.client_rows import GROUP_EVENTS
+from harness.history.schema.column_types import END_OF_TIME_NS
 from harness.history.schema.schemas import KIND_POLL, STATUS_OK
 from harness.history.schema.typed_rows import RowsOf, typed
 

@@ -21,11 +21,11 @@ from harness.checks.families.groups import offsets_in_logs
 from harness.checks.families.groups.transactional_offsets import Sent, TransactionalOffsets
 from harness.checks.judged_runs import JudgedRuns, PlacedEvent
 from harness.history.schema.client_rows import PROCESSES
+from harness.history.schema.column_types import END_OF_TIME_NS
 from harness.history.schema.schemas import STATUS_FAIL, STATUS_OK
 
 Key = tuple[int, str, int]  # run, group, partition
 Asking = Literal["any", "stable", "late"]
-_FAR = 2**62
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ class Register:
     def admissible(self, invoked_ns: int, completed_ns: int, asking: Asking = "any") -> list[Commit]:
         """The commits whose offset a read between these times may return; if empty, the read may return none."""
         seen = self._seen_before(invoked_ns, asking)
-        since = seen.since_ns if seen is not None else -_FAR
+        since = seen.since_ns if seen is not None else -END_OF_TIME_NS
         found = [commit for commit in self._unknown if commit.invoked_ns <= completed_ns]
         place = bisect_right(self._begins, completed_ns) - 1
         while place >= 0 and self._latest_end[place] >= since:
@@ -185,7 +185,7 @@ class Register:
         return [
             (t, self.least_at(t), max((commit.offset for commit in self.admissible(t, t)), default=-1))
             for t in sorted(times)
-            if t < _FAR
+            if t < END_OF_TIME_NS
         ]
 
 
@@ -222,11 +222,11 @@ def _commit_of(
     begin_ns, end_ns, process = event["invoked_ns"], event["completed_ns"], event["process"]
     if transactional is None or event["transaction"] is None:
         certain = event["status"] == STATUS_OK
-        return Commit(offset, begin_ns, end_ns if certain else _FAR, certain, process, place=place)
+        return Commit(offset, begin_ns, end_ns if certain else END_OF_TIME_NS, certain, process, place=place)
     sent = transactional.sent(event)
     if sent is None:
-        never = Sent(any_ns=_FAR, stable_ns=_FAR, late_ns=_FAR)
-        return Commit(offset, begin_ns, _FAR, False, process, never, place)
+        never = Sent(any_ns=END_OF_TIME_NS, stable_ns=END_OF_TIME_NS, late_ns=END_OF_TIME_NS)
+        return Commit(offset, begin_ns, END_OF_TIME_NS, False, process, never, place)
     return Commit(offset, begin_ns, end_ns, True, process, sent, place)
 
 

@@ -31,11 +31,11 @@ from harness.checks.model.leaders_known import LeadersKnown
 from harness.checks.model.partition_history import RunHistory
 from harness.history.facts.internal_topics import CLOCKS_APART_NS
 from harness.history.schema.client_rows import TRANSACTIONS, TransactionRow
+from harness.history.schema.column_types import END_OF_TIME_NS
 from harness.history.schema.schemas import STATUS_FAIL, STATUS_INFO, STATUS_OK
 from harness.history.schema.typed_rows import typed
 
 PENDING_NS = 30_000_000_000
-_NEVER = 2**62
 # WriteTxnMarkers is answered after the group's coordinator has applied the offsets: KAFKA-17507, pull request 18206 on
 # the branch 3.9, after 3.9.0, and 18168 for 4.0. GroupCoordinator.scheduleHandleTxnCompletion returns a future since
 # then; it returns nothing in the jars of 1.1.1 and 2.8.2. What the releases before 1.1.1 do was not looked at.
@@ -85,7 +85,7 @@ class TransactionalOffsets:
         is_applied = complete_ns is not None and _applies_at_once(self._histories[row["run"]])
         any_ns = min(
             self._successors.committed_after(row, decided_ns),
-            complete_ns + CLOCKS_APART_NS if complete_ns is not None and is_applied else _NEVER,
+            complete_ns + CLOCKS_APART_NS if complete_ns is not None and is_applied else END_OF_TIME_NS,
             self._leaders[row["run"]].for_long(decided_ns, PENDING_NS),
         )
         return Sent(any_ns=max(any_ns, decided_ns), stable_ns=decided_ns, late_ns=decided_ns + PENDING_NS)
@@ -124,7 +124,7 @@ class _Successors:
         key = _producer(row)
         place = bisect_left(self._begins.get(key, ()), decided_ns)
         ends = self._first_end.get(key, ())
-        return ends[place] if place < len(ends) else _NEVER
+        return ends[place] if place < len(ends) else END_OF_TIME_NS
 
 
 def _producer(row: TransactionRow) -> tuple[int, object]:

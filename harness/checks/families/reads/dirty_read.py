@@ -72,5 +72,5 @@ def find(context: RunContext) -> list[Finding]:
 FAMILY = Family(
     name="dirty-read",
     find=find,
-    flags=(Flag(name="dirty", condition="seen & 1 > 0 and v_seen & 2 = 0", needs_the_end=True),),
+    flags=(Flag(name="dirty", condition="seen & 1 > 0 and value_seen & 2 = 0", needs_the_end=True),),
 )

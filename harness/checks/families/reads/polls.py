@@ -219,9 +219,9 @@ FAMILY = Family(
     query=query,
     follows_detection=True,
     flags=(
-        Flag(name="back_inside", condition="step_lo < 1"),
-        Flag(name="back_between", condition="jump_lo < 1"),
-        Flag(name="skip_inside", condition="step_hi > 1 and offset - step_hi < final_below"),
-        Flag(name="skip_between", condition="jump_hi > 1 and offset - jump_hi < final_below"),
+        Flag(name="back_inside", condition="least_step < 1"),
+        Flag(name="back_between", condition="least_jump < 1"),
+        Flag(name="skip_inside", condition="greatest_step > 1 and offset - greatest_step < final_below"),
+        Flag(name="skip_between", condition="greatest_jump > 1 and offset - greatest_jump < final_below"),
     ),
 )

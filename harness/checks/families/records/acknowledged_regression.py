@@ -48,5 +48,5 @@ def find(context: RunContext) -> list[Finding]:
 FAMILY = Family(
     name="acknowledged-regression",
     find=find,
-    flags=(Flag(name="regression", condition="acked and offset is not null and acked_above < s_t0"),),
+    flags=(Flag(name="regression", condition="acked and offset is not null and acked_above_ns < sent_invoked_ns"),),
 )

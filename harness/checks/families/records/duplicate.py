@@ -149,5 +149,5 @@ def _moved(context: RunContext, history: PartitionHistory, gone: Sequence[Flagge
 
 
 FAMILY = Family(
-    name="duplicate", find=find, flags=(Flag(name="duplicate", condition="v_offsets > 1 and offset is not null"),)
+    name="duplicate", find=find, flags=(Flag(name="duplicate", condition="value_offsets > 1 and offset is not null"),)
 )

@@ -32,13 +32,13 @@ from harness.checks.wording.rulings import doubt_words
 from harness.checks.wording.words import plural, ranges
 from harness.history.facts.fault_facts import begin_of
 from harness.history.schema.cluster_rows import PARTITION_STATES, PartitionStateRow
+from harness.history.schema.column_types import END_OF_TIME_NS
 from harness.history.schema.typed_rows import RowsOf, typed
 
 CHECK = "acknowledged-below-min-isr"
 MIN_ISR_KEY = "min.insync.replicas"
 _PENDING_NS = 10**8  # a requested expansion is committed within this time, if nothing delays the leader
 _ASKED_BEFORE_NS = 10**9  # the leader reports a shrink before it is committed
-_FAR = 2**62
 _COPY = ["run", "partition_id", "value", "offset"]
 _ROWS_MAX = 10_000
 
@@ -170,7 +170,7 @@ def shortages_of(
         isr = tuple(state["isr"] or ())
         begin = state["time_ns"] + (state["uncertainty_ns"] or 0)
         after = partition.states[number + 1] if number + 1 < len(partition.states) else None
-        end = _FAR if after is None else _end(partition, state, after)
+        end = END_OF_TIME_NS if after is None else _end(partition, state, after)
         if state["leader"] < 0 or not state["exact"] or begin >= end:
             continue
         for first, last, least in _pieces(partition, settings, state["leader"], begin, end):

@@ -97,7 +97,7 @@ FAMILY = Family(
     query=query,
     follows_detection=True,
     flags=(
-        Flag(name="phantom", condition="v_status is null and seen > 0", needs_a_ruling=False),
-        Flag(name="early", condition="seen > 0 and r_first < v_t0", needs_a_ruling=False),
+        Flag(name="phantom", condition="value_status is null and seen > 0", needs_a_ruling=False),
+        Flag(name="early", condition="seen > 0 and first_read_ns < value_invoked_ns", needs_a_ruling=False),
     ),
 )

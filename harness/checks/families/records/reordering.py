@@ -78,5 +78,5 @@ def _ruled(context: RunContext, attempts: Attempts, history: PartitionHistory, r
 FAMILY = Family(
     name="reordering",
     find=find,
-    flags=(Flag(name="send_order", condition="acked and offset is not null and since_above < s_place"),),
+    flags=(Flag(name="send_order", condition="acked and offset is not null and over_above_ns < sent_called_ns"),),
 )

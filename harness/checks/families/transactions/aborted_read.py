@@ -65,5 +65,5 @@ def _in_transactions(context: RunContext, history: PartitionHistory, rows: list[
 FAMILY = Family(
     name="aborted-read",
     find=find,
-    flags=(Flag(name="aborted", condition="v_status = 1 and seen > 0", needs_a_ruling=False),),
+    flags=(Flag(name="aborted", condition="value_status = 1 and seen > 0", needs_a_ruling=False),),
 )

@@ -24,10 +24,10 @@ from harness.checks.families.transactions.missing_records import MissingRecords,
 from harness.checks.family import Family
 from harness.checks.findings import Finding, RunContext
 from harness.checks.judged_runs import JudgedRuns
-from harness.checks.model.settings import END_OF_TIME_NS
 from harness.checks.wording.causes import cause_words
 from harness.checks.wording.words import plural, span_words
 from harness.history.schema.cluster_rows import PARTITIONS
+from harness.history.schema.column_types import END_OF_TIME_NS
 from harness.history.schema.schemas import STATUS_FAIL, STATUS_OK
 from harness.history.schema.typed_rows import RowsOf, typed
 

@@ -14,11 +14,11 @@ from harness.checks.contract.rulings import Doubt, Ruling
 from harness.checks.findings import RunContext
 from harness.checks.model.lost_records import LostRecord
 from harness.checks.model.partition_history import PartitionHistory
-from harness.checks.model.settings import END_OF_TIME_NS
 from harness.checks.spark.detection import Flagged
 from harness.history.facts.internal_topics import TRANSACTIONS_TOPIC
 from harness.history.schema.client_rows import TRANSACTIONS, TransactionRow
 from harness.history.schema.cluster_rows import DISK_EVENTS, PARTITIONS, PartitionRow
+from harness.history.schema.column_types import END_OF_TIME_NS
 from harness.history.schema.schemas import STATUS_OK
 
 
