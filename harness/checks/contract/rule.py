@@ -217,7 +217,12 @@ def _rule(history: PartitionHistory, lost: LostRecord, survival: Survival) -> Ru
     if ruling.classification == "permitted" and not history.exact and _was_cut_before(history, lost, ruling.election):
         unseen = Doubt(code="cut-while-polled")
     led_without = ruling.election if ruling.classification == "permitted" else None
-    if led_without is not None and led_without.unclean and survival.lost_before_it_led(led_without, lost):
+    if (
+        led_without is not None
+        and led_without.unclean
+        and survival.lost_before_it_led(led_without, lost)
+        and not survival.was_in_sync_beside(led_without, lost)
+    ):
         unseen = Doubt(code="lost-before-it-led", node=led_without.leader)
     return replace(ruling, classification="observation", undecided=unseen) if unseen else ruling
 

@@ -1,4 +1,5 @@
 """Whether a record survived an event: the only module that decides what an election or a destruction can have removed.
+What a leader had when it took over, take_overs.py says.
 
 A record that is seen *downstream* of an election or of a destruction was not lost by it. Downstream of an election
 are: a copy in the log of its leader or of a later one; a copy on a follower whose log has the election's epoch begin
@@ -19,8 +20,9 @@ from itertools import takewhile
 
 from harness.checks.contract.absence import Absence
 from harness.checks.contract.outlived import Successors
-from harness.checks.model.elections import Election, Snapshot
-from harness.checks.model.lost_records import LostRecord, same_epoch
+from harness.checks.contract.take_overs import DOWN, TakeOvers, logs_with
+from harness.checks.model.elections import Election
+from harness.checks.model.lost_records import LostRecord
 from harness.checks.model.partition_history import PartitionHistory, holds_up
 from harness.checks.model.watermarks import marks_of
 from harness.checks.spark.detection import EpochRead
@@ -32,9 +34,7 @@ READ_AHEAD_NS = SECOND_NS
 LEARN_NS = SECOND_NS
 END_OF_TIME = 2**62
 # After one of these events a node has restarted, or is down: it does not continue to lead in an old epoch.
-_ENDING = frozenset(
-    {"kill", "crash", "stop", "shut-down", "wipe", "disk-loss", "power-loss", "damage", "rolling-restart"}
-)
+_ENDING = DOWN | {"rolling-restart"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +75,7 @@ class Survival:
         self._reads = reads
         self._logs = {log.number: log for log in history.logs if log.row.get("snapshot") is not None}
         self._absence = Absence(history, self._logs)
+        self._take_overs = TakeOvers(history, self._logs, self._absence, reads)
         self._successors = Successors(history, self._logs.values(), reads)
 
     def outlived(self, lost: LostRecord) -> bool:
@@ -94,133 +95,13 @@ class Survival:
 
     def had(self, election: Election, lost: LostRecord) -> bool | None:
         """Whether the leader's log had the record when it took over; None if no recorded fact shows it."""
-        if self._sent_after(election, lost):
-            return False
-        by_epochs = election.had(lost.offset, lost.epoch)
-        if election.ends_at_or_below(lost.offset) or (by_epochs and lost.matched):
-            return by_epochs
-        if election.start is None and lost.offset is not None and self._wrote_at_or_below(election, lost.offset, lost):
-            return False
-        if any(self._had_another(log, election, lost) for log in self._history.logs):
-            return False  # whatever followers have: before leader epochs their logs may differ from their leader's
-        by_logs = {self._by_log(log, election, lost) for log in self._history.logs}
-        if True in by_logs:  # a record in the log is stronger evidence than a checkpoint
-            return True
-        if by_epochs is False or False in by_logs:
-            return False
-        if lost.epoch is not None and lost.offset is not None and self._cut_by_its_word(election, lost.offset):
-            return False
-        return False if lost.offset is not None and self._ended_below_already(election, lost, lost.offset) else None
+        return self._take_overs.had(election, lost)
 
-    def _sent_after(self, election: Election, lost: LostRecord) -> bool:
-        """Whether it was sent when this leader of a later epoch had begun its own log already, and had fetched for the
-        last time: who acknowledged it was deposed, whatever that one's log had at its place."""
-        if lost.epoch is None or lost.t_sent is None or lost.epoch >= election.epoch:
-            return False
+    def was_in_sync_beside(self, election: Election, lost: LostRecord) -> bool:
+        """Whether somebody who could have been elected cleanly had it still, after this election of another one."""
         return any(
-            row["event"] == "leadership_start"
-            and (row["node"], row["leader_epoch"]) == (election.leader, election.epoch)
-            and row["time_ns"] < lost.t_sent
-            for row in self._history.events
-        )
-
-    def _ended_below_already(self, election: Election, lost: LostRecord, offset: int) -> bool:
-        """Whether a later log end of the same leader shows that its log lacked the record already here.
-
-        A log's end moves back only by cuts and lost disks. This counts only if the leader itself reported its later end
-        (then it would also have reported a cut), and only if its earlier end is unknown.
-        """
-        history, leader = self._history, election.leader
-        if election.start is not None:
-            return False
-        later = (each for each in history.elections if each.leader == leader and each.epoch > election.epoch)
-        again = next(later, None)
-        if again is None or again.start_from.source != "journal" or not again.ends_at_or_below(offset):
-            return False
-        begin, end = election.earliest_t, again.latest_t
-        others_cut = {
-            (log.node, log.time_ns)
-            for copy in lost.others
-            if (log := self._logs.get(copy.snapshot)) is not None and not log.is_whole
-        }
-        cut = any(
-            each.node == leader
-            and each.to_offset <= offset < each.from_offset
-            and begin <= each.time_ns <= end
-            and (leader, each.time_ns) not in others_cut  # what it cut there was another record
-            for each in history.truncations
-        )
-        return not cut and not any(begin <= loss.time_ns <= end for loss in history.losses_by_node.get(leader, ()))
-
-    def _wrote_at_or_below(self, election: Election, offset: int, lost: LostRecord) -> bool:
-        """Whether a record of the leader's own epoch at or below the offset shows that its log ended there."""
-        if any(copy.epoch == election.epoch for copy in lost.others):
-            return True
-        return any(read.epoch == election.epoch and read.first_offset <= offset for read in self._reads)
-
-    def _had_another(self, log: Snapshot, election: Election, lost: LostRecord) -> bool:
-        """Whether the leader's own log, read while it led, has another record at that place.
-
-        Within its term a leader writes nothing over: it had that one when it took over, or ended below.
-        """
-        if log.node != election.leader or not log.is_whole or lost.offset is None or not lost.matched:
-            return False
-        if self._history.term_at(log.time_ns) is not election or log.chain:
-            return False
-        begin, end = election.earliest_t, log.time_ns
-        lost_disk = any(begin <= loss.time_ns <= end for loss in self._history.losses_by_node.get(log.node, ()))
-        cut = any(each.node == log.node and begin <= each.time_ns <= end for each in self._history.truncations)
-        return not lost_disk and not cut and any(copy.snapshot == log.number for copy in lost.others)
-
-    def _by_log(self, log: Snapshot, election: Election, lost: LostRecord) -> bool | None:
-        if not log.is_whole or lost.offset is None:
-            return None
-        holds = any(copy.snapshot == log.number and same_epoch(copy.epoch, lost.epoch) for copy in lost.copies)
-        begins = log.start_of(election.epoch)
-        if begins is not None and lost.offset < begins:
-            # Below its own epoch's start a leader's log is unchanged since it took over.
-            if log.node == election.leader:
-                return True if holds else False if log.spans(lost.offset) else None
-            return True if holds and election.start in (None, begins) else None
-        in_term = self._history.term_at(log.time_ns) is election
-        if log.node == election.leader and in_term:
-            if election.start is None and log.chain and election.epoch > log.chain[-1][0]:
-                before = self._held_before_it_led if holds else self._by_log_before_it_led
-                return before(log, election, lost)
-            return True if holds else None  # it may have lost the record while it led
-        joined = self._history.joined(log.node, log.time_ns)
-        caught_up = in_term and joined > election.latest_t and self._history.is_in_sync(log.node, log.time_ns)
-        return True if holds and caught_up and election.start is None else None
-
-    def _by_log_before_it_led(self, log: Snapshot, election: Election, lost: LostRecord) -> bool | None:
-        """Of the log of a leader that has not begun to lead, and has not got the record: it ends below it, or has
-        another one there. It lacked the record at its election unless it lost it since; what it cut, it would
-        report."""
-        end = log.row.get("log_end_offset")
-        lacks = (end is not None and lost.offset is not None and end <= lost.offset) or any(
-            copy.snapshot == log.number for copy in lost.others
-        )
-        reports = any(row["node"] == log.node for row in self._history.events)
-        if not lacks or not reports or self._absence.left(log.node, lost, election.earliest_t, log.time_ns):
-            return None
-        return False
-
-    def _held_before_it_led(self, log: Snapshot, election: Election, lost: LostRecord) -> bool | None:
-        """The same of one that has it: it may yet cut it as a follower of somebody before it, and would report that.
-        If it did not while nobody was elected after it, its election was not what lost the record."""
-        following = (each.earliest_t for each in self._history.elections if each.epoch > election.epoch)
-        reports = any(row["node"] == log.node for row in self._history.events)
-        left = self._absence.left(log.node, lost, log.time_ns, next(following, END_OF_TIME))
-        return True if reports and not left else None
-
-    def _cut_by_its_word(self, election: Election, offset: int) -> bool:
-        """Whether a follower's cut shows that a clean leader's log lacked the offset.
-
-        After an unclean election old followers cut to their high watermarks, which shows nothing.
-        """
-        return not election.unclean and any(
-            cut.epoch == election.epoch and cut.to_offset <= offset < cut.from_offset
-            for cut in self._history.truncations
+            log.node in election.eligible and log.node != election.leader and log.time_ns >= election.latest_t
+            for log in logs_with(lost, self._logs)
         )
 
     # -- the window ---------------------------------------
@@ -268,11 +149,10 @@ class Survival:
         between = (each for each in self._history.elections if (lost.epoch or 0) < each.epoch < election.epoch)
         if any(self.had(each, lost) is False for each in between):
             return False
-        logs = [self._logs.get(copy.snapshot) for copy in lost.copies if same_epoch(copy.epoch, lost.epoch)]
         seen = [
             log.time_ns
-            for log in logs
-            if log is not None and log.node == election.leader and log.is_whole and log.time_ns < election.earliest_t
+            for log in logs_with(lost, self._logs)
+            if log.node == election.leader and log.is_whole and log.time_ns < election.earliest_t
         ]
         return any(
             not self._absence.left(election.leader, lost, time_ns, election.latest_t)
@@ -312,9 +192,8 @@ class Survival:
     def _seen_on(self, lost: LostRecord) -> tuple[tuple[int, int], ...]:
         """By node: when its own log was last seen with it; of those in sync no earlier than it was acknowledged."""
         seen: dict[int, int] = {}
-        for copy in lost.copies:
-            log = self._logs.get(copy.snapshot)
-            if log is not None and log.is_whole and same_epoch(copy.epoch, lost.epoch):
+        for log in logs_with(lost, self._logs):
+            if log.is_whole:
                 seen[log.node] = max(seen.get(log.node, 0), log.time_ns - 1)
         read = lost.t_last_read
         term = None if read is None else self._history.term_at(read)
@@ -398,10 +277,8 @@ class Survival:
     def _seen_until(self, lost: LostRecord) -> tuple[int, int]:
         """When a copy was last seen where it counts, on a replica in sync or by a reader; and when it may have been."""
         sure = maybe = self.answered_at(lost)
-        for copy in lost.copies:
-            log = self._logs.get(copy.snapshot)
-            counts = log is not None and log.is_whole and same_epoch(copy.epoch, lost.epoch)
-            if log is not None and counts and self._history.is_in_sync(log.node, log.time_ns):
+        for log in logs_with(lost, self._logs):
+            if log.is_whole and self._history.is_in_sync(log.node, log.time_ns):
                 sure = max(sure, log.time_ns - 1)  # a disk is read before it is destroyed, even at the same time stamp
         if lost.t_last_read is not None:
             maybe = max(maybe, lost.t_last_read)

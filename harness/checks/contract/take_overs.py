@@ -1,0 +1,201 @@
+"""Whether the log of a leader had a record when the leader took over: what its journal, its checkpoint, its log and its
+disk show of that, or nothing.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from harness.checks.contract.absence import Absence
+from harness.checks.model.elections import Election, Snapshot
+from harness.checks.model.lost_records import LostRecord, same_epoch
+from harness.checks.model.partition_history import PartitionHistory
+from harness.checks.spark.detection import EpochRead
+from harness.history.facts.fault_facts import begin_of
+
+# While one of these is in force, a node is down.
+DOWN = frozenset({"kill", "crash", "stop", "shut-down", "wipe", "disk-loss", "power-loss", "damage"})
+
+_END_OF_TIME = 2**62
+
+
+def logs_with(lost: LostRecord, logs: Mapping[int, Snapshot]) -> Iterator[Snapshot]:
+    """The logs that had it, and what was cut from them with it. logs: by the number of their snapshot."""
+    for copy in lost.copies:
+        log = logs.get(copy.snapshot)
+        if log is not None and same_epoch(copy.epoch, lost.epoch):
+            yield log
+
+
+class TakeOvers:
+    """Of the leaders of one partition. reads: what readers saw, by epoch."""
+
+    def __init__(
+        self, history: PartitionHistory, logs: Mapping[int, Snapshot], absence: Absence, reads: Sequence[EpochRead]
+    ) -> None:
+        self._history = history
+        self._logs = logs
+        self._absence = absence
+        self._reads = reads
+
+    def had(self, election: Election, lost: LostRecord) -> bool | None:
+        """Whether the leader's log had the record when it took over; None if no recorded fact shows it."""
+        if self._sent_after(election, lost):
+            return False
+        by_epochs = election.had(lost.offset, lost.epoch)
+        if election.ends_at_or_below(lost.offset) or (by_epochs and lost.matched):
+            return by_epochs
+        if election.start is None and lost.offset is not None and self._wrote_at_or_below(election, lost.offset, lost):
+            return False
+        if any(self._had_another(log, election, lost) for log in self._history.logs):
+            return False  # whatever followers have: before leader epochs their logs may differ from their leader's
+        by_logs = {self._by_log(log, election, lost) for log in self._history.logs}
+        if True in by_logs:  # a record in the log is stronger evidence than a checkpoint
+            return True
+        if by_epochs is False or False in by_logs:
+            return False
+        if self._held_after_it(election, lost):
+            return True
+        if (there := self._lay_on_its_disk(election, lost)) is not None:
+            return there
+        if lost.epoch is not None and lost.offset is not None and self._cut_by_its_word(election, lost.offset):
+            return False
+        return False if lost.offset is not None and self._ended_below_already(election, lost, lost.offset) else None
+
+    def _sent_after(self, election: Election, lost: LostRecord) -> bool:
+        """Whether it was sent when this leader of a later epoch had begun its own log already, and had fetched for the
+        last time: who acknowledged it was deposed, whatever that one's log had at its place."""
+        if lost.epoch is None or lost.t_sent is None or lost.epoch >= election.epoch:
+            return False
+        return any(
+            row["event"] == "leadership_start"
+            and (row["node"], row["leader_epoch"]) == (election.leader, election.epoch)
+            and row["time_ns"] < lost.t_sent
+            for row in self._history.events
+        )
+
+    def _held_after_it(self, election: Election, lost: LostRecord) -> bool:
+        """Whether the leader's own log was read with it after its election, which then did not cost it.
+
+        It may yet cut it as a follower of somebody before it, and would report that.
+        """
+        node, history = election.leader, self._history
+        cuts = (cut for cut in history.truncations if cut.node == node and cut.time_ns >= election.earliest_t)
+        by_another = any(
+            (cut.epoch is None or cut.epoch <= election.epoch)
+            and (lost.offset is None or cut.to_offset <= lost.offset < cut.from_offset)
+            for cut in cuts
+        )
+        if by_another or not any(row["node"] == node for row in history.events):
+            return False
+        return any(log.node == node and log.time_ns >= election.latest_t for log in logs_with(lost, self._logs))
+
+    def _lay_on_its_disk(self, election: Election, lost: LostRecord) -> bool | None:
+        """Of a leader that was down when it was elected: only faults change its disk before it is asked to start."""
+        node, begin, end = election.leader, election.earliest_t, election.latest_t
+        down = {
+            row["fault"]: begin_of(row)
+            for row in self._history.faults_between(begin, end)
+            if node in (row["nodes"] or ()) and row["kind"] in DOWN and begin_of(row) <= begin
+            if (row["end_asked_ns"] or 0) >= end
+        }
+        since = min(down.values(), default=_END_OF_TIME)
+        place = self._history.topic, self._history.partition, lost.offset
+        losses = [
+            loss
+            for loss in self._history.losses_by_node.get(node, ())
+            if loss.fault in down or since <= loss.time_ns <= end
+        ]
+        if any(loss.time_ns <= begin and loss.event.lacks(*place) for loss in losses):
+            return False
+        taken = [loss.time_ns for loss in losses if loss.event.took(*place) is not False]
+        held = (log.time_ns for log in logs_with(lost, self._logs) if log.node == node and log.is_whole)
+        return True if any(max([since, *taken]) <= t <= begin for t in held) else None
+
+    def _ended_below_already(self, election: Election, lost: LostRecord, offset: int) -> bool:
+        """Whether a later log end of the same leader shows that its log lacked the record already here.
+
+        A log's end moves back only by cuts and lost disks. This counts only if the leader itself reported its later end
+        (then it would also have reported a cut), and only if its earlier end is unknown.
+        """
+        history, leader = self._history, election.leader
+        if election.start is not None:
+            return False
+        later = (each for each in history.elections if each.leader == leader and each.epoch > election.epoch)
+        again = next(later, None)
+        if again is None or again.start_from.source != "journal" or not again.ends_at_or_below(offset):
+            return False
+        begin, end = election.earliest_t, again.latest_t
+        others_cut = {
+            (log.node, log.time_ns)
+            for copy in lost.others
+            if (log := self._logs.get(copy.snapshot)) is not None and not log.is_whole
+        }
+        cut = any(
+            each.node == leader
+            and each.to_offset <= offset < each.from_offset
+            and begin <= each.time_ns <= end
+            and (leader, each.time_ns) not in others_cut  # what it cut there was another record
+            for each in history.truncations
+        )
+        return not cut and not any(begin <= loss.time_ns <= end for loss in history.losses_by_node.get(leader, ()))
+
+    def _wrote_at_or_below(self, election: Election, offset: int, lost: LostRecord) -> bool:
+        """Whether a record of the leader's own epoch at or below the offset shows that its log ended there."""
+        if any(copy.epoch == election.epoch for copy in lost.others):
+            return True
+        return any(read.epoch == election.epoch and read.first_offset <= offset for read in self._reads)
+
+    def _had_another(self, log: Snapshot, election: Election, lost: LostRecord) -> bool:
+        """Whether the leader's own log, read while it led, has another record at that place.
+
+        Within its term a leader writes nothing over: it had that one when it took over, or ended below.
+        """
+        if log.node != election.leader or not log.is_whole or lost.offset is None or not lost.matched:
+            return False
+        if self._history.term_at(log.time_ns) is not election or log.chain:
+            return False
+        begin, end = election.earliest_t, log.time_ns
+        lost_disk = any(begin <= loss.time_ns <= end for loss in self._history.losses_by_node.get(log.node, ()))
+        cut = any(each.node == log.node and begin <= each.time_ns <= end for each in self._history.truncations)
+        return not lost_disk and not cut and any(copy.snapshot == log.number for copy in lost.others)
+
+    def _by_log(self, log: Snapshot, election: Election, lost: LostRecord) -> bool | None:
+        if not log.is_whole or lost.offset is None:
+            return None
+        holds = any(copy.snapshot == log.number and same_epoch(copy.epoch, lost.epoch) for copy in lost.copies)
+        begins = log.start_of(election.epoch)
+        if begins is not None and lost.offset < begins:
+            # Below its own epoch's start a leader's log is unchanged since it took over.
+            if log.node == election.leader:
+                return True if holds else False if log.spans(lost.offset) else None
+            return True if holds and election.start in (None, begins) else None
+        in_term = self._history.term_at(log.time_ns) is election
+        if log.node == election.leader and in_term:
+            if election.start is None and log.chain and election.epoch > log.chain[-1][0]:
+                return None if holds else self._by_log_before_it_led(log, election, lost)
+            return True if holds else None  # it may have lost the record while it led
+        joined = self._history.joined(log.node, log.time_ns)
+        caught_up = in_term and joined > election.latest_t and self._history.is_in_sync(log.node, log.time_ns)
+        return True if holds and caught_up and election.start is None else None
+
+    def _by_log_before_it_led(self, log: Snapshot, election: Election, lost: LostRecord) -> bool | None:
+        """Of the log of a leader that has not begun to lead, and has not got the record: it ends below it, or has
+        another one there. It lacked the record at its election unless it lost it since; what it cut, it would
+        report."""
+        end = log.row.get("log_end_offset")
+        lacks = (end is not None and lost.offset is not None and end <= lost.offset) or any(
+            copy.snapshot == log.number for copy in lost.others
+        )
+        reports = any(row["node"] == log.node for row in self._history.events)
+        if not lacks or not reports or self._absence.left(log.node, lost, election.earliest_t, log.time_ns):
+            return None
+        return False
+
+    def _cut_by_its_word(self, election: Election, offset: int) -> bool:
+        """Whether a follower's cut shows that a clean leader's log lacked the offset.
+
+        After an unclean election old followers cut to their high watermarks, which shows nothing.
+        """
+        return not election.unclean and any(
+            cut.epoch == election.epoch and cut.to_offset <= offset < cut.from_offset
+            for cut in self._history.truncations
+        )
