@@ -28,7 +28,6 @@ from harness.checks.contract.exceptions import (
     went_with_its_topic,
 )
 from harness.checks.contract.rulings import Doubt, Rule, Ruling, TooFewInSync
-from harness.checks.contract.survival import Survival
 from harness.checks.contract.timeline import Gone, Seen, Timelines, Window
 from harness.checks.model.elections import Election
 from harness.checks.model.lost_records import LostRecord
@@ -228,7 +227,7 @@ class _Search:
         ):
             unseen = Doubt(code="cut-while-polled")
         led_without = ruling.election if ruling.classification == "permitted" else None
-        if led_without is not None and led_without.unclean and self._survival.lost_before_it_led(led_without, lost):
+        if led_without is not None and led_without.unclean and self._was_lost_before(led_without, lost):
             unseen = Doubt(code="lost-before-it-led", node=led_without.leader)
         return replace(ruling, classification="observation", undecided=unseen) if unseen else ruling
 
@@ -242,19 +241,19 @@ class _Search:
         leader that may have had it. An unclean election may bring back a record that another leader's log lacked, and
         so may any election without a log that shows the opposite; if that is unknown, the search continues after it.
         """
-        history, survival = self._history, self._timelines.survival
+        history, take_overs = self._history, self._timelines.take_overs
         suspects: list[tuple[Election | None, int]] = []
         gone, since = False, window.seen.time_ns
         gone_t = window.gone.time_ns
         if gone_t is not None and any(
-            each.earliest_t > gone_t and survival.had(each, lost) is not False for each in history.elections
+            each.earliest_t > gone_t and take_overs.had(each, lost) is not False for each in history.elections
         ):
             gone_t = None  # a later leader may have brought it back
         for election in history.elections:
             in_time = gone_t is None or election.earliest_t <= gone_t
             if not is_later(election, lost, epoch, by_time):
                 continue
-            had = survival.had(election, lost)
+            had = take_overs.had(election, lost)
             if not (in_time if by_time else window.admits(election)):
                 since = max(since, election.earliest_t) if had is True and not gone else since
                 continue
@@ -265,9 +264,10 @@ class _Search:
             since = since if had is False else max(since, election.earliest_t)
         return suspects if gone else [*suspects, (None, since)]
 
-    @property
-    def _survival(self) -> Survival:
-        return self._timelines.survival
+    def _was_lost_before(self, election: Election, lost: LostRecord) -> bool:
+        """Whether a leader had it before its election, by its own log, and nothing shows it there afterwards."""
+        take_overs = self._timelines.take_overs
+        return take_overs.lost_before_it_led(election, lost) and not take_overs.was_in_sync_beside(election, lost)
 
     def _epoch_of(self, lost: LostRecord) -> int | None:
         return lost.epoch if lost.epoch is not None else self._history.epoch_at(lost.t_acknowledged)

@@ -14,9 +14,9 @@ from typing import Generic, TypeVar
 from harness.checks.contract.absence import Absence
 from harness.checks.contract.deposed import READ_AHEAD_NS, Deposed
 from harness.checks.contract.outlived import Successors
-from harness.checks.contract.survival import Survival
+from harness.checks.contract.take_overs import TakeOvers, logs_with
 from harness.checks.model.elections import Election
-from harness.checks.model.lost_records import LostRecord, same_epoch
+from harness.checks.model.lost_records import LostRecord
 from harness.checks.model.partition_history import PartitionHistory
 from harness.checks.spark.detection import EpochRead
 
@@ -100,7 +100,7 @@ class Timelines:
         self._logs = {log.number: log for log in history.logs if log.row.get("snapshot") is not None}
         self._absence = Absence(history, self._logs)
         self.deposed = Deposed(history)
-        self.survival = Survival(history, self._logs, self._absence, reads)
+        self.take_overs = TakeOvers(history, self._logs, self._absence, reads)
         self.successors = Successors(history, self._logs.values(), reads)
 
     def outlived(self, lost: LostRecord) -> bool:
@@ -121,7 +121,7 @@ class Timelines:
         after, doubt = epoch, epoch
         for election in self._history.elections:
             # One that may have had it shows nothing here: it stays among those that may have lost it.
-            if election.epoch > epoch and self.survival.had(election, lost) is True:
+            if election.epoch > epoch and self.take_overs.had(election, lost) is True:
                 after = max(after, election.epoch)
         sure, maybe = self._read_under(lost)
         after, doubt = max(after, sure), max(doubt, maybe)
@@ -148,9 +148,8 @@ class Timelines:
     def _seen_on(self, lost: LostRecord) -> tuple[tuple[int, int], ...]:
         """By node: when its own log was last seen with it; of those in sync no earlier than it was acknowledged."""
         seen: dict[int, int] = {}
-        for copy in lost.copies:
-            log = self._logs.get(copy.snapshot)
-            if log is not None and log.is_whole and same_epoch(copy.epoch, lost.epoch):
+        for log in logs_with(lost, self._logs):
+            if log.is_whole:
                 seen[log.node] = max(seen.get(log.node, 0), log.time_ns - 1)
         read = lost.t_last_read
         term = None if read is None else self._history.term_at(read)
@@ -169,7 +168,7 @@ class Timelines:
         for election in reversed(begun):  # back to the first certain one
             another = self.deposed.may_answer_for_another(election, t)
             # A leader does not regain a record that it lacked.
-            if maybe < 0 and (not another or self.survival.had(election, lost) is not False):
+            if maybe < 0 and (not another or self.take_overs.had(election, lost) is not False):
                 maybe = election.epoch
             if election.latest_t + READ_AHEAD_NS <= t and not another:
                 return election.epoch, maybe
@@ -192,10 +191,8 @@ class Timelines:
     def _seen_until(self, lost: LostRecord) -> tuple[int, int]:
         """When a copy was last seen where it counts, on a replica in sync or by a reader; and when it may have been."""
         sure = maybe = self.answered_at(lost)
-        for copy in lost.copies:
-            log = self._logs.get(copy.snapshot)
-            counts = log is not None and log.is_whole and same_epoch(copy.epoch, lost.epoch)
-            if log is not None and counts and self._history.is_in_sync(log.node, log.time_ns):
+        for log in logs_with(lost, self._logs):
+            if log.is_whole and self._history.is_in_sync(log.node, log.time_ns):
                 sure = max(sure, log.time_ns - 1)  # a disk is read before it is destroyed, even at the same time stamp
         if lost.t_last_read is not None:
             maybe = max(maybe, lost.t_last_read)
@@ -208,6 +205,6 @@ class Timelines:
         """By what shows that it was gone after its last sighting."""
         # An unclean election may have brought it back, where nothing shows that it did not.
         elections = self._history.elections
-        back = [each.epoch for each in elections if each.unclean and self.survival.had(each, lost) is None]
+        back = [each.epoch for each in elections if each.unclean and self.take_overs.had(each, lost) is None]
         sure, perhaps = self._absence.of(lost, since=max([epoch, after, *back]), after_t=after_t)
         return Known(sure=Gone(epoch=sure[0], time_ns=sure[1]), perhaps=Gone(epoch=perhaps[0], time_ns=perhaps[1]))

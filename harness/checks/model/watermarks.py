@@ -34,7 +34,7 @@ def marks_of(history: PartitionHistory) -> Sequence[Mark]:
 
 
 class Watermarks:
-    """The marks of one partition. reads: what readers saw, by epoch; may_answer_for_another: from survival.py."""
+    """The marks of one partition. reads: what readers saw, by epoch; may_answer_for_another: from deposed.py."""
 
     def __init__(
         self,

@@ -45,6 +45,19 @@ def test_the_last_copy_is_the_last_only_if_the_others_were_not_there_again(
     assert ruled(history, fate(history, 4)).classification == expected
 
 
+@pytest.mark.parametrize(("led_by_1", "expected"), [(False, "permitted"), (True, "observation")])
+def test_nobody_fetches_a_record_again_from_himself(led_by_1: bool, expected: str) -> None:
+    """Broker 2 leads, loses its disk and runs again, and then broker 1's is lost, which may have led in between."""
+    history = History()
+    history.state(2, 0, (1, 2), at=0, start=0)
+    history.fault("wipe", [2], at=5, until=6)
+    if led_by_1:
+        history.state(1, 1, (1, 2), at=7)
+    history.fault("wipe", [1], at=10, until=12)
+    history.state(2, 2, (1, 2), at=14, start=0)
+    assert ruled(history, fate(history, 4)).classification == expected
+
+
 def test_a_disk_that_was_lost_before_the_record_was_acknowledged_took_nothing() -> None:
     history = both_disks_lost(ended_at=None)
     assert ruled(history, fate(history, 4, at=4)).classification == "permitted"

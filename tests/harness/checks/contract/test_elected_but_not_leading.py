@@ -65,6 +65,19 @@ def test_its_cut_of_other_records_shows_that_it_never_had_those_of_the_leader_be
     assert (lost(others_were_read=False).classification == "permitted") is (value == 111)
 
 
+def reports_its_mark(history: History, node: int) -> None:
+    """Whoever reports anything of its log would report a cut as well."""
+    history._add(
+        "broker_events",
+        node=node,
+        time_ns=5 * SECOND,
+        event="high_watermark_checkpoint",
+        topic="t",
+        partition=0,
+        to_offset=5,
+    )
+
+
 def elected_uncleanly_and_never_began(*, reports: bool = True, cut: bool = False, end: int = 7) -> History:
     """Broker 1 dies as the only leader; broker 2 is elected uncleanly, read with `end` records, and dies at once."""
     history = History()
@@ -72,15 +85,7 @@ def elected_uncleanly_and_never_began(*, reports: bool = True, cut: bool = False
     history.state(1, 0, (1, 2), at=0, start=0)
     history.state(1, 0, (1,), at=3)
     if reports:
-        history._add(
-            "broker_events",
-            node=2,
-            time_ns=5 * SECOND,
-            event="high_watermark_checkpoint",
-            topic="t",
-            partition=0,
-            to_offset=5,
-        )
+        reports_its_mark(history, 2)
     history.state(2, 1, (2,), at=12)
     if cut:
         history.truncation(2, 7, 10, epoch=1, at=12.5)
@@ -111,15 +116,7 @@ def elected_cleanly_and_never_began(*, reports: bool = True) -> History:
     history.state(2, 0, (1, 2), at=0, start=0)
     history.state(2, 0, (1,), at=3)
     if reports:
-        history._add(
-            "broker_events",
-            node=1,
-            time_ns=5 * SECOND,
-            event="high_watermark_checkpoint",
-            topic="t",
-            partition=0,
-            to_offset=5,
-        )
+        reports_its_mark(history, 1)
     history.state(1, 1, (1,), at=12)
     history.snapshot(1, LOG, at=13, reason="kill", epochs="0:0")
     history.state(2, 2, (2,), at=20, start=5)
@@ -137,3 +134,80 @@ def test_what_it_held_after_its_election_and_cut_by_the_word_of_the_next_leader_
     ruling = ruled(history, fate(history, 8))
     assert ruling.classification == expected
     assert not reports or ruling.cause_epoch == 2
+
+
+def elected_cleanly_and_wiped(*, down: bool, seen: bool) -> History:
+    """Broker 2, in sync, is elected in epoch 1, and never begins to lead: broker 3 is elected uncleanly, without 8.
+
+    Its disk was lost before its election, while it was down for it or before it had run again; or seen: its log is
+    read after its election, and only then its disk is lost.
+    """
+    history = History()
+    history.unclean_config("true")
+    history.state(1, 0, (1, 2, 3), at=0, start=0)
+    history.state(1, 0, (1, 2), at=3)
+    reports_its_mark(history, 2)
+    if not seen:
+        history.fault("wipe", [2], at=9, until=13 if down else 11)
+        history.rows["faults"][-1]["end_asked_ns"] = int((12.9 if down else 10.9) * SECOND)
+    history.state(2, 1, (2, 1), at=12)
+    if seen:
+        history.snapshot(2, LOG, at=14, reason="kill", epochs="0:0")
+        history.fault("wipe", [2], at=15)
+    history.fault("wipe", [1], at=15)
+    history.state(3, 2, (3,), at=20, start=5)
+    history.rows["partition_states"][-1]["unclean"] = True
+    return history
+
+
+def test_what_a_wipe_had_taken_from_a_leader_that_was_down_until_its_election_it_lacked() -> None:
+    history = elected_cleanly_and_wiped(down=True, seen=False)
+    ruling = ruled(history, fate(history, 8))
+    assert (ruling.classification, ruling.cause_epoch) == ("violation", 1), "broker 1 had it still, and was in sync"
+
+
+def test_what_it_may_have_fetched_again_before_its_election_leaves_open_which_leader_lost_it() -> None:
+    history = elected_cleanly_and_wiped(down=False, seen=False)
+    assert ruled(history, fate(history, 8)).classification == "observation"
+
+
+def test_what_it_held_after_its_election_and_lost_with_its_disk_was_not_lost_by_that_election() -> None:
+    history = elected_cleanly_and_wiped(down=False, seen=True)
+    ruling = ruled(history, fate(history, 8))
+    assert (ruling.classification, ruling.cause_epoch) == ("permitted", 2)
+
+
+@pytest.mark.parametrize(("held", "expected"), [(True, "permitted"), (False, "observation")])
+def test_what_one_in_sync_held_still_was_lost_by_the_unclean_election_whatever_its_leader_had_dropped_before(
+    held: bool, expected: str
+) -> None:
+    """Broker 2 was seen with 8, and is elected uncleanly without it; broker 1, in sync, may have it still."""
+    history = History()
+    history.unclean_config("true")
+    history.state(1, 0, (1, 2), at=0, start=0)
+    history.snapshot(2, LOG, at=5, reason="kill", epochs="0:0")
+    history.state(1, 0, (1,), at=7)
+    history.state(2, 1, (2,), at=12, start=5)
+    history.rows["partition_states"][-1]["unclean"] = True
+    if held:
+        history.truncation(1, 5, 10, epoch=1, at=20)
+        history.snapshot(1, LOG[5:], at=20, reason="truncation")
+    assert ruled(history, fate(history, 8)).classification == expected
+
+
+@pytest.mark.parametrize(("until", "expected"), [(25.0, "permitted"), (11.0, "observation")])
+def test_what_it_had_when_it_went_down_it_had_still_when_it_was_elected_and_was_down(
+    until: float, expected: str
+) -> None:
+    """Broker 2, in sync, is killed and read, elected, and then broker 3 is, uncleanly and without 8."""
+    history = History()
+    history.unclean_config("true")
+    history.state(1, 0, (1, 2, 3), at=0, start=0)
+    history.state(1, 0, (1, 2), at=3)
+    history.fault("kill", [2], at=9, until=until)
+    history.rows["faults"][-1]["end_asked_ns"] = int((until - 0.1) * SECOND)
+    history.snapshot(2, LOG, at=9, reason="kill", epochs="0:0")
+    history.state(2, 1, (2,), at=12)
+    history.state(3, 2, (3,), at=20, start=5)
+    history.rows["partition_states"][-1]["unclean"] = True
+    assert ruled(history, fate(history, 8)).classification == expected

@@ -1,11 +1,11 @@
-"""Whether a record survived an event: the only module that decides what an election or a destruction can have removed.
+"""Whether the log of a leader had a record when the leader took over: what its journal, its checkpoint, its log and its
+disk show of that, or nothing.
 
-A record that is seen *downstream* of an election or of a destruction was not lost by it. Downstream of an election
-are: a copy in the log of its leader or of a later one; a copy on a follower whose log has the election's epoch begin
-where the leader's does; a later record of the same epoch in such a log (a log with the later one has the earlier one
-too: Raft's log matching, which KIP-101 brought to Kafka); and a read that only such a leader can have answered
-(timeline.py). Downstream of a destruction are a copy on a replica that is in sync afterwards, and a read. A deposed or
-dead replica's own copy proves nothing.
+A record that is seen *downstream* of an election was not lost by it. Downstream are: a copy in the log of its leader or
+of a later one; a copy on a follower whose log has the election's epoch begin where the leader's does; a later record of
+the same epoch in such a log (a log with the later one has the earlier one too: Raft's log matching, which KIP-101
+brought to Kafka); and a read that only such a leader can have answered (timeline.py). A deposed or dead replica's own
+copy proves nothing.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,11 +16,23 @@ from harness.checks.model.lost_records import LostRecord, same_epoch
 from harness.checks.model.partition_history import PartitionHistory
 from harness.checks.model.watermarks import marks_of
 from harness.checks.spark.detection import EpochRead
+from harness.history.facts.fault_facts import begin_of
 from harness.history.schema.column_types import END_OF_TIME_NS
 
+# While one of these is in force, a node is down.
+DOWN = frozenset({"kill", "crash", "stop", "shut-down", "wipe", "disk-loss", "power-loss", "damage"})
 
-class Survival:
-    """Of the records of one partition. `logs`: by the number of their snapshot; `reads`: what readers saw, by epoch."""
+
+def logs_with(lost: LostRecord, logs: Mapping[int, Snapshot]) -> Iterator[Snapshot]:
+    """The logs that had it, and what was cut from them with it. logs: by the number of their snapshot."""
+    for copy in lost.copies:
+        log = logs.get(copy.snapshot)
+        if log is not None and same_epoch(copy.epoch, lost.epoch):
+            yield log
+
+
+class TakeOvers:
+    """Of the leaders of one partition. reads: what readers saw, by epoch."""
 
     def __init__(
         self, history: PartitionHistory, logs: Mapping[int, Snapshot], absence: Absence, reads: Sequence[EpochRead]
@@ -46,6 +58,10 @@ class Survival:
             return True
         if by_epochs is False or False in by_logs:
             return False
+        if self._held_after_it(election, lost):
+            return True
+        if (there := self._lay_on_its_disk(election, lost)) is not None:
+            return there
         if lost.epoch is not None and lost.offset is not None and self._cut_by_its_word(election, lost.offset):
             return False
         return False if lost.offset is not None and self._ended_below_already(election, lost, lost.offset) else None
@@ -61,6 +77,44 @@ class Survival:
             and row["time_ns"] < lost.t_sent
             for row in self._history.events
         )
+
+    def _held_after_it(self, election: Election, lost: LostRecord) -> bool:
+        """Whether the leader's own log was read with it after its election, which then did not cost it.
+
+        It may yet cut it as a follower of somebody before it, and would report that.
+        """
+        node, history = election.leader, self._history
+        cuts = (cut for cut in history.truncations if cut.node == node and cut.time_ns >= election.earliest_t)
+        by_another = any(
+            (cut.epoch is None or cut.epoch <= election.epoch)
+            and (lost.offset is None or cut.to_offset <= lost.offset < cut.from_offset)
+            for cut in cuts
+        )
+        if by_another or not any(row["node"] == node for row in history.events):
+            return False
+        return any(log.node == node and log.time_ns >= election.latest_t for log in logs_with(lost, self._logs))
+
+    def _lay_on_its_disk(self, election: Election, lost: LostRecord) -> bool | None:
+        """Of a leader that was down when it was elected: only faults change its disk before it is asked to start."""
+        node, begin, end = election.leader, election.earliest_t, election.latest_t
+        down = {
+            row["fault"]: begin_of(row)
+            for row in self._history.faults_between(begin, end)
+            if node in (row["nodes"] or ()) and row["kind"] in DOWN and begin_of(row) <= begin
+            if (row["end_asked_ns"] or 0) >= end
+        }
+        since = min(down.values(), default=END_OF_TIME_NS)
+        place = self._history.topic, self._history.partition, lost.offset
+        losses = [
+            loss
+            for loss in self._history.losses_by_node.get(node, ())
+            if loss.fault in down or since <= loss.time_ns <= end
+        ]
+        if any(loss.time_ns <= begin and loss.event.lacks(*place) for loss in losses):
+            return False
+        taken = [loss.time_ns for loss in losses if loss.event.took(*place) is not False]
+        held = (log.time_ns for log in logs_with(lost, self._logs) if log.node == node and log.is_whole)
+        return True if any(max([since, *taken]) <= t <= begin for t in held) else None
 
     def _ended_below_already(self, election: Election, lost: LostRecord, offset: int) -> bool:
         """Whether a later log end of the same leader shows that its log lacked the record already here.
@@ -123,8 +177,7 @@ class Survival:
         in_term = self._history.term_at(log.time_ns) is election
         if log.node == election.leader and in_term:
             if election.start is None and log.chain and election.epoch > log.chain[-1][0]:
-                before = self._held_before_it_led if holds else self._by_log_before_it_led
-                return before(log, election, lost)
+                return None if holds else self._by_log_before_it_led(log, election, lost)
             return True if holds else None  # it may have lost the record while it led
         joined = self._history.joined(log.node, log.time_ns)
         caught_up = in_term and joined > election.latest_t and self._history.is_in_sync(log.node, log.time_ns)
@@ -143,14 +196,6 @@ class Survival:
             return None
         return False
 
-    def _held_before_it_led(self, log: Snapshot, election: Election, lost: LostRecord) -> bool | None:
-        """The same of one that has it: it may yet cut it as a follower of somebody before it, and would report that.
-        If it did not while nobody was elected after it, its election was not what lost the record."""
-        following = (each.earliest_t for each in self._history.elections if each.epoch > election.epoch)
-        reports = any(row["node"] == log.node for row in self._history.events)
-        left = self._absence.left(log.node, lost, log.time_ns, next(following, END_OF_TIME_NS))
-        return True if reports and not left else None
-
     def _cut_by_its_word(self, election: Election, offset: int) -> bool:
         """Whether a follower's cut shows that a clean leader's log lacked the offset.
 
@@ -159,6 +204,13 @@ class Survival:
         return not election.unclean and any(
             cut.epoch == election.epoch and cut.to_offset <= offset < cut.from_offset
             for cut in self._history.truncations
+        )
+
+    def was_in_sync_beside(self, election: Election, lost: LostRecord) -> bool:
+        """Whether somebody who could have been elected cleanly had it still, after this election of another one."""
+        return any(
+            log.node in election.eligible and log.node != election.leader and log.time_ns >= election.latest_t
+            for log in logs_with(lost, self._logs)
         )
 
     def lost_before_it_led(self, election: Election, lost: LostRecord) -> bool:
@@ -173,11 +225,10 @@ class Survival:
         between = (each for each in self._history.elections if (lost.epoch or 0) < each.epoch < election.epoch)
         if any(self.had(each, lost) is False for each in between):
             return False
-        logs = [self._logs.get(copy.snapshot) for copy in lost.copies if same_epoch(copy.epoch, lost.epoch)]
         seen = [
             log.time_ns
-            for log in logs
-            if log is not None and log.node == election.leader and log.is_whole and log.time_ns < election.earliest_t
+            for log in logs_with(lost, self._logs)
+            if log.node == election.leader and log.is_whole and log.time_ns < election.earliest_t
         ]
         return any(
             not self._absence.left(election.leader, lost, time_ns, election.latest_t)
