@@ -1,6 +1,6 @@
 """The tables of clients as the harness would have recorded them: operations, records, transactions, groups."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from harness.history.schema.schemas import KIND_FINAL_POLL, KIND_POLL, KIND_SEND
@@ -20,31 +20,24 @@ def operations(
     """`operations` numbered by the end of each, and the records in that order."""
     chronicle = history.chronicle
     written = {value: send.invoked_ns // MS for send in chronicle.sends for value in send.values}
-    ended: list[tuple[int, int, Send | Poll | Row]] = []
+    ended: list[tuple[int, int, Sequence[Send] | Poll | Row]] = []
     for assigned in chronicle.assigned:
         row = _op(history, assigned.process, "assign", OK, assigned.time_ns, assigned.time_ns, assigned.count)
         ended.append((assigned.time_ns, 0, row))
     for process, time_ns in chronicle.crashed.items():
         ended.append((time_ns, 3, _op(history, process, "crash", OK, time_ns, time_ns, 0)))
     ended += [(poll.completed_ns, 1, poll) for poll in chronicle.polls if poll.final or visibility.reads]
-    ended += [(max(send.completed_ns, send.invoked_ns), 2, send) for send in chronicle.sends]
+    ended += [
+        (max(max(each.completed_ns, each.invoked_ns) for each in sends), 2, sends) for sends in _of_one(chronicle)
+    ]
     ops: list[Row] = []
     records: list[Row] = []
     for op, (_, _, each) in enumerate(sorted(ended, key=lambda end: end[:2])):
         match each:
-            case Send():
-                status = _settled(chronicle, each)
-                row = _op(
-                    history,
-                    each.process,
-                    "send",
-                    status,
-                    each.invoked_ns,
-                    max(each.completed_ns, each.invoked_ns),
-                    len(each.values),
-                )
-                row["error"], row["transaction"] = each.error, each.transaction
-                records += _sent(each, op, places, status)
+            case list():
+                row = _send_operation(history, each)
+                rows = (row for send in each for row in _sent(chronicle, send, op, places, visibility))
+                records += ({**row, "position": i} for i, row in enumerate(rows))
             case Poll():
                 f = "final_poll" if each.final else "poll"
                 count = sum(len(read.entries) for read in each.reads)
@@ -53,10 +46,57 @@ def operations(
                 )
                 row["error"] = each.error
                 records += _polled(each, op, places, written, visibility)
-            case _:
+            case dict():
                 row = each
+            case _:
+                raise AssertionError(each)
         ops.append({**row, "operation": op})
     return ops, records
+
+
+def _of_one(chronicle: Chronicle) -> Iterable[list[Send]]:
+    """The sends of each operation."""
+    together: dict[tuple[int, int | None, int], list[Send]] = {}
+    for place, send in enumerate(chronicle.sends):
+        key = (send.process, send.operation, place if send.operation is None else -1)
+        together.setdefault(key, []).append(send)
+    return together.values()
+
+
+def _send_operation(history: History, sends: Sequence[Send]) -> Row:
+    """Its outcome is that of all its records, or the first that went wrong."""
+    outcomes = [(_settled(history.chronicle, each), each) for each in sends]
+    status, first = next((outcome for outcome in outcomes if outcome[0] != OK), outcomes[0])
+    row = _op(
+        history,
+        first.process,
+        "send",
+        status,
+        min(each.invoked_ns for each in sends),
+        max(max(each.completed_ns, each.invoked_ns) for each in sends),
+        sum(len(each.values) for each in sends),
+    )
+    return {**row, "error": first.error, "transaction": first.transaction}
+
+
+def client_events(history: History, visibility: Visibility) -> list[Row]:
+    """The attempts that failed, of clients that tell of them."""
+    if not visibility.attempts:
+        return []
+    rows = [
+        {
+            "process": send.process,
+            "time_ns": failed.time_ns,
+            "event": "attempt_failed",
+            "topic": send.partition[0],
+            "partition": send.partition[1],
+            "status": FAIL if failed.refused else INFO,
+            "error": failed.error,
+        }
+        for send in history.chronicle.sends
+        for failed in send.failed
+    ]
+    return sorted(rows, key=lambda row: row["time_ns"])
 
 
 def transactions(chronicle: Chronicle) -> list[Row]:
@@ -118,8 +158,12 @@ def _settled(chronicle: Chronicle, send: Send) -> int:
     return {OK: status, FAIL: FAIL}.get(outcome, INFO)
 
 
-def _sent(send: Send, operation: int, places: Mapping[Partition, int], status: int) -> Iterable[Row]:
+def _sent(
+    chronicle: Chronicle, send: Send, operation: int, places: Mapping[Partition, int], visibility: Visibility
+) -> Iterable[Row]:
     topic, part = send.partition
+    status, completed_ns = _settled(chronicle, send), max(send.completed_ns, send.invoked_ns)
+    returned = send.returned_ns if visibility.returned else None
     for i, value in enumerate(send.values):
         yield {
             "kind": KIND_SEND,
@@ -130,12 +174,12 @@ def _sent(send: Send, operation: int, places: Mapping[Partition, int], status: i
             "topic": topic,
             "partition": part,
             "partition_id": places[send.partition],
-            "position": i,
             "offset": None if send.base is None else send.base + i,
             "value": value,
             "transaction": send.transaction,
             "invoked_ns": send.invoked_ns,
-            "completed_ns": max(send.completed_ns, send.invoked_ns),
+            "completed_ns": completed_ns,
+            "returned_ns": None if returned is None else min(returned, completed_ns),
             "error": send.error,
             "timestamp_ms": WALL_MS + send.invoked_ns // MS if send.base is not None else None,
             "log_append": False,
@@ -174,7 +218,7 @@ def _polled(
             i += 1
 
 
-def processes(history: History) -> list[Row]:
+def processes(history: History, visibility: Visibility) -> list[Row]:
     return [
         {
             "process": process,
@@ -187,6 +231,7 @@ def processes(history: History) -> list[Row]:
             "offset_reset": None if produces else "earliest" if process in history.processes.groups else "none",
             "transactional_id": history.processes.transactional_ids.get(process),
             "group": history.processes.groups.get(process),
+            "tells_attempts": True if visibility.attempts and process in history.processes.tells_attempts else None,
         }
         for process, (client, produces, acks, idempotent) in enumerate(history.processes.names)
     ]

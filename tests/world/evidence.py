@@ -22,7 +22,7 @@ from tests.world.chronicle import (
     Snapshot,
     Told,
 )
-from tests.world.client_evidence import WALL_MS, group_events, operations, processes, transactions
+from tests.world.client_evidence import WALL_MS, client_events, group_events, operations, processes, transactions
 from tests.world.histories import History
 from tests.world.internal_evidence import internal_rows
 from tests.world.observed import observer_gaps, polled_states
@@ -83,7 +83,8 @@ def rows_of(history: History, visibility: Visibility) -> dict[str, list[Row]]:
     return {
         "operations": ops,
         "records": records,
-        "processes": processes(history),
+        "processes": processes(history, visibility),
+        "client_events": client_events(history, visibility),
         "transactions": transactions(chronicle),
         "group_events": group_events(history),
         "faults": [_fault(fault) for fault in chronicle.faults if visibility.ordered or fault.kind != "kill"],
