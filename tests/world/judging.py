@@ -290,6 +290,7 @@ def _may_tell(finding: Finding, broken: Broken) -> bool:
             or (finding.topic, finding.partition) == broken.partition
         )
         and (broken.value is None or not finding.values or broken.value in finding.values)
+        and (broken.offset is None or not finding.offsets or broken.offset in finding.offsets)
     )
 
 

@@ -26,7 +26,7 @@ _HIDDEN = frozenset({"lost-write", "unreadable", "torn-transaction", "unseen-tai
 
 def broken_promises(history: History) -> list[Broken]:
     if history.setup.members:
-        return broken_in_groups(history)
+        return [*broken_in_groups(history), *broken_orders(history)]
     if not history.setup.transactional_ids:
         return [*_read_and_lost(history), *broken_orders(history)]
     amiss = _Amiss.of(history)
@@ -41,6 +41,7 @@ def broken_promises(history: History) -> list[Broken]:
         *_at_once(history, amiss),
         *_hanging(history, amiss),
         *_lost_uncommitted(history),
+        *broken_orders(history),
     ]
 
 

@@ -6,15 +6,15 @@ not idempotent where something was sent again; a record may then be there twice,
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from itertools import combinations
 
 from tests.world.broken import Broken
 from tests.world.chronicle import Partition, Send
 from tests.world.clients import DELIVERY_NS, OK
 from tests.world.histories import History
-from tests.world.truth import Lost, Verdict, lost_records
+from tests.world.truth import Lost, Verdict, fates, lost_records
 
-_NEVER = 2**62
 _WORST = (Verdict.VIOLATION, Verdict.UNSAID, Verdict.PERMITTED)
 
 
@@ -22,11 +22,11 @@ def broken_orders(history: History) -> Iterator[Broken]:
     """Of each record the worst that is true of it and of one that its process had sent before."""
     lanes: dict[tuple[int, Partition], list[Send]] = {}
     for send in sorted(history.chronicle.sends, key=lambda send: send.invoked_ns):
-        if send.transaction is None:
-            lanes.setdefault((send.process, send.partition), []).append(send)
+        lanes.setdefault((send.process, send.partition), []).append(send)
     lost = {each.value: each for each in lost_records(history.chronicle)}
     there = _places(history)
     yield from _doubled(history, there)
+    yield from _copies_lost(history, there)
     for lane in lanes.values():
         overtaken: dict[int, list[tuple[Send, Verdict]]] = {}
         known = [send for send in lane if send.status == OK and send.base is not None]
@@ -87,8 +87,9 @@ def _places(history: History) -> dict[tuple[Partition, int], set[int]]:
             for offset, entry in read.placed():
                 places.setdefault((read.partition, entry.value), set()).add(offset)
     for partition, final in history.chronicle.final.items():
+        first = final.end if final.stable is None else final.log_start
         for place, entry in enumerate(final.unread):
-            places.setdefault((partition, entry.value), set()).add((final.end or 0) + place)
+            places.setdefault((partition, entry.value), set()).add((first or 0) + place)
     return places
 
 
@@ -107,3 +108,49 @@ def _doubled(history: History, there: Mapping[tuple[Partition, int], set[int]]) 
                     verdict=Verdict.PERMITTED if again else Verdict.VIOLATION if send.idempotent else Verdict.UNSAID,
                     story=f"{value} stands at {sorted(places)}",
                 )
+
+
+def _copies_lost(history: History, there: Mapping[tuple[Partition, int], set[int]]) -> Iterator[Broken]:
+    """Of a record that stands elsewhere too: one that was read, or acknowledged, where it is no more."""
+    chronicle = history.chronicle
+    sends = {value: send for send in chronicle.sends for value in send.values if send.transaction is None}
+    copies: dict[Partition, dict[tuple[int, int], Send]] = {}
+    for send in sends.values():
+        for place, value in enumerate(send.values if send.status == OK and send.base is not None else ()):
+            copy = replace(send, values=[value], base=(send.base or 0) + place)
+            copies.setdefault(send.partition, {})[value, copy.base or 0] = copy
+    for poll in chronicle.polls:
+        for read in () if poll.final else poll.reads:
+            for offset, entry in read.placed():
+                if entry.value in sends:
+                    copy = replace(
+                        sends[entry.value],
+                        values=[entry.value],
+                        acks=-1,
+                        status=OK,
+                        base=offset,
+                        below_minimum=False,
+                        acknowledged_by=read.node,
+                        acknowledged_in=entry.epoch,
+                        completed_ns=poll.completed_ns,
+                    )
+                    copies.setdefault(read.partition, {})[entry.value, offset] = copy
+    for partition, found in copies.items():
+        final = chronicle.final[partition]
+        moved = [
+            copy
+            for (value, offset), copy in found.items()
+            if (places := there.get((partition, value), set())) and offset not in places
+        ]
+        if not final.read_to_end:
+            continue
+        for lost in fates(chronicle, partition, moved, set(), final.log_start or 0):
+            yield Broken(
+                kind="copy lost",
+                checks=frozenset({"duplicate", "inconsistent-offsets"}),
+                partition=partition,
+                value=lost.value,
+                offset=lost.offset,
+                verdict=lost.verdict,
+                story=f"it stood at {lost.offset} too: {lost.took}: {lost.story}",
+            )

@@ -52,7 +52,10 @@ _OF_ROW = (
     "jump_lo",
     "jump_hi",
     "acked_all_above",
-    "coalesce(seen & 2 > 0 and (kept_above < s_t0 or kept_since_above < s_place), false) as above_kept",
+    "coalesce(seen & 2 > 0 and kept_above < s_t0, false) as above_kept",
+    "coalesce(seen & 2 > 0 and kept_since_above < s_place, false) as overtook_kept",
+    "coalesce(seen & 2 > 0 and kept_over_above < s_t0, false) as overtook_in_order",
+    "coalesce(gone_since_above < s_place, false) as overtook_gone",
 )
 
 
@@ -84,6 +87,9 @@ class FoldedRow(TypedDict):
     jump_hi: int | None
     acked_all_above: int | None
     above_kept: bool
+    overtook_kept: bool
+    overtook_in_order: bool
+    overtook_gone: bool
     flags: int
     accounts: bool
     a_count: int
@@ -98,6 +104,7 @@ class FoldedRow(TypedDict):
 # may share their time, so each stands a nanosecond behind the one before.
 CALLED = "invoked_ns + if(returned_ns is null, position, 0)"
 OVER = "least(completed_ns, coalesce(returned_ns, invoked_ns + position))"
+OVER_FOR_CERTAIN = "least(completed_ns, returned_ns)"
 
 # One row per (run, partition_id, value, offset), with what is known of the value as a whole beside it (v_...), and what
 # lies around it in its partition's log and in its sender's order. s_since: a send whose s_place is behind it comes
@@ -116,19 +123,20 @@ with said as (
     if(kind = 0, process, null) as s_process, if(kind = 0, invoked_ns, null) as s_t0,
     if(kind = 0, completed_ns, null) as s_t1,
     if(kind = 0, {CALLED}, null) as s_place, if(kind = 0, {OVER}, null) as s_since,
+    if(kind = 0, {OVER_FOR_CERTAIN}, null) as s_over,
     case when kind = 1 then 1 when kind = 2 and replica is null then 2 when kind = 2 then 4 else 0 end as seen,
     if(kind > 0, leader_epoch, null) as r_epoch, if(kind > 0, completed_ns, null) as r_first,
     if(kind = 1, invoked_ns, null) as r_begun, if(kind > 0, offset_step, null) as offset_step,
     cast(null as bigint) as jump, if(kind = 0 and acks = 0, null, timestamp_ms) as ms
   from {{records}}
   union all
-  select run, partition_id, value, offset, null, null, null, null, null, null, null, null, 0, null, null, null, null,
-    jump, null
+  select run, partition_id, value, offset, null, null, null, null, null, null, null, null, null, 0, null, null, null,
+    null, jump, null
   from {{jumps}}
 ), folded as (
   select run, partition_id, value, offset, min(status) as status, min(s_acks) as s_acks, min(s_op) as s_op,
     min(s_process) as s_process, min(s_t0) as s_t0, min(s_t1) as s_t1, min(s_place) as s_place,
-    min(s_since) as s_since, bit_or(seen) as seen,
+    min(s_since) as s_since, min(s_over) as s_over, bit_or(seen) as seen,
     max(r_epoch) as r_epoch, min(r_first) as r_first, max(r_begun) as r_last,
     min(offset_step) as step_lo, max(offset_step) as step_hi, min(jump) as jump_lo, max(jump) as jump_hi,
     min(ms) as ms_low, max(ms) as ms_high
@@ -167,6 +175,8 @@ with said as (
     ) as acked_all_above,
     -- What the same process got at this offset or above.
     min(s_since) over w as since_above, min(if(seen & 2 > 0, s_since, null)) over w as kept_since_above,
+    min(if(seen & 2 > 0, s_over, null)) over w as kept_over_above,
+    min(if(seen & 2 = 0, s_since, null)) over w as gone_since_above,
     min(if(acked and seen & 2 > 0, s_t1, null)) over (
       partition by run, partition_id order by offset desc nulls last range between unbounded preceding and 1 preceding
     ) as kept_above
