@@ -8,7 +8,8 @@ from tests.world.truth import Verdict
 
 @dataclass(frozen=True, kw_only=True)
 class Broken:
-    """checks: those that may tell it; none: that it is no plain pass is all that is asked. value: of the record."""
+    """checks: those that may tell it; none: that it is no plain pass is all that is asked. value: of the record.
+    offset: of that of its copies which is meant."""
 
     kind: str
     checks: frozenset[str]
@@ -16,3 +17,4 @@ class Broken:
     story: str
     partition: Partition | None = None
     value: int | None = None
+    offset: int | None = None

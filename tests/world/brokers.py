@@ -21,11 +21,13 @@ from tests.world.chronicle import (
     Partition,
     Removed,
     Send,
+    Sequenced,
     Snapshot,
     State,
     Told,
 )
 from tests.world.replica import Remote, Replica, Waiting
+from tests.world.sequences import follows
 from tests.world.world import CONTROLLER, MS, World
 
 Answer = Callable[[str | None, int | None], None]  # error, or the base offset
@@ -34,6 +36,7 @@ NOT_LEADER = "NotLeaderForPartitionError 6"
 NOT_ENOUGH = "NotEnoughReplicasError 19"
 FENCED = "ProducerFencedError 90"
 NOT_ENOUGH_AFTER = "NotEnoughReplicasAfterAppendError 20"
+OUT_OF_ORDER = "OutOfOrderSequenceNumberError 45"
 S = TypeVar("S")
 
 
@@ -232,6 +235,7 @@ class Broker:
         idempotent: bool,
         answer: Answer,
         producer: tuple[int, int] | None = None,
+        sequenced: Sequenced | None = None,
     ) -> Standing | None:
         """Answers now or later; returns how things stood when the batch was appended, if it was."""
         replica, world = self.replicas[partition], self.world
@@ -246,9 +250,15 @@ class Broker:
         if acks == -1 and below and not world.flawed("acknowledge-below-minimum"):
             answer(NOT_ENOUGH, None)
             return None
-        known = self._duplicate(replica, values) if idempotent else None
+        known = self._duplicate(replica, values) if idempotent and sequenced is None else None
+        if sequenced is not None:
+            found = follows(world, replica, sequenced)
+            if found is False:
+                answer(OUT_OF_ORDER, None)
+                return None
+            known = None if found is True else found
         if known is None:
-            entries = [Entry(value, state.epoch, producer) for value in values]
+            entries = [Entry(value, state.epoch, producer, sequenced=sequenced) for value in values]
             first = self.append(replica, entries, by_leader=True)
         else:
             first = known

@@ -25,11 +25,20 @@ FLAWED = (Cause.HIGH_WATERMARK, Cause.DROPPED)
 
 
 @dataclass(frozen=True, slots=True)
+class Sequenced:
+    """A batch of an idempotent producer with several under way: its number within the producer's epoch."""
+
+    process: int
+    epoch: int
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
 class Entry:
     """A record in a log. `epoch`: of the leader that appended it.
 
     producer: id and epoch of a transactional one; marks: a marker, and whether it commits; kept: what a coordinator
-    wrote, or, of a marker, the coordinator's own epoch.
+    wrote, or, of a marker, the coordinator's own epoch; sequenced: its batch.
     """
 
     value: int
@@ -37,6 +46,7 @@ class Entry:
     producer: tuple[int, int] | None = None
     marks: bool | None = None
     kept: object = None
+    sequenced: Sequenced | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -180,9 +190,22 @@ class Snapshot:
     epochs: Sequence[tuple[int, int]]
 
 
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """An attempt to have a batch appended that failed. refused: before it was, for certain."""
+
+    time_ns: int
+    refused: bool
+    error: str
+
+
 @dataclass(kw_only=True, slots=True)
 class Send:
-    """One send operation: the records of one batch. `status` as in the tables; t1 when it was answered for good."""
+    """The records of one batch. `status` as in the tables; t1 when it was answered for good.
+
+    returned_ns: when the call had returned, of a producer with several sends under way; operation: that it is a part
+    of, with others of its process; failed: the attempts that did, of such a producer.
+    """
 
     process: int
     partition: Partition
@@ -201,6 +224,9 @@ class Send:
     below_minimum: bool = False  # for certain acknowledged against min.insync.replicas
     perhaps_below: bool = False  # so it was, and that was changed about then
     transaction: int | None = None
+    returned_ns: int | None = None
+    operation: int | None = None
+    failed: list[Failed] = field(default_factory=list)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

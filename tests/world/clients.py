@@ -25,6 +25,7 @@ class Processes:
         self.isolation: dict[int, str] = {}  # of those that are not read_uncommitted
         self.transactional_ids: dict[int, str] = {}
         self.groups: dict[int, str] = {}
+        self.tells_attempts: set[int] = set()
 
     def new(
         self,
@@ -63,6 +64,13 @@ class Metadata:
 
     def ask_again(self, partition: Partition) -> None:
         self.leaders.pop(partition, None)
+
+
+def acknowledged(world: World, send: Send, node: Node, standing: Standing) -> None:
+    """By whom, and what that broker knew then."""
+    send.acknowledged_by, send.acknowledged_in, send.in_sync = node, standing.epoch, standing.in_sync
+    known = send.invoked_ns > standing.since and not standing.expanding
+    send.below_minimum = send.acks == -1 and standing.in_sync < world.least_in_sync(send.partition) and known
 
 
 class Sender(Protocol):
@@ -136,11 +144,8 @@ class Attempts:
     def _done(self, current: int, node: Node, base: int | None, standing: Standing) -> None:
         if self.over or current != self.tries:
             return
-        send, world = self.send, self.world
-        send.acknowledged_by, send.acknowledged_in, send.in_sync = node, standing.epoch, standing.in_sync
-        known = send.invoked_ns > standing.since and not standing.expanding
-        send.below_minimum = send.acks == -1 and standing.in_sync < world.least_in_sync(send.partition) and known
-        if send.acks == 0:
+        acknowledged(self.world, self.send, node, standing)
+        if self.send.acks == 0:
             self._end(INFO)
         else:
             self._end(OK, base=base)

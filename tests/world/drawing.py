@@ -7,9 +7,10 @@ from random import Random
 
 from harness.history.facts.internal_topics import GROUP_OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from tests.world.plots import BASIC, PLOTS
-from tests.world.world import Setup, Topic
+from tests.world.world import InFlight, Setup, Topic
 
 RECORDS, TRANSACTIONS, GROUPS, SETTINGS = "records", "transactions", "groups", "settings"
+IN_FLIGHT = "in-flight"
 
 # A flaw, and the plots in which it can show.
 FLAWS: dict[str, tuple[str, ...]] = {
@@ -211,9 +212,52 @@ def drawn_with_settings(seed: int) -> Setup:
     )
 
 
+# ---- several sends under way ----------------------------------------------------------------------------------------
+
+_IDEMPOTENT_FLAWS = ("sequence-unchecked", "sequence-forgotten")
+IN_FLIGHT_FLAWS: Mapping[str, tuple[str, ...]] = {
+    "sequence-unchecked": ("calm", "retried", *_LEADERS_FALL),
+    "sequence-forgotten": ("calm", "retried", *_LEADERS_FALL),
+    "requests-swapped": ("calm", "calm", "leader-dies", "paused"),
+    "drop-while-leading": ("calm", "leader-dies", "zombie"),
+    "unclean-forbidden": ("alone-then-dies", "everyone-dies", "last-in-sync-disk"),
+}
+
+
+def drawn_in_flight(seed: int) -> Setup:
+    """Half of the histories are of a sound system, and half of the producers are idempotent."""
+    random = Random(f"in flight {seed}")
+    flaw = random.choice(tuple(IN_FLIGHT_FLAWS)) if random.random() < 0.5 else None
+    plot = random.choice(tuple(BASIC) if flaw is None else IN_FLIGHT_FLAWS[flaw])
+    swapped = flaw == "requests-swapped"
+    idempotent = flaw in _IDEMPOTENT_FLAWS or random.random() < (0.3 if swapped else 0.5)
+    brokers = tuple(range(1, 1 + random.choice((3, 3, 4))))
+    layout = tuple(tuple(random.sample(brokers, random.choice((2, 3, 3)))) for _ in range(random.choice((1, 1, 2))))
+    unclean = random.random() < (0.1 if flaw == "unclean-forbidden" else 0.35)
+    topic = Topic(name="orders", layout=layout, min_in_sync=random.choice((1, 1, 2)), unclean_allowed=unclean)
+    acks = tuple(-1 if idempotent else random.choice((-1, -1, 1)) for _ in range(random.choice((1, 1, 2))))
+    quiet = swapped and random.random() < 0.7  # nothing is sent again that could be taken for the reason
+    return Setup(
+        seed=seed,
+        plot=plot,
+        brokers=brokers,
+        topics=(topic,),
+        flaws=frozenset({flaw} if flaw else ()),
+        bad_answers=0.0 if quiet else random.choice((0.0, 0.05, 0.2)),
+        acks=acks,
+        idempotent=idempotent,
+        in_flight=InFlight(
+            tasks=random.choice((0, 0, 1, 3)),
+            depth=random.choice((5, 5, 3)),
+            spoiled=0.0 if quiet else random.choice((0.0, 0.05)),
+        ),
+    )
+
+
 DRAWN: Mapping[str, Callable[[int], Setup]] = {
     RECORDS: drawn,
     TRANSACTIONS: drawn_with_transactions,
     GROUPS: drawn_with_groups,
     SETTINGS: drawn_with_settings,
+    IN_FLIGHT: drawn_in_flight,
 }

@@ -1,6 +1,6 @@
 """The tables of a run folder as the harness would have recorded a history of the world, less what is withheld."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from random import Random
 from signal import SIGKILL
 from typing import Any
@@ -9,23 +9,20 @@ import pyarrow as pa
 
 from harness.history.facts.log_digest import with_digests
 from harness.history.schema.cluster_rows import SnapshotRow
-from harness.history.schema.schemas import KIND_FINAL_POLL, KIND_POLL, KIND_SEND, TABLES
+from harness.history.schema.schemas import TABLES
 from tests.rows import row_of
 from tests.world.chronicle import (
     Cause,
-    Chronicle,
     Committed,
     Cut,
     Fault,
     Led,
     Node,
     Partition,
-    Poll,
-    Send,
     Snapshot,
     Told,
 )
-from tests.world.clients import FAIL, INFO, OK
+from tests.world.client_evidence import WALL_MS, client_events, group_events, operations, processes, transactions
 from tests.world.histories import History
 from tests.world.internal_evidence import internal_rows
 from tests.world.observed import observer_gaps, polled_states
@@ -33,7 +30,6 @@ from tests.world.visibility import Visibility
 from tests.world.world import BEGIN, MS
 
 Row = dict[str, Any]
-WALL_MS = 1_795_343_000_000  # the wall clock at the monotonic clock's zero
 _FROM_BOOKS = ("broker_registered", "broker_gone", "directory_lost")
 
 
@@ -82,14 +78,15 @@ def rows_of(history: History, visibility: Visibility) -> dict[str, list[Row]]:
     chronicle = history.chronicle
     places = {partition: partition_id for partition_id, partition in enumerate(history.partitions)}
     snapshots, log = _snapshots(history, visibility, places)
-    ops, records = _operations(history, visibility, places)
+    ops, records = operations(history, visibility, places)
     polled = polled_states(history, with_epochs=visibility.epochs) if visibility.polled else []
     return {
         "operations": ops,
         "records": records,
-        "processes": _processes(history),
-        "transactions": _transactions(chronicle),
-        "group_events": _group_events(history),
+        "processes": processes(history, visibility),
+        "client_events": client_events(history, visibility),
+        "transactions": transactions(chronicle),
+        "group_events": group_events(history),
         "faults": [_fault(fault) for fault in chronicle.faults if visibility.ordered or fault.kind != "kill"],
         "node_ends": [_end(fault) for fault in chronicle.faults if not visibility.ordered and fault.kind == "kill"],
         "disk_events": [row for fault in chronicle.faults for row in _disk_events(fault)],
@@ -107,187 +104,6 @@ def rows_of(history: History, visibility: Visibility) -> dict[str, list[Row]]:
         "partitions": [_partition(history, partition, partition_id) for partition, partition_id in places.items()],
         **internal_rows(history, visibility),
     }
-
-
-# ---- clients --------------------------------------------------------------------------------------------------------
-
-
-def _operations(
-    history: History, visibility: Visibility, places: Mapping[Partition, int]
-) -> tuple[list[Row], list[Row]]:
-    """`operations` numbered by the end of each, and the records in that order."""
-    chronicle = history.chronicle
-    written = {value: send.invoked_ns // MS for send in chronicle.sends for value in send.values}
-    ended: list[tuple[int, int, Send | Poll | Row]] = []
-    for assigned in chronicle.assigned:
-        row = _op(history, assigned.process, "assign", OK, assigned.time_ns, assigned.time_ns, assigned.count)
-        ended.append((assigned.time_ns, 0, row))
-    for process, time_ns in chronicle.crashed.items():
-        ended.append((time_ns, 3, _op(history, process, "crash", OK, time_ns, time_ns, 0)))
-    ended += [(poll.completed_ns, 1, poll) for poll in chronicle.polls if poll.final or visibility.reads]
-    ended += [(max(send.completed_ns, send.invoked_ns), 2, send) for send in chronicle.sends]
-    ops: list[Row] = []
-    records: list[Row] = []
-    for op, (_, _, each) in enumerate(sorted(ended, key=lambda end: end[:2])):
-        match each:
-            case Send():
-                status = _settled(chronicle, each)
-                row = _op(
-                    history,
-                    each.process,
-                    "send",
-                    status,
-                    each.invoked_ns,
-                    max(each.completed_ns, each.invoked_ns),
-                    len(each.values),
-                )
-                row["error"], row["transaction"] = each.error, each.transaction
-                records += _sent(each, op, places, status)
-            case Poll():
-                f = "final_poll" if each.final else "poll"
-                count = sum(len(read.entries) for read in each.reads)
-                row = _op(
-                    history, each.process, f, OK if each.error is None else 1, each.invoked_ns, each.completed_ns, count
-                )
-                row["error"] = each.error
-                records += _polled(each, op, places, written, visibility)
-            case _:
-                row = each
-        ops.append({**row, "operation": op})
-    return ops, records
-
-
-def _transactions(chronicle: Chronicle) -> list[Row]:
-    last_ns = max(poll.completed_ns for poll in chronicle.polls) if chronicle.polls else BEGIN
-    return [
-        {
-            "transaction": each.number,
-            "process": each.process,
-            "transactional_id": each.transactional_id,
-            "invoked_ns": each.begun_ns,
-            "completed_ns": last_ns if each.ended_ns is None else each.ended_ns,
-            "outcome": each.outcome,
-            "error": each.error,
-            "group": each.group,
-        }
-        for each in chronicle.transactions
-    ]
-
-
-def _group_events(history: History) -> list[Row]:
-    return [
-        {
-            "process": each.process,
-            "group": history.processes.groups[each.process],
-            "event": each.event,
-            "generation": each.generation if each.generation >= 0 else None,
-            "member": each.member,
-            "topic": each.partition[0],
-            "partition": each.partition[1],
-            "offset": each.offset,
-            "status": each.status,
-            "invoked_ns": each.invoked_ns,
-            "completed_ns": each.completed_ns,
-            "error": each.error,
-        }
-        for each in sorted(history.chronicle.group_events, key=lambda each: (each.completed_ns, each.invoked_ns))
-    ]
-
-
-def _op(history: History, process: int, f: str, status: int, invoked_ns: int, completed_ns: int, count: int) -> Row:
-    client = history.processes.names[process][0]
-    return {
-        "process": process,
-        "client": client,
-        "function": f,
-        "status": status,
-        "invoked_ns": invoked_ns,
-        "completed_ns": completed_ns,
-        "count": count,
-    }
-
-
-def _settled(chronicle: Chronicle, send: Send) -> int:
-    """A send in a transaction has the outcome of that, unless it was refused."""
-    status = send.status if send.completed_ns >= 0 else INFO
-    if send.transaction is None or status == FAIL:
-        return status
-    outcome = chronicle.transactions[send.transaction].outcome
-    return {OK: status, FAIL: FAIL}.get(outcome, INFO)
-
-
-def _sent(send: Send, operation: int, places: Mapping[Partition, int], status: int) -> Iterable[Row]:
-    topic, part = send.partition
-    for i, value in enumerate(send.values):
-        yield {
-            "kind": KIND_SEND,
-            "status": status,
-            "acks": send.acks,
-            "operation": operation,
-            "process": send.process,
-            "topic": topic,
-            "partition": part,
-            "partition_id": places[send.partition],
-            "position": i,
-            "offset": None if send.base is None else send.base + i,
-            "value": value,
-            "transaction": send.transaction,
-            "invoked_ns": send.invoked_ns,
-            "completed_ns": max(send.completed_ns, send.invoked_ns),
-            "error": send.error,
-            "timestamp_ms": WALL_MS + send.invoked_ns // MS if send.base is not None else None,
-            "log_append": False,
-        }
-
-
-def _polled(
-    poll: Poll, operation: int, places: Mapping[Partition, int], written: Mapping[int, int], visibility: Visibility
-) -> Iterable[Row]:
-    i = 0
-    for read in poll.reads:
-        topic, part = read.partition
-        before: int | None = None
-        for place, (offset, entry) in enumerate(read.placed()):
-            yield {
-                "kind": KIND_FINAL_POLL if poll.final else KIND_POLL,
-                "status": OK,
-                "operation": operation,
-                "process": poll.process,
-                "assignment": poll.assignment,
-                "topic": topic,
-                "partition": part,
-                "partition_id": places[read.partition],
-                "position": i,
-                "offset": offset,
-                "offset_step": None if before is None else offset - before,
-                "last_of_poll": place == len(read.entries) - 1,
-                "leader_epoch": entry.epoch if visibility.epochs else None,
-                "value": entry.value,
-                "invoked_ns": poll.invoked_ns,
-                "completed_ns": poll.completed_ns,
-                "timestamp_ms": WALL_MS + written[entry.value],
-                "log_append": False,
-            }
-            before = offset
-            i += 1
-
-
-def _processes(history: History) -> list[Row]:
-    return [
-        {
-            "process": process,
-            "client": client,
-            "library": None if client.startswith("final") else "kafka-python",
-            "role": "producer" if produces else "consumer",
-            "acks": acks,
-            "idempotent": idempotent,
-            "isolation": None if produces else history.processes.isolation.get(process, "read_uncommitted"),
-            "offset_reset": None if produces else "earliest" if process in history.processes.groups else "none",
-            "transactional_id": history.processes.transactional_ids.get(process),
-            "group": history.processes.groups.get(process),
-        }
-        for process, (client, produces, acks, idempotent) in enumerate(history.processes.names)
-    ]
 
 
 # ---- the cluster ----------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from tests.world.clients import Consumer, Metadata, Processes, Producer
 from tests.world.controller import Controller
 from tests.world.drawing import DRAWN, RECORDS
 from tests.world.group_coordinator import GROUP, GroupCoordinator
+from tests.world.in_flight import PipelinedProducer
 from tests.world.members import Member, Place
 from tests.world.plots import PLOTS, settings_change
 from tests.world.stability import served, stability_of
@@ -66,6 +67,12 @@ def played(setup: Setup) -> tuple[World, Processes]:
     for place, acks in enumerate(setup.acks):
         idempotent = setup.idempotent and acks == -1
         process = processes.new(f"producer-{place + 1}", acks=acks, idempotent=idempotent)
+        if setup.in_flight is not None:
+            processes.tells_attempts.add(process)
+            PipelinedProducer(
+                world=world, process=process, acks=acks, idempotent=idempotent, spec=setup.in_flight
+            ).begin(Metadata(world=world))
+            continue
         Producer(world=world, process=process, acks=acks, idempotent=idempotent, metadata=Metadata(world=world)).next()
     for name in setup.transactional_ids:
         mine = TransactionalId(world=world, processes=processes, name=name, metadata=Metadata(world=world))

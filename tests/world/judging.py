@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from harness.checks.findings import Finding
 from harness.checks.judge import Judgement, RunInput, judge_tables
 from harness.checks.spark.tables import tables_of
+from harness.ports.load import WorkloadSpec
 from harness.scenario.model import ClusterSpec, ExpectSpec, Scenario, TopicSpec
 from harness.verdict import Verdict as RunVerdict
 from tests.world.broken import Broken
@@ -40,6 +41,7 @@ OF_PROMISES = frozenset(
         "group-skip",
         "two-owners",
         "zombie-commit",
+        "reordering",
     }
 )
 _TOLD_OF_LOSSES = frozenset({"torn-transaction", "last-stable-offset", "group-redelivery", "group-skip"})
@@ -111,25 +113,31 @@ def _scenario(history: History) -> Scenario:
         return _scenario_with_transactions(setup, topics)
     if setup.members:
         return _scenario_with_a_group(setup, topics)
-    workload = ProduceAndPollSettings(
-        producers=len(setup.acks),
-        idempotence=setup.idempotent,
-        retries=None if setup.retries else 0,
-        request_timeout_ms=REQUEST_NS // MS,
-        delivery_timeout_ms=DELIVERY_NS // MS,
-    )
     return Scenario(
         name=setup.plot,
         story="",
         source="",
         topics=topics,
         cluster=ClusterSpec(brokers=setup.brokers, system=f"kafka:{setup.release}" if setup.release else "reference"),
-        workload=workload,
+        workload=_load(setup),
         faults=(),
         steps=(),
         expect=ExpectSpec(),
         coverage={},
         seed=setup.seed,
+    )
+
+
+def _load(setup: Setup) -> WorkloadSpec:
+    """Producers and consumers of the harness, or of an application that it recorded."""
+    application = setup.in_flight is not None and setup.in_flight.tasks > 0
+    load: WorkloadSpec = WorkloadSpec() if application else ProduceAndPollSettings(producers=len(setup.acks))
+    return replace(
+        load,
+        idempotence=setup.idempotent,
+        retries=None if setup.retries else 0,
+        request_timeout_ms=REQUEST_NS // MS,
+        delivery_timeout_ms=DELIVERY_NS // MS,
     )
 
 
@@ -282,6 +290,7 @@ def _may_tell(finding: Finding, broken: Broken) -> bool:
             or (finding.topic, finding.partition) == broken.partition
         )
         and (broken.value is None or not finding.values or broken.value in finding.values)
+        and (broken.offset is None or not finding.offsets or broken.offset in finding.offsets)
     )
 
 

@@ -19,7 +19,7 @@ from tests.world.drawing import DRAWN, RELEASES_BEFORE_EPOCHS
 from tests.world.histories import History, history
 from tests.world.judging import judged
 from tests.world.tally import Tally, tally
-from tests.world.visibility import BEFORE_EPOCHS, FULL, UNORDERED, WITHHELD, Visibility
+from tests.world.visibility import BEFORE_EPOCHS, FULL, OF_SENDS, UNORDERED, WITHHELD, Visibility
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -50,6 +50,8 @@ def sights(one: History) -> Iterator[Visibility]:
 def withheld(one: History) -> Visibility:
     """What a group's members read is known wherever there is a group."""
     sights = [each for each in WITHHELD if each.reads or not one.setup.members]
+    if one.setup.in_flight is not None:
+        sights += [*OF_SENDS, *OF_SENDS]
     return sights[one.setup.seed % len(sights)]
 
 

@@ -15,6 +15,7 @@ from tests.world.clients import OK
 from tests.world.histories import History
 from tests.world.lost_writes import lost_writes
 from tests.world.promises_of_groups import broken_in_groups
+from tests.world.promises_of_order import broken_orders
 from tests.world.transaction_coordinator import TransactionState
 from tests.world.transactional import ABORTED, COMMITTED, UNKNOWN
 from tests.world.truth import Verdict, fates
@@ -25,9 +26,9 @@ _HIDDEN = frozenset({"lost-write", "unreadable", "torn-transaction", "unseen-tai
 
 def broken_promises(history: History) -> list[Broken]:
     if history.setup.members:
-        return broken_in_groups(history)
+        return [*broken_in_groups(history), *broken_orders(history)]
     if not history.setup.transactional_ids:
-        return list(_read_and_lost(history))
+        return [*_read_and_lost(history), *broken_orders(history)]
     amiss = _Amiss.of(history)
     return [
         *_aborted_reads(history, amiss),
@@ -40,6 +41,7 @@ def broken_promises(history: History) -> list[Broken]:
         *_at_once(history, amiss),
         *_hanging(history, amiss),
         *_lost_uncommitted(history),
+        *broken_orders(history),
     ]
 
 

@@ -1,4 +1,5 @@
-"""The checks against the other worlds that know the truth: transactions, groups, settings, each with its own seeds.
+"""The checks against the other worlds that know the truth: transactions, groups, settings and the rest, each with its
+own seeds.
 
 Nothing that was broken is passed over, nothing is invented, and hardly anything stays undecided with full evidence.
 `python -m tests.world.as_text SEED transactions` prints a history.
@@ -8,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.world.drawing import GROUPS, SETTINGS, TRANSACTIONS
+from tests.world.drawing import GROUPS, IN_FLIGHT, SETTINGS, TRANSACTIONS
 from tests.world.histories import history
 from tests.world.judging import judged
 from tests.world.nightly import sights, withheld
@@ -17,18 +18,19 @@ from tests.world.tally import Tally, tally
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-HISTORIES = 170  # of each world; the nightly has the rest of the seeds
-IN_PART = 30
+HISTORIES = 125  # of each world; the nightly has the rest of the seeds
+IN_PART = 25
 UNDECIDED_MAX = 0.05
 SHOWN = 8
 ENOUGH = {
     TRANSACTIONS: {"aborted-read violation", "hidden violation", "passed violation", "hanging violation"},
     GROUPS: {"lost offset violation", "lost offset permitted", "zombie commit violation", "two owners violation"},
     SETTINGS: {"lost violation", "lost permitted", "lost unsaid"},
+    IN_FLIGHT: {"disorder violation", "disorder permitted", "doubled violation", "doubled permitted"},
 }
 
 
-@pytest.fixture(scope="module", params=[TRANSACTIONS, GROUPS, SETTINGS])
+@pytest.fixture(scope="module", params=list(ENOUGH))
 def told(
     spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
 ) -> tuple[str, Tally]:

@@ -4,16 +4,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.world.drawing import GROUPS, RECORDS, SETTINGS, TRANSACTIONS
+from tests.world.drawing import GROUPS, IN_FLIGHT, RECORDS, SETTINGS, TRANSACTIONS
 from tests.world.histories import history
 from tests.world.judging import judged
 from tests.world.tally import tally
-from tests.world.visibility import FULL, WITHHELD
+from tests.world.visibility import FULL, OF_SENDS, WITHHELD
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_SIGHTS = {sight.name: sight for sight in (FULL, *WITHHELD)}
+_SIGHTS = {sight.name: sight for sight in (FULL, *WITHHELD, *OF_SENDS)}
 PINNED = {
     RECORDS: (
         (5000154, "no snapshots"),  # its own leader led again without what it had written
@@ -29,6 +29,11 @@ PINNED = {
     ),
     GROUPS: ((77167, "nothing of states"),),  # within an assignment the log was cut below the position
     SETTINGS: ((4000122, "no epochs, no books"),),  # the damage was found when another one led already
+    IN_FLIGHT: (
+        (70, "full"),  # below one that was cut, and below one that it overtook
+        (71, "full"),
+        (85, "full"),
+    ),
 }
 
 # Hidden by a reversed marker, below the last stable offset: the final read did not stop before them.

@@ -7,6 +7,8 @@ from tests.world.drawing import (
     FLAWS,
     GROUP_FLAWS,
     GROUPS,
+    IN_FLIGHT,
+    IN_FLIGHT_FLAWS,
     SETTINGS,
     SETTINGS_FLAWS,
     TRANSACTION_FLAWS,
@@ -21,7 +23,7 @@ from tests.world.truth import Verdict, lost_records
 from tests.world.visibility import FULL
 
 SEEDS = range(200)
-FLAWS_OF = {TRANSACTIONS: TRANSACTION_FLAWS, GROUPS: GROUP_FLAWS, SETTINGS: SETTINGS_FLAWS}
+FLAWS_OF = {TRANSACTIONS: TRANSACTION_FLAWS, GROUPS: GROUP_FLAWS, SETTINGS: SETTINGS_FLAWS, IN_FLIGHT: IN_FLIGHT_FLAWS}
 
 
 @pytest.fixture(scope="module")

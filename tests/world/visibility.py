@@ -11,7 +11,8 @@ class Visibility:
 
     `epochs`: records and polled states carry leader epochs (old versions have none). `blur_ns`: exact times are off by
     by up to this much, and say so. `reads`: what consumers saw under the load. `ordered`: who was killed was killed by
-    faults; otherwise by a signal of somebody, and nobody looked at a disk for that.
+    faults; otherwise by a signal of somebody, and nobody looked at a disk for that. `returned`: when calls of producers
+    with several sends under way had returned; `attempts`: those of theirs that failed.
     """
 
     name: str = "full"
@@ -24,6 +25,8 @@ class Visibility:
     blur_ns: int = 1_000_000
     reads: bool = True
     ordered: bool = True
+    returned: bool = True
+    attempts: bool = True
 
     def without(self, name: str, **less: object) -> "Visibility":
         return replace(self, name=name, **less)  # type: ignore[arg-type]
@@ -46,4 +49,10 @@ WITHHELD = (
     FULL.without("clients alone", books=False, polled=False, journals=False, truncations=False, snapshots=frozenset()),
     FULL.without("late clocks", blur_ns=400_000_000),
     FULL.without("no reads", reads=False),
+)
+# Of producers with several sends under way, besides.
+OF_SENDS = (
+    FULL.without("no times of return", returned=False),
+    FULL.without("attempts not told", attempts=False),
+    FULL.without("no times of return, attempts not told", returned=False, attempts=False),
 )

@@ -35,6 +35,16 @@ class Topic:
 
 
 @dataclass(frozen=True, kw_only=True)
+class InFlight:
+    """How producers have several sends under way. tasks: that call, each for itself, one record at a time, as those of
+    an application do; none: one task in operations of several records, as a workload of the harness does."""
+
+    tasks: int
+    depth: int = 5  # max.in.flight.requests.per.connection
+    spoiled: float = 0.0  # share of requests that arrive damaged, and are refused (CORRUPT_MESSAGE)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Setup:
     """What a history is drawn as. `flaws`: what this system does although no Kafka must, by name (brokers.py)."""
 
@@ -56,6 +66,7 @@ class Setup:
     transactional_ids: tuple[str, ...] = ()
     members: int = 0  # of a group, at a time
     consumers: tuple[str, ...] | None = None  # the isolation of each; None: by the world's own chance
+    in_flight: InFlight | None = None  # None: each producer waits for its answer before it sends on
 
 
 @dataclass(kw_only=True)

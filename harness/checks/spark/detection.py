@@ -73,7 +73,12 @@ class Flagged:
     copies: frozenset[Copy]  # of this value at this offset; at any offset if it has none
     others: frozenset[Copy]  # of other values at this offset
     below_acks_all: bool  # another at or above its offset had been acknowledged with acks=all before this send
-    above_kept: bool = False  # it and an earlier record above it are both in the final log: neither was cut
+    # It and a record above it are both in the final log, so that neither was cut: one that had been acknowledged before
+    # it was called; one that its process had sent before it, surely or if one task made both calls.
+    above_kept: bool = False
+    overtook_kept: bool = False
+    overtook_in_order: bool = True
+    overtook_gone: bool = False  # one that its process had sent before it is not in the final log
     in_order: bool = True  # send_order: it was surely called later; False: so it was if one task made both calls
     tries: int = 1  # sends of this value that may have been appended: an application may send one again
     answered: bool = False  # its send was answered with this offset, whatever became of its transaction
@@ -419,6 +424,9 @@ def _flagged(row: FoldedRow, flags: frozenset[str], held: Holdings, sent: Sends)
         others=others,
         below_acks_all=above is not None and above < (row["own_invoked_ns"] or 0),
         above_kept=row["above_kept"],
+        overtook_kept=row["overtook_kept"],
+        overtook_in_order=row["overtook_in_order"],
+        overtook_gone=row["overtook_gone"],
         in_order=value_of(row) in sent.in_order,
         tries=sent.tries.get(value_of(row), 1),
         answered=row["answered"],

@@ -77,8 +77,10 @@ _OF_ROW = (
     "least_jump",
     "greatest_jump",
     "acked_all_above_ns",
-    "coalesce(seen & 2 > 0 and (kept_above_ns < sent_invoked_ns or kept_over_above_ns < sent_called_ns), false)"
-    " as above_kept",
+    "coalesce(seen & 2 > 0 and kept_above_ns < sent_invoked_ns, false) as above_kept",
+    "coalesce(seen & 2 > 0 and kept_over_above_ns < sent_called_ns, false) as overtook_kept",
+    "coalesce(seen & 2 > 0 and kept_surely_over_above_ns < sent_invoked_ns, false) as overtook_in_order",
+    "coalesce(gone_over_above_ns < sent_called_ns, false) as overtook_gone",
 )
 
 
@@ -110,6 +112,9 @@ class FoldedRow(TypedDict):
     greatest_jump: int | None
     acked_all_above_ns: int | None
     above_kept: bool
+    overtook_kept: bool
+    overtook_in_order: bool
+    overtook_gone: bool
     flags: int
     accounts: bool
     line_count: int
@@ -124,6 +129,7 @@ class FoldedRow(TypedDict):
 # may share their time, so each stands a nanosecond behind the one before.
 CALLED = "invoked_ns + if(returned_ns is null, position, 0)"
 OVER = "least(completed_ns, coalesce(returned_ns, invoked_ns + position))"
+SURELY_OVER = "least(completed_ns, returned_ns)"
 
 # One row per (run, partition_id, value, offset), with what is known of the value as a whole beside it (value_...), and
 # what lies around it in its partition's log and in its sender's order. sent_over_ns: a send whose sent_called_ns is
@@ -145,6 +151,7 @@ with said as (
     if(kind = 0, completed_ns, null) as sent_completed_ns,
     if(kind = 0, {CALLED}, null) as sent_called_ns,
     if(kind = 0, {OVER}, null) as sent_over_ns,
+    if(kind = 0, {SURELY_OVER}, null) as sent_surely_over_ns,
     case when kind = 1 then 1 when kind = 2 and replica is null then 2 when kind = 2 then 4 else 0 end as seen,
     if(kind > 0, leader_epoch, null) as read_epoch,
     if(kind > 0, completed_ns, null) as first_read_ns,
@@ -154,15 +161,15 @@ with said as (
     if(kind = 0 and acks = 0, null, timestamp_ms) as ms
   from {{records}}
   union all
-  select run, partition_id, value, offset, null, null, null, null, null, null, null, null, 0, null, null, null, null,
-    jump, null
+  select run, partition_id, value, offset, null, null, null, null, null, null, null, null, null, 0, null, null, null,
+    null, jump, null
   from {{jumps}}
 ), folded as (
   select run, partition_id, value, offset,
     min(status) as status, min(sent_acks) as sent_acks, min(sent_operation) as sent_operation,
     min(sent_process) as sent_process, min(sent_invoked_ns) as sent_invoked_ns,
     min(sent_completed_ns) as sent_completed_ns, min(sent_called_ns) as sent_called_ns,
-    min(sent_over_ns) as sent_over_ns, bit_or(seen) as seen,
+    min(sent_over_ns) as sent_over_ns, min(sent_surely_over_ns) as sent_surely_over_ns, bit_or(seen) as seen,
     max(read_epoch) as read_epoch, min(first_read_ns) as first_read_ns, max(read_begun_ns) as last_read_ns,
     min(offset_step) as least_step, max(offset_step) as greatest_step,
     min(jump) as least_jump, max(jump) as greatest_jump,
@@ -207,6 +214,8 @@ with said as (
     ) as acked_all_above_ns,
     -- What the same process got at this offset or above.
     min(sent_over_ns) over w as over_above_ns, min(if(seen & 2 > 0, sent_over_ns, null)) over w as kept_over_above_ns,
+    min(if(seen & 2 > 0, sent_surely_over_ns, null)) over w as kept_surely_over_above_ns,
+    min(if(seen & 2 = 0, sent_over_ns, null)) over w as gone_over_above_ns,
     min(if(acked and seen & 2 > 0, sent_completed_ns, null)) over (
       partition by run, partition_id order by offset desc nulls last range between unbounded preceding and 1 preceding
     ) as kept_above_ns

@@ -1,0 +1,156 @@
+"""The order of one producer's records in a partition, and that each stands there once: read from the chronicle.
+
+What one task called after another, or anybody after the other call had returned or was answered, stands behind it,
+whichever was answered first. That may be otherwise where a log was cut as the promise allows, and of a producer that is
+not idempotent where something was sent again; a record may then be there twice, too.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from itertools import combinations
+
+from tests.world.broken import Broken
+from tests.world.chronicle import Partition, Send
+from tests.world.clients import DELIVERY_NS, OK
+from tests.world.histories import History
+from tests.world.truth import Lost, Verdict, fates, lost_records
+
+_WORST = (Verdict.VIOLATION, Verdict.UNSAID, Verdict.PERMITTED)
+
+
+def broken_orders(history: History) -> Iterator[Broken]:
+    """Of each record the worst that is true of it and of one that its process had sent before."""
+    lanes: dict[tuple[int, Partition], list[Send]] = {}
+    for send in sorted(history.chronicle.sends, key=lambda send: send.invoked_ns):
+        lanes.setdefault((send.process, send.partition), []).append(send)
+    lost = {each.value: each for each in lost_records(history.chronicle)}
+    there = _places(history)
+    yield from _doubled(history, there)
+    yield from _copies_lost(history, there)
+    for lane in lanes.values():
+        overtaken: dict[int, list[tuple[Send, Verdict]]] = {}
+        known = [send for send in lane if send.status == OK and send.base is not None]
+        for earlier, later in combinations(known, 2):
+            if _follows(earlier, later) and later.base <= earlier.base:  # type: ignore[operator]
+                found = _verdict(history, lane, earlier, later, lost, there)
+                overtaken.setdefault(id(later), []).append((earlier, found))
+        for later in known:
+            if id(later) not in overtaken:
+                continue
+            earlier, verdict = min(overtaken[id(later)], key=lambda pair: _WORST.index(pair[1]))
+            for value in later.values:
+                yield Broken(
+                    kind="disorder",
+                    checks=frozenset({"reordering"}),
+                    partition=later.partition,
+                    value=value,
+                    verdict=verdict,
+                    story=f"process {later.process} sent {value} after {earlier.values[0]}, and it stands at "
+                    f"{later.base}, the other at {earlier.base}",
+                )
+
+
+def _follows(earlier: Send, later: Send) -> bool:
+    """Whether the one call was surely made after the other."""
+    over = [earlier.completed_ns] if earlier.returned_ns is None else [earlier.completed_ns, earlier.returned_ns]
+    return min(over) <= later.invoked_ns
+
+
+def _verdict(
+    history: History,
+    lane: list[Send],
+    earlier: Send,
+    later: Send,
+    lost: Mapping[int, Lost],
+    there: Mapping[tuple[Partition, int], set[int]],
+) -> Verdict:
+    fates = [lost[send.values[0]].verdict if send.values[0] in lost else None for send in (earlier, later)]
+    if any(fates):
+        return Verdict.PERMITTED if set(fates) <= {None, Verdict.PERMITTED} else Verdict.UNSAID
+    both = all(send.base in there.get((send.partition, send.values[0]), ()) for send in (earlier, later))
+    if not both:
+        return Verdict.UNSAID  # one of them was moved, or nobody knows
+    if earlier.idempotent or earlier.completed_ns <= later.invoked_ns:
+        return Verdict.VIOLATION
+    if earlier.failed:
+        return Verdict.PERMITTED
+    around = (earlier.invoked_ns - 2 * DELIVERY_NS, later.completed_ns + 2 * DELIVERY_NS)
+    again = any(around[0] <= failed.time_ns <= around[1] for send in lane for failed in send.failed)
+    return Verdict.UNSAID if again else Verdict.VIOLATION
+
+
+def _places(history: History) -> dict[tuple[Partition, int], set[int]]:
+    """Where each value stands in the last log."""
+    places: dict[tuple[Partition, int], set[int]] = {}
+    for poll in history.chronicle.polls:
+        for read in poll.reads if poll.final else ():
+            for offset, entry in read.placed():
+                places.setdefault((read.partition, entry.value), set()).add(offset)
+    for partition, final in history.chronicle.final.items():
+        first = final.end if final.stable is None else final.log_start
+        for place, entry in enumerate(final.unread):
+            places.setdefault((partition, entry.value), set()).add((first or 0) + place)
+    return places
+
+
+def _doubled(history: History, there: Mapping[tuple[Partition, int], set[int]]) -> Iterator[Broken]:
+    for send in history.chronicle.sends:
+        for value in send.values:
+            places = there.get((send.partition, value), set())
+            end = history.chronicle.final[send.partition].end or 0
+            if send.transaction is None and len([place for place in places if place < end]) > 1:
+                again = not send.idempotent and any(not each.refused for each in send.failed)
+                yield Broken(
+                    kind="doubled",
+                    checks=frozenset({"duplicate"}),
+                    partition=send.partition,
+                    value=value,
+                    verdict=Verdict.PERMITTED if again else Verdict.VIOLATION if send.idempotent else Verdict.UNSAID,
+                    story=f"{value} stands at {sorted(places)}",
+                )
+
+
+def _copies_lost(history: History, there: Mapping[tuple[Partition, int], set[int]]) -> Iterator[Broken]:
+    """Of a record that stands elsewhere too: one that was read, or acknowledged, where it is no more."""
+    chronicle = history.chronicle
+    sends = {value: send for send in chronicle.sends for value in send.values if send.transaction is None}
+    copies: dict[Partition, dict[tuple[int, int], Send]] = {}
+    for send in sends.values():
+        for place, value in enumerate(send.values if send.status == OK and send.base is not None else ()):
+            copy = replace(send, values=[value], base=(send.base or 0) + place)
+            copies.setdefault(send.partition, {})[value, copy.base or 0] = copy
+    for poll in chronicle.polls:
+        for read in () if poll.final else poll.reads:
+            for offset, entry in read.placed():
+                if entry.value in sends:
+                    copy = replace(
+                        sends[entry.value],
+                        values=[entry.value],
+                        acks=-1,
+                        status=OK,
+                        base=offset,
+                        below_minimum=False,
+                        acknowledged_by=read.node,
+                        acknowledged_in=entry.epoch,
+                        completed_ns=poll.completed_ns,
+                    )
+                    copies.setdefault(read.partition, {})[entry.value, offset] = copy
+    for partition, found in copies.items():
+        final = chronicle.final[partition]
+        moved = [
+            copy
+            for (value, offset), copy in found.items()
+            if (places := there.get((partition, value), set())) and offset not in places
+        ]
+        if not final.read_to_end:
+            continue
+        for lost in fates(chronicle, partition, moved, set(), final.log_start or 0):
+            yield Broken(
+                kind="copy lost",
+                checks=frozenset({"duplicate", "inconsistent-offsets"}),
+                partition=partition,
+                value=lost.value,
+                offset=lost.offset,
+                verdict=lost.verdict,
+                story=f"it stood at {lost.offset} too: {lost.took}: {lost.story}",
+            )
