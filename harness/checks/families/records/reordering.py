@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from harness.checks.contract.rulings import NOTHING_PERMITS_IT, Cause, Class, Doubt, Ruling
 from harness.checks.explaining.attempts import Attempts
 from harness.checks.explaining.rewinds import Rewind, Rewinds
+from harness.checks.family import Family
 from harness.checks.findings import Finding, RunContext, finding_of_rows
 from harness.checks.model.partition_history import PartitionHistory
 from harness.checks.spark.detection import Flagged
+from harness.checks.spark.fused_query import Flag
 from harness.checks.wording.causes import cause_words
 from harness.checks.wording.words import offsets_words, plural
 
@@ -114,6 +116,11 @@ def _ruled(
     around_ns = scenario.workload.delivery_timeout_ms * 1_000_000 if scenario is not None else 0
     overtaken = attempts.overtaken(history, row, around_ns=around_ns)
     cause = NOTHING_PERMITS_IT if overtaken.code == "idempotent-producer" else overtaken.cause
+    return _Ruled(classification=overtaken.classification, cause=cause, ruling=overtaken.ruling)
 
 
-from harness.checks.explaining.rewinds import Rewind, Rewinds
+FAMILY = Family(
+    name="reordering",
+    find=find,
+    flags=(Flag(name="send_order", condition="acked and offset is not null and over_above_ns < sent_called_ns"),),
+)
