@@ -215,6 +215,7 @@ CauseCode = Literal[
     "not-classed",
     "cut-and-written-again",
     "moved-without-a-loss",
+    "answered-elsewhere",
     "cut-in-doubt",
     # of offsets and logs
     "final-reads-disagree",

@@ -27,6 +27,9 @@ _WORDS: Mapping[CauseCode, str] = {
     "not-classed": "not classed",
     "cut-and-written-again": "the log was cut by a permitted {by} and the record written again",
     "moved-without-a-loss": "the record changed its offset and no permitted loss explains it",
+    "answered-elsewhere": (
+        "its leader gave that offset to another record: the one answered is not that of the record, and no log was cut"
+    ),
     "cut-in-doubt": "the log was cut, and it is unknown whether that was permitted: {doubt}",
     "retention-time": "{setting}",
     "retention-size": "{setting}",

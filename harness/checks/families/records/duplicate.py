@@ -4,11 +4,12 @@ Twice in the final log breaks the promise of an idempotent producer; a producer 
 twice (attempts.py), but no broker may duplicate what was sent once. What an application sends again under one value
 is there as often, lawfully. If the log kept at most one of the two offsets, a truncation moved the value: it is judged
 like the loss of the missing offset, and not more strictly; where the final read stopped before it and no log in sync
-lacks it, nobody knows of a cut. If the configuration removed that one, nothing was cut, and
-the log once had both. What no read_committed reader is given is not missing where the in-sync logs have it.
+lacks it, nobody knows of a cut. If the configuration removed that one, nothing was cut, and the log once had both.
+Where the answering leader had another record at that offset, its answer is the odd one. What no read_committed reader
+is given is not missing where the in-sync logs have it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from harness.checks.contract.rulings import Cause, Class, Doubt, Ruling
@@ -141,11 +142,21 @@ def _moved(context: RunContext, history: PartitionHistory, gone: Sequence[Flagge
     rulings = [context.ruling(history, row) for row in gone]
     violations = [ruling for ruling in rulings if ruling.classification == "violation"]
     if violations:
-        return "violation", Cause(code="moved-without-a-loss"), violations[0]
+        odd = all(answered_oddly(history, row) for row in gone)
+        return "violation", Cause(code="answered-elsewhere" if odd else "moved-without-a-loss"), violations[0]
     for ruling in rulings:
         if ruling.undecided:
             return "observation", Cause(code="cut-in-doubt", doubt=ruling.undecided), ruling
     return "permitted", Cause(code="cut-and-written-again", by=rulings[0].cause), rulings[0]
+
+
+def answered_oddly(history: PartitionHistory, row: Flagged, *, epochs: Collection[int | None] = ()) -> bool:
+    """Whether a record is known at this offset by its answer alone, while the leader that gave it gave the offset to
+    another one: no log was cut, and the answer is the odd one. epochs: of other records there, as readers saw them."""
+    if not row.answered or row.seen or row.copies or row.completed_ns is None:
+        return False
+    term = history.term_at(row.completed_ns)
+    return term is not None and term.epoch in {*epochs, *(copy.epoch for copy in row.others)}
 
 
 FAMILY = Family(

@@ -1,7 +1,8 @@
 """Inconsistent offsets: two values for one offset, among acknowledgements, reads and the replicas' final logs.
 
-An offset has one value; only after a permitted loss may a second value get it. Replicas are compared with each other
-below their own high watermarks, where they must be equal.
+An offset has one value; only after a permitted loss may a second value get it. Where the answer is the odd one, the
+record being elsewhere in the log, the finding says so. Replicas are compared with each other below their own high
+watermarks, where they must be equal.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,6 +11,7 @@ from harness.checks.contract.rulings import Cause, Class
 from harness.checks.explaining.damage import Damages
 from harness.checks.families.records import divergence
 from harness.checks.families.records.divergence import DivergentRow
+from harness.checks.families.records.duplicate import answered_oddly
 from harness.checks.family import Family
 from harness.checks.findings import Finding, RunContext, finding_of_rows
 from harness.checks.model.lost_records import LostRecord
@@ -68,7 +70,8 @@ def _ruled(context: RunContext, history: PartitionHistory, values: Sequence[Flag
         return "observation", Cause(code="first-value-lost-in-doubt", doubt=undecided)
     if any(row.seen & SEEN_REPLICA for row in losers):
         return "violation", Cause(code="replicas-disagree")
-    return "violation", Cause(code="no-loss-between")
+    odd = all(row.final_offsets and answered_oddly(history, row, epochs=(stayed.epoch,)) for row in losers)
+    return "violation", Cause(code="answered-elsewhere" if odd else "no-loss-between")
 
 
 def _epoch(context: RunContext, history: PartitionHistory, row: Flagged) -> int:
