@@ -44,6 +44,7 @@ _NETEM_REMEDY: Mapping[type, str] = {
     CanImpairPackets: f"leave it out, or {_ANOTHER_KERNEL}",
 }
 _NO_CLIENT_LINKS = "somebody else's cluster has no links of its clients that could be cut"
+_OWN_NETWORKS = "give each node a network of its own, where they reach each other by the names of their services"
 
 
 def problems(scenario: Scenario) -> Iterator[Problem]:
@@ -64,7 +65,7 @@ def problems(scenario: Scenario) -> Iterator[Problem]:
                 place=place, what=f"{what}: these disks have no limit", remedy="give disk_bytes = 67108864 in [cluster]"
             )
         elif need is CanCutLinks and on.is_compose and (shared := engine.why_no_cut(on)):
-            yield Problem(place=place, what=f"{what}: {shared}", remedy="give it a network of its own")
+            yield Problem(place=place, what=f"{what}: {shared}", remedy=_OWN_NETWORKS)
         elif in_containers and (missing := engine.why_missing(need)):
             yield Problem(place=place, what=f"{what}: {missing}", remedy=_NETEM_REMEDY[need], of_machine=True)
     if on.disk_bytes and not issubclass(kind, CanFillDisks):

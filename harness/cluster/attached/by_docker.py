@@ -1,6 +1,7 @@
 """`--system compose:FILE`: the containers of a user's compose file; faults are injected through the Docker engine."""
 
 import asyncio
+import contextlib
 import tarfile
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -12,14 +13,20 @@ from docker.errors import NotFound
 from harness.cluster.attached import compose_project
 from harness.cluster.attached.administration import ADDRESS, address_of
 from harness.cluster.attached.cluster import ForeignCluster, registered
-from harness.cluster.attached.container_rules import ContainerRules, can_cut, shares_a_network
+from harness.cluster.attached.container_rules import (
+    ChangedRules,
+    ContainerRules,
+    can_cut,
+    goes_around,
+    shares_a_network,
+)
 from harness.cluster.attached.reachability import is_answering, is_gone, is_silent
 from harness.cluster.confined import empty
 from harness.cluster.docker import file_export
-from harness.cluster.docker.engine import Engine, engine_errors, unless_ended
+from harness.cluster.docker.engine import Engine, connect, engine_errors, unless_ended
 from harness.errors import HarnessError, UsageError
 from harness.host.clock import Clock
-from harness.ports.cluster import CanCutLinks, Evidence, Link, NodeId, ReplicaLog, ShowsLogs
+from harness.ports.cluster import CanCutLinks, Evidence, Link, NodeId, PartitionState, ReplicaLog, ShowsLogs
 from harness.scenario.model import ClusterSpec
 
 _STOP_S = 30
@@ -59,7 +66,21 @@ class ComposeCluster(ForeignCluster):
             self._engine, found = compose_project.find(self._spec)
             self._containers.update(found)
             if not self._journal.containers():
-                self._journal.in_containers({node: container.id for node, container in found.items()})
+                ids = {node: container.id for node, container in found.items()}
+                self._journal.in_containers(ids, engine=self._engine.address)
+
+    def _find_again(self) -> None:
+        """The very containers that the run began in, as far as they are there, in the engine they were made in."""
+        if self._containers:
+            return
+        began_in = self._journal.containers()
+        if not began_in:  # former releases did not note them
+            self._look_up()
+            return
+        self._engine = connect(self._journal.engine())
+        for node, identity in began_in.items():
+            with engine_errors(f"looking for the container of {self._name(node)}"), contextlib.suppress(NotFound):
+                self._containers[node] = self._engine.client.containers.get(identity)
 
     def known(self) -> Sequence[NodeId]:
         return list(self._containers)
@@ -78,20 +99,19 @@ class ComposeCluster(ForeignCluster):
     async def undo(self, what: str, subject: str) -> Evidence:
         if what == "delete":
             return await super().undo(what, subject)
-        began_in = self._journal.containers()
-        self._look_up()
+        self._find_again()
         links = [Link.parse(name) for name in subject.split()] if what == "heal" else []
         touched = {link.target for link in links} if links else {NodeId(int(subject))}
-        anew = {node for node in touched if began_in.get(node, self._containers[node].id) != self._containers[node].id}
-        if touched == anew:
+        gone = sorted(touched - set(self._containers))
+        if touched == set(gone):
             self._journal.paid(what, subject)
-            names = " and ".join(self._containers[node].name for node in sorted(anew))
-            return self._seen(f"{names}: made anew since, and left alone")
+            names = " and ".join(self._name(node) for node in gone)
+            return self._seen(f"the container of {names} is not there any more; one made anew since is left alone")
         if what == "start":
             return await self.start_node(NodeId(int(subject)))
         if what == "resume":
             return await self.resume(NodeId(int(subject)))
-        proof = await self._rules.heal([link for link in links if link.target not in anew])
+        proof = await self._rules.heal([link for link in links if link.target not in gone])
         self._journal.paid(what, subject)
         return self._seen(proof)
 
@@ -178,6 +198,10 @@ class _Cuts(ComposeCluster):
     def links(self) -> Sequence[Link]:
         return self._node_links()
 
+    async def live_partition_states(self, topics: Sequence[str]) -> Sequence[PartitionState]:
+        await self._rules.keep([node for node in self._containers if not self._owes("start", node)])
+        return await super().live_partition_states(topics)
+
     async def cut(self, links: Sequence[Link], *, mode: Literal["hang", "reset"] = "hang") -> Evidence:
         if not links:
             raise HarnessError("there is no link to cut")
@@ -185,8 +209,13 @@ class _Cuts(ComposeCluster):
         return self._seen(await self._rules.cut(links, mode=mode))
 
     async def heal(self, links: Sequence[Link], *, mode: Literal["resume", "reset"] = "resume") -> Evidence:
-        proof = await self._rules.heal(links)
-        self._journal.paid("heal", " ".join(str(link) for link in links))
+        subject = " ".join(str(link) for link in links)
+        try:
+            proof = await self._rules.heal(links)
+        except ChangedRules:
+            self._journal.paid("heal", subject)
+            raise
+        self._journal.paid("heal", subject)
         return self._seen(proof)
 
 
@@ -213,7 +242,7 @@ class _ReadsLogs(ComposeCluster):
                 try:
                     pieces, _ = container.get_archive(f"{place}/.")
                 except NotFound:
-                    raise HarnessError(f"container {container.name} has no {place}; see data in [attached]") from None
+                    raise HarnessError(_not_found(container, place)) from None
                 archive = file_export.joined(pieces, f"{place} of container {container.name}")
             try:
                 file_export.note(file_export.extract(archive, target), target.parent)
@@ -224,6 +253,15 @@ class _ReadsLogs(ComposeCluster):
             ) as error:  # of a file that grew meanwhile it ends early
                 problem = str(error)
         raise HarnessError(f"{place} of container {container.name} came broken {_ATTEMPTS} times ({problem})")
+
+
+def _not_found(container: Any, place: str) -> str:
+    with engine_errors(f"looking at container {container.name}"):
+        try:
+            container.reload()
+        except NotFound:
+            return f"container {container.name} is not there any more: somebody else removed it while the run went on"
+    return f"container {container.name} has no {place}; see data in [attached]"
 
 
 def _kill(container: Any) -> None:
@@ -247,9 +285,14 @@ def cluster_by_docker(spec: ClusterSpec) -> type[ComposeCluster]:
 
 def why_no_cut(spec: ClusterSpec) -> str:
     """Of the first of its containers whose links cannot be cut. Empty: of none."""
-    engine, containers = compose_project.find(spec)
-    engine.close()
-    return next((shared for each in containers.values() if (shared := shares_a_network(each))), "")
+    engine, found = compose_project.find(spec)
+    try:
+        containers = list(found.values())
+        alone = (shares_a_network(each) for each in containers)
+        around = (goes_around(source, target) for source in containers for target in containers if source is not target)
+        return next((why for why in (*alone, *around) if why), "")
+    finally:
+        engine.close()
 
 
 @cache

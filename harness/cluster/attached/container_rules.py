@@ -1,18 +1,24 @@
 """Cuts links between a user's containers by packet rules in the containers' own networks.
 
-Such a network and its rules exist as long as their container. So the rules are computed anew each time from the links
-that are cut and from the containers' current addresses and listening ports.
+Such a network and its rules exist as long as their container runs. So the rules are computed anew each time from the
+links that are cut and from the containers' current addresses and listening ports, and written again where a container
+came up by itself. Nothing of ours is left where no link is cut any more.
 """
 
 import asyncio
+import ipaddress
 import os
+import socket
+import struct
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from docker.errors import NotFound
+
 from harness.cluster.docker.engine import engine_errors
 from harness.cluster.docker.namespace import Namespace, can_enter, pid_of
-from harness.cluster.docker.rules import HOOKS, Mode, Rule, read_saved, restore_text
+from harness.cluster.docker.rules import HOOKS, Mode, Rule, Standing, read_saved, removal_text, restore_text
 from harness.errors import HarnessError
 from harness.ports.cluster import Link, NodeId
 
@@ -20,7 +26,8 @@ _TRY_S = 0.5
 _TRAFFIC_S = 0.6
 _SAVE = ["iptables-save", "-c", "-t", "filter"]
 _RESTORE = ["iptables-restore", "--wait", "5", "--noflush"]
-_LISTENING = "0A"
+_ESTABLISHED, _LISTENING = "01", "0A"
+_CHANGES = "something else changes them"
 
 
 def can_cut() -> bool:
@@ -29,12 +36,21 @@ def can_cut() -> bool:
     return os.geteuid() == 0 and can_enter()
 
 
+class ChangedRules(HarnessError):
+    """What was cut was healed, and nobody knows since when it had not been cut any more."""
+
+
 class ContainerRules:
     """Keeps the set of cut links; computes the rules for it, writes them, and reads them back."""
 
     def __init__(self, containers: Mapping[NodeId, Any]) -> None:
         self._containers = containers
         self._cuts: dict[Link, Mode] = {}
+        self._written: dict[NodeId, list[Rule]] = {}  # where rules stand
+        self._ports: dict[NodeId, set[int]] = {}  # where a node was seen to listen
+        self._processes: dict[NodeId, int] = {}  # of each end of a cut: its network is there as long as this process
+        self._again: dict[NodeId, int] = {}  # how often an end came up by itself, and rules were written for it
+        self._changed: set[NodeId] = set()  # where rules were found not to be the ones written
         self._turn = asyncio.Lock()
 
     async def cut(self, links: Sequence[Link], *, mode: Mode) -> str:
@@ -45,52 +61,107 @@ class ContainerRules:
             return await self._proof(links)
 
     async def heal(self, links: Sequence[Link]) -> str:
+        """Raises ChangedRules, once everything is healed, where the rules had been changed before."""
         async with self._turn:
+            await asyncio.to_thread(self._renew, self._came_up(_ends(links)))
             for link in links:
                 self._cuts.pop(link, None)
             await asyncio.to_thread(self._write, _targets(links))
-        return "no packet rule is left for " + " ".join(link.short_name for link in links)
+        changed = sorted(self._changed.intersection(_targets(links)))
+        self._changed.difference_update(changed)
+        if changed:
+            names = " and ".join(self._containers[node].name for node in changed)
+            raise ChangedRules(f"the packet rules in {names} did not last as long as their cut; {_CHANGES}")
+        again = [
+            f"{self._containers[node].name} came up by itself {times} times meanwhile, and they were written again"
+            for node in _ends(links)
+            if (times := self._again.pop(node, 0))
+        ]
+        return "; ".join(["no packet rule is left for " + " ".join(link.short_name for link in links), *again])
 
     async def renew(self, node: NodeId) -> None:
-        """Writes the rules again after a container restarted, perhaps with another address: in its own network and in
-        its peers'."""
+        """Writes the rules again after a container was started, perhaps with another address: in its own network and
+        in its peers'."""
         async with self._turn:
-            touched = [link for link in self._cuts if node in (link.source, link.target)]
-            if touched:
-                await asyncio.to_thread(self._write, _targets(touched))
+            await asyncio.to_thread(self._renew, [node])
+
+    async def keep(self, nodes: Sequence[NodeId]) -> None:
+        """Call it every now and then: writes the rules again for those of the nodes that came up by themselves."""
+        if any(self._is_over(node) for node in nodes):
+            async with self._turn:
+                await asyncio.to_thread(self._renew, self._came_up(nodes))
+
+    def _is_over(self, node: NodeId) -> bool:
+        return node in self._processes and not lives(self._processes[node])
+
+    def _came_up(self, nodes: Sequence[NodeId]) -> list[NodeId]:
+        found = [node for node in nodes if self._is_over(node) and _runs(self._containers[node])]
+        for node in found:
+            self._again[node] = self._again.get(node, 0) + 1
+        return found
+
+    def _renew(self, nodes: Sequence[NodeId]) -> None:
+        touched = [link for link in self._cuts if not {link.source, link.target}.isdisjoint(nodes)]
+        self._write(_targets(touched))
 
     def _check(self, links: Sequence[Link]) -> None:
         """Before any rule is written: raises HarnessError for an end that cannot be cut."""
-        for node in sorted({end for link in links for end in (_source(link), link.target)}):
+        for node in _ends(links):
             shared = shares_a_network(self._containers[node])
             if shared:
                 raise HarnessError(shared)
+        for link in links:
+            around = goes_around(self._containers[_source(link)], self._containers[link.target])
+            if around:
+                raise HarnessError(around)
 
     def _write(self, nodes: Sequence[NodeId]) -> None:
+        """In each of them, whatever is wrong with another one."""
+        wrong: HarnessError | None = None
         for node in nodes:
-            container = self._containers[node]
-            if not _runs(container):
-                continue  # its rules were deleted with its network
-            namespace = self._enter(container)
-            rules = self._rules_at(node)
-            former = read_saved(namespace.run(_SAVE))
-            namespace.run(_RESTORE, given=restore_text(rules, hooked=former.hooked))
-            now = read_saved(namespace.run(_SAVE))
-            if set(now.packets) != set(rules) or now.strange or now.hooked != frozenset(HOOKS):
-                raise HarnessError(
-                    f"the packet rules in {container.name} are not the ones written; something else changes them"
-                )
+            try:
+                self._write_in(node)
+            except HarnessError as error:
+                wrong = wrong or error
+        if wrong is not None:
+            raise wrong
+        for node in _ends(list(self._cuts)):
+            if _runs(self._containers[node]):
+                self._processes[node] = pid_of(self._containers[node])
+
+    def _write_in(self, node: NodeId) -> None:
+        container, written = self._containers[node], self._written.pop(node, None)
+        if not _runs(container):
+            return  # its rules were deleted with its network
+        namespace = self._enter(container)
+        rules = self._rules_at(node)
+        former = read_saved(namespace.run(_SAVE))
+        if written is not None and not self._is_over(node) and not _are(former, written):
+            self._changed.add(node)
+        if not rules:
+            namespace.run(_RESTORE, given=removal_text(hooked=former.hooked))
+            return
+        namespace.run(_RESTORE, given=restore_text(rules, hooked=former.hooked))
+        if not _are(read_saved(namespace.run(_SAVE)), rules):
+            raise HarnessError(f"the packet rules in {container.name} are not the ones written; {_CHANGES}")
+        self._written[node] = rules
 
     def _rules_at(self, node: NodeId) -> list[Rule]:
-        ports = listening_ports(pid_of(self._containers[node]))
+        cuts = [link for link in self._cuts if link.target == node]
+        ports = self._ports_of(node) if cuts else []
         return [
-            Rule(inbound=inbound, peer=address, port=port, mode=mode)
-            for link, mode in sorted(self._cuts.items(), key=lambda cut: str(cut[0]))
-            if link.target == node
+            Rule(inbound=inbound, peer=address, port=port, mode=self._cuts[link])
+            for link in sorted(cuts, key=str)
             for address in addresses_of(self._containers[_source(link)])
             for port in ports
             for inbound in (True, False)
         ]
+
+    def _ports_of(self, node: NodeId) -> list[int]:
+        """Those of before too: a container that has just been started does not listen yet, and soon will."""
+        ports = self._ports.setdefault(node, set())
+        ports.update(listening_ports(pid_of(self._containers[node])))
+        return sorted(ports)
 
     @staticmethod
     def _enter(container: Any) -> Namespace:
@@ -147,28 +218,87 @@ def addresses_of(container: Any) -> list[str]:
     return found
 
 
+def goes_around(source: Any, target: Any) -> str:
+    """Why packet rules in their own networks would not stop what the first opens to the second; empty: nothing shows
+    that, or their engine is on another machine."""
+    bindings = [each for some in (target.attrs["NetworkSettings"].get("Ports") or {}).values() for each in some or ()]
+    published = {int(each["HostPort"]) for each in bindings if each["HostPort"]}
+    if published and _runs(source) and lives(pid_of(source)):
+        for address, port in connections_of(pid_of(source)):
+            if port in published and _is_of_this_machine(address):
+                return (
+                    f"{source.name} reaches {target.name} through this machine's port {port}: packet rules in their "
+                    "own networks would not stop it"
+                )
+    return ""
+
+
+def _is_of_this_machine(address: str) -> bool:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
+        try:
+            asking.bind((address, 0))
+        except OSError:
+            return False
+    return True
+
+
 def listening_ports(pid: int) -> list[int]:
     """The ports that other machines can reach in that process's network; without loopback, such as the engine's own
     DNS."""
-    ports = set()
-    for name in ("tcp", "tcp6"):
-        for line in Path(f"/proc/{pid}/net/{name}").read_text(encoding="ascii").splitlines()[1:]:
-            place, state = line.split()[1], line.split()[3]
-            address, _, port = place.partition(":")
-            loopback = address.endswith("7F") if name == "tcp" else address == "0" * 24 + "01000000"
-            if state == _LISTENING and not loopback:
-                ports.add(int(port, 16))
-    return sorted(ports)
+    return sorted({port for _, port in ends_in(_sockets_of(pid), state=_LISTENING, at=1)})
+
+
+def connections_of(pid: int) -> list[tuple[str, int]]:
+    """Where the connections out of that process's network lead to."""
+    return ends_in(_sockets_of(pid), state=_ESTABLISHED, at=2)
+
+
+def _sockets_of(pid: int) -> list[str]:
+    tables = [Path(f"/proc/{pid}/net/{name}").read_text(encoding="ascii") for name in ("tcp", "tcp6")]
+    return [line for table in tables for line in table.splitlines()[1:]]
+
+
+def ends_in(lines: Sequence[str], *, state: str, at: int) -> list[tuple[str, int]]:
+    """The addresses and ports of sockets in such a state, but for loopback; at: 1 is this end of them, 2 the other."""
+    found = []
+    for words in map(str.split, lines):
+        place, _, port = words[at].partition(":")
+        address = ipaddress.ip_address(_in_order(bytes.fromhex(place)))
+        address = getattr(address, "ipv4_mapped", None) or address
+        if words[3] == state and not address.is_loopback:
+            found.append((str(address), int(port, 16)))
+    return found
+
+
+def _in_order(address: bytes) -> bytes:
+    """The kernel prints each 32 bits of an address as this machine's number."""
+    return b"".join(struct.pack("!I", *struct.unpack("=I", address[at : at + 4])) for at in range(0, len(address), 4))
+
+
+def lives(process: int) -> bool:
+    return Path(f"/proc/{process}").exists()
 
 
 def _runs(container: Any) -> bool:
+    """False where it was removed, too."""
     with engine_errors(f"looking at container {container.name}"):
-        container.reload()
+        try:
+            container.reload()
+        except NotFound:
+            return False
     return bool(container.attrs["State"]["Running"])
+
+
+def _are(standing: Standing, rules: Sequence[Rule]) -> bool:
+    return set(standing.packets) == set(rules) and not standing.strange and standing.hooked == frozenset(HOOKS)
 
 
 def _targets(links: Sequence[Link]) -> list[NodeId]:
     return sorted({link.target for link in links})
+
+
+def _ends(links: Sequence[Link]) -> list[NodeId]:
+    return sorted({end for link in links for end in (_source(link), link.target)})
 
 
 def _source(link: Link) -> NodeId:

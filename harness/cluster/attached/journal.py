@@ -95,8 +95,9 @@ class AttachedJournal:
             known |= {NodeId(int(node)): (host, port) for node, (host, port) in entry.get("addresses", {}).items()}
         return known
 
-    def in_containers(self, ids: Mapping[NodeId, str]) -> None:
-        self._write({"containers": {str(node): each for node, each in ids.items()}})
+    def in_containers(self, ids: Mapping[NodeId, str], *, engine: str) -> None:
+        """engine: its address."""
+        self._write({"containers": {str(node): each for node, each in ids.items()}, "engine": engine})
 
     def containers(self) -> dict[NodeId, str]:
         """The container that each node was when the run began; empty: nobody noted it."""
@@ -105,6 +106,14 @@ class AttachedJournal:
                 case {"containers": dict(ids)}:
                     return {NodeId(int(node)): str(each) for node, each in ids.items()}
         return {}
+
+    def engine(self) -> str | None:
+        """The address of the engine of these containers; None: nobody noted it."""
+        for entry in self._entries():
+            match entry:
+                case {"containers": dict(), "engine": str(address)}:
+                    return address
+        return None
 
     def created(self, topic: OwnTopic) -> None:
         self._write({"topic": topic.name, "topic_id": topic.topic_id and str(topic.topic_id), "mark": topic.mark})

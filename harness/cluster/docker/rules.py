@@ -91,6 +91,12 @@ def restore_text(rules: Iterable[Rule], *, hooked: Iterable[str]) -> str:
     return "\n".join(["*filter", f":{CHAIN} - [0:0]", *hooks, *(rule.line() for rule in rules), "COMMIT", ""])
 
 
+def removal_text(*, hooked: Iterable[str]) -> str:
+    """The input of `iptables-restore --noflush` after which neither our chain nor a jump to it is left."""
+    jumps = [f"-D {hook} -j {CHAIN}" for hook in hooked]
+    return "\n".join(["*filter", f":{CHAIN} - [0:0]", *jumps, f"-X {CHAIN}", "COMMIT", ""])
+
+
 def read_saved(text: str) -> Standing:
     """Parses `iptables-save -c -t filter`."""
     packets: dict[Rule, int] = {}

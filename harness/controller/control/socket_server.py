@@ -43,8 +43,8 @@ class ControlSocket:
     async def open(self) -> None:
         """Raises UsageError, with the remedy, for a place where the socket would not be private."""
         listening = bound(self._path)
-        # The limit is of the reader's buffer: a line of exactly LINE_BYTES_MAX bytes and its newline still fit.
-        self._server = await asyncio.start_unix_server(self._connected, sock=listening, limit=LINE_BYTES_MAX + 1)
+        # The limit is of what comes before the newline.
+        self._server = await asyncio.start_unix_server(self._connected, sock=listening, limit=LINE_BYTES_MAX)
 
     async def close(self) -> None:
         """Ends every connection, and removes the socket."""

@@ -145,6 +145,18 @@ async def test_a_line_of_the_greatest_length_is_read_and_a_longer_one_ends_its_c
     assert (await other.ask(state={}))["ok"]
 
 
+@pytest.mark.parametrize("end", [b"\n", b""], ids=["whole", "half"])
+async def test_a_line_that_is_one_byte_too_long_is_told_to_be_so_whether_it_ends_or_not(
+    world: Commanded, end: bytes
+) -> None:
+    asking = await world.connect()
+    longer = b'{"id": 1, "state": {}}'
+    asking.writer.write(longer + b" " * (LINE_BYTES_MAX + 1 - len(longer)) + end)
+    asking.writer.write_eof()
+    assert (await asking.answer())["error"]["code"] == "too-long"
+    assert await asking.is_closed()
+
+
 async def test_half_a_line_is_refused_when_its_writer_has_nothing_more_to_say(world: Commanded) -> None:
     asking = await world.connect()
     asking.writer.write(b'{"act": {"kill": 1}')
