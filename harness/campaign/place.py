@@ -29,16 +29,17 @@ def campaign_folder(
     does. Raises HarnessError, UsageError where another process works in it."""
     if wrong := wrong_name(plan.name):
         raise UsageError(wrong)
-    path, goes_on = _find(runs, plan, anew=anew)
+    path, is_its_own = _find(runs, plan, anew=anew)
     files = FilesBelow(path)
     with _locked(files):
+        goes_on = is_its_own and (path / "campaign.json").is_file()
         if not goes_on:
             files.replace("campaign.json", json.dumps(facts | plan.as_json(), indent=2).encode() + b"\n")
         yield files, goes_on
 
 
 def _find(runs: Path, plan: Plan, *, anew: bool) -> tuple[Path, bool]:
-    """The newest folder of that name where it can go on there, else a new one."""
+    """The newest folder of that name where it can go on there, or was about to begin, else a new one; which it is."""
     campaigns = runs / "campaigns"
     try:
         runs.mkdir(parents=True, exist_ok=True)
@@ -66,7 +67,7 @@ def _goes_on(path: Path, plan: Plan) -> bool:
     try:
         stored = json_below(files, "campaign.json")
     except FileNotFoundError:
-        return not set(os.listdir(path)) - {_LOCK}  # killed before it was written: nothing was begun
+        return not set(os.listdir(path)) - {_LOCK}  # killed, or out of room, before it was written: nothing was begun
     if stored.get("digest") != plan.digest:
         return False
     try:

@@ -159,6 +159,13 @@ class Store:
             if _NAME.fullmatch(name) and not stat.S_ISREG(mode)
         ]
 
+    def told(self, place: Path) -> str:
+        """Where a night was kept, and if not as the newest one: names sort by time, and a clock can be set back."""
+        newer = [name for name in self.names() if name > place.name]
+        if not newer:
+            return str(place)
+        return f"{place}, which its name puts before {len(newer)} others, the newest {newer[-1]}: was a clock set back?"
+
     def readable(self) -> tuple[list[Night], list[HarnessError]]:
         """(the nights that can be read, oldest first; why others cannot). All of them fit into memory together."""
         held, nights, unfit = memory.Together(), [], []

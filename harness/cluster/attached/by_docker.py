@@ -31,6 +31,7 @@ from harness.scenario.model import ClusterSpec
 
 _STOP_S = 30
 _KILLED = 137
+_MARK = "meta.properties"
 _ATTEMPTS = 3
 
 
@@ -221,6 +222,24 @@ class _Cuts(ComposeCluster):
 
 class _ReadsLogs(ComposeCluster):
     """Reads a container's files through the engine, whether the container runs or not."""
+
+    async def start(self) -> None:
+        await super().start()
+        for node in self.brokers:
+            await asyncio.to_thread(self._check_data, node)
+
+    def _check_data(self, node: NodeId) -> None:
+        """Every broker keeps a file of that name beside its logs; without it the run would go on and read nothing."""
+        container, place = self._containers[node], self._spec.attached.data
+        with engine_errors(f"looking for {place} in container {container.name}"):
+            try:
+                pieces, _ = container.get_archive(f"{place}/{_MARK}")
+            except NotFound:
+                raise HarnessError(
+                    f"container {container.name} has no {place}/{_MARK}: name the broker's data directory, one of its "
+                    "log.dirs, with data in [attached]"
+                ) from None
+        pieces.close()
 
     def read_replicas(self, node: NodeId) -> Sequence[ReplicaLog]:
         return self._replicas_in(node, self._bring(node))

@@ -241,8 +241,10 @@ def _fetch(version: KafkaVersion, there: Path, progress: Callable[[str], None]) 
                 f"Kafka {version} is not taken: {wrong}; remove {cache_directory() / 'ivy'} and fetch again, and if it "
                 "is so again, do not trust the repository"
             )
-        if there.exists():
+        if there.is_dir() and not there.is_symlink():
             shutil.rmtree(there)
+        else:
+            there.unlink(missing_ok=True)
         jars.rename(there)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)

@@ -90,6 +90,23 @@ def test_shards_that_are_not_all_there_are_refused(tmp_path: Path) -> None:
         merged([read_shard(_shard(tmp_path, plan, 1, 3))])
 
 
+def test_a_campaign_whose_plan_found_no_room_begins_in_its_folder_once_there_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = Plan(name="test", seed=1, runs=(planned(1),))
+
+    def without_room(self: FilesBelow, name: str, data: bytes) -> None:
+        raise HarnessError(f"{name}: No space left on device")
+
+    with monkeypatch.context() as full:
+        full.setattr(FilesBelow, "replace", without_room)
+        with pytest.raises(HarnessError, match="No space left"), campaign_folder(tmp_path, plan, facts={}):
+            pytest.fail("it has no plan")
+    for goes_on in (False, True):
+        with campaign_folder(tmp_path, plan, facts={}) as (files, found):
+            assert (files.top.name, found, (files.top / "campaign.json").is_file()) == ("test", goes_on, True)
+
+
 def test_another_process_in_the_same_campaign_is_refused(tmp_path: Path) -> None:
     plan = Plan(name="test", seed=1, runs=(planned(1),))
     with (

@@ -82,3 +82,5 @@ def test_runs_become_a_night_once(tmp_path: Path, use: Use) -> None:
     assert (code, "Last night, 20261123-runs: 1" in reported) == (0, True)
     code, _, said = use("trends", run.name, "--night", "20261123-runs")
     assert (code, "in the store already" in said) == (2, True)
+    code, reported, _ = use("trends", run.name, "--night", "20261122-runs")
+    assert (code, "puts before 1 others, the newest 20261123-runs" in reported) == (0, True)

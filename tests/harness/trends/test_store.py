@@ -51,6 +51,17 @@ def test_what_is_appended_is_read_again_oldest_first(tmp_path: Path) -> None:
     assert [each.name for each in store.nights(last=1)] == [night(3).name]
 
 
+def test_a_night_that_is_not_the_newest_is_told_to_be_so(tmp_path: Path) -> None:
+    store = Store(tmp_path / "trends")
+    newest = store.keep(night(2, "aa"))
+    assert store.told(newest) == str(newest)
+    assert store.told(store.keep(night(2, "bb"))).endswith("nightly-2"), "of one second"
+    older = store.keep(night(1, "aa"))
+    assert store.told(older) == (
+        f"{older}, which its name puts before 2 others, the newest 20261102-020000-nightly-2: was a clock set back?"
+    )
+
+
 def test_many_writers_at_once_lose_no_night_and_of_one_name_exactly_one_is_kept(tmp_path: Path) -> None:
     store = Store(tmp_path / "trends")
 

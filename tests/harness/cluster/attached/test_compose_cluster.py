@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import uuid
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -169,6 +170,18 @@ async def test_the_replicas_logs_are_read_out_of_the_containers_and_the_topic_go
     settings = {(row.name, row.key): row.value for row in cluster.collect().configuration}
     assert settings["read", "unclean.leader.election.enable"] == "false"
     assert AttachedJournal(tmp_path).owed() == [("delete", "read")]
+
+
+@pytest.mark.parametrize("place", ["/etc", "/nowhere"])
+async def test_data_that_is_no_brokers_data_directory_is_refused_before_anything_is_made(
+    project: ClusterSpec, tmp_path: Path, place: str
+) -> None:
+    spec = replace(project, attached=replace(project.attached, data=place))
+    wrong = cluster_by_docker(spec)(run_path=tmp_path, spec=spec, client_links=1, clock=SystemClock())
+    with pytest.raises(HarnessError, match=f"has no {place}/meta.properties: name the broker's data directory"):
+        await wrong.start()
+    await wrong.stop()
+    assert AttachedJournal(tmp_path).owed() == []
 
 
 async def test_a_topic_that_no_broker_tells_of_is_refused_by_the_controller_and_stays(

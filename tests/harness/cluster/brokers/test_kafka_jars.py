@@ -102,6 +102,26 @@ def test_a_damaged_version_is_reported_and_fetched_anew(cache: Path, mirror: Pat
     assert installed(SMALL) is not None
 
 
+@pytest.mark.parametrize("lies_there", ["a file", "a link to nothing", "a link to a folder"])
+def test_what_lies_in_a_versions_place_and_is_no_folder_of_its_own_gives_way_to_it(
+    cache: Path, mirror: Path, lies_there: str, tmp_path: Path
+) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "kept").touch()
+    cache.mkdir(parents=True, exist_ok=True)
+    place = cache / SMALL.version
+    if lies_there == "a file":
+        place.write_text("none of ours")
+    else:
+        place.symlink_to(elsewhere if lies_there == "a link to a folder" else tmp_path / "nothing")
+
+    assert fetch(SMALL, progress=lambda line: None) == installed(SMALL)
+    assert place.is_dir()
+    assert not place.is_symlink()
+    assert (elsewhere / "kept").exists()
+
+
 def test_a_jar_whose_checksum_does_not_fit_is_not_taken(cache: Path, mirror: Path) -> None:
     jar_in(mirror, f"kafka-clients-{SMALL}.jar").write_bytes(b"something else")
 
