@@ -136,6 +136,17 @@ def _lock(path: Path) -> int | None:
     return None
 
 
+def _remove_within(reached: int, name: str) -> None:
+    def unless_it_is_gone(_: object, __: object, raised: tuple[type, BaseException, object]) -> None:
+        if not isinstance(raised[1], FileNotFoundError):
+            raise raised[1]
+
+    if stat.S_ISDIR(os.stat(name, dir_fd=reached, follow_symlinks=False).st_mode):
+        shutil.rmtree(name, dir_fd=reached, onerror=unless_it_is_gone)
+    else:
+        os.unlink(name, dir_fd=reached)
+
+
 def _removed(path: Path, descriptor: int) -> str:
     try:
         entry = msgspec.json.decode(os.read(descriptor, _LARGEST_BYTES), type=_Entry)
@@ -157,10 +168,8 @@ def _removed(path: Path, descriptor: int) -> str:
             path.unlink(missing_ok=True)
             return f"{folder} is not the folder that was entered (another one is in its place): it is left alone"
         for name in os.listdir(reached):
-            if stat.S_ISDIR(os.stat(name, dir_fd=reached, follow_symlinks=False).st_mode):
-                shutil.rmtree(name, dir_fd=reached)
-            else:
-                os.unlink(name, dir_fd=reached)
+            with contextlib.suppress(FileNotFoundError):  # a JVM that is ending removes what is its own
+                _remove_within(reached, name)
         folder.rmdir()
     except OSError as error:
         return f"{folder}, left behind, cannot be removed: {error.strerror}"

@@ -429,3 +429,91 @@ def _zombie(history: HistoryBuilder) -> HistoryBuilder:
     history.group("committed", at=17, process=OLD, generation=1, offset=4)
     history.poll([(offset, offset) for offset in range(4)], at=8.5, process=OLD)
     return _ended(history)
+
+
+# -- two copies --------------------------------
+
+
+def _of_two(*wipes: tuple[int, float], isrs: Sequence[tuple[float, Sequence[int]]] = ()) -> HistoryBuilder:
+    """The group's partition is on brokers 2 and 3, in sync; then the disks are wiped, and the ISR changes."""
+    history = _comes_again(replicas=(2, 3))
+    for epoch, (at, isr) in enumerate(isrs, start=1):
+        _kept(history, isr[0], epoch, isr, at=at, replicas=(2, 3))
+    for node, at in wipes:
+        _wiped(history, node, at=at)
+    return _ended(history)
+
+
+@case(
+    "of two copies one was wiped and did not come back in sync, and then the other one was",
+    PASS,
+    PERMITTED,
+    also=ALSO,
+    why="the second was the only copy in sync",
+)
+def second_of_two_copies_is_wiped() -> HistoryBuilder:
+    return _of_two((3, 15), (2, 20), isrs=[(15.1, (2,))])
+
+
+@case(
+    "both copies were wiped in one moment",
+    PASS,
+    PERMITTED,
+    also=ALSO,
+    why="every copy in sync was destroyed",
+)
+def two_copies_are_wiped_at_once() -> HistoryBuilder:
+    return _of_two((3, 20), (2, 20))
+
+
+@case(
+    "of two copies one was wiped and came back in sync before the other one was",
+    VIOLATION,
+    LOST,
+    also=ALSO,
+    why="it had copied the group's records again",
+)
+def first_of_two_copies_is_made_again() -> HistoryBuilder:
+    return _of_two((3, 12), (2, 20), isrs=[(12.1, (2,)), (16, (2, 3)), (20.1, (3,))])
+
+
+# -- a commit under way --------------------------------
+
+
+def _under_way(*, until: float) -> HistoryBuilder:
+    """The last commit is sent at 5 and answered at 15; the only copy is wiped at 6."""
+    history = led(10)
+    _kept(history, 3, 0, (3,), at=0, replicas=(3,))
+    for process in (OLD, NEW):
+        history.client(process, role="consumer", group="g", offset_reset="earliest", isolation="read_uncommitted")
+    history.group("assigned", at=2.5, process=OLD, generation=1, offset=0)
+    history.poll([(offset, offset) for offset in range(10)], at=3, process=OLD)
+    history.group("committed", at=5, took=10, process=OLD, generation=1, offset=10)
+    history.destroyed("wipe", 3, "disk", at=6, until=until)
+    history.group("revoked", at=16, process=OLD, generation=1)
+    history.group("assigned", at=30, process=NEW, generation=2, offset=0)
+    history.group("fetched", at=30.5, process=NEW, offset=None)
+    history.poll([(offset, offset) for offset in range(10)], at=31, process=NEW)
+    return _ended(history)
+
+
+@case(
+    "the only copy was wiped while the commit was under way, and its broker was down until after the answer",
+    PASS,
+    PERMITTED,
+    also=ALSO,
+    why="a coordinator answers before it dies, whenever the answer is read",
+)
+def wiped_under_the_commit() -> HistoryBuilder:
+    return _under_way(until=18)
+
+
+@case(
+    "the same, and its broker ran again before the answer came",
+    OPEN,
+    UNKNOWN,
+    also=ALSO,
+    why="the commit may have been stored before the disk was wiped, or after",
+)
+def wiped_before_or_after_the_commit() -> HistoryBuilder:
+    return _under_way(until=9)

@@ -63,6 +63,7 @@ def _coordinated(
     reason: str = "end",
     at: float = 90.0,
     replicas: Sequence[int] = (1, 2, 3),
+    isr: Sequence[int] | None = None,
     timeout_ms: int = 4_000,
 ) -> HistoryBuilder:
     """The log of its coordinator as broker 1 had it, and who had it."""
@@ -76,7 +77,7 @@ def _coordinated(
         observer=-1,
         leader=1,
         leader_epoch=0,
-        isr=list(replicas),
+        isr=list(replicas if isr is None else isr),
         replicas=list(replicas),
     )
     history._add(
@@ -327,3 +328,140 @@ def forgotten_with_one_copy_of_three() -> HistoryBuilder:
 def the_predecessor_is_complete() -> HistoryBuilder:
     states = [(3.0, "Ongoing"), (3.8, "PrepareCommit"), (4.02, "CompleteCommit"), (4.05, "Ongoing")]
     return _end(_coordinated(_open(), states))
+
+
+# -- what took it from its coordinator's log --------------------------------
+
+STATE = ("__transaction_state", 0)
+UNCLEAN = "unclean.leader.election.enable"
+
+
+@case(
+    "its coordinator's log had three copies, and only the one that was wiped was in sync",
+    (PASS, OPEN),
+    HANGS_LAWFULLY,
+    also=UNREAD,
+    why="every in-sync copy of the coordinator's log was destroyed",
+)
+def forgotten_with_the_only_copy_in_sync() -> HistoryBuilder:
+    history = _coordinated(_open(), [(4.05, "Ongoing")], reason="wipe", at=10, isr=(1,))
+    history.destroyed("wipe", 1, "disk", at=10, until=12)
+    return _end(history)
+
+
+def _wiped_in_turn(*, left_the_isr: bool) -> HistoryBuilder:
+    history = _coordinated(_open(), [(4.05, "Ongoing")], reason="wipe", at=10)
+    for node, at in ((1, 10), (2, 20), (3, 30)):
+        history.destroyed("wipe", node, "disk", at=at, until=at + 2)
+        if left_the_isr:
+            others = [each for each in (1, 2, 3) if each != node]
+            history.kept_state(STATE, others[0], at, others, at=at + 0.1)
+            history.kept_state(STATE, others[0], at, (1, 2, 3), at=at + 6)
+    return _end(history)
+
+
+@case(
+    "all three copies were wiped one after the other, and each was in sync again before the next",
+    VIOLATION,
+    HANGS,
+    also=UNREAD,
+    why="each copied the log from the others",
+)
+def forgotten_with_copies_that_were_made_again() -> HistoryBuilder:
+    return _wiped_in_turn(left_the_isr=True)
+
+
+@case(
+    "all three copies were wiped one after the other, and the books never had one of them leave the ISR",
+    OPEN,
+    PERHAPS,
+    also=UNREAD,
+    why="nobody knows whether one had copied the log before the next was wiped",
+)
+def forgotten_with_copies_that_may_have_been_made_again() -> HistoryBuilder:
+    return _wiped_in_turn(left_the_isr=False)
+
+
+def _elected_uncleanly(allowed: str) -> HistoryBuilder:
+    history = _coordinated(_open(settings={UNCLEAN: allowed}), [])
+    history.kept_state(STATE, 1, 0, (1,), at=3)
+    history.fault("kill", [1], at=10, until=20)
+    history.kept_state(STATE, 2, 1, (2,), at=12)
+    return _end(history)
+
+
+@case(
+    "a broker out of sync was elected leader of its coordinator's log, which the brokers' setting allows",
+    (PASS, OPEN),
+    HANGS_LAWFULLY,
+    also=UNREAD,
+    why="an unclean election of that log which its settings allowed",
+)
+def forgotten_in_an_allowed_election() -> HistoryBuilder:
+    return _elected_uncleanly("true")
+
+
+@case(
+    "the same, and the setting forbids it",
+    VIOLATION,
+    HANGS,
+    also=UNREAD,
+    why="no election that cost the coordinator its log was allowed",
+)
+def forgotten_in_a_forbidden_election() -> HistoryBuilder:
+    return _elected_uncleanly("false")
+
+
+@case(
+    "the only copy of another transactional id's log was wiped",
+    VIOLATION,
+    HANGS,
+    also=UNREAD,
+    why="its own log was not touched, and has nothing of it",
+)
+def another_ids_log_is_wiped() -> HistoryBuilder:
+    history = _coordinated(_open(), [], replicas=(1,))
+    for node in history.brokers:
+        history.said_at_start(node, "transaction.state.log.num.partitions", "2")  # id p: 112 % 2
+    history.kept_state(("__transaction_state", 1), 3, 0, (3,), at=0, replicas=(3,))
+    history.destroyed("wipe", 3, "disk", at=10, until=12)
+    return _end(history)
+
+
+# -- when its marker is due --------------------------------
+
+
+@case(
+    "its end was decided, and its partition had no leader until five seconds before the logs were read",
+    OPEN,
+    PERHAPS,
+    also=UNREAD,
+    why="nobody can write a marker into a partition that nobody leads",
+)
+def decided_and_nobody_led() -> HistoryBuilder:
+    history = _coordinated(_open(), [(4.05, "Ongoing"), (12, "PrepareAbort")])
+    history.state(-1, 1, (), at=12.1)
+    history.state(1, 2, (1, 2, 3), at=85)
+    return _end(history)
+
+
+@case(
+    "Kafka 4.3 looks for what is older than its time-out every 10 s: 30 s of time-out, and 86 s have passed",
+    VIOLATION,
+    HANGS,
+    also=UNREAD,
+    why="30 s, 10 s until it is looked for, and 30 s are over",
+)
+def overdue_where_it_is_looked_for_often() -> HistoryBuilder:
+    return _end(_coordinated(_open(), [(4.05, "Ongoing")], timeout_ms=30_000))
+
+
+@case(
+    "the same on Kafka 1.1, which looks every minute",
+    OPEN,
+    PERHAPS,
+    also=UNREAD,
+    why="30 s, a minute until it is looked for, and 30 s are not over",
+)
+def in_its_time_where_it_is_looked_for_seldom() -> HistoryBuilder:
+    return _end(_coordinated(_open(system="kafka:1.1.1"), [(4.05, "Ongoing")], timeout_ms=30_000))

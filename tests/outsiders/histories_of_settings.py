@@ -1,6 +1,7 @@
 """Settings that change while the run goes on, and what holds where nobody set one: each release has its defaults."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from harness.history.schema.schemas import KIND_FINAL_POLL
 from tests.outsiders.history_builder import OPEN, PASS, SOME, VIOLATION, HistoryBuilder, case, led
@@ -465,6 +466,23 @@ def unclean_by_the_brokers_own_word() -> HistoryBuilder:
 def unclean_old_default_forbidden_by_the_topic() -> HistoryBuilder:
     history = _unclean("kafka:0.10.2.2")
     history.configured(UNCLEAN, "false")
+    return history
+
+
+@case("an unclean election on 0.9.0.1, where nobody set anything", PASS, ALLOWED, why="KIP-106: true until 0.11")
+def unclean_by_the_oldest_default() -> HistoryBuilder:
+    return _unclean("kafka:0.9.0.1")
+
+
+@case(
+    "an unclean election on 0.10.2.2, whose scenario forbids it to the brokers",
+    VIOLATION,
+    FORBIDDEN,
+    why="what is set is before any default",
+)
+def unclean_old_default_forbidden_to_the_brokers() -> HistoryBuilder:
+    history = _unclean("kafka:0.10.2.2")
+    history.scenario = replace(history.scenario, cluster=replace(history.scenario.cluster, settings={UNCLEAN: "false"}))
     return history
 
 

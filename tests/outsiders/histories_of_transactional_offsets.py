@@ -204,3 +204,23 @@ def only_the_one_before_is_complete() -> HistoryBuilder:
     for state, at in (("PrepareCommit", 6.95), ("CompleteCommit", 7.0), ("PrepareCommit", 7.9)):
         _logged(history, state, at=at)
     return _asked(history, 2, at=9.2)
+
+
+@case(
+    "committed for certain; 25 quiet seconds later the offset from before is answered",
+    PASS,
+    {},
+    why="30 quiet seconds are not over",
+)
+def not_applied_within_its_time() -> HistoryBuilder:
+    return _asked(_processed(COMMITTED), 2, at=33)
+
+
+@case(
+    "committed for certain; 35 quiet seconds later the offset from before is answered",
+    VIOLATION,
+    MISSED,
+    why="30 quiet seconds are over",
+)
+def not_applied_after_its_time() -> HistoryBuilder:
+    return _asked(_processed(COMMITTED), 2, at=43)

@@ -10,7 +10,7 @@ from harness.scenario.model import TopicSpec
 from tests.harness.checks.histories.build import ISR, SECOND, History, judge_all, scenario
 from workloads.produce_and_poll import ProduceAndPollSettings
 
-UNKNOWN_PRODUCER_ID, NOT_ENOUGH_REPLICAS, STORAGE_ERROR = 59, 19, 56
+UNKNOWN_PRODUCER_ID, NOT_ENOUGH_REPLICAS, STORAGE_ERROR, OUT_OF_ORDER_SEQUENCE_NUMBER = 59, 19, 56, 45
 CHECKS = {"gap": "availability", "twice": "duplicate"}
 STORIES: dict[str, Callable[[], History]] = {}
 
@@ -85,6 +85,28 @@ def another_producer_was_answered() -> History:
 
 
 @story
+def given_up_before() -> History:
+    """Its library tries no more once it was answered."""
+    history = stuck()
+    answer(history, OUT_OF_ORDER_SEQUENCE_NUMBER, at=2.5)
+    return history
+
+
+@story
+def refused_before_for_what_is_over() -> History:
+    history = stuck()
+    answer(history, NOT_ENOUGH_REPLICAS, at=2.5)
+    return history
+
+
+@story
+def given_up_and_yet_acknowledged_since() -> History:
+    history = stuck()
+    answer(history, OUT_OF_ORDER_SEQUENCE_NUMBER, at=1.05)
+    return history
+
+
+@story
 def a_gap_with_too_few_in_sync() -> History:
     history = History(scenario_=scenario(settings={"min.insync.replicas": "2"}))
     history.state(1, 0, ISR, at=0, start=0)
@@ -138,6 +160,9 @@ def found(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict
         ("answered_several_errors", [(STORAGE_ERROR, 4), (UNKNOWN_PRODUCER_ID, 2)], [None, None]),
         ("answered_an_error_without_a_number", [], []),
         ("another_producer_was_answered", [], []),
+        ("given_up_before", [(OUT_OF_ORDER_SEQUENCE_NUMBER, 1)], [None]),
+        ("refused_before_for_what_is_over", [], []),
+        ("given_up_and_yet_acknowledged_since", [], []),
         ("a_gap_with_too_few_in_sync", [(NOT_ENOUGH_REPLICAS, 3)], ["isr"]),
     ],
 )

@@ -85,6 +85,13 @@ def test_another_folder_in_its_place_is_left_alone(left: Path, put: Callable[[Pa
     assert swept() == []
 
 
+def test_what_goes_by_itself_meanwhile_is_no_hindrance(left: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    there = os.listdir
+    monkeypatch.setattr(os, "listdir", lambda folder: ["gone", *there(folder)])
+    assert swept() == [f"removed {left} that a kafka-chaos that was killed had left behind"]
+    assert not left.exists()
+
+
 def test_an_entry_that_is_none_costs_a_sentence_and_itself(left: Path) -> None:
     folder = state_directory() / "scratch"
     for number, text in enumerate(("", "[]", '{"folder": 5, "inode": 1}', "[" * 60_000)):

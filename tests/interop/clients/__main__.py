@@ -5,7 +5,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.interop.clients.table import CLIENTS, OPERATIONS, Outcome, maven_lacking, run
+from tests.interop.clients.table import CLIENTS, OPERATIONS, Outcome, go_lacking, maven_lacking, run
 from tests.reference_impl.runtime.broker_processes import Processes, running
 
 
@@ -13,6 +13,8 @@ def main() -> None:
     for client in CLIENTS:
         if lacking := client.lacking():
             sys.stderr.write(f"left out: {client.name} ({lacking})\n")
+    if lacking := go_lacking():
+        sys.stderr.write(f"left out: tests/interop/kfake ({lacking})\n")
     if lacking := maven_lacking():
         sys.stderr.write(f"left out: docs/examples/java ({lacking})\n")
     if "--lacking" in sys.argv:

@@ -123,15 +123,20 @@ def _folder_for(folder: Path) -> Path:
     return made_in_cache("clients") / f"{folder.name}-{digest.hexdigest()[:16]}"
 
 
-def _go(name: str) -> OutsideClient:
-    def command() -> list[str]:
-        program = _folder_for(HERE / "go") / "clients"
-        if not program.exists():
-            _ready(["go", "build", "-o", str(program.with_suffix(".new")), "."], HERE / "go")
-            program.with_suffix(".new").replace(program)
-        return [str(program), name]
+def go_program(sources: Path) -> Path:
+    """Built from them, once. Raises NotReady."""
+    program = _folder_for(sources) / "program"
+    if not program.exists():
+        _ready(["go", "build", "-o", str(program.with_suffix(".new")), "."], sources)
+        program.with_suffix(".new").replace(program)
+    return program
 
-    return OutsideClient(name=name, lacking=_needs("go"), command=command)
+
+go_lacking = _needs("go")
+
+
+def _go(name: str) -> OutsideClient:
+    return OutsideClient(name=name, lacking=go_lacking, command=lambda: [str(go_program(HERE / "go")), name])
 
 
 def _kafkajs() -> OutsideClient:

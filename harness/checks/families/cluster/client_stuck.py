@@ -15,7 +15,7 @@ from typing import TypedDict
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as sf
 
-from harness.checks.explaining.answered_errors import answered, answered_words
+from harness.checks.explaining.answered_errors import Answered, answered, answered_words
 from harness.checks.explaining.chain import fault_words
 from harness.checks.families.cluster.availability import READING, TOOK_IT, Gap, reader_words
 from harness.checks.family import Family
@@ -25,6 +25,7 @@ from harness.checks.model.partition_history import PartitionHistory, RunHistory
 from harness.checks.model.settings import SettingsOverTime
 from harness.checks.spark.tables import Tables, small_frame
 from harness.checks.wording.words import plural
+from harness.history.facts.error_codes import OF_THE_PRODUCER
 from harness.history.facts.fault_facts import begin_of, begun, end_of
 from harness.history.facts.incarnations import client_name
 from harness.history.facts.internal_topics import GROUP_OFFSETS_TOPIC
@@ -92,7 +93,8 @@ class LastOffset(TypedDict):
 
 
 class _Stretch(TypedDict):
-    """A time in which a producer got no acknowledgement. lasts: of the partitions that it sent to."""
+    """A time in which a producer got no acknowledgement. lasts: of the partitions that it sent to. last_ok: when it had
+    got one before."""
 
     run: int
     process: int
@@ -101,6 +103,7 @@ class _Stretch(TypedDict):
     sends: int
     unknown: int
     lasts: list[LastOffset]
+    last_ok: int | None
 
 
 class StuckRow(_Stretch):
@@ -172,7 +175,7 @@ def stretches(spark: SparkSession, tables: Tables, histories: Sequence[RunHistor
         )
         .join(sf.broadcast(limits), "run")
         .where("end_ns - begin_ns >= bound_ns")
-        .select("run", "process", "begin_ns", "end_ns", "sends", "unknown", "lasts")
+        .select("run", "process", "begin_ns", "end_ns", "sends", "unknown", "lasts", "last_ok")
     )
     rows = typed(_Stretch, found.toArrow())
     return _with_others(spark, rows, sends.where("status = 0")) if rows else []
@@ -292,18 +295,26 @@ def _of_reader(context: RunContext, stuck: _StuckReader) -> Finding:
     )
 
 
+def _answered(context: RunContext, row: StuckRow) -> list[Answered]:
+    """Meanwhile; or, to a library that tried no more, since its last acknowledged record, of the producer itself."""
+    last_offsets = [(last["partition_id"], last["offset"]) for last in row["lasts"]]
+    meanwhile = answered(
+        context, begin_ns=row["begin_ns"], end_ns=row["end_ns"], process=row["process"], last_offsets=last_offsets
+    )
+    if meanwhile or row["last_ok"] is None:
+        return meanwhile
+    before = answered(
+        context, begin_ns=row["last_ok"], end_ns=row["begin_ns"], process=row["process"], last_offsets=last_offsets
+    )
+    return [each for each in before if each.error.code in OF_THE_PRODUCER]
+
+
 def _finding(context: RunContext, row: StuckRow) -> Finding:
     history, scenario, seconds = context.history, context.history.scenario, (row["end_ns"] - row["begin_ns"]) / 1e9
     library = scenario.workload.client if scenario is not None else "an unknown library"
     refused = row["sends"] - row["unknown"]
     outcomes = [f"{number} {how}" for number, how in ((row["unknown"], "unknown"), (refused, "failed")) if number]
-    errors = answered(
-        context,
-        begin_ns=row["begin_ns"],
-        end_ns=row["end_ns"],
-        process=row["process"],
-        last_offsets=[(last["partition_id"], last["offset"]) for last in row["lasts"]],
-    )
+    errors = _answered(context, row)
     healthy = "no fault was in force and every partition had a leader and enough in-sync replicas"
     sentence = (
         f"Process {row['process']}, a producer of {library}, got nothing acknowledged for {seconds:.3f} s from "
