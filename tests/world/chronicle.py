@@ -254,6 +254,7 @@ class Poll:
     completed_ns: int
     reads: Sequence[Read]
     error: str | None = None
+    transaction: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -275,7 +276,7 @@ class FinalState:
 
 @dataclass(kw_only=True, slots=True)
 class Transaction:
-    """outcome: as in the tables: 0 committed, 1 aborted for certain, 2 nobody knows."""
+    """outcome: as in the tables: 0 committed, 1 aborted for certain, 2 nobody knows, 3 no broker was told of it."""
 
     number: int
     process: int
@@ -304,6 +305,8 @@ class GroupEvent:
     error: str | None = None
     source: int | None = None
     deposed: bool = False  # whether a deposed coordinator answered
+    transaction: int | None = None  # it was sent to
+    require_stable: bool | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -337,6 +340,7 @@ class Chronicle:
     final: dict[Partition, FinalState] = field(default_factory=dict)
     last_logs: dict[Partition, Sequence[Entry]] = field(default_factory=dict)  # of coordinators' partitions
     configuration: list[tuple[int, str, str, str]] = field(default_factory=list)  # t, topic, key, value
+    names: dict[int, str] = field(default_factory=dict)  # of values that tell what they were made of
     transactions: list[Transaction] = field(default_factory=list)
     group_events: list[GroupEvent] = field(default_factory=list)
     crashed: dict[int, int] = field(default_factory=dict)  # processes, and when

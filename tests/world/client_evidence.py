@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from harness.history.schema.schemas import KIND_FINAL_POLL, KIND_POLL, KIND_SEND
-from tests.world.chronicle import Chronicle, Partition, Poll, Send
+from tests.world.chronicle import Chronicle, GroupEvent, Partition, Poll, Send
 from tests.world.clients import FAIL, INFO, OK
 from tests.world.histories import History
 from tests.world.visibility import Visibility
@@ -44,7 +44,7 @@ def operations(
                 row = _op(
                     history, each.process, f, OK if each.error is None else 1, each.invoked_ns, each.completed_ns, count
                 )
-                row["error"] = each.error
+                row["error"], row["transaction"] = each.error, each.transaction
                 records += _polled(each, op, places, written, visibility)
             case dict():
                 row = each
@@ -127,13 +127,23 @@ def group_events(history: History) -> list[Row]:
             "topic": each.partition[0],
             "partition": each.partition[1],
             "offset": each.offset,
-            "status": each.status,
+            "status": _of_commit(history.chronicle, each),
+            "transaction": each.transaction,
+            "require_stable": each.require_stable,
             "invoked_ns": each.invoked_ns,
             "completed_ns": each.completed_ns,
             "error": each.error,
         }
         for each in sorted(history.chronicle.group_events, key=lambda each: (each.completed_ns, each.invoked_ns))
     ]
+
+
+def _of_commit(chronicle: Chronicle, event: GroupEvent) -> int:
+    """Of offsets that were sent to a transaction: its outcome, unless they were refused."""
+    if event.transaction is None or event.status == FAIL:
+        return event.status
+    outcome = chronicle.transactions[event.transaction].outcome
+    return {OK: event.status, FAIL: FAIL}.get(outcome, INFO)
 
 
 def _op(history: History, process: int, f: str, status: int, invoked_ns: int, completed_ns: int, count: int) -> Row:
@@ -206,6 +216,7 @@ def _polled(
                 "position": i,
                 "offset": offset,
                 "offset_step": None if before is None else offset - before,
+                "transaction": poll.transaction,
                 "last_of_poll": place == len(read.entries) - 1,
                 "leader_epoch": entry.epoch if visibility.epochs else None,
                 "value": entry.value,
@@ -219,16 +230,23 @@ def _polled(
 
 
 def processes(history: History, visibility: Visibility) -> list[Row]:
+    both = history.processes.transactional_ids.keys() & history.processes.groups.keys()
     return [
         {
             "process": process,
             "client": client,
             "library": None if client.startswith("final") else "kafka-python",
-            "role": "producer" if produces else "consumer",
+            "role": "both" if process in both else "producer" if produces else "consumer",
             "acks": acks,
             "idempotent": idempotent,
-            "isolation": None if produces else history.processes.isolation.get(process, "read_uncommitted"),
-            "offset_reset": None if produces else "earliest" if process in history.processes.groups else "none",
+            "isolation": None
+            if produces and process not in both
+            else history.processes.isolation.get(process, "read_uncommitted"),
+            "offset_reset": None
+            if produces and process not in both
+            else "earliest"
+            if process in history.processes.groups
+            else "none",
             "transactional_id": history.processes.transactional_ids.get(process),
             "group": history.processes.groups.get(process),
             "tells_attempts": True if visibility.attempts and process in history.processes.tells_attempts else None,

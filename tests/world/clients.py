@@ -191,7 +191,8 @@ class Producer:
         world = self.world
         if not world.loading:
             return
-        partition = world.random.choice(world.partitions())
+        inputs = [each for each in world.partitions() if world.setup.processing is None or each[0] == "orders"]
+        partition = world.random.choice(inputs)
         count = world.random.choice((1, 1, 2, 3))
         values = [number(self.process, self.sequence + place) for place in range(count)]
         self.sequence += count

@@ -7,10 +7,10 @@ from random import Random
 
 from harness.history.facts.internal_topics import GROUP_OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from tests.world.plots import BASIC, PLOTS
-from tests.world.world import InFlight, Setup, Topic
+from tests.world.world import InFlight, Processing, Setup, Topic
 
 RECORDS, TRANSACTIONS, GROUPS, SETTINGS = "records", "transactions", "groups", "settings"
-IN_FLIGHT = "in-flight"
+IN_FLIGHT, PROCESSING = "in-flight", "processing"
 
 # A flaw, and the plots in which it can show.
 FLAWS: dict[str, tuple[str, ...]] = {
@@ -254,10 +254,66 @@ def drawn_in_flight(seed: int) -> Setup:
     )
 
 
+# ---- offsets in transactions ----------------------------------------------------------------------------------------
+
+# Releases with transactions, whether they have stable offsets, and whether a marker is acknowledged too early.
+_OF_OFFSETS = (("1.1.1", False, True), ("2.8.2", True, True), ("2.8.2", False, True), ("4.3.1", True, False))
+PROCESSING_FLAWS: Mapping[str, tuple[str, ...]] = {
+    "aborted-offset-applied": ("calm", *_LEADERS_FALL),
+    "offset-not-applied": ("calm", *_LEADERS_FALL),
+    "stable-ignored": ("calm", *_LEADERS_FALL),
+    "order-of-markers": ("calm", *_LEADERS_FALL),
+    "coordinator-drops": ("leader-dies", "everyone-dies", "quick-restart", "mixed"),
+    "unclean-forbidden": ("alone-then-dies", "everyone-dies", "last-in-sync-disk"),
+}
+
+
+def drawn_with_processing(seed: int) -> Setup:
+    """Half of the histories are of a sound system."""
+    random = Random(f"processing {seed}")
+    flaw = random.choice(tuple(PROCESSING_FLAWS)) if random.random() < 0.5 else None
+    plot = random.choice(_WITH_TRANSACTIONS if flaw is None else PROCESSING_FLAWS[flaw])
+    release, stable, late = random.choice(_OF_OFFSETS[1:] if flaw == "stable-ignored" else _OF_OFFSETS)
+    brokers = tuple(range(1, 1 + random.choice((3, 3, 4))))
+    layout = tuple(tuple(random.sample(brokers, random.choice((2, 3, 3)))) for _ in range(2))
+    inputs = Topic(name="orders", layout=layout, min_in_sync=random.choice((1, 1, 2)))
+    outputs = Topic(name="results", layout=layout[: random.choice((1, 2))], min_in_sync=1)
+    internal = [
+        Topic(
+            name=name,
+            layout=(tuple(random.sample(brokers, random.choice((1, 2, 3, 3)))),),
+            unclean_allowed=random.random() < (0.1 if flaw == "unclean-forbidden" else 0.45),
+            internal=True,
+        )
+        for name in (TRANSACTIONS_TOPIC, GROUP_OFFSETS_TOPIC)
+    ]
+    return Setup(
+        seed=seed,
+        plot=plot,
+        brokers=brokers,
+        topics=(inputs, outputs, *internal),
+        flaws=frozenset({flaw} if flaw else ()),
+        bad_answers=random.choice((0.0, 0.0, 0.05, 0.2)),
+        acks=(-1,),
+        release=release,
+        tick_ms=(20, 60),
+        load_ns=12_000_000_000,
+        transactional_ids=("readers-1", "readers-2")[: random.choice((1, 2))],
+        processing=Processing(
+            stable=stable,
+            applied_late=late,
+            plain=flaw == "order-of-markers" or random.random() < 0.4,
+            markers_wait=random.choice((0.0, 0.2, 0.5)),
+        ),
+        consumers=random.choice((("read_committed",), ("read_committed", "read_uncommitted"))),
+    )
+
+
 DRAWN: Mapping[str, Callable[[int], Setup]] = {
     RECORDS: drawn,
     TRANSACTIONS: drawn_with_transactions,
     GROUPS: drawn_with_groups,
     SETTINGS: drawn_with_settings,
     IN_FLIGHT: drawn_in_flight,
+    PROCESSING: drawn_with_processing,
 }

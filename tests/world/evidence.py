@@ -86,6 +86,7 @@ def rows_of(history: History, visibility: Visibility) -> dict[str, list[Row]]:
         "processes": processes(history, visibility),
         "client_events": client_events(history, visibility),
         "transactions": transactions(chronicle),
+        "value_names": [{"value": value, "name": name} for value, name in chronicle.names.items()],
         "group_events": group_events(history),
         "faults": [_fault(fault) for fault in chronicle.faults if visibility.ordered or fault.kind != "kill"],
         "node_ends": [_end(fault) for fault in chronicle.faults if not visibility.ordered and fault.kind == "kill"],

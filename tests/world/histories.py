@@ -13,7 +13,9 @@ from tests.world.drawing import DRAWN, RECORDS
 from tests.world.group_coordinator import GROUP, GroupCoordinator
 from tests.world.in_flight import PipelinedProducer
 from tests.world.members import Member, Place
+from tests.world.offsets_coordinator import OffsetsCoordinator
 from tests.world.plots import PLOTS, settings_change
+from tests.world.processing import processors, watch
 from tests.world.stability import served, stability_of
 from tests.world.transaction_coordinator import TransactionCoordinator
 from tests.world.transactional import TransactionalId
@@ -57,6 +59,8 @@ def played(setup: Setup) -> tuple[World, Processes]:
         world.brokers[node] = new_broker(world, node)
         if setup.transactional_ids:
             world.brokers[node].services.append(TransactionCoordinator(world=world, broker=world.brokers[node]))
+        if setup.processing is not None:
+            world.brokers[node].services.append(OffsetsCoordinator(world=world, broker=world.brokers[node]))
         if setup.members:
             world.brokers[node].services.append(GroupCoordinator(world=world, broker=world.brokers[node]))
     world.controller.create()
@@ -74,7 +78,11 @@ def played(setup: Setup) -> tuple[World, Processes]:
             ).begin(Metadata(world=world))
             continue
         Producer(world=world, process=process, acks=acks, idempotent=idempotent, metadata=Metadata(world=world)).next()
-    for name in setup.transactional_ids:
+    for processor in processors(world, processes) if setup.processing is not None else ():
+        world.after(world.some(20, 300), processor.begin)
+    if setup.processing is not None:
+        watch(world, processes)
+    for name in setup.transactional_ids if setup.processing is None else ():
         mine = TransactionalId(world=world, processes=processes, name=name, metadata=Metadata(world=world))
         world.after(world.some(20, 300), mine.begin)
     for number in range(setup.members):
@@ -112,6 +120,9 @@ def played(setup: Setup) -> tuple[World, Processes]:
         _final_read(world, processes, "final-read")
     if setup.members:
         _final_offsets(world, processes)
+    if setup.processing is not None:
+        watch(world, processes)
+        world.run_until(world.now + 500 * MS)
     for partition in set(world.hosted()) - set(world.partitions()):
         last = world.brokers.get(world.controller.states[partition].leader)
         if last is not None and last.running and last.replicas[partition].leading:

@@ -125,10 +125,14 @@ def _consumer_offsets(history: History, snapshots: Mapping[int, Snapshot]) -> It
             "offset": offset,
             "leader_epoch": entry.epoch,
             "time_ns": time_ns,
-            "transactional": False,
+            "transactional": entry.producer is not None,
+            "producer_id": None if entry.producer is None else entry.producer[0],
+            "producer_epoch": None if entry.producer is None else entry.producer[1],
             "removed": False,
             "group": GROUP,
         }
+        if entry.marks is not None:
+            yield {**row, "group": None, "kind": "marker", "commits": entry.marks}
         if isinstance(entry.kept, Generation):
             yield {
                 **row,

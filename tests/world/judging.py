@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from harness.checks.findings import Finding
 from harness.checks.judge import Judgement, RunInput, judge_tables
 from harness.checks.spark.tables import tables_of
+from harness.history.facts.internal_topics import GROUP_OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from harness.ports.load import WorkloadSpec
 from harness.scenario.model import ClusterSpec, ExpectSpec, Scenario, TopicSpec
 from harness.verdict import Verdict as RunVerdict
@@ -17,6 +18,7 @@ from tests.world.clients import DELIVERY_NS, OK, REQUEST_NS
 from tests.world.evidence import run_facts, tables
 from tests.world.group_coordinator import GROUP
 from tests.world.histories import History
+from tests.world.processing import OUTPUT
 from tests.world.promises import broken_promises
 from tests.world.truth import Lost, Verdict, lost_records
 from tests.world.visibility import Visibility
@@ -41,10 +43,13 @@ OF_PROMISES = frozenset(
         "group-skip",
         "two-owners",
         "zombie-commit",
+        "read-process-write",
         "reordering",
     }
 )
-_TOLD_OF_LOSSES = frozenset({"torn-transaction", "last-stable-offset", "group-redelivery", "group-skip"})
+_TOLD_OF_LOSSES = frozenset(
+    {"torn-transaction", "last-stable-offset", "group-redelivery", "group-skip", "read-process-write"}
+)
 UNDECIDED = "undecided"
 
 
@@ -109,7 +114,7 @@ def _scenario(history: History) -> Scenario:
         for topic in setup.topics
         if not topic.internal
     )
-    if setup.transactional_ids:
+    if setup.transactional_ids and setup.processing is None:
         return _scenario_with_transactions(setup, topics)
     if setup.members:
         return _scenario_with_a_group(setup, topics)
@@ -118,7 +123,11 @@ def _scenario(history: History) -> Scenario:
         story="",
         source="",
         topics=topics,
-        cluster=ClusterSpec(brokers=setup.brokers, system=f"kafka:{setup.release}" if setup.release else "reference"),
+        cluster=ClusterSpec(
+            brokers=setup.brokers,
+            system=f"kafka:{setup.release}" if setup.release else "reference",
+            settings=_of_coordinators(setup),
+        ),
         workload=_load(setup),
         faults=(),
         steps=(),
@@ -131,7 +140,16 @@ def _scenario(history: History) -> Scenario:
 def _load(setup: Setup) -> WorkloadSpec:
     """Producers and consumers of the harness, or of an application that it recorded."""
     application = setup.in_flight is not None and setup.in_flight.tasks > 0
+    application |= setup.processing is not None and setup.processing.plain
     load: WorkloadSpec = WorkloadSpec() if application else ProduceAndPollSettings(producers=len(setup.acks))
+    if setup.processing is not None and not application:
+        load = TransactionsSettings(
+            producers=len(setup.acks),
+            consumers=len(setup.consumers or ()),
+            processors=len(setup.transactional_ids),
+            output=OUTPUT,
+            group=GROUP,
+        )
     return replace(
         load,
         idempotence=setup.idempotent,
@@ -139,6 +157,20 @@ def _load(setup: Setup) -> WorkloadSpec:
         request_timeout_ms=REQUEST_NS // MS,
         delivery_timeout_ms=DELIVERY_NS // MS,
     )
+
+
+def _of_coordinators(setup: Setup) -> dict[str, str]:
+    """Their topics have one partition each."""
+    settings: dict[str, str] = {}
+    for topic in setup.topics:
+        if topic.name == TRANSACTIONS_TOPIC:
+            settings |= {
+                "transaction.state.log.min.isr": str(topic.min_in_sync),
+                "transaction.state.log.num.partitions": "1",
+            }
+        elif topic.name == GROUP_OFFSETS_TOPIC:
+            settings["offsets.topic.num.partitions"] = "1"
+    return settings
 
 
 def _stated(topic: Topic) -> dict[str, str]:
@@ -155,17 +187,11 @@ def _scenario_with_transactions(setup: Setup, topics: tuple[TopicSpec, ...]) -> 
         request_timeout_ms=REQUEST_NS // MS,
         delivery_timeout_ms=DELIVERY_NS // MS,
     )
-    internal = {
-        f"transaction.state.log.{key}": str(value)
-        for topic in setup.topics
-        if topic.internal
-        for key, value in (("min.isr", topic.min_in_sync), ("num.partitions", 1))
-    }
     return Scenario(
         name=setup.plot,
         story="",
         source="",
-        cluster=ClusterSpec(brokers=setup.brokers, settings=internal),
+        cluster=ClusterSpec(brokers=setup.brokers, settings=_of_coordinators(setup)),
         topics=topics,
         workload=workload,
         faults=(),
@@ -185,12 +211,11 @@ def _scenario_with_a_group(setup: Setup, topics: tuple[TopicSpec, ...]) -> Scena
         request_timeout_ms=REQUEST_NS // MS,
         delivery_timeout_ms=DELIVERY_NS // MS,
     )
-    settings = {"offsets.topic.num.partitions": "1"}
     return Scenario(
         name=setup.plot,
         story="",
         source="",
-        cluster=ClusterSpec(brokers=setup.brokers, settings=settings),
+        cluster=ClusterSpec(brokers=setup.brokers, settings=_of_coordinators(setup)),
         topics=topics,
         workload=workload,
         faults=(),

@@ -16,6 +16,7 @@ from tests.world.histories import History
 from tests.world.lost_writes import lost_writes
 from tests.world.promises_of_groups import broken_in_groups
 from tests.world.promises_of_order import broken_orders
+from tests.world.promises_of_processing import broken_in_processing
 from tests.world.transaction_coordinator import TransactionState
 from tests.world.transactional import ABORTED, COMMITTED, UNKNOWN
 from tests.world.truth import Verdict, fates
@@ -42,6 +43,7 @@ def broken_promises(history: History) -> list[Broken]:
         *_hanging(history, amiss),
         *_lost_uncommitted(history),
         *broken_orders(history),
+        *(broken_in_processing(history) if history.setup.processing is not None else ()),
     ]
 
 

@@ -66,6 +66,8 @@ def _verdict(
 ) -> Verdict:
     fates = [lost[send.values[0]].verdict if send.values[0] in lost else None for send in (earlier, later)]
     if any(fates):
+        if history.setup.in_flight is None:
+            return Verdict.UNSAID  # whoever waits for each answer has no order but the log's own
         return Verdict.PERMITTED if set(fates) <= {None, Verdict.PERMITTED} else Verdict.UNSAID
     both = all(send.base in there.get((send.partition, send.values[0]), ()) for send in (earlier, later))
     if not both:

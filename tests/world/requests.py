@@ -17,7 +17,8 @@ from tests.world.world import MS, World
 TRANSACTIONS: Partition = (TRANSACTIONS_TOPIC, 0)
 OFFSETS: Partition = (GROUP_OFFSETS_TOPIC, 0)
 CONCURRENT = "ConcurrentTransactions 51"
-LATER = frozenset({NOT_LEADER, NOT_ENOUGH, NOT_ENOUGH_AFTER, CONCURRENT, "KafkaConnectionError"})
+UNSTABLE = "UnstableOffsetCommitError 88"
+LATER = frozenset({UNSTABLE, NOT_LEADER, NOT_ENOUGH, NOT_ENOUGH_AFTER, CONCURRENT, "KafkaConnectionError"})
 TIMED_OUT = "KafkaTimeoutError"
 Reply = Callable[[str | None, Any], None]  # an error, or what was asked for
 Done = Callable[[str | None, Any, bool], None]  # and whether an attempt before may have taken effect

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.world.drawing import GROUPS, IN_FLIGHT, RECORDS, SETTINGS, TRANSACTIONS
+from tests.world.drawing import GROUPS, IN_FLIGHT, PROCESSING, RECORDS, SETTINGS, TRANSACTIONS
 from tests.world.histories import history
 from tests.world.judging import judged
 from tests.world.tally import tally
@@ -29,6 +29,7 @@ PINNED = {
     ),
     GROUPS: ((77167, "nothing of states"),),  # within an assignment the log was cut below the position
     SETTINGS: ((4000122, "no epochs, no books"),),  # the damage was found when another one led already
+    PROCESSING: ((4, "full"), (5, "full")),  # an application whose results do not name their inputs
     IN_FLIGHT: (
         (70, "full"),  # below one that was cut, and below one that it overtook
         (71, "full"),

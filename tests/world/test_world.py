@@ -9,6 +9,8 @@ from tests.world.drawing import (
     GROUPS,
     IN_FLIGHT,
     IN_FLIGHT_FLAWS,
+    PROCESSING,
+    PROCESSING_FLAWS,
     SETTINGS,
     SETTINGS_FLAWS,
     TRANSACTION_FLAWS,
@@ -23,7 +25,13 @@ from tests.world.truth import Verdict, lost_records
 from tests.world.visibility import FULL
 
 SEEDS = range(200)
-FLAWS_OF = {TRANSACTIONS: TRANSACTION_FLAWS, GROUPS: GROUP_FLAWS, SETTINGS: SETTINGS_FLAWS, IN_FLIGHT: IN_FLIGHT_FLAWS}
+FLAWS_OF = {
+    TRANSACTIONS: TRANSACTION_FLAWS,
+    GROUPS: GROUP_FLAWS,
+    SETTINGS: SETTINGS_FLAWS,
+    IN_FLIGHT: IN_FLIGHT_FLAWS,
+    PROCESSING: PROCESSING_FLAWS,
+}
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field, replace
 
 from tests.world.brokers import FENCED, NOT_ENOUGH, NOT_LEADER, Broker
 from tests.world.chronicle import Entry, Partition
-from tests.world.requests import CONCURRENT, TRANSACTIONS, Reply
+from tests.world.offsets_coordinator import OffsetsCoordinator
+from tests.world.requests import CONCURRENT, OFFSETS, TRANSACTIONS, Reply
 from tests.world.world import World
 
 INVALID = "InvalidTxnStateError 48"
@@ -44,6 +45,7 @@ class TransactionCoordinator:
     pending: set[str] = field(default_factory=set)  # something of it is being written
     marked: dict[str, set[Partition]] = field(default_factory=dict)
     marking: set[tuple[str, Partition]] = field(default_factory=set)
+    held_up: dict[str, int] = field(default_factory=dict)  # until when no marker of an id goes out
 
     def ready(self) -> bool:
         hosted = self.broker.replicas.get(TRANSACTIONS)
@@ -146,6 +148,9 @@ class TransactionCoordinator:
                 reply(error, None)
             if error is None:
                 self.marked[known.transactional_id] = set()
+                spec = self.world.setup.processing
+                if spec is not None and self.world.random.random() < spec.markers_wait:
+                    self.held_up[known.transactional_id] = self.world.now + self.world.some(200, 1_500)
                 self._mark(decided)
 
         self._write(decided, written)
@@ -164,6 +169,8 @@ class TransactionCoordinator:
 
     def _mark(self, known: TransactionState) -> None:
         name, commits = known.transactional_id, known.state == "PrepareCommit"
+        if self.world.now < self.held_up.get(name, 0):
+            return
         marked = self.marked.setdefault(name, set())
         for partition in known.partitions:
             if partition not in marked and (name, partition) not in self.marking:
@@ -232,4 +239,12 @@ def mark(
         answer(NOT_ENOUGH, None)
         return
     entry = Entry(leader.world.serial(), state.epoch, producer, commits, by)
-    leader.write(partition, entry, answer)
+
+    def written(error: str | None, offset: int | None) -> None:
+        if error is None and partition == OFFSETS:
+            offsets = leader.service(OffsetsCoordinator)
+            offsets.marked(producer, commits=commits, then=lambda: answer(None, offset))
+        else:
+            answer(error, offset)
+
+    leader.write(partition, entry, written)

@@ -122,8 +122,7 @@ class TransactionalProducer:
     def _send(self, partition: Partition, count: int) -> None:
         world = self.world
         assert self.transaction is not None
-        values = [number(self.process, self.sequence + place) for place in range(count)]
-        self.sequence += count
+        values = self._values(partition, count)
         self.send = Send(
             process=self.process,
             partition=partition,
@@ -138,6 +137,12 @@ class TransactionalProducer:
             self._is_held_up(self.send)
             return
         Attempts(world=world, metadata=self.metadata, send=self.send, then=self, producer=self.producer).go()
+
+    def _values(self, partition: Partition, count: int) -> list[int]:
+        """Of the next records there."""
+        values = [number(self.process, self.sequence + place) for place in range(count)]
+        self.sequence += count
+        return values
 
     def _is_held_up(self, send: Send) -> None:
         """The request stays in the network until the transaction was aborted, and is appended then (KAFKA-14561)."""

@@ -45,6 +45,17 @@ class InFlight:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Processing:
+    """How offsets are sent to transactions. stable: fetches ask for stable ones (KIP-447); applied_late: markers are
+    acknowledged before the offsets count (until KAFKA-17507); plain: by an application that also commits plainly."""
+
+    stable: bool
+    applied_late: bool
+    plain: bool
+    markers_wait: float = 0.0  # share of transactions whose markers come much later than their end
+
+
+@dataclass(frozen=True, kw_only=True)
 class Setup:
     """What a history is drawn as. `flaws`: what this system does although no Kafka must, by name (brokers.py)."""
 
@@ -66,6 +77,7 @@ class Setup:
     transactional_ids: tuple[str, ...] = ()
     members: int = 0  # of a group, at a time
     consumers: tuple[str, ...] | None = None  # the isolation of each; None: by the world's own chance
+    processing: Processing | None = None  # of the transactional ids; None: they only write
     in_flight: InFlight | None = None  # None: each producer waits for its answer before it sends on
 
 

@@ -3,10 +3,11 @@
 An output is named after its input record (history/values.py). In the final log each input record below the group's
 certainly committed offset must have one output. Certain is what was answered, and what a fetch lawfully answered.
 Twice: it has more. Missing: it has none. Uncommitted: it has an output although the group's offset cannot have passed
-it. Not judged: partitions that more than one group processes, and groups that do not start at the earliest record. The
-permitted loss of an output explains that it is missing, a permitted loss of the group's offsets explains the other two;
-a missing output may also be where the final read did not get to. Outputs of transactions that were aborted do not
-count, those of unknown outcome that only read_uncommitted readers saw neither count twice nor are missing.
+it. Not judged: partitions that more than one group processes, groups that do not start at the earliest record, and runs
+in which no record is named so, as those of an application. The permitted loss of an output explains that it is missing,
+a permitted loss of the group's offsets explains the other two; a missing output may also be where the final read did
+not get to. Outputs of transactions that were aborted do not count, those of unknown outcome that only read_uncommitted
+readers saw neither count twice nor are missing.
 """
 
 from collections.abc import Mapping, Sequence
@@ -56,6 +57,10 @@ class _FoundRow(_InputRow):
     values: list[int]
 
 
+class _RunRow(TypedDict):
+    run: int
+
+
 class LostOutputRow(MissingRow):
     """A record that was acknowledged as the output of an input, which is said to have none."""
 
@@ -76,6 +81,8 @@ ANSWER = RowsOf(CHECK, ProcessedRow)
 def query(runs: JudgedRuns) -> list[ProcessedRow]:
     """Per input partition and kind: the number of input records, their first and last offset, the outputs' values."""
     inputs = _inputs(runs)
+    naming = _runs_that_name(runs) if inputs else frozenset[int]()
+    inputs = [each for each in inputs if each["run"] in naming]
     if not inputs:
         return []
     frame = sf.broadcast(runs.frame(_INPUT, inputs))
@@ -168,6 +175,12 @@ def _inputs(runs: JudgedRuns) -> list[_InputRow]:
                 {"run": run, "partition_id": partition_id, "group": group, "certain": certain, "possible": possible}
             )
     return rows
+
+
+def _runs_that_name(runs: JudgedRuns) -> frozenset[int]:
+    """Those in which outputs name their inputs. What an application writes says nothing of what it read."""
+    names = runs.tables.value_names.where(sf.col("name").rlike(_NAME)).select("run").distinct()
+    return frozenset(row["run"] for row in typed(_RunRow, names.toArrow()))
 
 
 def _named(runs: JudgedRuns, records: DataFrame) -> DataFrame:
