@@ -6,12 +6,24 @@ have been gone.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
+from harness.checks.contract.timeline import Gone, Known
 from harness.checks.model.elections import Election, Snapshot, committed_copies, states_near
 from harness.checks.model.lost_records import LostRecord, same_epoch
 from harness.checks.model.partition_history import PartitionHistory
 from harness.checks.spark.detection import Copy
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Without:
+    """A leader's log, or what showed it to clients, had not got the record then."""
+
+    epoch: int
+    node: int
+    time_ns: int
+    is_sure: bool = True
 
 
 class Absence:
@@ -21,36 +33,30 @@ class Absence:
         self._history = history
         self._logs = logs
 
-    def of(
-        self, lost: LostRecord, *, since: int, after_t: int
-    ) -> tuple[tuple[int | None, int | None], tuple[int | None, int | None]]:
-        """(epoch, time): under whose leader it was gone, of the leaders from epoch `since` on and after that time.
+    def of(self, lost: LostRecord, *, since: int, after_t: int) -> Known[Gone]:
+        """Under whose leader it was gone, of the leaders from epoch `since` on, and when, after that time.
 
-        Then the same by what may show it: somebody else may have outlived that, or the leadership changed about then.
+        Perhaps: by what may show it as well; somebody else may have outlived that, or who led is not sure.
         """
         epochs = [copy.epoch for copy in self._successors(lost) if copy.epoch is not None and copy.epoch >= since]
-        sure: list[tuple[int, int]] = []
-        perhaps: list[tuple[int, int]] = []
-        for led_in, node, time_ns, is_sure in (
-            *self._logs_without(lost),
-            *self._cuts_of(lost),
-            *self._by_clients(lost),
-        ):
-            outlives = self._outlives(lost, node, time_ns)
-            if led_in >= since and time_ns > after_t and outlives is not True:
-                perhaps.append((led_in, time_ns))
-                sure += [(led_in, time_ns)] if is_sure and outlives is False else []
-        return _first(epochs, sure), _first(epochs, perhaps)
+        sure: list[_Without] = []
+        perhaps: list[_Without] = []
+        for without in (*self._logs_without(lost), *self._cuts_of(lost), *self._by_clients(lost)):
+            outlives = self._outlives(lost, without.node, without.time_ns)
+            if without.epoch >= since and without.time_ns > after_t and outlives is not True:
+                perhaps.append(without)
+                sure += [without] if without.is_sure and outlives is False else []
+        return Known(sure=_first(epochs, sure), perhaps=_first(epochs, perhaps))
 
-    def _logs_without(self, lost: LostRecord) -> Iterator[tuple[int, int, int, bool]]:
-        """(epoch, node, time, whether it is sure): of leaders' logs that were read, and had not got it."""
+    def _logs_without(self, lost: LostRecord) -> Iterator[_Without]:
+        """Leaders' logs that were read, and had not got it."""
         for log, led_in in self._leaders_logs:
             held = any(copy.snapshot == log.number for copy in lost.copies)
             robbed = self._robbed(log.node, log.time_ns, led_in, lost)
             if lost.offset is not None and log.spans(lost.offset) and not held and not robbed:
-                yield led_in, log.node, log.time_ns, True
+                yield _Without(epoch=led_in, node=log.node, time_ns=log.time_ns)
 
-    def _cuts_of(self, lost: LostRecord) -> Iterator[tuple[int, int, int, bool]]:
+    def _cuts_of(self, lost: LostRecord) -> Iterator[_Without]:
         """What a leader cut, or the only one that had to have it, is gone, whoever is elected afterwards."""
         for cut in self._history.truncations:
             state = self._history.state_at(cut.time_ns)
@@ -64,9 +70,9 @@ class Absence:
             if leads or committed_copies(state) == (cut.node,):
                 near = states_near(self._history.states, cut.time_ns)
                 alone = all(committed_copies(each) == (cut.node,) for each in near)
-                yield state["leader_epoch"], cut.node, cut.time_ns, leads or alone
+                yield _Without(epoch=state["leader_epoch"], node=cut.node, time_ns=cut.time_ns, is_sure=leads or alone)
 
-    def _by_clients(self, lost: LostRecord) -> Iterator[tuple[int, int, int, bool]]:
+    def _by_clients(self, lost: LostRecord) -> Iterator[_Without]:
         """The leader in force, when clients saw that another record has its place, or none."""
         term = None if lost.absent_t is None else self._history.term_at(lost.absent_t)
         if (
@@ -74,7 +80,7 @@ class Absence:
             and lost.absent_t is not None
             and not self._robbed(term.leader, lost.absent_t, term.epoch, lost)
         ):
-            yield term.epoch, term.leader, lost.absent_t, True
+            yield _Without(epoch=term.epoch, node=term.leader, time_ns=lost.absent_t)
 
     def _robbed(self, node: int, time_ns: int, led_in: int, lost: LostRecord) -> bool:
         """Whether a leader's log lacks it because its disk was lost: that is known as such, and others may have it."""
@@ -158,5 +164,8 @@ class Absence:
                 yield log, term.epoch
 
 
-def _first(epochs: Sequence[int], seen: Sequence[tuple[int, int]]) -> tuple[int | None, int | None]:
-    return min((*epochs, *(epoch for epoch, _ in seen)), default=None), min((t for _, t in seen), default=None)
+def _first(epochs: Sequence[int], seen: Sequence[_Without]) -> Gone:
+    return Gone(
+        epoch=min((*epochs, *(each.epoch for each in seen)), default=None),
+        time_ns=min((each.time_ns for each in seen), default=None),
+    )

@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 
 from harness.checks.contract.destruction import Destruction, destruction
 from harness.checks.contract.rulings import Cause, CauseCode, Class, Doubt, Rule
-from harness.checks.contract.timeline import Gone, Seen, Timelines, Window
+from harness.checks.contract.timeline import Gone, Seen, Window
+from harness.checks.contract.timelines import Timelines
 from harness.checks.model.elections import Election
 from harness.checks.model.lost_records import LostRecord
 from harness.checks.model.partition_history import DiskLoss, PartitionHistory, RunHistory

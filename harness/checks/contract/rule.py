@@ -28,7 +28,8 @@ from harness.checks.contract.exceptions import (
     went_with_its_topic,
 )
 from harness.checks.contract.rulings import Doubt, Rule, Ruling, TooFewInSync
-from harness.checks.contract.timeline import Gone, Seen, Timelines, Window
+from harness.checks.contract.timeline import Gone, Seen, Window
+from harness.checks.contract.timelines import Timelines
 from harness.checks.model.elections import Election
 from harness.checks.model.lost_records import LostRecord
 from harness.checks.model.partition_history import Deletion, PartitionHistory

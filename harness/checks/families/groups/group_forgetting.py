@@ -17,7 +17,7 @@ from dataclasses import replace
 from harness.checks.contract.coordinators_log import Codes, Stored, perhaps_taken, taken_from
 from harness.checks.contract.exceptions import by_deletion
 from harness.checks.contract.rulings import NOTHING_PERMITS_IT, Cause, CauseCode, Class, Doubt
-from harness.checks.contract.timeline import Timelines
+from harness.checks.contract.timelines import Timelines
 from harness.checks.families.groups.group_partition import Kept, is_still_stored, partition_of_group
 from harness.checks.families.groups.group_presence import ANSWER as PRESENCE
 from harness.checks.families.groups.group_presence import MINUTE_NS, RETENTION

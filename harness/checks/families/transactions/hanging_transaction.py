@@ -15,7 +15,7 @@ from typing import Literal
 
 from harness.checks.contract.coordinators_log import Codes, Stored, perhaps_taken, taken_from
 from harness.checks.contract.rulings import NOTHING_PERMITS_IT, Cause, Class, Doubt
-from harness.checks.contract.timeline import Timelines
+from harness.checks.contract.timelines import Timelines
 from harness.checks.explaining.rewinds import under_a_reader
 from harness.checks.families.transactions import open_transactions
 from harness.checks.families.transactions.open_transactions import ANSWER, OpenRow

@@ -7,7 +7,7 @@ import pytest
 
 from harness.checks.contract.rule import rule
 from harness.checks.contract.rulings import Doubt
-from harness.checks.contract.timeline import Timelines
+from harness.checks.contract.timelines import Timelines
 from harness.checks.model.elections import NOWHERE, Election
 from harness.checks.model.lost_records import LostRecord
 from harness.checks.model.partition_history import PartitionHistory, Truncation
