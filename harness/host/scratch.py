@@ -51,16 +51,21 @@ class Scratch:
         return made
 
     def _enter(self) -> None:
+        draft = None
         try:
             entry = _entries() / f"{os.getpid()}-{self.path.name}.json"
             draft = entry.with_suffix(".new")
             self._lock = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            os.write(self._lock, msgspec.json.encode(_Entry(folder=str(self.path), inode=self.path.stat().st_ino)))
-            draft.replace(entry)
+            whole = msgspec.json.encode(_Entry(folder=str(self.path), inode=self.path.stat().st_ino))
+            if os.write(self._lock, whole) == len(whole):
+                draft.replace(entry)
+                self._entry = entry
         except (HarnessError, OSError, UnicodeEncodeError):
-            return  # its maker alone removes it
-        self._entry = entry
+            self._entry = None  # its maker alone removes it
+        finally:
+            if draft is not None and self._entry is None:
+                draft.unlink(missing_ok=True)
 
     def remove(self) -> None:
         """May be called again. What cannot be removed now is left to the sweep."""

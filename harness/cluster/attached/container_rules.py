@@ -6,6 +6,7 @@ came up by itself. Nothing of ours is left where no link is cut any more.
 """
 
 import asyncio
+import contextlib
 import ipaddress
 import os
 import socket
@@ -49,7 +50,7 @@ class ContainerRules:
         self._written: dict[NodeId, list[Rule]] = {}  # where rules stand
         self._ports: dict[NodeId, set[int]] = {}  # where a node was seen to listen
         self._processes: dict[NodeId, int] = {}  # of each end of a cut: its network is there as long as this process
-        self._again: dict[NodeId, int] = {}  # how often an end came up by itself, and rules were written for it
+        self._again: dict[NodeId, int] = {}  # how often an end came up by itself
         self._changed: set[NodeId] = set()  # where rules were found not to be the ones written
         self._turn = asyncio.Lock()
 
@@ -63,7 +64,7 @@ class ContainerRules:
     async def heal(self, links: Sequence[Link]) -> str:
         """Raises ChangedRules, once everything is healed, where the rules had been changed before."""
         async with self._turn:
-            await asyncio.to_thread(self._renew, self._came_up(_ends(links)))
+            self._count(await asyncio.to_thread(self._came_up, _ends(links)))
             for link in links:
                 self._cuts.pop(link, None)
             await asyncio.to_thread(self._write, _targets(links))
@@ -73,7 +74,7 @@ class ContainerRules:
             names = " and ".join(self._containers[node].name for node in changed)
             raise ChangedRules(f"the packet rules in {names} did not last as long as their cut; {_CHANGES}")
         again = [
-            f"{self._containers[node].name} came up by itself {times} times meanwhile, and they were written again"
+            f"{self._containers[node].name} came up by itself {times} times meanwhile, without its rules at first"
             for node in _ends(links)
             if (times := self._again.pop(node, 0))
         ]
@@ -89,16 +90,20 @@ class ContainerRules:
         """Call it every now and then: writes the rules again for those of the nodes that came up by themselves."""
         if any(self._is_over(node) for node in nodes):
             async with self._turn:
-                await asyncio.to_thread(self._renew, self._came_up(nodes))
+                found = await asyncio.to_thread(self._came_up, nodes)
+                with contextlib.suppress(HarnessError):  # it may be ending again: the next call tries again
+                    await asyncio.to_thread(self._renew, found)
+                    self._count(found)
 
     def _is_over(self, node: NodeId) -> bool:
         return node in self._processes and not lives(self._processes[node])
 
     def _came_up(self, nodes: Sequence[NodeId]) -> list[NodeId]:
-        found = [node for node in nodes if self._is_over(node) and _runs(self._containers[node])]
-        for node in found:
+        return [node for node in nodes if self._is_over(node) and _runs(self._containers[node])]
+
+    def _count(self, nodes: Sequence[NodeId]) -> None:
+        for node in nodes:
             self._again[node] = self._again.get(node, 0) + 1
-        return found
 
     def _renew(self, nodes: Sequence[NodeId]) -> None:
         touched = [link for link in self._cuts if not {link.source, link.target}.isdisjoint(nodes)]

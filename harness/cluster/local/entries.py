@@ -6,6 +6,7 @@ no other.
 """
 
 import contextlib
+import errno
 import fcntl
 import hashlib
 import json
@@ -64,9 +65,16 @@ def enter(run: Path, folder: int) -> int:
         # Created complete and locked, because another command's sweep may read it at any time.
         draft = path.with_suffix(f".{os.getpid()}.new")
         lock = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.write(lock, json.dumps(msgspec.structs.asdict(entry)).encode())
-        draft.replace(path)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            whole = json.dumps(msgspec.structs.asdict(entry)).encode()
+            if os.write(lock, whole) < len(whole):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            draft.replace(path)
+        except BaseException:
+            os.close(lock)
+            draft.unlink(missing_ok=True)
+            raise
     return lock
 
 

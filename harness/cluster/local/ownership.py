@@ -39,7 +39,7 @@ class RunOwnership:
                 folder = os.open(self._run, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
                 locks.callback(os.close, folder)
                 locks.callback(os.close, _lock_in(folder, create=True))
-                locks.callback(os.close, enter(self._run, folder))
+                locks.callback(os.close, self._entered(folder))
             except BlockingIOError:
                 raise HarnessError(
                     f"{self._run}: another kafka-chaos is at work on this run folder; wait for it"
@@ -50,6 +50,18 @@ class RunOwnership:
                 raise HarnessError(f"{self._run}: it cannot be locked ({error.strerror}); use another folder") from None
             self._locks = locks.pop_all()
         return self
+
+    def _entered(self, folder: int) -> int:
+        try:
+            return enter(self._run, folder)
+        except (BlockingIOError, DamagedEntry):
+            raise
+        except OSError as error:
+            place = entry_path(self._run)
+            raise HarnessError(
+                f"{place} cannot be written ({error.strerror}), and without it no command would know what this run "
+                "leaves if it is killed; see XDG_STATE_HOME"
+            ) from None
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

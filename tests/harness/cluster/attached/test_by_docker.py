@@ -252,7 +252,21 @@ async def test_a_container_that_came_up_by_itself_gets_its_rules_again_and_so_do
         assert "10.0.0.9" in str(two.rules)
         one.came_up(address="10.0.0.1")
         await rules.renew(NodeId(1))
-    assert "one came up by itself 2 times meanwhile, and they were written again" in await rules.heal([to_two])
+    assert "one came up by itself 2 times meanwhile, without its rules at first" in await rules.heal([to_two])
+
+
+async def test_a_container_that_keeps_ending_costs_no_look_at_the_others_and_is_healed(
+    cut: tuple[ContainerRules, list[Link], list[Container]],
+) -> None:
+    rules, links, (one, two) = cut
+    await rules.cut(links, mode="hang")
+    one.came_up(address="10.0.0.1")
+    one.is_locked = True  # it ends again at this moment
+    await rules.keep([NodeId(1), NodeId(2)])
+    assert one.rules is None
+    one.is_locked = False
+    assert "one came up by itself 1 times meanwhile" in await rules.heal(links)
+    assert [each.rules for each in (one, two)] == [None, None]
 
 
 async def test_rules_that_did_not_last_as_long_as_their_cut_are_told_and_it_is_healed(

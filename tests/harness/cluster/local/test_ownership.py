@@ -202,6 +202,28 @@ def test_a_link_in_the_place_of_the_lock_makes_no_file_elsewhere(over: Path) -> 
     assert not (over.parent / "elsewhere").exists()
 
 
+@pytest.mark.parametrize("room", [0, 20])
+def test_an_entry_that_finds_no_room_refuses_the_run_names_its_place_and_leaves_nothing(
+    run: Path, monkeypatch: pytest.MonkeyPatch, room: int
+) -> None:
+    written = os.write
+
+    def with_little_room(descriptor: int, data: bytes) -> int:
+        if not room:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return written(descriptor, data[:room])
+
+    with monkeypatch.context() as full:
+        full.setattr(os, "write", with_little_room)
+        with pytest.raises(HarnessError, match="No space left on device") as refused, RunOwnership(run):
+            pytest.fail("it is not entered")
+    assert str(state_directory() / "runs") in str(refused.value)
+    assert "see XDG_STATE_HOME" in str(refused.value)
+    assert list((state_directory() / "runs").iterdir()) == []
+    with RunOwnership(run):
+        assert len(list((state_directory() / "runs").iterdir())) == 1
+
+
 def test_a_device_with_another_number_after_a_restart_is_the_same_device(over: Path) -> None:
     (entry,) = _entries(over).iterdir()
     written = json.loads(entry.read_text())
