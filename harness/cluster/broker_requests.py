@@ -12,6 +12,11 @@ from typing import Any
 from kafka.protocol.metadata import ApiVersionsRequest
 
 _CLIENT_ID = "kafka-chaos-observer"
+_ANSWER_MAX_BYTES = 100 << 20  # as Kafka's clients and brokers take (socket.request.max.bytes)
+
+
+class UnreadableAnswer(OSError):
+    """Somebody answered, in another form than Kafka's."""
 
 
 class BrokerConnection:
@@ -32,7 +37,8 @@ class BrokerConnection:
     async def ask(self, request: Any, version: int, *, timeout_s: float) -> Any:
         """Returns the decoded answer, in `version` or the highest lower one that the broker supports.
 
-        Raises OSError or TimeoutError; the next call opens a new connection then.
+        Raises OSError, also for an answer that cannot be read, or TimeoutError; the next call opens a new connection
+        then.
         """
         async with self._turn:
             try:
@@ -82,10 +88,17 @@ class BrokerConnection:
         self._correlation += 1
         request.with_header(correlation_id=self._correlation, client_id=_CLIENT_ID)
         self._writer.write(bytes(request.encode(version=version, header=True, framed=True)))
+        asked = type(request).__name__
         size = int.from_bytes(await self._reader.readexactly(4), "big")
+        if size > _ANSWER_MAX_BYTES:
+            raise UnreadableAnswer(f"its answer to {asked} would have {size} bytes: it speaks another protocol")
         frame = await self._reader.readexactly(size)
         answer = request.header.get_response_class()
-        return answer[None].decode(frame, version=version, header=True)
+        try:
+            return answer[None].decode(frame, version=version, header=True)
+        except Exception as error:  # the codec raises whatever it stumbles over
+            raised = type(error).__name__
+            raise UnreadableAnswer(f"its answer to {asked} version {version} cannot be read ({raised})") from error
 
     def close(self) -> None:
         if self._writer is not None:

@@ -7,7 +7,7 @@ from typing import Literal
 
 from kafka.protocol.metadata import MetadataRequest
 
-from harness.cluster.broker_requests import BrokerConnection
+from harness.cluster.broker_requests import BrokerConnection, UnreadableAnswer
 
 _LOOK_S = 1.0
 _POLL_S = 0.1
@@ -42,6 +42,8 @@ async def look_at(host: str, port: int) -> Reachability:
         await connection.ask(MetadataRequest(topics=[], allow_auto_topic_creation=False), 4, timeout_s=_LOOK_S)
     except TimeoutError:
         return Reachability(kind="silent", words=f"{place} takes connections and answers nothing")
+    except UnreadableAnswer as error:
+        return Reachability(kind="answers", words=f"{place} answers ({error})")
     except OSError:
         return Reachability(kind="gone", words=f"{place} closes every connection", refused=True)
     finally:

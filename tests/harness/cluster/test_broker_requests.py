@@ -1,0 +1,70 @@
+"""A broker's answer that is none costs its question, and is no unforeseen error: whoever asks may ask again."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+import pytest
+from kafka.protocol.admin import DeleteTopicsRequest
+
+from harness.cluster.attached.reachability import Reachability, look_at
+from harness.cluster.broker_requests import BrokerConnection, UnreadableAnswer
+
+VERSIONS = bytes(4) + b"\x00\x00" + (1).to_bytes(4, "big") + b"\x00\x14\x00\x00\x00\x01"  # DeleteTopics, 0 to 1
+
+
+@contextlib.asynccontextmanager
+async def broker(*answers: bytes) -> AsyncIterator[int]:
+    """It gives these answers, of which each begins with its length, one to each request."""
+    left = list(answers)  # of every connection's requests together
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+            while left:
+                request = await reader.readexactly(int.from_bytes(await reader.readexactly(4), "big"))
+                answer = left.pop(0)
+                writer.write(answer[:4] + request[4:8] + answer[8:])
+                await writer.drain()
+            await reader.read()
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    try:
+        yield server.sockets[0].getsockname()[1]
+    finally:
+        server.close()
+
+
+def framed(answer: bytes) -> bytes:
+    return len(answer).to_bytes(4, "big") + answer
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (framed(bytes(4) + b"\x00\x00"), "DeleteTopicsRequest version 1 cannot be read"),
+        (framed(bytes(8) + b"\x7f\xff\xff\xff" + b"HTTP/1.1 400"), "DeleteTopicsRequest version 1 cannot be read"),
+        (b"HTTP" + bytes(20), "would have 1213486160 bytes"),
+    ],
+    ids=["cut short", "of another form", "of another protocol"],
+)
+def test_an_answer_that_is_none_is_a_connection_that_failed(answer: bytes, said: str) -> None:
+    async def asked() -> None:
+        async with broker(framed(VERSIONS), answer) as port:
+            connection = BrokerConnection("127.0.0.1", port)
+            try:
+                request = DeleteTopicsRequest(topic_names=["orders"], timeout_ms=1000)
+                with pytest.raises(UnreadableAnswer, match=said):
+                    await connection.ask(request, 1, timeout_s=20)
+            finally:
+                connection.close()
+
+    asyncio.run(asked())
+
+
+def test_who_answers_what_cannot_be_read_is_not_gone() -> None:
+    async def looked() -> Reachability:
+        async with broker(framed(bytes(4) + b"\x00")) as port:
+            return await look_at("127.0.0.1", port)
+
+    assert asyncio.run(looked()).kind == "answers"
