@@ -15,16 +15,17 @@ partition's states were not recorded, or only polled for, a lost disk and an unc
 fault are open questions.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from harness.checks.contract.deletion import outcome
 from harness.checks.contract.destruction import Destruction, destruction
-from harness.checks.contract.rulings import NOTHING_PERMITS_IT, Cause, CauseCode, Class, Doubt, Rule
+from harness.checks.contract.rulings import NOTHING_PERMITS_IT, Cause, CauseCode, Class, Doubt, Rule, Ruling
 from harness.checks.contract.survival import Survival, Window
-from harness.checks.families.groups.group_partition import Kept, is_still_stored, partition_of_group
+from harness.checks.families.groups.group_partition import Kept, partition_of_group
 from harness.checks.families.groups.group_presence import ANSWER as PRESENCE
 from harness.checks.families.groups.group_presence import MINUTE_NS, RETENTION
+from harness.checks.families.groups.stored_records import is_still_stored, rulings_on
 from harness.checks.findings import RunContext
 from harness.checks.model.elections import Election
 from harness.checks.model.lost_records import LostRecord
@@ -104,24 +105,49 @@ def _by_deletion(kept: Kept) -> tuple[Class, Cause] | None:
 
 
 def _by_its_partition(context: RunContext, place: PartitionHistory, kept: Kept) -> tuple[Class, Cause]:
+    rulings = rulings_on(context, place, kept) if place.exact else []
+    if {ruling.classification for ruling in rulings} in ({"permitted"}, {"violation"}):
+        return rulings[0].classification, _cause_of(place, rulings[0])
+    return _by_its_time(context, place, kept)
+
+
+def _cause_of(place: PartitionHistory, ruling: Ruling) -> Cause:
+    """Of the loss of its record."""
+    if ruling.classification == "violation":
+        return NOTHING_PERMITS_IT
+    if ruling.destroyed or ruling.election is None:
+        return _destruction_of(place, ruling.disk_losses)
+    return _election_of(place, ruling.election)
+
+
+def _destruction_of(place: PartitionHistory, losses: Sequence[DiskLoss]) -> Cause:
+    nodes = tuple(sorted({loss.node for loss in losses}))
+    return Cause(code="group-offsets-destroyed", nodes=nodes, partitions=(place.name,))
+
+
+def _election_of(place: PartitionHistory, election: Election) -> Cause:
+    setting = election.permission.setting
+    return Cause(
+        code="group-offsets-lost-in-an-election",
+        nodes=(election.leader,),
+        epoch=election.epoch,
+        partitions=(place.name,),
+        settings=() if setting is None else (setting,),
+    )
+
+
+def _by_its_time(context: RunContext, place: PartitionHistory, kept: Kept) -> tuple[Class, Cause]:
+    """Where no log shows what became of its record."""
     survival = Survival(place)
     if kept.shown_ns is not None and kept.shown_ns > kept.stored_ns and survival.answers_alone(kept.shown_ns):
         kept = replace(kept, sent_ns=kept.shown_ns, stored_ns=kept.shown_ns)
     destroyed = _destroyed(place, survival, kept)
     if destroyed.holds:
-        nodes = tuple(sorted({loss.node for loss in destroyed.losses}))
-        return "permitted", Cause(code="group-offsets-destroyed", nodes=nodes, partitions=(place.name,))
+        return "permitted", _destruction_of(place, destroyed.losses)
     elected = list(_elected_uncleanly(place, survival, kept))
     allowed = next((election for election in elected if election.allowed), None)
     if allowed is not None:
-        setting = allowed.permission.setting
-        return "permitted", Cause(
-            code="group-offsets-lost-in-an-election",
-            nodes=(allowed.leader,),
-            epoch=allowed.epoch,
-            partitions=(place.name,),
-            settings=() if setting is None else (setting,),
-        )
+        return "permitted", _election_of(place, allowed)
     in_doubt = [
         Rule(rule="unclean-election", holds=None, evidence=election)
         for election in elected
