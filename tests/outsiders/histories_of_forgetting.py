@@ -78,7 +78,15 @@ def _ended(history: HistoryBuilder) -> HistoryBuilder:
 
 
 def _logged(
-    history: HistoryBuilder, *, offset: int, end: int, at: float = 90, reason: str = "end", epochs: str = "0:0"
+    history: HistoryBuilder,
+    *,
+    offset: int,
+    end: int,
+    at: float = 90,
+    reason: str = "end",
+    epochs: str = "0:0",
+    committed: int = 10,
+    written: float = 4.05,
 ) -> HistoryBuilder:
     """The log of the group's partition on broker 3, with the record of the commit."""
     number = len(history.rows["internal_replica_snapshots"])
@@ -102,14 +110,14 @@ def _logged(
         partition=PLACE,
         offset=offset,
         leader_epoch=0,
-        time_ns=int(4.05 * SECOND),
+        time_ns=int(written * SECOND),
         transactional=False,
         kind="offset",
         removed=False,
         group="g",
         topic="t",
         topic_partition=0,
-        committed_offset=10,
+        committed_offset=committed,
     )
     return history
 
@@ -210,9 +218,7 @@ def commit_is_still_stored() -> HistoryBuilder:
     return _ended(_logged(_wiped(_comes_again(), 3), offset=0, end=1))
 
 
-def _tail_lost(*, first: int) -> HistoryBuilder:
-    """The log of the only copy, of four records of which the commit is the third, loses its end with the power."""
-    history = _logged(_comes_again(), offset=2, end=4, at=20, reason="wipe")
+def _lost_end(history: HistoryBuilder, *, first: int) -> None:
     history.fault("power-loss", [3], at=20, until=21)
     history._add(
         "disk_events",
@@ -223,9 +229,15 @@ def _tail_lost(*, first: int) -> HistoryBuilder:
         topic=OFFSETS,
         partition=PLACE,
         from_offset=first,
-        to_offset=4,
+        to_offset=max(first + 1, 4),
     )
     _kept(history, 3, 1, (3,), at=22, replicas=(3,))
+
+
+def _tail_lost(*, first: int) -> HistoryBuilder:
+    """The log of the only copy, of four records of which the commit is the third, loses its end with the power."""
+    history = _logged(_comes_again(), offset=2, end=4, at=20, reason="wipe")
+    _lost_end(history, first=first)
     return _ended(history)
 
 
@@ -249,6 +261,42 @@ def commit_was_in_the_lost_end() -> HistoryBuilder:
 )
 def commit_was_below_the_lost_end() -> HistoryBuilder:
     return _tail_lost(first=3)
+
+
+def _unanswered_and_fetched(*, first: int) -> HistoryBuilder:
+    """A commit of 5 is answered, and one of 8 is not, but fetched; the log's end is lost, and 5 is fetched."""
+    history = led(10)
+    _kept(history, 3, 0, (3,), at=0, replicas=(3,))
+    history.client(OLD, role="consumer", group="g", offset_reset="earliest", isolation="read_uncommitted")
+    history.group("assigned", at=2.5, process=OLD, generation=1, offset=0)
+    history.poll([(offset, offset) for offset in range(10)], at=3, process=OLD)
+    history.group("committed", at=4, process=OLD, generation=1, offset=5)
+    history.group("committed", at=5, process=OLD, generation=1, offset=8, status=2)
+    history.group("fetched", at=6, process=OLD, offset=8)
+    _logged(history, offset=3, end=4, at=20, reason="wipe", committed=8, written=5.05)
+    _lost_end(history, first=first)
+    history.group("fetched", at=30, process=OLD, offset=5)
+    return _ended(_logged(history, offset=2, end=3, epochs="0:0 1:3", committed=5))
+
+
+@case(
+    "a commit without an answer was fetched, and the one before it is, since the end of the only log was lost",
+    PASS,
+    {"lost-group-offset permitted": SOME},
+    why="it was the later one's record that the disk lost; the one before is still there, as it should be",
+)
+def later_commit_was_in_the_lost_end() -> HistoryBuilder:
+    return _unanswered_and_fetched(first=3)
+
+
+@case(
+    "the same, and what was lost stood above it",
+    VIOLATION,
+    {"lost-group-offset violation": SOME},
+    why="the later commit was stored, and nothing took it",
+)
+def later_commit_was_below_the_lost_end() -> HistoryBuilder:
+    return _unanswered_and_fetched(first=4)
 
 
 @case(

@@ -39,7 +39,7 @@ DECIDED = (
     (GROUPS, 7000010),  # a leader cut it by the word of the next one; the end of the offsets' log was lost everywhere
     (GROUPS, 7200039),  # a wiped broker was elected while it was down
     (GROUPS, 7200252),  # a batch of the offsets' log was damaged below the commit
-    (GROUPS, 7200899),  # the same with an unclean election that is forbidden
+    (GROUPS, 7200899),  # the end of the offsets' log was lost on the only disk in sync
 )
 
 
