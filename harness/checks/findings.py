@@ -258,11 +258,6 @@ def lost_record_of(history: PartitionHistory, row: Flagged) -> LostRecord:
     answered = row.answered or (row.status == 0 and row.acknowledged is None)
     t = row.completed_ns if answered else row.read_first
     seen = row.seen_any if row.offset is None else row.seen
-    damaged = any(
-        loss.event.extent in ("batch", "unknown")
-        and loss.event.took(history.topic, history.partition, row.offset) is not False
-        for loss in history.disk_losses
-    )
     return LostRecord(
         offset=row.offset,
         epoch=epoch_of_copies(history, row.copies, t, row.read_epoch),
@@ -273,8 +268,17 @@ def lost_record_of(history: PartitionHistory, row: Flagged) -> LostRecord:
         copies=row.copies,
         others=row.others,
         t_last_read=row.read_last,
-        matched=not damaged,
+        matched=not is_damaged(history, row.offset),
         t_sent=row.invoked_ns if answered else None,
+    )
+
+
+def is_damaged(history: PartitionHistory, offset: int | None) -> bool:
+    """Whether a batch with that offset may have been damaged in a log, which says nothing of those beside it then."""
+    return any(
+        loss.event.extent in ("batch", "unknown")
+        and loss.event.took(history.topic, history.partition, offset) is not False
+        for loss in history.disk_losses
     )
 
 

@@ -77,6 +77,51 @@ def _ended(history: HistoryBuilder) -> HistoryBuilder:
     return history
 
 
+def _logged(
+    history: HistoryBuilder,
+    *,
+    offset: int,
+    end: int,
+    at: float = 90,
+    reason: str = "end",
+    epochs: str = "0:0",
+    committed: int = 10,
+    written: float = 4.05,
+) -> HistoryBuilder:
+    """The log of the group's partition on broker 3, with the record of the commit."""
+    number = len(history.rows["internal_replica_snapshots"])
+    history._add(
+        "internal_replica_snapshots",
+        snapshot=number,
+        node=3,
+        time_ns=int(at * SECOND),
+        reason=reason,
+        topic=OFFSETS,
+        partition=PLACE,
+        log_start_offset=0,
+        high_watermark=end,
+        log_end_offset=end,
+        leader_epochs=epochs,
+        kept_from=0,
+    )
+    history._add(
+        "consumer_offsets",
+        snapshots=[number],
+        partition=PLACE,
+        offset=offset,
+        leader_epoch=0,
+        time_ns=int(written * SECOND),
+        transactional=False,
+        kind="offset",
+        removed=False,
+        group="g",
+        topic="t",
+        topic_partition=0,
+        committed_offset=committed,
+    )
+    return history
+
+
 LOST = {"group-redelivery violation": SOME, "lost-group-offset violation": SOME}
 PERMITTED = {"group-redelivery permitted": SOME, "lost-group-offset permitted": SOME}
 UNKNOWN = {"group-redelivery observation": SOME, "lost-group-offset observation": SOME}
@@ -170,37 +215,88 @@ def offset_outlived_the_wipe() -> HistoryBuilder:
     why="what is still stored was not lost with a disk: the coordinator forgot it by itself",
 )
 def commit_is_still_stored() -> HistoryBuilder:
-    history = _wiped(_comes_again(), 3)
+    return _ended(_logged(_wiped(_comes_again(), 3), offset=0, end=1))
+
+
+def _lost_end(history: HistoryBuilder, *, first: int) -> None:
+    history.fault("power-loss", [3], at=20, until=21)
     history._add(
-        "internal_replica_snapshots",
-        snapshot=7,
+        "disk_events",
         node=3,
-        time_ns=90 * SECOND,
-        reason="end",
+        time_ns=20 * SECOND,
+        fault=len(history.rows["faults"]) - 1,
+        extent="tail",
         topic=OFFSETS,
         partition=PLACE,
-        log_start_offset=0,
-        high_watermark=1,
-        log_end_offset=1,
-        leader_epochs="0:0",
-        kept_from=0,
+        from_offset=first,
+        to_offset=max(first + 1, 4),
     )
-    history._add(
-        "consumer_offsets",
-        snapshots=[7],
-        partition=PLACE,
-        offset=0,
-        leader_epoch=0,
-        time_ns=int(4.05 * SECOND),
-        transactional=False,
-        kind="offset",
-        removed=False,
-        group="g",
-        topic="t",
-        topic_partition=0,
-        committed_offset=10,
-    )
+    _kept(history, 3, 1, (3,), at=22, replicas=(3,))
+
+
+def _tail_lost(*, first: int) -> HistoryBuilder:
+    """The log of the only copy, of four records of which the commit is the third, loses its end with the power."""
+    history = _logged(_comes_again(), offset=2, end=4, at=20, reason="wipe")
+    _lost_end(history, first=first)
     return _ended(history)
+
+
+@case(
+    "the only copy of the group's log lost its end with the power, and its log had been read with the commit there",
+    PASS,
+    PERMITTED,
+    also=ALSO,
+    why="the record of the commit was in what never reached the only disk",
+)
+def commit_was_in_the_lost_end() -> HistoryBuilder:
+    return _tail_lost(first=1)
+
+
+@case(
+    "the same, and the commit stood below what was lost",
+    VIOLATION,
+    LOST,
+    also=ALSO,
+    why="what a fault takes above a record does not cost it",
+)
+def commit_was_below_the_lost_end() -> HistoryBuilder:
+    return _tail_lost(first=3)
+
+
+def _unanswered_and_fetched(*, first: int) -> HistoryBuilder:
+    """A commit of 5 is answered, and one of 8 is not, but fetched; the log's end is lost, and 5 is fetched."""
+    history = led(10)
+    _kept(history, 3, 0, (3,), at=0, replicas=(3,))
+    history.client(OLD, role="consumer", group="g", offset_reset="earliest", isolation="read_uncommitted")
+    history.group("assigned", at=2.5, process=OLD, generation=1, offset=0)
+    history.poll([(offset, offset) for offset in range(10)], at=3, process=OLD)
+    history.group("committed", at=4, process=OLD, generation=1, offset=5)
+    history.group("committed", at=5, process=OLD, generation=1, offset=8, status=2)
+    history.group("fetched", at=6, process=OLD, offset=8)
+    _logged(history, offset=3, end=4, at=20, reason="wipe", committed=8, written=5.05)
+    _lost_end(history, first=first)
+    history.group("fetched", at=30, process=OLD, offset=5)
+    return _ended(_logged(history, offset=2, end=3, epochs="0:0 1:3", committed=5))
+
+
+@case(
+    "a commit without an answer was fetched, and the one before it is, since the end of the only log was lost",
+    PASS,
+    {"lost-group-offset permitted": SOME},
+    why="it was the later one's record that the disk lost; the one before is still there, as it should be",
+)
+def later_commit_was_in_the_lost_end() -> HistoryBuilder:
+    return _unanswered_and_fetched(first=3)
+
+
+@case(
+    "the same, and what was lost stood above it",
+    VIOLATION,
+    {"lost-group-offset violation": SOME},
+    why="the later commit was stored, and nothing took it",
+)
+def later_commit_was_below_the_lost_end() -> HistoryBuilder:
+    return _unanswered_and_fetched(first=4)
 
 
 @case(
@@ -273,6 +369,20 @@ def _elected_uncleanly(history: HistoryBuilder, *, place: int = PLACE, at: float
 )
 def group_is_elected_uncleanly() -> HistoryBuilder:
     return _ended(_elected_uncleanly(_comes_again(replicas=(3, 1, 2), settings={UNCLEAN: "true"})))
+
+
+@case(
+    "the same, and at the end the broker with the commit leads again, elected uncleanly as well",
+    PASS,
+    PERMITTED,
+    also=ALSO,
+    why="while the other one led the offset was lawfully gone; that it came back later changes nothing of that",
+)
+def commit_comes_back_with_an_unclean_election() -> HistoryBuilder:
+    history = _elected_uncleanly(_comes_again(replicas=(3, 1, 2), settings={UNCLEAN: "true"}))
+    history.fault("kill", [1], at=44, until=50)
+    _kept(history, 3, 2, (3,), at=45, replicas=(3, 1, 2), unclean=True)
+    return _ended(_logged(history, offset=0, end=1))
 
 
 @case(

@@ -37,8 +37,16 @@ PINNED = {
     ),
 }
 
-# Hidden by a reversed marker, below the last stable offset: the final read did not stop before them.
-DECIDED = ((TRANSACTIONS, 5000029), (TRANSACTIONS, 5000065))
+DECIDED = (
+    (TRANSACTIONS, 5000029),  # hidden by a reversed marker, below the last stable offset
+    (TRANSACTIONS, 5000065),
+    (RECORDS, 6000040),  # dropped by its leader before an unclean election, and one in sync had it still
+    (RECORDS, 6000576),  # an elected leader was read with it and wiped before it began to lead
+    (GROUPS, 7000010),  # a leader cut it by the word of the next one; the end of the offsets' log was lost everywhere
+    (GROUPS, 7200039),  # a wiped broker was elected while it was down
+    (GROUPS, 7200252),  # a batch of the offsets' log was damaged below the commit
+    (GROUPS, 7200899),  # the end of the offsets' log was lost on the only disk in sync
+)
 
 
 @pytest.mark.timeout(600)

@@ -7,7 +7,7 @@ stored yet leaves it open; so do, where the partition's states were not recorded
 unclean election that was allowed under a fault.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from harness.checks.contract.destruction import Destruction, destruction
@@ -66,19 +66,11 @@ def taken_from(place: PartitionHistory, timelines: Timelines, stored: Stored, co
     """By the states of its own partition; None: nothing took it."""
     destroyed = _destroyed(place, timelines, stored)
     if destroyed.holds:
-        nodes = tuple(sorted({loss.node for loss in destroyed.losses}))
-        return "permitted", Cause(code=codes.destroyed, nodes=nodes, partitions=(place.name,))
+        return "permitted", by_destruction(place, destroyed.losses, codes)
     elected = list(_elected_uncleanly(place, timelines, stored))
     allowed = next((election for election in elected if election.allowed), None)
     if allowed is not None:
-        setting = allowed.permission.setting
-        return "permitted", Cause(
-            code=codes.elected,
-            nodes=(allowed.leader,),
-            epoch=allowed.epoch,
-            partitions=(place.name,),
-            settings=() if setting is None else (setting,),
-        )
+        return "permitted", by_election(place, allowed, codes)
     rules = [
         Rule(rule="unclean-election", holds=None, evidence=election)
         for election in elected
@@ -90,6 +82,22 @@ def taken_from(place: PartitionHistory, timelines: Timelines, stored: Stored, co
         return None
     doubt = Doubt(code="rule-not-decided", rule=rules[0])
     return "observation", Cause(code=codes.in_doubt, doubt=doubt, partitions=(place.name,))
+
+
+def by_destruction(place: PartitionHistory, losses: Sequence[DiskLoss], codes: Codes) -> Cause:
+    nodes = tuple(sorted({loss.node for loss in losses}))
+    return Cause(code=codes.destroyed, nodes=nodes, partitions=(place.name,))
+
+
+def by_election(place: PartitionHistory, election: Election, codes: Codes) -> Cause:
+    setting = election.permission.setting
+    return Cause(
+        code=codes.elected,
+        nodes=(election.leader,),
+        epoch=election.epoch,
+        partitions=(place.name,),
+        settings=() if setting is None else (setting,),
+    )
 
 
 def perhaps_taken(history: RunHistory, place: PartitionHistory | None, stored: Stored, codes: Codes) -> Ruled | None:

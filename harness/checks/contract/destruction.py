@@ -158,15 +158,7 @@ def _by_state(
 def _may_have_it_again(history: PartitionHistory, loss: DiskLoss, moment: int) -> bool:
     """Whether the node ran again before the last disk was lost: in the ISR, it may have fetched the record again, from
     a leader other than itself."""
-    if loss.time_ns == moment or not _may_have_followed(history, loss, moment):
+    if loss.time_ns == moment or history.was_led_by_nobody_but(loss.node, loss.time_ns, moment):
         return False
     own = [row for row in history.faults_between(loss.time_ns, loss.time_ns) if row["fault"] == loss.fault]
     return loss.fault is None or any(row["end_ns"] is not None and row["end_ns"] < moment for row in own)
-
-
-def _may_have_followed(history: PartitionHistory, loss: DiskLoss, moment: int) -> bool:
-    """Whether anybody but the node itself may have led since its disk was lost."""
-    since = [state for state in history.states if state["time_ns"] > loss.time_ns]
-    within = [state for state in since if state["time_ns"] - (state["uncertainty_ns"] or 0) <= moment]
-    led = {state["leader"] for state in (*states_near(history.states, loss.time_ns), *within)}
-    return not history.exact or not led <= {loss.node, -1}

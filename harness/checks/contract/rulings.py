@@ -62,6 +62,9 @@ DoubtCode = Literal[
     "old-client-got-nothing",
     "nobody-answered",
     "polled-or-foreign",
+    "not-all-in-sync",
+    "another-node-had-ended",
+    "asked-for-a-moment",
     "may-wait-for-others",
     "stable-offset-stands",
 ]
@@ -73,6 +76,7 @@ class Doubt:
 
     code: DoubtCode
     node: int | None = None
+    nodes: tuple[int, ...] = ()
     epochs: tuple[int, ...] = ()
     partitions: tuple[str, ...] = ()
     rule: "Rule | None" = None

@@ -5,7 +5,7 @@ was kept of it (coordinator_logs.py), and both topics are compacted: what is not
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypeVar
@@ -13,6 +13,7 @@ from typing import TypeVar
 from harness.checks.spark.tables import Tables
 from harness.history.facts.epoch_checkpoints import epochs_of
 from harness.history.facts.internal_topics import CLOCKS_APART_NS, GROUP_OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from harness.history.schema.cluster_rows import SnapshotRow
 from harness.history.schema.internal_rows import (
     CONSUMER_OFFSETS,
     INTERNAL_SNAPSHOTS,
@@ -50,6 +51,40 @@ class LoggedOffset:
 
 
 OffsetKey = tuple[int, str, str, int, int, bool]  # run, group, topic, partition, offset, in a transaction
+
+
+def kept_logs(tables: Tables, run: int) -> Mapping[tuple[str, int], Sequence[SnapshotRow]]:
+    """(topic, partition) -> the logs that were read of it, as those of the scenario's partitions are known.
+
+    Of one from which records are missing, compacted away, nobody knows what it never had: it has no start.
+    """
+    kept: dict[tuple[str, int], set[int]] = {}
+    for topic, table in ((GROUP_OFFSETS_TOPIC, CONSUMER_OFFSETS), (TRANSACTIONS_TOPIC, TRANSACTION_STATE)):
+        for record in tables.rows(table, run):
+            for number in record["snapshots"]:
+                kept.setdefault((topic, number), set()).add(record["offset"])
+    found: dict[tuple[str, int], list[SnapshotRow]] = {}
+    for snapshot in sorted(tables.rows(INTERNAL_SNAPSHOTS, run), key=lambda snapshot: snapshot["time_ns"]):
+        own = kept.get((snapshot["topic"], snapshot["snapshot"]), ())
+        is_whole = len(own) == snapshot["log_end_offset"] - snapshot["kept_from"]
+        row: SnapshotRow = {
+            "run": run,
+            "snapshot": snapshot["snapshot"],
+            "node": snapshot["node"],
+            "time_ns": snapshot["time_ns"],
+            "reason": snapshot["reason"],
+            "topic": snapshot["topic"],
+            "partition": snapshot["partition"],
+            "log_start_offset": snapshot["kept_from"] if is_whole else None,
+            "high_watermark": snapshot["high_watermark"],
+            "log_end_offset": snapshot["log_end_offset"],
+            "leader_epochs": snapshot["leader_epochs"],
+            "digest": None,
+            "topic_id": snapshot["topic_id"],
+            "open_transactions": None,
+        }
+        found.setdefault((snapshot["topic"], snapshot["partition"]), []).append(row)
+    return found
 
 
 def logged_transactions(tables: Tables) -> dict[tuple[int, str], list[LoggedTransaction]]:

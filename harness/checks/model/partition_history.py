@@ -11,7 +11,8 @@ from functools import cached_property
 from itertools import accumulate
 from typing import TypeVar, overload
 
-from harness.checks.model.elections import Election, Snapshot, committed_copies, elections_of, exact_states
+from harness.checks.model.elections import Election, Snapshot, committed_copies, elections_of, exact_states, states_near
+from harness.checks.model.kept_logs import kept_logs
 from harness.checks.model.settings import SettingsOverTime
 from harness.checks.model.unclean_rules import UncleanRules
 from harness.checks.spark.tables import Tables
@@ -276,6 +277,12 @@ class PartitionHistory:
     def _elected(self) -> list[int]:
         return [election.earliest_t for election in self.elections]
 
+    def was_led_by_nobody_but(self, node: int, begin: int, end: int) -> bool:
+        """For certain, so that it had nobody to fetch from in that time."""
+        later = (row for row in self.states if begin < row["time_ns"] <= end + (row["uncertainty_ns"] or 0))
+        led = {row["leader"] for row in (*states_near(self.states, begin), *later)}
+        return self.exact and led <= {node, -1}
+
     def faults_between(self, begin: int, end: int) -> list[FaultRow]:
         """The faults seen in force at some moment of [begin, end]."""
         return self.faults.between(begin, end)
@@ -409,11 +416,12 @@ def _internal(
     is_foreign: bool,
 ) -> dict[tuple[str, int], PartitionHistory]:
     """Those partitions of the coordinators' topics whose states were recorded; what their logs hold is told apart."""
-    found = {}
+    found, kept = {}, kept_logs(tables, run)
     for (topic, partition), rows in _group(tables.rows(INTERNAL_STATES, run)).items():
         states = exact_states(rows)
         assert topic is not None
         assert partition is not None
+        logs = tuple(kept.get((topic, partition), ()))
         found[topic, partition] = PartitionHistory(
             run=run,
             partition_id=-1,
@@ -423,8 +431,9 @@ def _internal(
             read_to_end=False,
             end_offset=None,
             states=states,
-            elections=tuple(elections_of(states, (), (), rules, topic, partition)),
+            elections=tuple(elections_of(states, (), [Snapshot(row=row) for row in logs], rules, topic, partition)),
             disk_losses=losses.of(topic, partition),
+            snapshots=logs,
             faults=faults,
             ends=ends,
             exact=any(state["exact"] for state in states),

@@ -17,6 +17,7 @@ from harness.checks.contract.rulings import (
 from harness.checks.model.elections import Election, Reading
 from harness.checks.model.partition_history import Deletion
 from harness.checks.model.unclean_rules import UNCLEAN_KEY, Permission, PermissionSource
+from harness.checks.wording.words import nodes_words
 from harness.history.facts.finding_facts import Setting
 
 _RULES: Mapping[RuleName, str] = {
@@ -51,6 +52,11 @@ _DOUBTS: Mapping[DoubtCode, str] = {
     "polled-or-foreign": (
         "leaders and in-sync replicas were there as far as the brokers tell, and others may have touched the cluster"
     ),
+    "not-all-in-sync": "not all replicas were in sync, and nothing that was recorded says why that mattered",
+    "another-node-had-ended": (
+        "{nodes}, which neither leads it nor had to have the record, had ended, and it is unknown whether that matters"
+    ),
+    "asked-for-a-moment": "it was not asked for as long as recovery may take",
     "may-wait-for-others": "a coordinator waits for members that it has not given up yet",
     "stable-offset-stands": "it is unknown what holds it back",
     "end-told-by-whom": "nothing shows that the leader in force answered, and no deposed one",
@@ -172,7 +178,10 @@ def doubt_words(doubt: Doubt) -> str:
     if doubt.rule is not None:
         return evidence_words(doubt.rule.evidence).rstrip(".")
     return _DOUBTS[doubt.code].format(
-        node=doubt.node, epochs=", ".join(map(str, doubt.epochs)), partitions=", ".join(doubt.partitions)
+        node=doubt.node,
+        nodes=nodes_words(doubt.nodes),
+        epochs=", ".join(map(str, doubt.epochs)),
+        partitions=", ".join(doubt.partitions),
     )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from harness.checks.contract.rulings import Cause
 from harness.checks.judge import Judgement
 from harness.scenario.model import ClusterSpec
 from harness.verdict import Verdict
@@ -77,6 +78,13 @@ def _node_down() -> History:
     return _asked(history, "fresh", "membership", "unanswered", group="g")
 
 
+def _another_node_down() -> History:
+    """Broker 4 has no replica of the partition."""
+    history = _log()
+    history._add("node_ends", node=4, time_ns=40 * SECOND, exit_status=1, reason="fatal-fault", fresh=True)
+    return _asked(history, "fresh", "write", "refused", code=OUT_OF_ORDER)
+
+
 def _unhealed() -> History:
     history = _log()
     history.fault("pause", [2], at=10)
@@ -103,6 +111,8 @@ STORIES: dict[str, Story] = {
     "refused for a moment only": told("fresh", "write", "refused", code=OUT_OF_ORDER, until=51.0),
     "nobody answered": told("fresh", "write", "unanswered", error="KafkaTimeoutError"),
     "refused, states polled": _polled,
+    "refused, another node down": _another_node_down,
+    "refused, one out of sync": told("fresh", "write", "refused", isr=(1, 2), code=OUT_OF_ORDER),
     "refused by a rule": told("fresh", "write", "refused", code=TOO_LARGE),
     "no leader": told("fresh", "write", "unanswered", leader=-1),
     "too few in sync": _min_isr,
@@ -139,6 +149,8 @@ def test_what_is_not_got_after_the_last_heal_has_the_class_that_the_contract_giv
         "refused for a moment only": (undecided, [("observation", "fresh-write", True)]),
         "nobody answered": (undecided, [("observation", "fresh-write", True)]),
         "refused, states polled": (undecided, [("observation", "fresh-write", True)]),
+        "refused, another node down": (violation, [("observation", "fresh-write", True)]),
+        "refused, one out of sync": (undecided, [("observation", "fresh-write", True)]),
         "refused by a rule": (noted, [("observation", "fresh-write", False)]),
         "no leader": (noted, [("observation", "fresh-write", False)]),
         "too few in sync": (noted, [("observation", "fresh-write", False)]),
@@ -152,12 +164,26 @@ def test_what_is_not_got_after_the_last_heal_has_the_class_that_the_contract_giv
         "group stands, node down": (found["group stands, node down"][0], [("observation", "fresh-membership", False)]),
         "stable offset stands": (undecided, [("observation", "fresh-stable", True)]),
     }
+    doubts = {
+        name: each.cause.doubt.code
+        for name, judgement in judged.items()
+        for _, each in judgement.findings
+        if each.check == "no-progress" and isinstance(each.cause, Cause) and each.cause.doubt is not None
+    }
+    assert {name: doubts[name] for name in doubts if name.startswith("refused, ") or name.endswith("only")} == {
+        "refused for a moment only": "asked-for-a-moment",
+        "refused, states polled": "polled-or-foreign",
+        "refused, another node down": "another-node-had-ended",
+        "refused, one out of sync": "not-all-in-sync",
+    }
     for name, (_, those) in found.items():
-        assert all("After the last heal" in judged[name].sentence for _ in those), name
+        is_said = judged[name].verdict is violation or "After the last heal" in judged[name].sentence
+        assert is_said or not those, name
 
 
 def test_the_sentence_names_who_got_nothing_where_and_what_was_answered(spark: SparkSession, tmp_path: Path) -> None:
-    wanted = {name: STORIES[name] for name in ("old producer refused", "too few in sync", "group stands")}
+    named = ("old producer refused", "too few in sync", "group stands", "refused, another node down")
+    wanted = {name: STORIES[name] for name in named}
     judged = judge_stories(spark, tmp_path, wanted)
 
     assert "client-1 got no write acknowledged in t-0, for 31.000 s; it was answered OUT_OF_ORDER_SEQUENCE_NUMBER" in (
@@ -166,3 +192,7 @@ def test_the_sentence_names_who_got_nothing_where_and_what_was_answered(spark: S
     assert "a fresh client got no write acknowledged in t-0" in judged["too few in sync"].sentence
     assert "fewer were in sync than min.insync.replicas=2 demands" in judged["too few in sync"].sentence
     assert "the members of group g were not given t-0" in judged["group stands"].sentence
+    told_of = [
+        each.sentence for _, each in judged["refused, another node down"].findings if each.check == "no-progress"
+    ]
+    assert "broker 4, which neither leads it nor had to have the record, had ended" in told_of[0]

@@ -80,23 +80,20 @@ def _ruled(context: RunContext, history: PartitionHistory, row: ProgressRow) -> 
         return _open("old-client-got-nothing")
     if row["code"] is None:
         return _open("nobody-answered")
-    if not history.exact or history.is_foreign or not _is_whole(context, history, row):
+    scenario = context.history.scenario
+    if not history.exact or history.is_foreign or scenario is None or row["leader"] is None:
         return _open("polled-or-foreign")
+    if set(row["isr"] or ()) != set(history.replicas):
+        return _open("not-all-in-sync")
+    if ended := _ended(context, row):
+        return _open("another-node-had-ended", tuple(sorted(ended)))
+    if row["until_ns"] - row["asked_ns"] < scenario.recovery_timeout_s * 1e9:
+        return _open("asked-for-a-moment")
     return "violation", NOTHING_PERMITS_IT
 
 
-def _open(code: DoubtCode) -> _Ruled:
-    return "observation", Cause(code="progress-in-doubt", doubt=Doubt(code=code))
-
-
-def _is_whole(context: RunContext, history: PartitionHistory, row: ProgressRow) -> bool:
-    """Whether all that could be needed was there, and it was asked for as long as recovery may take."""
-    scenario = context.history.scenario
-    if scenario is None or row["leader"] is None or set(row["isr"] or ()) != set(history.replicas):
-        return False
-    if _ended(context, row):
-        return False
-    return row["until_ns"] - row["asked_ns"] >= scenario.recovery_timeout_s * 1e9
+def _open(code: DoubtCode, nodes: tuple[int, ...] = ()) -> _Ruled:
+    return "observation", Cause(code="progress-in-doubt", doubt=Doubt(code=code, nodes=nodes))
 
 
 def _lawful(context: RunContext, history: PartitionHistory, row: ProgressRow) -> Cause | None:

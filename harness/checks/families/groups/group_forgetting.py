@@ -14,13 +14,21 @@ Nothing is excused if the group's record is in the logs of its partition's in-sy
 from collections.abc import Iterator
 from dataclasses import replace
 
-from harness.checks.contract.coordinators_log import Codes, Stored, perhaps_taken, taken_from
+from harness.checks.contract.coordinators_log import (
+    Codes,
+    Stored,
+    by_destruction,
+    by_election,
+    perhaps_taken,
+    taken_from,
+)
 from harness.checks.contract.exceptions import by_deletion
-from harness.checks.contract.rulings import NOTHING_PERMITS_IT, Cause, CauseCode, Class, Doubt
+from harness.checks.contract.rulings import NOTHING_PERMITS_IT, Cause, CauseCode, Class, Doubt, Ruling
 from harness.checks.contract.timelines import Timelines
-from harness.checks.families.groups.group_partition import Kept, is_still_stored, partition_of_group
+from harness.checks.families.groups.group_partition import Kept, partition_of_group
 from harness.checks.families.groups.group_presence import ANSWER as PRESENCE
 from harness.checks.families.groups.group_presence import MINUTE_NS, RETENTION
+from harness.checks.families.groups.stored_records import is_still_stored, rulings_on
 from harness.checks.findings import RunContext
 from harness.checks.model.partition_history import PartitionHistory
 from harness.history.facts.finding_facts import Setting
@@ -108,6 +116,9 @@ def _by_deletion(kept: Kept) -> tuple[Class, Cause] | None:
 
 
 def _by_its_partition(context: RunContext, place: PartitionHistory, kept: Kept) -> tuple[Class, Cause]:
+    rulings = rulings_on(context, place, kept) if place.exact else []
+    if {ruling.classification for ruling in rulings} in ({"permitted"}, {"violation"}):
+        return rulings[0].classification, _cause_of(place, rulings[0])
     timelines = Timelines(place)
     if kept.shown_ns is not None and kept.shown_ns > kept.stored_ns and timelines.deposed.answers_alone(kept.shown_ns):
         kept = replace(kept, sent_ns=kept.shown_ns, stored_ns=kept.shown_ns)
@@ -115,6 +126,15 @@ def _by_its_partition(context: RunContext, place: PartitionHistory, kept: Kept) 
     if taken is None and not place.exact:
         taken = perhaps_taken(context.history, place, _stored(kept), _CODES)
     return taken or ("violation", NOTHING_PERMITS_IT)
+
+
+def _cause_of(place: PartitionHistory, ruling: Ruling) -> Cause:
+    """Of the loss of its record."""
+    if ruling.classification == "violation":
+        return NOTHING_PERMITS_IT
+    if ruling.destroyed or ruling.election is None:
+        return by_destruction(place, ruling.disk_losses, _CODES)
+    return by_election(place, ruling.election, _CODES)
 
 
 def _by_any_partition(context: RunContext, kept: Kept) -> tuple[Class, Cause]:

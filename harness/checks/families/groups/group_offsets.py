@@ -58,23 +58,36 @@ def query(runs: JudgedRuns) -> list[WrongFetchRow]:
         fetch = fetch_of(event)
         kind = _kind(register, fetch)
         if kind is not None:
-            last: Commit | Fetch | None = None
             shown = None if register is None else register.shown_before(fetch.invoked_ns)
-            if register is not None:
-                asking = "late" if kind == "pending" else fetch.asking
-                last = register.last_before(fetch.invoked_ns, asking) or shown
+            last = None if register is None else _held_last(register, fetch, kind, shown)
             rows.append(
                 {
                     **event,
                     "kind": kind,
                     "told": fetch.offset,
                     "committed": last.offset if last else None,
-                    "committed_sent": last.invoked_ns if last else None,
+                    "committed_sent": _asked_for(register, last),
                     "committed_t": last.completed_ns if last else None,
                     "shown_ns": shown.invoked_ns if shown else None,
                 }
             )
     return rows
+
+
+def _held_last(register: Register, fetch: Fetch, kind: str, shown: Fetch | None) -> Commit | Fetch | None:
+    """What the group's offset was, for all that is known: the last certain commit, or what was answered after it."""
+    last = register.last_before(fetch.invoked_ns, "late" if kind == "pending" else fetch.asking)
+    if shown is None or (last is not None and (last.completed_ns >= shown.invoked_ns or last.offset == shown.offset)):
+        return last
+    return shown
+
+
+def _asked_for(register: Register | None, held: Commit | Fetch | None) -> int | None:
+    """When its record cannot have been written before."""
+    if register is None or not isinstance(held, Fetch):
+        return None if held is None else held.invoked_ns
+    own = (each.invoked_ns for each in register.commits if each.offset == held.offset)
+    return max((sent_ns for sent_ns in own if sent_ns <= held.completed_ns), default=held.invoked_ns)
 
 
 def _kind(register: Register | None, fetch: Fetch) -> str | None:

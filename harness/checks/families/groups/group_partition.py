@@ -1,4 +1,4 @@
-"""A group's own partition of __consumer_offsets: which one it is, and what its logs kept of the group.
+"""A group's own partition of __consumer_offsets: which one it is.
 
 Recorded are the states of those partitions that the run's own groups belong to.
 """
@@ -9,9 +9,8 @@ from harness.checks.contract.coordinators_log import number_of
 from harness.checks.contract.deposed import READ_AHEAD_NS
 from harness.checks.findings import RunContext
 from harness.checks.model.partition_history import PartitionHistory
-from harness.history.facts.incarnations import client_name
-from harness.history.facts.internal_topics import CLOCKS_APART_NS, GROUP_OFFSETS_TOPIC
-from harness.history.schema.internal_rows import CONSUMER_OFFSETS, INTERNAL_SNAPSHOTS, ConsumerOffsetsRow
+from harness.history.facts.internal_topics import GROUP_OFFSETS_TOPIC
+from harness.history.schema.internal_rows import CONSUMER_OFFSETS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,31 +61,3 @@ def partition_of_group(context: RunContext, group: str) -> PartitionHistory | No
         is_the_runs=scenario is None or scenario.workload.facts.group in ("", group),
     )
     return None if number is None else context.history.internal.get((GROUP_OFFSETS_TOPIC, number))
-
-
-def is_still_stored(context: RunContext, place: PartitionHistory, kept: Kept) -> bool:
-    """Whether a replica in sync had the record of the commit, or of the generation, at the end: nothing took it."""
-    ends = {
-        row["snapshot"]
-        for row in context.tables[INTERNAL_SNAPSHOTS]
-        if (row["topic"], row["partition"], row["reason"]) == (place.topic, place.partition, "end")
-        and row["node"] in place.final_isr
-    }
-    begin_ns, end_ns = kept.sent_ns - CLOCKS_APART_NS, kept.stored_ns + CLOCKS_APART_NS
-    return any(
-        (row["partition"], row["group"], row["removed"]) == (place.partition, kept.group, False)
-        and row["time_ns"] is not None
-        and begin_ns <= row["time_ns"] <= end_ns
-        and _is_of(kept, row)
-        and bool(ends & set(row["snapshots"]))
-        for row in context.tables[CONSUMER_OFFSETS]
-    )
-
-
-def _is_of(kept: Kept, row: ConsumerOffsetsRow) -> bool:
-    """Not what was sent to a transaction: such a record counts only with its marker."""
-    if row["kind"] == "offset":
-        place = client_name(kept.partition.topic), kept.partition.partition, kept.offset
-        return (row["topic"], row["topic_partition"], row["committed_offset"]) == place and not row["transactional"]
-    is_generation = row["kind"] in ("group", "group_epoch")
-    return is_generation and kept.generation is not None and row["generation"] == kept.generation

@@ -1,0 +1,131 @@
+"""What a group has stored, as a record of its partition of __consumer_offsets: where logs have it, and what took it.
+
+The coordinator writes with acks=all and answers then. So what the contract says of a lost record it says of a commit,
+or of a generation, that is gone. What happened after it was found gone is no cause of that.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from harness.checks.contract.rule import rule
+from harness.checks.contract.rulings import Ruling
+from harness.checks.families.groups.group_partition import Kept
+from harness.checks.findings import RunContext, is_damaged
+from harness.checks.model.lost_records import LostRecord
+from harness.checks.model.partition_history import PartitionHistory
+from harness.checks.spark.detection import Copy
+from harness.history.facts.incarnations import client_name
+from harness.history.facts.internal_topics import CLOCKS_APART_NS
+from harness.history.schema.client_rows import GROUP_EVENTS
+from harness.history.schema.internal_rows import CONSUMER_OFFSETS, ConsumerOffsetsRow
+from harness.history.schema.schemas import STATUS_FAIL, STATUS_OK
+
+
+def rulings_on(context: RunContext, place: PartitionHistory, kept: Kept) -> list[Ruling]:
+    """One for each record that it may be; none where it may be one that no log has."""
+    known = _until(place, kept.gone_ns)
+    return [rule(known, lost) for lost in _records(context, place, kept)]
+
+
+def is_still_stored(context: RunContext, place: PartitionHistory, kept: Kept) -> bool:
+    """Whether a replica in sync had the record at the end: nothing took it, or an unclean election brought it back."""
+    ends = {row["snapshot"] for node, row in place.end_snapshots.items() if node in place.final_isr}
+    came_back = any(each.unclean and each.latest_t >= kept.gone_ns for each in place.elections)
+    return not came_back and any(ends & set(row["snapshots"]) for row in _rows(context, place, kept))
+
+
+def _until(place: PartitionHistory, time_ns: int) -> PartitionHistory:
+    return replace(
+        place,
+        states=tuple(row for row in place.states if row["time_ns"] - (row["uncertainty_ns"] or 0) <= time_ns),
+        elections=tuple(each for each in place.elections if each.earliest_t <= time_ns),
+        disk_losses=tuple(loss for loss in place.disk_losses if loss.time_ns <= time_ns),
+        snapshots=tuple(row for row in place.snapshots if row["time_ns"] <= time_ns),
+    )
+
+
+# ---- which record it is ---------------------------------------------------------------------------------------------
+
+
+def _rows(context: RunContext, place: PartitionHistory, kept: Kept) -> list[ConsumerOffsetsRow]:
+    begin_ns, end_ns = _span(kept)
+    return [
+        row
+        for row in context.tables[CONSUMER_OFFSETS]
+        if (row["partition"], row["group"], row["removed"]) == (place.partition, kept.group, False)
+        and row["time_ns"] is not None
+        and begin_ns <= row["time_ns"] <= end_ns
+        and _is_of(kept, row)
+    ]
+
+
+def _span(kept: Kept) -> tuple[int, int]:
+    """When it was written, by the broker's clock."""
+    return kept.sent_ns - CLOCKS_APART_NS, kept.stored_ns + CLOCKS_APART_NS
+
+
+def _is_of(kept: Kept, row: ConsumerOffsetsRow) -> bool:
+    """Not what was sent to a transaction: such a record counts only with its marker."""
+    if row["kind"] == "offset":
+        place = client_name(kept.partition.topic), kept.partition.partition, kept.offset
+        return (row["topic"], row["topic_partition"], row["committed_offset"]) == place and not row["transactional"]
+    is_generation = row["kind"] in ("group", "group_epoch")
+    return is_generation and kept.generation is not None and row["generation"] == kept.generation
+
+
+def _records(context: RunContext, place: PartitionHistory, kept: Kept) -> Iterator[LostRecord]:
+    found = {_identity(row): row for row in _rows(context, place, kept)}
+    if len(found) < _times_written(context, kept):
+        return  # one of them was in no log that was read, and that may be this one
+    nodes = {row["snapshot"]: row["node"] for row in place.snapshots}
+    shown_ns = kept.shown_ns if kept.shown_ns is not None and kept.shown_ns > kept.stored_ns else None
+    for identity, row in found.items():
+        at_its_place = (
+            other
+            for other in context.tables[CONSUMER_OFFSETS]
+            if (other["partition"], other["offset"]) == (place.partition, row["offset"])
+        )
+        beside = [other for other in at_its_place if _identity(other) != identity]
+        yield LostRecord(
+            offset=row["offset"],
+            epoch=row["leader_epoch"],
+            acks=-1,
+            t_acknowledged=kept.stored_ns,
+            committed=True,
+            in_a_log=True,
+            copies=_copies([row], nodes),
+            others=_copies(beside, nodes),
+            t_last_read=shown_ns,
+            matched=not is_damaged(place, row["offset"]),
+            t_sent=kept.sent_ns,
+        )
+
+
+def _identity(row: ConsumerOffsetsRow) -> tuple[int, int | None, int | None]:
+    return row["offset"], row["leader_epoch"], row["time_ns"]
+
+
+def _copies(rows: Sequence[ConsumerOffsetsRow], nodes: Mapping[int, int]) -> frozenset[Copy]:
+    return frozenset(
+        Copy(node=nodes[number], snapshot=number, epoch=row["leader_epoch"])
+        for row in rows
+        for number in row["snapshots"]
+        if number in nodes
+    )
+
+
+def _times_written(context: RunContext, kept: Kept) -> int:
+    """How often at most that very offset was written in that time, by the commits that were not refused."""
+    if kept.offset is None:
+        return 1
+    begin_ns, end_ns = _span(kept)
+    place = kept.group, kept.partition.topic, kept.partition.partition, kept.offset
+    return sum(
+        (event["group"], event["topic"], event["partition"], event["offset"]) == place
+        and event["event"] == "committed"
+        and event["status"] != STATUS_FAIL
+        and event["transaction"] is None
+        and event["invoked_ns"] <= end_ns
+        and (event["completed_ns"] >= begin_ns or event["status"] != STATUS_OK)
+        for event in context.tables[GROUP_EVENTS]
+    )
