@@ -177,6 +177,19 @@ class Fault:
     healed_proof: str | None = None
 
 
+@dataclass(kw_only=True, slots=True)
+class NodeEnd:
+    """A process that ended while no fault had it down. reason, line: of what it logged last."""
+
+    node: Node
+    time_ns: int
+    exit_status: int | None
+    signal: int | None
+    reason: str
+    line: str
+    back_ns: int | None = None
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Snapshot:
     time_ns: int
@@ -333,6 +346,7 @@ Happening = Committed | Appended | Cut | Removed | Led | Learned | Checkpointed 
 class Chronicle:
     happenings: list[Happening] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
+    node_ends: list[NodeEnd] = field(default_factory=list)
     snapshots: list[Snapshot] = field(default_factory=list)
     sends: list[Send] = field(default_factory=list)
     polls: list[Poll] = field(default_factory=list)

@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping
 from random import Random
 
 from harness.history.facts.internal_topics import GROUP_OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from tests.world.ends import WAYS
 from tests.world.plots import BASIC, PLOTS
 from tests.world.world import InFlight, Processing, Setup, Topic
 
 RECORDS, TRANSACTIONS, GROUPS, SETTINGS = "records", "transactions", "groups", "settings"
-IN_FLIGHT, PROCESSING = "in-flight", "processing"
+IN_FLIGHT, PROCESSING, ENDS = "in-flight", "processing", "ends"
 
 # A flaw, and the plots in which it can show.
 FLAWS: dict[str, tuple[str, ...]] = {
@@ -309,6 +310,38 @@ def drawn_with_processing(seed: int) -> Setup:
     )
 
 
+# ---- nodes that end by themselves -----------------------------------------------------------------------------------
+
+_BESIDE_ENDS = ("calm", "calm", "calm", "leader-dies", "paused", "zombie", "one-disk", "frozen", "retried")
+
+
+def drawn_with_ends(seed: int) -> Setup:
+    """Of releases with a coordination service of its own, so that it is known which node that is."""
+    random = Random(f"ends {seed}")
+    brokers = tuple(range(1, 1 + random.choice((3, 3, 4))))
+    layout = tuple(tuple(random.sample(brokers, random.choice((2, 3, 3)))) for _ in range(random.choice((1, 2))))
+    release = random.choice(("1.1.1", "2.8.2"))
+    topic = Topic(
+        name="orders",
+        layout=layout,
+        min_in_sync=random.choice((1, 1, 2)),
+        unclean_allowed=random.random() < 0.3,
+        unclean_stated=True,
+    )
+    acks = tuple(random.choice((-1, -1, 1)) for _ in range(random.choice((1, 2))))
+    return Setup(
+        seed=seed,
+        plot=random.choice(_BESIDE_ENDS),
+        brokers=brokers,
+        topics=(topic,),
+        bad_answers=random.choice((0.0, 0.0, 0.0, 0.1)),
+        acks=acks,
+        release=release,
+        idempotent=all(each == -1 for each in acks) and random.random() < 0.7,
+        ends=random.choice(WAYS),
+    )
+
+
 DRAWN: Mapping[str, Callable[[int], Setup]] = {
     RECORDS: drawn,
     TRANSACTIONS: drawn_with_transactions,
@@ -316,4 +349,5 @@ DRAWN: Mapping[str, Callable[[int], Setup]] = {
     SETTINGS: drawn_with_settings,
     IN_FLIGHT: drawn_in_flight,
     PROCESSING: drawn_with_processing,
+    ENDS: drawn_with_ends,
 }

@@ -18,6 +18,7 @@ from tests.world.chronicle import (
     Fault,
     Led,
     Node,
+    NodeEnd,
     Partition,
     Snapshot,
     Told,
@@ -89,7 +90,8 @@ def rows_of(history: History, visibility: Visibility) -> dict[str, list[Row]]:
         "value_names": [{"value": value, "name": name} for value, name in chronicle.names.items()],
         "group_events": group_events(history),
         "faults": [_fault(fault) for fault in chronicle.faults if visibility.ordered or fault.kind != "kill"],
-        "node_ends": [_end(fault) for fault in chronicle.faults if not visibility.ordered and fault.kind == "kill"],
+        "node_ends": [_end(fault) for fault in chronicle.faults if not visibility.ordered and fault.kind == "kill"]
+        + [_own_end(end) for end in chronicle.node_ends],
         "disk_events": [row for fault in chronicle.faults for row in _disk_events(fault)],
         "partition_states": polled + (_exact_states(history, visibility) if visibility.books else []),
         "controllers": [
@@ -120,6 +122,20 @@ def _end(kill: Fault) -> Row:
         "reason": "none",
         "line_text": "",
         "back_ns": kill.end_ns,
+        "fresh": True,
+    }
+
+
+def _own_end(end: NodeEnd) -> Row:
+    return {
+        "node": end.node,
+        "time_ns": end.time_ns,
+        "uncertainty_ns": 0,
+        "exit_status": end.exit_status,
+        "signal": end.signal,
+        "reason": end.reason,
+        "line_text": end.line,
+        "back_ns": end.back_ns,
         "fresh": True,
     }
 

@@ -85,6 +85,9 @@ def start(world: World, node: Node) -> None:
         return
     broker.start()
     world.now += 1_000
+    for end in world.chronicle.node_ends:
+        if end.node == node and end.back_ns is None:
+            end.back_ns = world.now
     for fault in world.chronicle.faults:
         if fault.end_ns is None and fault.nodes == (node,) and fault.kind in ("kill", "wipe", "power-loss", "damage"):
             world.healed(fault, f"broker {node} runs as process {21_000 + node} and listens")

@@ -10,6 +10,7 @@ from tests.world.chronicle import Assigned, Cause, Chronicle, FinalState, Node, 
 from tests.world.clients import Consumer, Metadata, Processes, Producer
 from tests.world.controller import Controller
 from tests.world.drawing import DRAWN, RECORDS
+from tests.world.ends import one_ends
 from tests.world.group_coordinator import GROUP, GroupCoordinator
 from tests.world.in_flight import PipelinedProducer
 from tests.world.members import Member, Place
@@ -108,6 +109,8 @@ def played(setup: Setup) -> tuple[World, Processes]:
     if setup.bad_answers:
         world.after(world.some(200, 3_000), lambda: faults.lose_answers(world, setup.bad_answers))
     PLOTS[setup.plot](world)
+    if setup.ends:
+        one_ends(world)
     if setup.settings_change:
         settings_change(world)
     world.run_until(world.now + setup.load_ns)

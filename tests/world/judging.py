@@ -44,6 +44,7 @@ OF_PROMISES = frozenset(
         "two-owners",
         "zombie-commit",
         "read-process-write",
+        "node-ended",
         "reordering",
     }
 )
@@ -343,7 +344,9 @@ def wrong_of_promises(judged: Judged) -> list[tuple[str, str]]:
         if broken.verdict is Verdict.VIOLATION and said in (PASSED_OVER, "permitted"):
             if broken.checks or not accused:
                 found.append(("passed over", _of_promise(judged, broken, said)))
-        elif broken.verdict is Verdict.PERMITTED and said == "violation":
+        elif broken.verdict is Verdict.OPEN and judged.judgement.verdict is RunVerdict.PASS:
+            found.append(("passed over", _of_promise(judged, broken, said)))
+        elif broken.verdict in (Verdict.PERMITTED, Verdict.OPEN) and said == "violation":
             found.append(("invented", _of_promise(judged, broken, said)))
     found += [("invented", text) for text in _without_a_cause(judged)]
     return found
@@ -352,7 +355,7 @@ def wrong_of_promises(judged: Judged) -> list[tuple[str, str]]:
 def _without_a_cause(judged: Judged) -> list[str]:
     """Violations of checks that tell broken promises, where none was broken there that they may tell."""
     setup = judged.history.setup
-    may = [broken for broken in judged.broken if broken.verdict is not Verdict.PERMITTED]
+    may = [broken for broken in judged.broken if broken.verdict in (Verdict.VIOLATION, Verdict.UNSAID)]
     of_losses = any(lost.verdict is not Verdict.PERMITTED for lost in judged.lost)
     return [
         f"seed {setup.seed} ({setup.plot}; {', '.join(sorted(judged.history.chronicle.flaws_acted)) or 'sound'}; "
@@ -377,6 +380,8 @@ def _of_promise(judged: Judged, broken: Broken, said: str) -> str:
 
 def undecided_promises(judged: Judged) -> int:
     return sum(
-        broken.verdict is not Verdict.UNSAID and bool(broken.checks) and said_of(judged, broken) == UNDECIDED
+        broken.verdict in (Verdict.VIOLATION, Verdict.PERMITTED)
+        and bool(broken.checks)
+        and said_of(judged, broken) == UNDECIDED
         for broken in judged.broken
     )

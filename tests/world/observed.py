@@ -75,12 +75,14 @@ def _round_after(time_ns: int, node: Node) -> int:
 
 
 def _silences(chronicle: Chronicle) -> Sequence[tuple[Node, int, int]]:
-    return [
+    of_faults = [
         (node, fault.begin_ns, fault.end_ns if fault.end_ns is not None else 2**62)
         for fault in chronicle.faults
         if fault.kind in ("kill", "pause")
         for node in fault.nodes
     ]
+    ends = [(end.node, end.time_ns, 2**62 if end.back_ns is None else end.back_ns) for end in chronicle.node_ends]
+    return of_faults + ends
 
 
 def _silent(silences: Sequence[tuple[Node, int, int]], node: Node, time_ns: int) -> bool:

@@ -205,10 +205,9 @@ class Processor(TransactionalProducer):
 
     def _over(self, outcome: int, error: str | None) -> None:
         if error == ON_PURPOSE:
-            back = {each: at for each, at in self.before.items() if at != self.positions[each]}
-            self.positions |= back
+            self.positions = dict(self.before)
             self.gained += 1
-            self._tell("seek", back, self.world.now)
+            self._tell("seek", self.positions, self.world.now)
         super()._over(outcome, error)
         if self.world.random.random() < 0.2:
             self.over = True  # it is started anew

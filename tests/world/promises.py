@@ -14,6 +14,7 @@ from tests.world.chronicle import Entry, Partition, Send, Transaction
 from tests.world.clients import OK
 from tests.world.histories import History
 from tests.world.lost_writes import lost_writes
+from tests.world.promises_of_ends import broken_by_ends
 from tests.world.promises_of_groups import broken_in_groups
 from tests.world.promises_of_order import broken_orders
 from tests.world.promises_of_processing import broken_in_processing
@@ -29,7 +30,7 @@ def broken_promises(history: History) -> list[Broken]:
     if history.setup.members:
         return [*broken_in_groups(history), *broken_orders(history)]
     if not history.setup.transactional_ids:
-        return [*_read_and_lost(history), *broken_orders(history)]
+        return [*_read_and_lost(history), *broken_orders(history), *broken_by_ends(history)]
     amiss = _Amiss.of(history)
     return [
         *_aborted_reads(history, amiss),

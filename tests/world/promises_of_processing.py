@@ -51,7 +51,8 @@ def broken_in_processing(history: History) -> Iterator[Broken]:
             continue
         records = of_partition.get(fetch.partition, [])
         verdict, story, behind = _answer(history, fetch, records, lost)
-        wrong |= behind or verdict is Verdict.UNSAID
+        goes_on = fetch.process in history.processes.transactional_ids  # from what it was told
+        wrong |= (behind and goes_on) or verdict is Verdict.UNSAID
         if verdict is not None:
             told = (verdict, story)
             worst[fetch.partition] = min(worst.get(fetch.partition, told), told, key=lambda one: _WORST.index(one[0]))

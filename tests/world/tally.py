@@ -43,7 +43,9 @@ class Tally:
         self.truth.update(f"{broken.kind} {broken.verdict.value}" for broken in one.broken)
         if one.visibility is FULL:
             self.asked += sum(record.verdict is not Verdict.UNSAID for record in one.lost)
-            self.asked += sum(each.verdict is not Verdict.UNSAID and bool(each.checks) for each in one.broken)
+            self.asked += sum(
+                each.verdict in (Verdict.VIOLATION, Verdict.PERMITTED) and bool(each.checks) for each in one.broken
+            )
             self.undecided += len(undecided(one)) + undecided_promises(one)
         self.wrong += wrong_verdicts(one)
 

@@ -29,7 +29,7 @@ PINNED = {
     ),
     GROUPS: ((77167, "nothing of states"),),  # within an assignment the log was cut below the position
     SETTINGS: ((4000122, "no epochs, no books"),),  # the damage was found when another one led already
-    PROCESSING: ((4, "full"), (5, "full")),  # an application whose results do not name their inputs
+    PROCESSING: ((4, "full"),),  # an application whose results do not name their inputs
     IN_FLIGHT: (
         (70, "full"),  # below one that was cut, and below one that it overtook
         (71, "full"),

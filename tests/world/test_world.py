@@ -4,6 +4,7 @@ import pytest
 
 from tests.world.drawing import (
     DRAWN,
+    ENDS,
     FLAWS,
     GROUP_FLAWS,
     GROUPS,
@@ -31,6 +32,7 @@ FLAWS_OF = {
     SETTINGS: SETTINGS_FLAWS,
     IN_FLIGHT: IN_FLIGHT_FLAWS,
     PROCESSING: PROCESSING_FLAWS,
+    ENDS: ("ends-of-its-own",),
 }
 
 

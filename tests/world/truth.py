@@ -37,6 +37,7 @@ class Verdict(Enum):
     VIOLATION = "violation"
     PERMITTED = "permitted"
     UNSAID = "unsaid"  # the promise does not say; nothing is asked of the checks
+    OPEN = "open"  # nobody can tell, and the verdict has to say so
 
 
 @dataclass(frozen=True, kw_only=True)

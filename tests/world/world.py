@@ -77,6 +77,7 @@ class Setup:
     transactional_ids: tuple[str, ...] = ()
     members: int = 0  # of a group, at a time
     consumers: tuple[str, ...] | None = None  # the isolation of each; None: by the world's own chance
+    ends: str = ""  # how a node ends by itself (ends.py); empty: none does
     processing: Processing | None = None  # of the transactional ids; None: they only write
     in_flight: InFlight | None = None  # None: each producer waits for its answer before it sends on
 
