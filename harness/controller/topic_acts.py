@@ -26,10 +26,9 @@ async def create(context: RunContext, body: Mapping[str, Any]) -> str:
     topic = str(body["create_topic"])
     wanted = definition_of(context, topic)
     await context.cluster.create_topics([wanted])
-    count = len(wanted.assignment or ()) or wanted.partitions or 1
 
     def led(states: list[PartitionState]) -> bool:
-        return len({state.partition for state in states if state.leader >= 0}) == count
+        return len({state.partition for state in states if state.leader >= 0}) == wanted.partition_count
 
     await _until(context, topic, led, "has no leader for each partition")
     return f"topic {topic} created anew"

@@ -217,6 +217,10 @@ class TopicDefinition:
     assignment: tuple[tuple[int, ...], ...] | None = None  # one tuple of replicas per partition, in assignment order
     settings: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def partition_count(self) -> int:
+        return len(self.assignment or ()) or self.partitions or 1
+
 
 @runtime_checkable
 class Cluster(Protocol):

@@ -26,6 +26,7 @@ PINNED = {
     TRANSACTIONS: (
         (5000135, "clients alone"),  # hidden or lost: no log was read
         (6000677, "nothing of states"),  # it is not known who was in sync
+        (7700081, "full"),  # who lacked it was elected and lost its election again before it began to lead
     ),
     GROUPS: ((77167, "nothing of states"),),  # within an assignment the log was cut below the position
     SETTINGS: ((4000122, "no epochs, no books"),),  # the damage was found when another one led already

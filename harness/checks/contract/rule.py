@@ -240,11 +240,12 @@ class _Search:
 
         With each comes the time at which the record still existed, if this election removed it: that of the previous
         leader that may have had it. An unclean election may bring back a record that another leader's log lacked, and
-        so may any election without a log that shows the opposite; if that is unknown, the search continues after it.
+        so may any election without a log that shows the opposite, or after leaders that nobody knows to have begun to
+        lead, who made nobody cut it; if that is unknown, the search continues after it.
         """
         history, take_overs = self._history, self._timelines.take_overs
         suspects: list[tuple[Election | None, int]] = []
-        gone, since = False, window.seen.time_ns
+        gone, begun, since = False, False, window.seen.time_ns
         gone_t = window.gone.time_ns
         if gone_t is not None and any(
             each.earliest_t > gone_t and take_overs.had(each, lost) is not False for each in history.elections
@@ -258,10 +259,11 @@ class _Search:
             if not (in_time if by_time else window.admits(election)):
                 since = max(since, election.earliest_t) if had is True and not gone else since
                 continue
-            gone = gone and not (had is None and (election.unclean or by_time))
+            gone = gone and not (had is None and (election.unclean or by_time or not begun))
             if not gone and had is not True:
                 suspects.append((election, since))
             gone = gone or had is False
+            begun = begun or (had is False and election.start is not None)
             since = since if had is False else max(since, election.earliest_t)
         return suspects if gone else [*suspects, (None, since)]
 

@@ -32,6 +32,7 @@ from harness.scenario.model import ClusterSpec
 _STOP_S = 30
 _KILLED = 137
 _MARK = "meta.properties"
+_HIGH_WATERMARKS = "replication-offset-checkpoint"
 _ATTEMPTS = 3
 
 
@@ -235,6 +236,8 @@ class _ReadsLogs(ComposeCluster):
             try:
                 pieces, _ = container.get_archive(f"{place}/{_MARK}")
             except NotFound:
+                if why := _gone(container):
+                    raise HarnessError(why) from None
                 raise HarnessError(
                     f"container {container.name} has no {place}/{_MARK}: name the broker's data directory, one of its "
                     "log.dirs, with data in [attached]"
@@ -242,30 +245,39 @@ class _ReadsLogs(ComposeCluster):
         pieces.close()
 
     def read_replicas(self, node: NodeId) -> Sequence[ReplicaLog]:
-        return self._replicas_in(node, self._bring(node))
+        return self._replicas_in(node, self._bring(node, self._partitions()))
 
     def log_end(self, node: NodeId, topic: str, partition: int) -> int | None:
-        return self._log_end_in(self._bring(node), topic, partition)
+        return self._log_end_in(self._bring(node, [(topic, partition)]), topic, partition)
 
     def high_watermark(self, node: NodeId, topic: str, partition: int) -> int | None:
-        return self._high_watermark_in(self._bring(node), topic, partition)
+        return self._high_watermark_in(self._bring(node, []), topic, partition)
 
-    def _bring(self, node: NodeId) -> Path:
-        container, place = self._containers[node], self._spec.attached.data
+    def _bring(self, node: NodeId, partitions: Sequence[tuple[str, int]]) -> Path:
+        """The node's replicas of these partitions, and its high watermarks: what else lies there is not asked for."""
         target = self._data(node)
         target.mkdir(parents=True, exist_ok=True)
+        empty(target, top=self._run)
+        left_out = self._bring_one(node, _HIGH_WATERMARKS, target)
+        for topic, partition in partitions:
+            left_out += self._bring_one(node, f"{topic}-{partition}", target)
+        file_export.note(left_out, target.parent)
+        return target
+
+    def _bring_one(self, node: NodeId, name: str, target: Path) -> list[str]:
+        """Nothing where it has none, but has the directory. Returns what was skipped."""
+        container, place = self._containers[node], f"{self._spec.attached.data}/{name}"
         problem = ""
         for _ in range(_ATTEMPTS):
-            empty(target, top=self._run)
             with engine_errors(f"reading {place} of container {container.name}"):
                 try:
-                    pieces, _ = container.get_archive(f"{place}/.")
+                    pieces, _ = container.get_archive(place)
                 except NotFound:
-                    raise HarnessError(_not_found(container, place)) from None
+                    self._check_data(node)
+                    return []
                 archive = file_export.joined(pieces, f"{place} of container {container.name}")
             try:
-                file_export.note(file_export.extract(archive, target), target.parent)
-                return target
+                return file_export.extract(archive, target)
             except (
                 tarfile.TarError,
                 OSError,
@@ -274,13 +286,14 @@ class _ReadsLogs(ComposeCluster):
         raise HarnessError(f"{place} of container {container.name} came broken {_ATTEMPTS} times ({problem})")
 
 
-def _not_found(container: Any, place: str) -> str:
+def _gone(container: Any) -> str:
+    """Empty: it is there."""
     with engine_errors(f"looking at container {container.name}"):
         try:
             container.reload()
         except NotFound:
             return f"container {container.name} is not there any more: somebody else removed it while the run went on"
-    return f"container {container.name} has no {place}; see data in [attached]"
+    return ""
 
 
 def _kill(container: Any) -> None:

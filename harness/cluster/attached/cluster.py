@@ -74,7 +74,7 @@ class ForeignCluster(ABC):
         self._unanswering = UnansweringBrokers(clock=clock, is_struck=self._is_struck, code_of=self.exit_code_of)
         self._quorum = False
         self._controller: int | None = None
-        self._made: set[str] = set()  # the topics that this run has made
+        self._made: dict[str, int] = {}  # the topics that this run has made, and how many partitions they have
 
     # -- to be implemented by subclasses -----------------------------------------------------------------------------
 
@@ -198,7 +198,7 @@ class ForeignCluster(ABC):
         await self._note_brokers_configuration()
         for topic in topics:
             await self._own_topics().create(topic, self._observing(), owes_deletion=self._spec.attached.delete_topics)
-            self._made.add(topic.name)
+            self._made[topic.name] = topic.partition_count
             await self._note_configuration(topic.name)
 
     async def _note_configuration(self, topic: str) -> None:
@@ -284,7 +284,7 @@ class ForeignCluster(ABC):
 
     async def _refuse_if_last_copy(self, node: NodeId) -> None:
         """Before a disk is wiped: other topics' records are not this run's to destroy."""
-        others = await self._administering().only_copies_on(node) - self._made
+        others = await self._administering().only_copies_on(node) - self._made.keys()
         if others:
             raise HarnessError(
                 f"{self._name(node)} is not wiped: it has the only in-sync replica of partitions of topics that are "
@@ -325,6 +325,9 @@ class ForeignCluster(ABC):
 
     def _data(self, node: NodeId) -> Path:
         return self._run / "nodes" / str(node) / "data"
+
+    def _partitions(self) -> list[tuple[str, int]]:
+        return [(topic, partition) for topic, count in self._made.items() for partition in range(count)]
 
     def _replicas_in(self, node: NodeId, data: Path) -> list[ReplicaLog]:
         """The replicas of this run's topics only."""

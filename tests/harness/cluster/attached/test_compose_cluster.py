@@ -165,6 +165,13 @@ async def test_the_replicas_logs_are_read_out_of_the_containers_and_the_topic_go
     await comes_true(readable, "the log of broker 1")
     assert [(log.topic, log.partition, log.log_end) for log in logs] == [("read", 0, 0)]
 
+    data = cluster._spec.attached.data
+    of_others = f"mkdir {data}/theirs-0 && seq 1 2000 | sed 's#^#{data}/theirs-0/#' | xargs touch"
+    assert cluster._containers[NodeId(1)].exec_run(["sh", "-c", of_others]).exit_code == 0
+    await asyncio.to_thread(cluster.read_replicas, NodeId(1))
+    brought = {path.name for path in (tmp_path / "nodes" / "1" / "data").iterdir()}
+    assert brought <= {"read-0", "replication-offset-checkpoint"}, "what is not the run's is not copied"
+
     with pytest.raises(HarnessError, match="topic 'read' is there already"):
         await cluster.create_topics([TopicDefinition(name="read", assignment=((1, 2, 3),))])
     settings = {(row.name, row.key): row.value for row in cluster.collect().configuration}
