@@ -100,7 +100,8 @@ class TakeOvers:
             if (row["end_asked_ns"] or 0) >= election.latest_t
         }
         losses = [loss for loss in history.losses_by_node.get(node, ()) if loss.time_ns <= election.latest_t]
-        if any(
+        # One that never begins to lead costs nothing that others in sync have.
+        if set(election.eligible) <= {node} and any(
             loss.event.lacks(*place)
             and loss.time_ns <= begin
             and (loss.fault in down or self._was_gone_for_good(lost, node, loss.time_ns, begin))

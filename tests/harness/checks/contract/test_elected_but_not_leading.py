@@ -160,14 +160,11 @@ def elected_cleanly_and_wiped(*, down: bool, seen: bool) -> History:
     return history
 
 
-def test_what_a_wipe_had_taken_from_a_leader_that_was_down_until_its_election_it_lacked() -> None:
-    history = elected_cleanly_and_wiped(down=True, seen=False)
-    ruling = ruled(history, fate(history, 8))
-    assert (ruling.classification, ruling.cause_epoch) == ("violation", 1), "broker 1 had it still, and was in sync"
-
-
-def test_what_it_may_have_fetched_again_before_its_election_leaves_open_which_leader_lost_it() -> None:
-    history = elected_cleanly_and_wiped(down=False, seen=False)
+@pytest.mark.parametrize("down", [True, False])
+def test_the_election_of_a_wiped_broker_that_never_leads_is_not_accused_of_what_another_one_in_sync_had(
+    down: bool,
+) -> None:
+    history = elected_cleanly_and_wiped(down=down, seen=False)
     assert ruled(history, fate(history, 8)).classification == "observation"
 
 
