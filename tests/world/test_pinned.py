@@ -8,12 +8,12 @@ from tests.world.drawing import GROUPS, IN_FLIGHT, PROCESSING, RECORDS, SETTINGS
 from tests.world.histories import history
 from tests.world.judging import judged
 from tests.world.tally import tally
-from tests.world.visibility import FULL, OF_SENDS, WITHHELD
+from tests.world.visibility import BEFORE_EPOCHS, FULL, OF_SENDS, WITHHELD
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_SIGHTS = {sight.name: sight for sight in (FULL, *WITHHELD, *OF_SENDS)}
+_SIGHTS = {sight.name: sight for sight in (FULL, BEFORE_EPOCHS, *WITHHELD, *OF_SENDS)}
 PINNED = {
     RECORDS: (
         (5000154, "no snapshots"),  # its own leader led again without what it had written
@@ -28,8 +28,14 @@ PINNED = {
         (6000677, "nothing of states"),  # it is not known who was in sync
         (7700081, "full"),  # who lacked it was elected and lost its election again before it began to lead
     ),
-    GROUPS: ((77167, "nothing of states"),),  # within an assignment the log was cut below the position
-    SETTINGS: ((4000122, "no epochs, no books"),),  # the damage was found when another one led already
+    GROUPS: (
+        (77167, "nothing of states"),  # within an assignment the log was cut below the position
+        (7200039, "full"),  # a wiped broker was elected and never led, and the last of those in sync was wiped then
+    ),
+    SETTINGS: (
+        (4000122, "no epochs, no books"),  # the damage was found when another one led already
+        (7400283, BEFORE_EPOCHS.name),  # one without its log's end was elected and never led, and others had it
+    ),
     PROCESSING: ((4, "full"),),  # an application whose results do not name their inputs
     IN_FLIGHT: (
         (70, "full"),  # below one that was cut, and below one that it overtook
@@ -44,7 +50,6 @@ DECIDED = (
     (RECORDS, 6000040),  # dropped by its leader before an unclean election, and one in sync had it still
     (RECORDS, 6000576),  # an elected leader was read with it and wiped before it began to lead
     (GROUPS, 7000010),  # a leader cut it by the word of the next one; the end of the offsets' log was lost everywhere
-    (GROUPS, 7200039),  # a wiped broker was elected while it was down
     (GROUPS, 7200252),  # a batch of the offsets' log was damaged below the commit
     (GROUPS, 7200899),  # the end of the offsets' log was lost on the only disk in sync
 )

@@ -4,7 +4,6 @@ What a deposed leader answers shows nothing of the line that the cluster went on
 sync under the new one, told so itself, or ended; without a fault that holds it up it hears within a second.
 """
 
-from harness.checks.contract.take_overs import DOWN
 from harness.checks.model.elections import Election
 from harness.checks.model.partition_history import PartitionHistory, holds_up
 
@@ -14,7 +13,9 @@ READ_AHEAD_NS = SECOND_NS
 # How soon a leader that no fault delays knows its successor.
 LEARN_NS = SECOND_NS
 # After one of these events a node has restarted, or is down: it does not continue to lead in an old epoch.
-_ENDING = DOWN | {"rolling-restart"}
+_ENDING = frozenset(
+    {"kill", "crash", "stop", "shut-down", "wipe", "disk-loss", "power-loss", "damage", "rolling-restart"}
+)
 
 
 class Deposed:

@@ -16,11 +16,6 @@ from harness.checks.model.lost_records import LostRecord, same_epoch
 from harness.checks.model.partition_history import PartitionHistory
 from harness.checks.model.watermarks import marks_of
 from harness.checks.spark.detection import EpochRead
-from harness.history.facts.fault_facts import begin_of
-from harness.history.schema.column_types import END_OF_TIME_NS
-
-# While one of these is in force, a node is down.
-DOWN = frozenset({"kill", "crash", "stop", "shut-down", "wipe", "disk-loss", "power-loss", "damage"})
 
 
 def logs_with(lost: LostRecord, logs: Mapping[int, Snapshot]) -> Iterator[Snapshot]:
@@ -60,8 +55,6 @@ class TakeOvers:
             return False
         if self._held_after_it(election, lost):
             return True
-        if (there := self._lay_on_its_disk(election, lost)) is not None:
-            return there
         if lost.epoch is not None and lost.offset is not None and self._cut_by_its_word(election, lost.offset):
             return False
         return False if lost.offset is not None and self._ended_below_already(election, lost, lost.offset) else None
@@ -93,34 +86,6 @@ class TakeOvers:
         if by_another or not any(row["node"] == node for row in history.events):
             return False
         return any(log.node == node and log.time_ns >= election.latest_t for log in logs_with(lost, self._logs))
-
-    def _lay_on_its_disk(self, election: Election, lost: LostRecord) -> bool | None:
-        """Only faults change the disk of a node that is down, before it is asked to start again. What one took after it
-        had been acknowledged that node gets again from no one but another leader."""
-        history, node, begin = self._history, election.leader, election.earliest_t
-        place = history.topic, history.partition, lost.offset
-        down = {
-            row["fault"]: begin_of(row)
-            for row in history.faults_between(begin, election.latest_t)
-            if node in (row["nodes"] or ()) and row["kind"] in DOWN and begin_of(row) <= begin
-            if (row["end_asked_ns"] or 0) >= election.latest_t
-        }
-        losses = [loss for loss in history.losses_by_node.get(node, ()) if loss.time_ns <= election.latest_t]
-        if any(
-            loss.event.lacks(*place)
-            and loss.time_ns <= begin
-            and (loss.fault in down or self._was_gone_for_good(lost, node, loss.time_ns, begin))
-            for loss in losses
-        ):
-            return False
-        since = min(down.values(), default=END_OF_TIME_NS)
-        taken = [loss.time_ns for loss in losses if loss.event.took(*place) is not False]
-        held = (log.time_ns for log in logs_with(lost, self._logs) if log.node == node and log.is_whole)
-        return True if any(max([since, *taken]) <= t <= begin for t in held) else None
-
-    def _was_gone_for_good(self, lost: LostRecord, node: int, taken_ns: int, until_ns: int) -> bool:
-        was_written = lost.t_acknowledged is not None and lost.t_acknowledged < taken_ns
-        return was_written and self._history.was_led_by_nobody_but(node, taken_ns, until_ns)
 
     def _ended_below_already(self, election: Election, lost: LostRecord, offset: int) -> bool:
         """Whether a later log end of the same leader shows that its log lacked the record already here.

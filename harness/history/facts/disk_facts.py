@@ -52,12 +52,6 @@ class DiskEvent:
         # Of a tail, the offset to which it went was the log's end: what lay beyond had left that log before.
         return None if self.extent != "tail" else self.to_offset is None
 
-    def lacks(self, topic: str, partition: int, offset: int | None) -> bool:
-        """Whether the node's log surely was without a record afterwards, whether or not this took it."""
-        if self.extent == "tail" and (topic, partition) == (self.topic, self.partition):
-            return self.from_offset is not None and offset is not None and offset >= self.from_offset
-        return self.took(topic, partition, offset) is True
-
 
 def disk_events(rows: Iterable[DiskEventRow], faults: Sequence[FaultRow]) -> tuple[DiskEvent, ...]:
     """All of a run, ordered by time: the rows of `disk_events`, and those derived from faults without rows."""
