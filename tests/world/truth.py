@@ -129,7 +129,7 @@ def lost_records(chronicle: Chronicle) -> list[Lost]:
         sends = [send for send in chronicle.sends if send.partition == partition and _is_promised(chronicle, send)]
         there |= compacted(chronicle)
         lost = fates(chronicle, partition, sends, there, final.log_start or 0)
-        stayed = _last_of_keys(chronicle, partition)
+        stayed = last_of_keys(chronicle, partition)
         found += [
             replace(each, verdict=Verdict.UNSAID)
             # Nobody can tell what else took it where compaction may have: a later record of its key is there.
@@ -141,7 +141,7 @@ def lost_records(chronicle: Chronicle) -> list[Lost]:
     return found
 
 
-def _last_of_keys(chronicle: Chronicle, partition: Partition) -> dict[int, int]:
+def last_of_keys(chronicle: Chronicle, partition: Partition) -> dict[int, int]:
     """The highest offset that the final read gave of each key, of a topic that compacted at any time."""
     if not any(topic == partition[0] and "compact" in value for _, topic, _, value in chronicle.configuration):
         return {}
