@@ -28,10 +28,9 @@ from tests.world.chronicle import (
 )
 from tests.world.replica import Remote, Replica, Waiting
 from tests.world.sequences import follows
-from tests.world.world import CONTROLLER, MS, World
+from tests.world.world import CONTROLLER, World
 
 Answer = Callable[[str | None, int | None], None]  # error, or the base offset
-SEGMENT = 6  # batches
 NOT_LEADER = "NotLeaderForPartitionError 6"
 NOT_ENOUGH = "NotEnoughReplicasError 19"
 FENCED = "ProducerFencedError 90"
@@ -70,6 +69,7 @@ class Broker:
     ticks: int = 0
     kept_checkpoints: dict[Partition, int] = field(default_factory=dict)
     services: list["Service"] = field(default_factory=list)
+    policies: dict[str, str] = field(default_factory=dict)  # cleanup.policy as it has heard of it, by topic
 
     @property
     def running(self) -> bool:
@@ -146,10 +146,10 @@ class Broker:
                     continue
                 if replica.leading:
                     self._shrink(replica)
-                    if world.setup.settings_change and self.ticks % 4 == 0:
-                        self.expire(replica)
                 elif replica.state.leader not in (-1, self.node):
                     self._fetch(replica, replica.state)
+                if world.cleaner is not None and self.ticks % 4 == 0:
+                    world.cleaner(world, self, replica)
             for service in self.services:
                 service.tick()
             if self.ticks % 4 == 0:
@@ -358,21 +358,6 @@ class Broker:
                     journalled=journalled,
                 )
             )
-
-    def expire(self, replica: Replica) -> None:
-        """Retention, of whole segments below the high watermark, by the time at which records were appended."""
-        world = self.world
-        retention = world.retention_ns.get(replica.partition[0])
-        unasked = retention is None and world.flawed("retention-unasked", 0.02)
-        limit = world.now - (retention if retention is not None else 2_000 * MS)
-        if retention is None and not unasked:
-            return
-        to = replica.start
-        for first in replica.batches[::SEGMENT][1:]:
-            if first > replica.high_watermark or replica.times.get(first - 1, world.now) >= limit:
-                break
-            to = first
-        self.remove_below(replica.partition, to, asked=not unasked)
 
     def remove_below(self, partition: Partition, to: int, *, asked: bool = True) -> None:
         replica = self.replicas[partition]

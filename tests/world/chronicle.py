@@ -112,6 +112,17 @@ class Removed:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Compacted:
+    """Records left a replica's log, and their offsets stayed. records: offset, value, and whether the policy allowed it
+    and a later record of the key was there."""
+
+    time_ns: int
+    partition: Partition
+    node: Node
+    records: Sequence[tuple[int, int, bool]]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Led:
     """A broker took office."""
 
@@ -339,7 +350,7 @@ class Kept:
     what: object
 
 
-Happening = Committed | Appended | Cut | Removed | Led | Learned | Checkpointed | Told
+Happening = Committed | Appended | Cut | Removed | Compacted | Led | Learned | Checkpointed | Told
 
 
 @dataclass(kw_only=True)
@@ -354,6 +365,7 @@ class Chronicle:
     final: dict[Partition, FinalState] = field(default_factory=dict)
     last_logs: dict[Partition, Sequence[Entry]] = field(default_factory=dict)  # of coordinators' partitions
     configuration: list[tuple[int, str, str, str]] = field(default_factory=list)  # t, topic, key, value
+    keys: dict[int, int] = field(default_factory=dict)  # of values
     names: dict[int, str] = field(default_factory=dict)  # of values that tell what they were made of
     transactions: list[Transaction] = field(default_factory=list)
     group_events: list[GroupEvent] = field(default_factory=list)

@@ -45,7 +45,7 @@ def operations(
                     history, each.process, f, OK if each.error is None else 1, each.invoked_ns, each.completed_ns, count
                 )
                 row["error"], row["transaction"] = each.error, each.transaction
-                records += _polled(each, op, places, written, visibility)
+                records += _polled(each, op, places, written, visibility, chronicle.keys)
             case dict():
                 row = each
             case _:
@@ -186,6 +186,7 @@ def _sent(
             "partition_id": places[send.partition],
             "offset": None if send.base is None else send.base + i,
             "value": value,
+            "key": chronicle.keys.get(value),
             "transaction": send.transaction,
             "invoked_ns": send.invoked_ns,
             "completed_ns": completed_ns,
@@ -197,7 +198,12 @@ def _sent(
 
 
 def _polled(
-    poll: Poll, operation: int, places: Mapping[Partition, int], written: Mapping[int, int], visibility: Visibility
+    poll: Poll,
+    operation: int,
+    places: Mapping[Partition, int],
+    written: Mapping[int, int],
+    visibility: Visibility,
+    keys: Mapping[int, int],
 ) -> Iterable[Row]:
     i = 0
     for read in poll.reads:
@@ -220,6 +226,7 @@ def _polled(
                 "last_of_poll": place == len(read.entries) - 1,
                 "leader_epoch": entry.epoch if visibility.epochs else None,
                 "value": entry.value,
+                "key": keys.get(entry.value),
                 "invoked_ns": poll.invoked_ns,
                 "completed_ns": poll.completed_ns,
                 "timestamp_ms": WALL_MS + written[entry.value],

@@ -196,6 +196,8 @@ class Producer:
         count = world.random.choice((1, 1, 2, 3))
         values = [number(self.process, self.sequence + place) for place in range(count)]
         self.sequence += count
+        if world.setup.policies:
+            world.chronicle.keys |= {value: world.random.randrange(7) for value in values}
         send = Send(
             process=self.process,
             partition=partition,
@@ -270,7 +272,7 @@ class Consumer:
             return "LogTruncationError"
         if position < replica.start:
             return "OffsetOutOfRangeError"
-        if self.world.setup.transactional_ids:
+        if self.world.setup.transactional_ids or self.world.setup.policies:
             return self._read_between_markers(partition, broker.node, replica)
         entries: Sequence[Entry] = replica.slice(position, min(replica.high_watermark, position + 15))
         if not entries:

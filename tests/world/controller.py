@@ -27,6 +27,8 @@ class Controller:
             self.set_unclean(topic.name, topic.unclean_allowed, always=stated)
             settings = (world.now, topic.name, "min.insync.replicas", str(topic.min_in_sync))
             world.chronicle.configuration.append(settings)
+            if world.setup.policies:
+                self._says(topic.name, "cleanup.policy", world.setup.policies[0])
             for partition in topic.partitions():
                 isr = world.replicas(partition)
                 self._commit(partition, State(leader=isr[0], epoch=0, partition_epoch=0, isr=isr))
@@ -50,6 +52,10 @@ class Controller:
         """None: the topic's own value is removed, and the default of a week counts again."""
         self.world.retention_ns[topic] = None if retention_ms is None else retention_ms * MS
         self._says(topic, "retention.ms", "" if retention_ms is None else str(retention_ms))
+
+    def set_policy(self, topic: str, policy: str) -> None:
+        self.world.policies[topic].append((self.world.now, policy))
+        self._says(topic, "cleanup.policy", policy)
 
     def _says(self, topic: str, key: str, value: str) -> None:
         self.world.chronicle.configuration.append((self.world.now, topic, key, value))

@@ -12,6 +12,7 @@ from tests.world.world import InFlight, Processing, Setup, Topic
 
 RECORDS, TRANSACTIONS, GROUPS, SETTINGS = "records", "transactions", "groups", "settings"
 IN_FLIGHT, PROCESSING, ENDS = "in-flight", "processing", "ends"
+CLEANING = "cleaning"
 
 # A flaw, and the plots in which it can show.
 FLAWS: dict[str, tuple[str, ...]] = {
@@ -342,6 +343,55 @@ def drawn_with_ends(seed: int) -> Setup:
     )
 
 
+# ---- cleanup.policy over time ---------------------------------------------------------------------------------------
+
+_POLICIES = (
+    ("delete", "compact", "delete"),
+    ("compact", "delete"),
+    ("delete", "compact,delete", "delete"),
+    ("compact",),
+    ("delete",),
+)
+CLEANING_FLAWS: Mapping[str, tuple[str, ...]] = {
+    "compact-last": ("calm", "leader-dies", "paused", "zombie"),
+    "compact-unasked": ("calm", "leader-dies", "paused", "zombie"),
+    "acknowledge-below-minimum": ("followers-die", "alone-then-dies", "everyone-dies"),
+    "unclean-forbidden": ("alone-then-dies", "everyone-dies", "last-in-sync-disk"),
+}
+
+
+def drawn_with_cleaning(seed: int) -> Setup:
+    """Half of the histories are of a sound system."""
+    random = Random(f"cleaning {seed}")
+    flaw = random.choice(tuple(CLEANING_FLAWS)) if random.random() < 0.5 else None
+    plot = random.choice(tuple(BASIC) if flaw is None else CLEANING_FLAWS[flaw])
+    brokers = tuple(range(1, 1 + random.choice((3, 3, 4))))
+    layout = tuple(tuple(random.sample(brokers, random.choice((2, 3, 3)))) for _ in range(random.choice((1, 2))))
+    policies = random.choice(_POLICIES[:4])
+    if flaw == "compact-unasked":
+        policies = _POLICIES[-1]
+    topic = Topic(
+        name="orders",
+        layout=layout,
+        min_in_sync=random.choice((1, 2)),
+        unclean_allowed=random.random() < (0.1 if flaw == "unclean-forbidden" else 0.3),
+        unclean_stated=True,
+    )
+    return Setup(
+        seed=seed,
+        plot=plot,
+        brokers=brokers,
+        topics=(topic,),
+        flaws=frozenset({flaw} if flaw else ()),
+        bad_answers=random.choice((0.0, 0.0, 0.1)),
+        acks=tuple(random.choice((-1, -1, -1, 1)) for _ in range(2)),
+        idempotent=False,
+        release=random.choice(("2.8.2", "4.3.1")),
+        settings_change=True,
+        policies=policies,
+    )
+
+
 DRAWN: Mapping[str, Callable[[int], Setup]] = {
     RECORDS: drawn,
     TRANSACTIONS: drawn_with_transactions,
@@ -350,4 +400,5 @@ DRAWN: Mapping[str, Callable[[int], Setup]] = {
     IN_FLIGHT: drawn_in_flight,
     PROCESSING: drawn_with_processing,
     ENDS: drawn_with_ends,
+    CLEANING: drawn_with_cleaning,
 }

@@ -314,7 +314,7 @@ def _snapshots(
                 "value": entry.value,
             }
             for place, entry in enumerate(each.entries)
-            if entry.marks is None
+            if entry.marks is None and entry.value >= 0
         ]
     snapshots = [row_of(SnapshotRow, **row) for row in rows]
     return [dict(row) for row in with_digests(snapshots, arrow("replica_log", [{**row, "run": 0} for row in log]))], log

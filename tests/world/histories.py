@@ -7,6 +7,7 @@ from random import Random
 from tests.world import faults
 from tests.world.brokers import new_broker
 from tests.world.chronicle import Assigned, Cause, Chronicle, FinalState, Node, Partition, Poll, Read
+from tests.world.cleaning import tidy
 from tests.world.clients import Consumer, Metadata, Processes, Producer
 from tests.world.controller import Controller
 from tests.world.drawing import DRAWN, RECORDS
@@ -15,7 +16,7 @@ from tests.world.group_coordinator import GROUP, GroupCoordinator
 from tests.world.in_flight import PipelinedProducer
 from tests.world.members import Member, Place
 from tests.world.offsets_coordinator import OffsetsCoordinator
-from tests.world.plots import PLOTS, settings_change
+from tests.world.plots import PLOTS, policies_change, settings_change
 from tests.world.processing import processors, watch
 from tests.world.stability import served, stability_of
 from tests.world.transaction_coordinator import TransactionCoordinator
@@ -55,6 +56,7 @@ def history(seed: int, world_name: str = RECORDS) -> History:
 def played(setup: Setup) -> tuple[World, Processes]:
     world = World(setup=setup, random=Random(setup.seed * 2 + 1))
     processes = Processes()
+    world.cleaner = tidy if setup.policies or setup.settings_change else None
     world.controller = Controller(world=world)
     for node in setup.brokers:
         world.brokers[node] = new_broker(world, node)
@@ -69,6 +71,45 @@ def played(setup: Setup) -> tuple[World, Processes]:
         broker.tick(broker.incarnation)
     world.run_until(world.now + 500 * MS)
     world.loading = True
+    _begin_load(world, processes)
+    if "drop-while-leading" in setup.flaws:
+        for _ in range(world.random.choice((1, 1, 2))):
+            world.after(world.some(2_000, 9_000), lambda: _drop(world))
+    if setup.bad_answers:
+        world.after(world.some(200, 3_000), lambda: faults.lose_answers(world, setup.bad_answers))
+    PLOTS[setup.plot](world)
+    if setup.ends:
+        one_ends(world)
+    if setup.settings_change:
+        settings_change(world)
+    if setup.policies:
+        policies_change(world)
+    world.run_until(world.now + setup.load_ns)
+    world.loading = False
+    _recover(world)
+    if setup.transactional_ids:
+        _final_read(world, processes, "final-read-uncommitted", final=False)
+        _final_read(world, processes, "final-read", isolation="read_committed")
+    else:
+        _final_read(world, processes, "final-read")
+    if setup.members:
+        _final_offsets(world, processes)
+    if setup.processing is not None:
+        watch(world, processes)
+        world.run_until(world.now + 500 * MS)
+    for partition in set(world.hosted()) - set(world.partitions()):
+        last = world.brokers.get(world.controller.states[partition].leader)
+        if last is not None and last.running and last.replicas[partition].leading:
+            world.chronicle.last_logs[partition] = list(last.replicas[partition].log)
+    for broker in world.brokers.values():
+        world.now += 4 * MS
+        broker.snapshot("end")
+    return world, processes
+
+
+def _begin_load(world: World, processes: Processes) -> None:
+    """All clients, each with a number in the order in which they are named here."""
+    setup = world.setup
     for place, acks in enumerate(setup.acks):
         idempotent = setup.idempotent and acks == -1
         process = processes.new(f"producer-{place + 1}", acks=acks, idempotent=idempotent)
@@ -103,37 +144,6 @@ def played(setup: Setup) -> tuple[World, Processes]:
             isolation=isolation,
         )
         world.after(world.some(50, 400), consumer.poll)
-    if "drop-while-leading" in setup.flaws:
-        for _ in range(world.random.choice((1, 1, 2))):
-            world.after(world.some(2_000, 9_000), lambda: _drop(world))
-    if setup.bad_answers:
-        world.after(world.some(200, 3_000), lambda: faults.lose_answers(world, setup.bad_answers))
-    PLOTS[setup.plot](world)
-    if setup.ends:
-        one_ends(world)
-    if setup.settings_change:
-        settings_change(world)
-    world.run_until(world.now + setup.load_ns)
-    world.loading = False
-    _recover(world)
-    if setup.transactional_ids:
-        _final_read(world, processes, "final-read-uncommitted", final=False)
-        _final_read(world, processes, "final-read", isolation="read_committed")
-    else:
-        _final_read(world, processes, "final-read")
-    if setup.members:
-        _final_offsets(world, processes)
-    if setup.processing is not None:
-        watch(world, processes)
-        world.run_until(world.now + 500 * MS)
-    for partition in set(world.hosted()) - set(world.partitions()):
-        last = world.brokers.get(world.controller.states[partition].leader)
-        if last is not None and last.running and last.replicas[partition].leading:
-            world.chronicle.last_logs[partition] = list(last.replicas[partition].log)
-    for broker in world.brokers.values():
-        world.now += 4 * MS
-        broker.snapshot("end")
-    return world, processes
 
 
 def _drop(world: World) -> None:

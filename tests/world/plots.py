@@ -261,6 +261,13 @@ def settings_change(world: World) -> None:
             _when(world, 6.0, 9.0, partial(world.controller.set_retention, topic.name, None))
 
 
+def policies_change(world: World) -> None:
+    """cleanup.policy, one value after another; beside them whatever the plot is."""
+    for topic in world.setup.topics:
+        for place, policy in enumerate(world.setup.policies[1:]):
+            _when(world, 1.5 + 3 * place, 4.0 + 3 * place, partial(world.controller.set_policy, topic.name, policy))
+
+
 def mixed(world: World) -> None:
     for plot in world.random.sample(tuple(BASIC.values()), 2):
         plot(world)

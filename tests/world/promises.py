@@ -14,13 +14,14 @@ from tests.world.chronicle import Entry, Partition, Send, Transaction
 from tests.world.clients import OK
 from tests.world.histories import History
 from tests.world.lost_writes import lost_writes
+from tests.world.promises_of_cleaning import broken_by_cleaning
 from tests.world.promises_of_ends import broken_by_ends
 from tests.world.promises_of_groups import broken_in_groups
 from tests.world.promises_of_order import broken_orders
 from tests.world.promises_of_processing import broken_in_processing
 from tests.world.transaction_coordinator import TransactionState
 from tests.world.transactional import ABORTED, COMMITTED, UNKNOWN
-from tests.world.truth import Verdict, fates
+from tests.world.truth import Verdict, compacted, fates
 
 _NEVER = 2**62
 _HIDDEN = frozenset({"lost-write", "unreadable", "torn-transaction", "unseen-tail"})
@@ -30,7 +31,12 @@ def broken_promises(history: History) -> list[Broken]:
     if history.setup.members:
         return [*broken_in_groups(history), *broken_orders(history)]
     if not history.setup.transactional_ids:
-        return [*_read_and_lost(history), *broken_orders(history), *broken_by_ends(history)]
+        return [
+            *_read_and_lost(history),
+            *broken_orders(history),
+            *broken_by_ends(history),
+            *broken_by_cleaning(history),
+        ]
     amiss = _Amiss.of(history)
     return [
         *_aborted_reads(history, amiss),
@@ -101,6 +107,7 @@ def _read_and_lost(history: History) -> Iterator[Broken]:
                     )
                     read.setdefault(each.partition, {}).setdefault(entry.value, base)
     given = {entry.value for poll in chronicle.polls if poll.final for r in poll.reads for entry in r.entries}
+    given |= compacted(chronicle)
     for partition, sends in read.items():
         final = chronicle.final[partition]
         there = given | {entry.value for entry in final.unread}

@@ -13,7 +13,7 @@ from tests.world.broken import Broken
 from tests.world.chronicle import Partition, Send
 from tests.world.clients import DELIVERY_NS, OK
 from tests.world.histories import History
-from tests.world.truth import Lost, Verdict, fates, lost_records
+from tests.world.truth import Lost, Verdict, compacted, fates, lost_records
 
 _WORST = (Verdict.VIOLATION, Verdict.UNSAID, Verdict.PERMITTED)
 
@@ -137,12 +137,13 @@ def _copies_lost(history: History, there: Mapping[tuple[Partition, int], set[int
                         completed_ns=poll.completed_ns,
                     )
                     copies.setdefault(read.partition, {})[entry.value, offset] = copy
+    gone = compacted(chronicle)
     for partition, found in copies.items():
         final = chronicle.final[partition]
         moved = [
             copy
             for (value, offset), copy in found.items()
-            if (places := there.get((partition, value), set())) and offset not in places
+            if value not in gone and (places := there.get((partition, value), set())) and offset not in places
         ]
         if not final.read_to_end:
             continue

@@ -60,6 +60,6 @@ def served(world: World, replica: Replica, first: int, limit: int, *, isolation:
     kept = [
         (first + place, entry)
         for place, entry in enumerate(replica.slice(first, end))
-        if entry.marks is None and first + place not in aborted
+        if entry.marks is None and entry.value >= 0 and first + place not in aborted
     ]
     return Served(offsets=[offset for offset, _ in kept], entries=[entry for _, entry in kept], next=max(first, end))

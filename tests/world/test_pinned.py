@@ -24,6 +24,7 @@ PINNED = {
         (20193, "full"),
     ),
     TRANSACTIONS: (
+        (7000080, "full"),  # what was sent to a log that had been wiped stands below where a reader had begun
         (5000135, "clients alone"),  # hidden or lost: no log was read
         (6000677, "nothing of states"),  # it is not known who was in sync
         (7700081, "full"),  # who lacked it was elected and lost its election again before it began to lead

@@ -3,6 +3,8 @@
 import pytest
 
 from tests.world.drawing import (
+    CLEANING,
+    CLEANING_FLAWS,
     DRAWN,
     ENDS,
     FLAWS,
@@ -33,6 +35,7 @@ FLAWS_OF = {
     IN_FLIGHT: IN_FLIGHT_FLAWS,
     PROCESSING: PROCESSING_FLAWS,
     ENDS: ("ends-of-its-own",),
+    CLEANING: CLEANING_FLAWS,
 }
 
 

@@ -22,6 +22,7 @@ from tests.world.chronicle import (
     Checkpointed,
     Chronicle,
     Committed,
+    Compacted,
     Cut,
     Entry,
     Happening,
@@ -126,9 +127,44 @@ def lost_records(chronicle: Chronicle) -> list[Lost]:
             if poll.final:
                 there |= {entry.value for read in poll.reads if read.partition == partition for entry in read.entries}
         sends = [send for send in chronicle.sends if send.partition == partition and _is_promised(chronicle, send)]
-        found += fates(chronicle, partition, sends, there, final.log_start or 0)
+        there |= compacted(chronicle)
+        lost = fates(chronicle, partition, sends, there, final.log_start or 0)
+        stayed = last_of_keys(chronicle, partition)
+        found += [
+            replace(each, verdict=Verdict.UNSAID)
+            # Nobody can tell what else took it where compaction may have: a later record of its key is there.
+            if stayed.get(chronicle.keys.get(each.value, -1), -1) > each.offset
+            else each
+            for each in lost
+        ]
         found += _removed_unasked(chronicle, partition, sends, final.log_start or 0)
     return found
+
+
+def last_of_keys(chronicle: Chronicle, partition: Partition) -> dict[int, int]:
+    """The highest offset that the final read gave of each key, of a topic that compacted at any time."""
+    if not any(topic == partition[0] and "compact" in value for _, topic, _, value in chronicle.configuration):
+        return {}
+    return {
+        chronicle.keys[entry.value]: offset
+        for poll in chronicle.polls
+        if poll.final
+        for read in poll.reads
+        if read.partition == partition
+        for offset, entry in read.placed()
+        if entry.value in chronicle.keys
+    }
+
+
+def compacted(chronicle: Chronicle, *, lawful: bool = False) -> set[int]:
+    """Values that some replica compacted away; of them those that it might."""
+    return {
+        value
+        for each in chronicle.happenings
+        if isinstance(each, Compacted)
+        for _, value, allowed in each.records
+        if allowed or not lawful
+    }
 
 
 def _removed_unasked(chronicle: Chronicle, partition: Partition, sends: Sequence[Send], start: int) -> list[Lost]:

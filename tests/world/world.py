@@ -12,6 +12,7 @@ from tests.world.chronicle import Chronicle, Destroyed, Fault, Node, Partition
 if TYPE_CHECKING:
     from tests.world.brokers import Broker
     from tests.world.controller import Controller
+    from tests.world.replica import Replica
 
 MS = 1_000_000
 S = 1_000 * MS
@@ -74,6 +75,7 @@ class Setup:
     retries: bool = True
     release: str = ""  # of Kafka, "0.10.2.2"; empty: the reference system
     settings_change: bool = False
+    policies: tuple[str, ...] = ()  # cleanup.policy over time; empty: it is never spoken of, and records have no keys
     transactional_ids: tuple[str, ...] = ()
     members: int = 0  # of a group, at a time
     consumers: tuple[str, ...] | None = None  # the isolation of each; None: by the world's own chance
@@ -92,6 +94,7 @@ class World:
     brokers: dict[Node, "Broker"] = field(default_factory=dict)
     controller: "Controller" = field(init=False)
     loading: bool = False  # clients are at work
+    cleaner: "Callable[[World, Broker, Replica], None] | None" = None  # of replicas' logs, where policies change
     answers_lost: float = 0.0  # share, now
     stays_down: set[Node] = field(default_factory=set)  # to the end
     _queue: list[tuple[int, int, Callable[[], None]]] = field(default_factory=list)
@@ -101,6 +104,10 @@ class World:
     def __post_init__(self) -> None:
         self.min_in_sync = {topic.name: [topic.min_in_sync] for topic in self.setup.topics}  # over time
         self.retention_ns: dict[str, int | None] = {}  # now; None: it keeps all
+        # Now, and before: since when each holds; the first one from the beginning.
+        self.policies = {
+            topic.name: [(0, self.setup.policies[0])] for topic in self.setup.topics if self.setup.policies
+        }
         self._topics = {topic.name: topic for topic in self.setup.topics}
         self._hosted = [partition for topic in self.setup.topics for partition in topic.partitions()]
         self._partitions = [partition for partition in self._hosted if not self._topics[partition[0]].internal]

@@ -2,9 +2,10 @@
 
 The required start is the offset it sought to; for a member of a group, the group's committed offset; otherwise, if
 assigned from the beginning or with auto.offset.reset=earliest, the start of the log. A record of the final log was
-committed and readable before any record above it, unless its transaction was not committed: for a consumer that may be
-read_committed it counts only where it was. Not judged: auto.offset.reset=latest without a commit or a seek, and
-clients that the table `processes` does not describe. Commits with unknown outcome count in the consumer's favour.
+committed and readable before any record above it, unless it was sent only later, to a log that had been cut, or its
+transaction was not committed: for a consumer that may be read_committed it counts only where it was. Not judged:
+auto.offset.reset=latest without a commit or a seek, and clients that the table `processes` does not describe. Commits
+with unknown outcome count in the consumer's favour.
 """
 
 from collections.abc import Sequence
@@ -24,7 +25,7 @@ from harness.history.schema.schemas import STATUS_FAIL, STATUS_OK
 from harness.history.schema.typed_rows import RowsOf, typed
 
 CHECK = "head-skip"
-_SPAN = ("run", "process", "assignment", "partition_id", "start", "first")
+_SPAN = ("run", "process", "assignment", "partition_id", "start", "first", "completed_ns")
 _CLIENT = ("run", "process")
 
 
@@ -64,6 +65,7 @@ class _BetweenRow(TypedDict):
     partition_id: int
     start: int
     first: int
+    completed_ns: int
     skipped: int
     skip_from: int
     skip_to: int
@@ -177,11 +179,18 @@ def _between(runs: JudgedRuns, spans: Sequence[_SpanRow]) -> dict[tuple[int, ...
     strict = runs.frame(_CLIENT, perhaps_committed_readers(runs)).withColumn("strict", sf.lit(True))
     frame = runs.frame(_SPAN, spans).join(strict, [*_CLIENT], "left")
     final = with_outcome(runs, runs.tables.records.where("kind = 2 and replica is null"))
+    called = (
+        runs.tables.records.where("kind = 0")
+        .groupBy("run", "partition_id", "value")
+        .agg(sf.min("invoked_ns").alias("called_ns"))
+    )
     found = (
-        final.select("run", "partition_id", "offset", "outcome")
+        final.select("run", "partition_id", "offset", "value", "outcome")
         .distinct()
         .join(sf.broadcast(frame), ["run", "partition_id"])
         .where(f"offset >= start and offset < first and (strict is null or outcome = {STATUS_OK})")
+        .join(called, ["run", "partition_id", "value"], "left")
+        .where("called_ns is null or called_ns <= completed_ns")
         .groupBy(*_SPAN)
         .agg(sf.count("*").alias("skipped"), sf.min("offset").alias("skip_from"), sf.max("offset").alias("skip_to"))
     )
