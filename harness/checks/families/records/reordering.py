@@ -81,7 +81,8 @@ def _explained(
     the worse of the two counts."""
     overtaking = None
     if row.overtook_kept:
-        overtaking = _ruled(context, attempts, history, row, in_order=row.overtook_in_order, answered=row.above_kept)
+        in_order = row.overtook_in_order if row.overtook_gone else row.in_order  # which knows the order of an operation
+        overtaking = _ruled(context, attempts, history, row, in_order=in_order, answered=row.above_kept)
         if not row.overtook_gone:
             return overtaking
     rewind = rewinds.of(history, row)
