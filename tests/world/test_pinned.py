@@ -36,6 +36,7 @@ PINNED = {
     SETTINGS: (
         (4000122, "no epochs, no books"),  # the damage was found when another one led already
         (7400283, BEFORE_EPOCHS.name),  # one without its log's end was elected and never led, and others had it
+        (7400535, "full"),  # its tail was lost with the power, and its leader was elected while it was down
     ),
     PROCESSING: ((4, "full"),),  # an application whose results do not name their inputs
     IN_FLIGHT: (
@@ -50,7 +51,6 @@ DECIDED = (
     (TRANSACTIONS, 5000065),
     (RECORDS, 6000040),  # dropped by its leader before an unclean election, and one in sync had it still
     (RECORDS, 6000576),  # an elected leader was read with it and wiped before it began to lead
-    (GROUPS, 7000010),  # a leader cut it by the word of the next one; the end of the offsets' log was lost everywhere
     (GROUPS, 7200252),  # a batch of the offsets' log was damaged below the commit
     (GROUPS, 7200899),  # the end of the offsets' log was lost on the only disk in sync
 )
