@@ -129,11 +129,11 @@ def lost_records(chronicle: Chronicle) -> list[Lost]:
         sends = [send for send in chronicle.sends if send.partition == partition and _is_promised(chronicle, send)]
         there |= compacted(chronicle)
         lost = fates(chronicle, partition, sends, there, final.log_start or 0)
-        stayed = last_of_keys(chronicle, partition)
+        replaced_by = _replacing(chronicle, partition, lost)
         found += [
             replace(each, verdict=Verdict.UNSAID)
-            # Nobody can tell what else took it where compaction may have: a later record of its key is there.
-            if stayed.get(chronicle.keys.get(each.value, -1), -1) > each.offset
+            # Nobody can tell what else took it where compaction may have: it was promised that the last one stays.
+            if replaced_by.get(chronicle.keys.get(each.value, -1), -1) > each.offset
             else each
             for each in lost
         ]
@@ -141,9 +141,23 @@ def lost_records(chronicle: Chronicle) -> list[Lost]:
     return found
 
 
+def _replacing(chronicle: Chronicle, partition: Partition, lost: Sequence[Lost]) -> dict[int, int]:
+    """The highest offset of each key that there is, or whose loss is itself a violation: of that one is told."""
+    found = last_of_keys(chronicle, partition)
+    for each in lost if _ever_compacts(chronicle, partition) else ():
+        if each.verdict is Verdict.VIOLATION and each.value in chronicle.keys:
+            key = chronicle.keys[each.value]
+            found[key] = max(found.get(key, -1), each.offset)
+    return found
+
+
+def _ever_compacts(chronicle: Chronicle, partition: Partition) -> bool:
+    return any(topic == partition[0] and "compact" in value for _, topic, _, value in chronicle.configuration)
+
+
 def last_of_keys(chronicle: Chronicle, partition: Partition) -> dict[int, int]:
     """The highest offset that the final read gave of each key, of a topic that compacted at any time."""
-    if not any(topic == partition[0] and "compact" in value for _, topic, _, value in chronicle.configuration):
+    if not _ever_compacts(chronicle, partition):
         return {}
     return {
         chronicle.keys[entry.value]: offset
