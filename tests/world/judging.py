@@ -49,7 +49,7 @@ OF_PROMISES = frozenset(
     }
 )
 _TOLD_OF_LOSSES = frozenset(
-    {"torn-transaction", "last-stable-offset", "group-redelivery", "group-skip", "read-process-write"}
+    {"torn-transaction", "last-stable-offset", "group-redelivery", "group-skip", "read-process-write", "reordering"}
 )
 UNDECIDED = "undecided"
 

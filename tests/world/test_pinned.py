@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.world.drawing import GROUPS, IN_FLIGHT, PROCESSING, RECORDS, SETTINGS, TRANSACTIONS
+from tests.world.drawing import CLEANING, GROUPS, IN_FLIGHT, PROCESSING, RECORDS, SETTINGS, TRANSACTIONS
 from tests.world.histories import history
 from tests.world.judging import judged
 from tests.world.tally import tally
@@ -38,6 +38,7 @@ PINNED = {
         (7400283, BEFORE_EPOCHS.name),  # one without its log's end was elected and never led, and others had it
         (7400535, "full"),  # its tail was lost with the power, and its leader was elected while it was down
     ),
+    CLEANING: ((8000279, "full"),),  # sent again, its earlier copies were compacted away for the last one
     PROCESSING: ((4, "full"),),  # an application whose results do not name their inputs
     IN_FLIGHT: (
         (70, "full"),  # below one that was cut, and below one that it overtook

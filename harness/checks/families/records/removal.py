@@ -57,8 +57,9 @@ _KINDS: Mapping[CauseCode, str] = {
 class GoneRow(TypedDict):
     """What is known of a missing record.
 
-    oldest: the lowest offset of its key in the final log; later_ns, later_ms: of those of its key above it in the final
-    log, when the first was sent, and its earliest timestamp.
+    kept: the lowest offset at which the final log has the value, which may have stood at others, too. oldest: the
+    lowest offset of its key in the final log; later_ns, later_ms: of those of its key above it in the final log, when
+    the first was sent, and its earliest timestamp.
     """
 
     run: int
@@ -66,6 +67,7 @@ class GoneRow(TypedDict):
     value: int
     key: int | None
     offset: int | None
+    kept: int | None
     timestamp_ms: int | None
     tombstone: bool | None
     invoked_ns: int | None
@@ -116,7 +118,6 @@ def query(runs: JudgedRuns) -> list[GoneRow]:
     values = runs.frame((*place, "value"), rows)
     found = (
         known.join(sf.broadcast(values), ["run", "partition_id", "value"], "left_semi")
-        .drop("kept")
         .join(_of_its_key(known), ["run", "partition_id", "value"], "left")
         .join(sf.broadcast(ends), ["run", "partition_id"], "left")
     )
@@ -185,6 +186,10 @@ class Removal:
         if known is None:
             return None
         later = self._later.get((partition_id, value), ())
+        if (
+            offset is not None and known["kept"] is not None and offset < known["kept"]
+        ):  # sent again, it has its own key
+            later = (*later, _Later(sent_ns=known["invoked_ns"] or 0, stamp_ms=known["timestamp_ms"]))
         return self._why(known, known["offset"] if offset is None else offset, later)
 
     def _why(self, known: GoneRow, offset: int | None, later: Sequence[_Later]) -> Cause | None:
