@@ -229,14 +229,17 @@ def allowed_for_a_while(world: World) -> None:
 
 
 def removal(world: World) -> None:
-    """Records are deleted on request, up to below the high watermark, while a leader dies."""
+    """Records are deleted on request, up to below the high watermark, while a leader dies; of a coordinator's topic,
+    which only compacts, brokers refuse that."""
     leader_dies(world)
+    refused = {topic.name for topic in world.setup.topics if topic.internal}
 
     def now() -> None:
         partition = _some(world)
         broker = world.brokers[_leader(world, partition)]
         replica = broker.replicas[partition]
-        if broker.running and replica.leading and replica.high_watermark > replica.start + 2:
+        may_go = partition[0] not in refused and replica.high_watermark > replica.start + 2
+        if broker.running and replica.leading and may_go:
             broker.remove_below(partition, world.random.randrange(replica.start, replica.high_watermark))
 
     _when(world, 2.0, 7.0, now)

@@ -99,10 +99,12 @@ class Timelines:
         leader = self._history.leader_of(lost.epoch) if lost.epoch is not None else term.leader if term else None
         if sent is None or leader is None:
             return t
+        # Who leads by then, after a start of its own too, is not who answered.
+        of_before = lost.taken or (lost.epoch is not None and term is not None and term.epoch > lost.epoch)
         on_its_way = [
             loss.time_ns - 1
             for loss in self._history.losses_by_node.get(leader, ())
-            if sent <= loss.time_ns <= t and self._history.is_in_force(loss.fault, t)
+            if sent <= loss.time_ns <= t and (of_before or self._history.is_in_force(loss.fault, t))
         ]
         return min([t, *on_its_way])
 

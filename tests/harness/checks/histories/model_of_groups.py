@@ -528,6 +528,8 @@ def _moments(first: Row) -> set[int]:
 def processed_wrongly(history: History) -> set[tuple[int, str, str, int, int, int]]:
     """(input partition, group, kind, inputs, first, last)."""
     names = {row["value"]: decode_output(row["name"]) for row in history.rows["value_names"]}
+    if not any(names.values()):
+        return set()  # nobody names what a record was made of
     numbers = {(row["topic"], row["partition"]): row["partition_id"] for row in history.rows["partitions"]}
     outputs = {(row["partition_id"], row["offset"], row["value"]) for row in _final(history)}
     made_of = [(numbers.get(name[:2]), name[2]) for _, _, value in outputs if (name := names.get(value)) is not None]
