@@ -135,15 +135,15 @@ SURELY_OVER = "least(completed_ns, returned_ns)"
 # what lies around it in its partition's log and in its sender's order. sent_over_ns: a send whose sent_called_ns is
 # behind it comes after it, if not for certain (sends.py), then where one task made both calls. A value that was sent
 # more than once is one record; own_...: of the send that was answered with the row's offset, else of the first.
-# answered: so also in a transaction that was not committed. The status of a refusal is 3 until it is value_status,
-# since every other answer says more. `line_...`: the line of the accounting that its value is in, on one of the rows
-# (`accounts`); line_restamped: a value of it was seen with two timestamps; line_step: the longest step within a poll
-# onto one of its rows. What leaves are the rows with a flag, and one row for each line. Both engines of
-# benchmarks/check_history.py run this text.
+# answered: so also in a transaction that was not committed. Until it is value_status, the status of a refusal is 3,
+# since every other answer says more, and that of what a client calls a success with acks=0 is 1: it promises nothing.
+# `line_...`: the line of the accounting that its value is in, on one of the rows (`accounts`); line_restamped: a value
+# of it was seen with two timestamps; line_step: the longest step within a poll onto one of its rows. What leaves are
+# the rows with a flag, and one row for each line. Both engines of benchmarks/check_history.py run this text.
 _AROUND = f"""
 with said as (
   select run, partition_id, value, offset,
-    if(kind = 0, if(status = 1, 3, status), null) as status,
+    case when kind <> 0 then null when status = 1 then 3 when status = 0 and acks = 0 then 1 else status end as status,
     if(kind = 0, acks, null) as sent_acks,
     if(kind = 0, operation, null) as sent_operation,
     if(kind = 0, process, null) as sent_process,
@@ -176,14 +176,14 @@ with said as (
     min(ms) as least_ms, max(ms) as greatest_ms
   from said group by run, partition_id, value, offset
 ), spread as (
-  -- acks=0 promises nothing, even if a client calls it a success.
   select /*+ REPARTITION(run, partition_id) */ *,
-    coalesce(status = 0 and coalesce(sent_acks, -1) <> 0, false) as acked,
+    coalesce(status = 0, false) as acked,
     coalesce(status is not null and offset is not null and coalesce(sent_acks, -1) <> 0, false) as answered
   from folded
 ), of_value as (
   select *,
-    if(min(status) over v = 3, 1, min(status) over v) as value_status, min(sent_acks) over v as value_acks,
+    case min(status) over v when 3 then 1 when 1 then 0 else min(status) over v end as value_status,
+    if(min(status) over v = 1, 0, min(sent_acks) over v) as value_acks,
     min(sent_invoked_ns) over v as value_invoked_ns, min(sent_completed_ns) over v as value_completed_ns,
     max(if(acked, offset, null)) over v as value_acknowledged_at,
     min(sent_operation) over v as value_operation, min(sent_process) over v as value_process,

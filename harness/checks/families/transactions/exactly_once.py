@@ -179,7 +179,7 @@ def _inputs(runs: JudgedRuns) -> list[_InputRow]:
 
 def _runs_that_name(runs: JudgedRuns) -> frozenset[int]:
     """Those in which outputs name their inputs. What an application writes says nothing of what it read."""
-    names = runs.tables.value_names.where(sf.col("name").rlike(_NAME)).select("run").distinct()
+    names = runs.tables.value_names.where(sf.regexp_extract("name", _NAME, 1) != "").select("run").distinct()
     return frozenset(row["run"] for row in typed(_RunRow, names.toArrow()))
 
 
