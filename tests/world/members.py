@@ -17,6 +17,28 @@ OK, FAIL, INFO = 0, 1, 2
 Asking = Callable[[GroupCoordinator, Reply], None]
 
 
+def read_on(
+    world: World, metadata: Metadata, positions: dict[Partition, int], partition: Partition, most: int
+) -> Read | None:
+    """What a poll gets from its position on, at most so many records, and moves that; from the start of the log
+    where the position does not exist (auto.offset.reset=earliest)."""
+    broker = metadata.leader(partition)
+    if broker is None or not broker.running or not broker.replicas[partition].leading:
+        metadata.ask_again(partition)
+        return None
+    replica, position = broker.replicas[partition], positions[partition]
+    if position > replica.end or position < replica.start:
+        positions[partition] = position = replica.start
+        world.chronicle.reset.add(partition)
+    entries = list(replica.slice(position, min(replica.high_watermark, position + most)))
+    if not entries or replica.state is None:
+        return None
+    positions[partition] = position + len(entries)
+    return Read(
+        partition=partition, node=broker.node, leader_epoch=replica.state.epoch, first=position, entries=entries
+    )
+
+
 @dataclass(kw_only=True)
 class Place:
     """One member after another, in one worker."""
@@ -119,7 +141,11 @@ class Member:
 
     def _poll(self) -> None:
         world = self.world
-        reads = [read for partition in self.positions if (read := self._read(partition)) is not None]
+        reads = [
+            read
+            for partition in self.positions
+            if (read := read_on(self.world, self.place.metadata, self.positions, partition, 15)) is not None
+        ]
         poll = Poll(
             process=self.process,
             assignment=self.gained,
@@ -143,23 +169,6 @@ class Member:
             world.after(world.some(5, 60), self._commit)
         else:
             world.after(world.some(60, 220), self._beat)
-
-    def _read(self, partition: Partition) -> Read | None:
-        broker = self.place.metadata.leader(partition)
-        if broker is None or not broker.running or not broker.replicas[partition].leading:
-            self.place.metadata.ask_again(partition)
-            return None
-        replica, position = broker.replicas[partition], self.positions[partition]
-        if position > replica.end or position < replica.start:
-            self.positions[partition] = position = replica.start  # auto.offset.reset=earliest
-            self.world.chronicle.reset.add(partition)
-        entries = list(replica.slice(position, min(replica.high_watermark, position + 15)))
-        if not entries or replica.state is None:
-            return None
-        self.positions[partition] = position + len(entries)
-        return Read(
-            partition=partition, node=broker.node, leader_epoch=replica.state.epoch, first=position, entries=entries
-        )
 
     def _commit(self, *, last: bool = False) -> None:
         if self.over or not self.positions or not self.world.loading:

@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from harness.history.facts.values import number
-from tests.world.chronicle import GroupEvent, Partition, Poll, Read, Transaction
+from tests.world.chronicle import GroupEvent, Partition, Poll, Transaction
 from tests.world.clients import FAIL, INFO, OK, Metadata, Processes
 from tests.world.group_coordinator import GROUP, Answered
+from tests.world.members import read_on
 from tests.world.offsets_coordinator import NOBODY, OffsetsCoordinator
 from tests.world.requests import OFFSETS, TIMED_OUT, Done, Reply, Request
 from tests.world.transactional import ABORTED, ON_PURPOSE, TransactionalId, TransactionalProducer
@@ -94,7 +95,11 @@ class Processor(TransactionalProducer):
         if not world.loading:
             transaction.outcome, transaction.ended_ns = NEVER_BEGUN, world.now
             return
-        reads = [read for partition in self.positions if (read := self._read(partition)) is not None]
+        reads = [
+            read
+            for partition in self.positions
+            if (read := read_on(self.world, self.metadata, self.positions, partition, 6)) is not None
+        ]
         world.chronicle.polls.append(
             Poll(
                 process=self.process,
@@ -116,23 +121,6 @@ class Processor(TransactionalProducer):
             self.inputs.setdefault(output, []).extend((read.partition, offset) for offset, _ in read.placed())
         self.left = [(output, len(those)) for output, those in self.inputs.items()]
         world.after(world.some(2, 60), self.next)
-
-    def _read(self, partition: Partition) -> Read | None:
-        broker = self.metadata.leader(partition)
-        if broker is None or not broker.running or not broker.replicas[partition].leading:
-            self.metadata.ask_again(partition)
-            return None
-        replica, position = broker.replicas[partition], self.positions[partition]
-        if position > replica.end or position < replica.start:
-            self.positions[partition] = position = replica.start  # auto.offset.reset=earliest
-            self.world.chronicle.reset.add(partition)
-        entries = list(replica.slice(position, min(replica.high_watermark, position + 6)))
-        if not entries or replica.state is None:
-            return None
-        self.positions[partition] = position + len(entries)
-        return Read(
-            partition=partition, node=broker.node, leader_epoch=replica.state.epoch, first=position, entries=entries
-        )
 
     def _values(self, partition: Partition, count: int) -> list[int]:
         spec, world = self.world.setup.processing, self.world

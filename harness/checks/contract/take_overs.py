@@ -1,10 +1,10 @@
-"""Whether the log of a leader had a record when the leader took over: what its journal, its checkpoint, its log and its
-disk show of that, or nothing.
+"""Whether the log of a leader had a record when the leader took over: what its journal, its checkpoint and its log show
+of that, or nothing.
 
 A record that is seen *downstream* of an election was not lost by it. Downstream are: a copy in the log of its leader or
 of a later one; a copy on a follower whose log has the election's epoch begin where the leader's does; a later record of
 the same epoch in such a log (a log with the later one has the earlier one too: Raft's log matching, which KIP-101
-brought to Kafka); and a read that only such a leader can have answered (timeline.py). A deposed or dead replica's own
+brought to Kafka); and a read that only such a leader can have answered (timelines.py). A deposed or dead replica's own
 copy proves nothing.
 """
 

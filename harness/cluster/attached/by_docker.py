@@ -283,6 +283,8 @@ class _ReadsLogs(ComposeCluster):
                 OSError,
             ) as error:  # of a file that grew meanwhile it ends early
                 problem = str(error)
+                if (target / name).is_dir():
+                    empty(target / name, top=self._run)
         raise HarnessError(f"{place} of container {container.name} came broken {_ATTEMPTS} times ({problem})")
 
 

@@ -65,6 +65,12 @@ def find(family: Family, monkeypatch: pytest.MonkeyPatch) -> list[Finding]:
     return answers.find_all(context)
 
 
+def test_a_check_of_others_sets_no_flag_in_the_query_of_all(installed: Callable[..., Family]) -> None:
+    flag = "__import__('harness.checks.spark.fused_query').checks.spark.fused_query.Flag(name='mine', condition='true')"
+    with pytest.raises(HarnessError, match=r"odd-package.*'odd': flags are for checks of ours; ask by a query"):
+        installed(f"Family(name='odd', find=finding, anomalies=(page(),), flags=({flag},))")
+
+
 def test_a_check_comes_after_ours_and_what_it_finds_is_stored_with_its_page(
     installed: Callable[..., Family], monkeypatch: pytest.MonkeyPatch
 ) -> None:

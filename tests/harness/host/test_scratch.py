@@ -1,6 +1,5 @@
 """A folder for a while goes with its maker, or by the next sweep, and nothing else goes with it."""
 
-import errno
 import os
 import shutil
 import subprocess
@@ -12,6 +11,7 @@ import pytest
 
 from harness.host.scratch import Scratch, left_behind, scratch_folder
 from harness.host.user_state import state_directory
+from tests.little_room import with_little_room
 
 _MAKER = """
 import os, signal, sys
@@ -118,14 +118,7 @@ def test_without_a_state_directory_the_maker_alone_removes_it(place: Path, monke
 def test_an_entry_that_finds_no_room_leaves_no_part_of_itself(
     place: Path, monkeypatch: pytest.MonkeyPatch, room: int
 ) -> None:
-    written = os.write
-
-    def with_little_room(descriptor: int, data: bytes) -> int:
-        if not room:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        return written(descriptor, data[:room])
-
-    monkeypatch.setattr(os, "write", with_little_room)
+    monkeypatch.setattr(os, "write", with_little_room(room))
     with scratch_folder("kafka-chaos-test-", beside=place) as made:
         assert made.is_dir()
         assert entries() == []

@@ -19,6 +19,7 @@ from harness.cluster.local.ownership import LOCK, LeftRun, RunOwnership, process
 from harness.cluster.local.processes import MARKER, PROCESSES, Spawner, boot_id, start_time, state_of
 from harness.errors import HarnessError
 from harness.host.user_state import state_directory
+from tests.little_room import with_little_room
 from tests.waiting import until
 
 _HOLDER = """
@@ -206,15 +207,8 @@ def test_a_link_in_the_place_of_the_lock_makes_no_file_elsewhere(over: Path) -> 
 def test_an_entry_that_finds_no_room_refuses_the_run_names_its_place_and_leaves_nothing(
     run: Path, monkeypatch: pytest.MonkeyPatch, room: int
 ) -> None:
-    written = os.write
-
-    def with_little_room(descriptor: int, data: bytes) -> int:
-        if not room:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        return written(descriptor, data[:room])
-
     with monkeypatch.context() as full:
-        full.setattr(os, "write", with_little_room)
+        full.setattr(os, "write", with_little_room(room))
         with pytest.raises(HarnessError, match="No space left on device") as refused, RunOwnership(run):
             pytest.fail("it is not entered")
     assert str(state_directory() / "runs") in str(refused.value)
