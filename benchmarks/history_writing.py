@@ -39,21 +39,28 @@ class Written:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Log:
-    """What one partition's log holds in the end, and when each record was acknowledged."""
+class Log:
+    """What one partition's log holds in the end, and when each record was acknowledged. end: the offset behind it."""
 
     partition: int
+    offsets: Any
+    end: int
     values: Any
     time_ns: Any
+
+
+def new_run(folder: Path, *, seed: int) -> RunFolder:
+    run = RunFolder.create(folder.parent, scenario="synthetic", clock=SystemClock(), seed=seed, stamp=folder.name)
+    run.path.rename(folder)
+    run = RunFolder(folder)
+    run.write_scenario(SCENARIO, source=parse(SCENARIO, name="synthetic", place="benchmark").source)
+    return run
 
 
 def write_run(folder: Path, reads: int, *, reads_per_send: int = 25, hot: bool = False, seed: int = 1) -> Written:
     """A run whose consumers and final read read `reads` records in all (or a few less: whole passes)."""
     sends = max(1, reads // reads_per_send)
-    run = RunFolder.create(folder.parent, scenario="synthetic", clock=SystemClock(), seed=seed, stamp=folder.name)
-    run.path.rename(folder)
-    run = RunFolder(folder)
-    run.write_scenario(SCENARIO, source=parse(SCENARIO, name="synthetic", place="benchmark").source)
+    run = new_run(folder, seed=seed)
     chance = np.random.default_rng(seed)
     weights = [0.8] + [0.2 / (PARTITIONS - 1)] * (PARTITIONS - 1) if hot else [1 / PARTITIONS] * PARTITIONS
     part = chance.choice(PARTITIONS, sends, p=weights)
@@ -65,7 +72,15 @@ def write_run(folder: Path, reads: int, *, reads_per_send: int = 25, hot: bool =
     for number in range(PARTITIONS):
         rows = np.flatnonzero(part == number)
         offsets[rows] = np.arange(len(rows))
-        logs.append(_Log(partition=number, values=numbers[rows], time_ns=answered[rows]))
+        logs.append(
+            Log(
+                partition=number,
+                offsets=offsets[rows],
+                end=len(rows),
+                values=numbers[rows],
+                time_ns=answered[rows],
+            )
+        )
     operations = sends
     for number in range(PRODUCERS):
         rows = np.flatnonzero(producer == number)
@@ -75,7 +90,7 @@ def write_run(folder: Path, reads: int, *, reads_per_send: int = 25, hot: bool =
         own = passes // CONSUMERS + (consumer < passes % CONSUMERS)
         operations += _write_reads(run, f"consumer-{consumer}", 10 + consumer, "poll", logs, passes=own)
     operations += _write_reads(run, "final-read", 50, "final_poll", logs, passes=1)
-    _write_cluster(run, logs)
+    write_cluster(run, logs)
     run.update(status="complete")
     size = sum(path.stat().st_size for path in run.history.glob("*.jsonl"))
     return Written(
@@ -106,7 +121,7 @@ def _write_sends(
     _write_lines(_journal(run, f"producer-{number}", number), lines())
 
 
-def _write_reads(run: RunFolder, name: str, process: int, f: str, logs: list[_Log], *, passes: int) -> int:
+def _write_reads(run: RunFolder, name: str, process: int, f: str, logs: list[Log], *, passes: int) -> int:
     span = max(int(log.time_ns[-1]) for log in logs if len(log.time_ns))
     batches = sorted(
         (int(log.time_ns[min(first + POLL, len(log.time_ns)) - 1]), log.partition, first)
@@ -146,7 +161,7 @@ def _write_lines(journal: JournalFile, lines: Iterator[Any]) -> None:
     journal.close()
 
 
-def _write_cluster(run: RunFolder, logs: list[_Log]) -> None:
+def write_cluster(run: RunFolder, logs: list[Log]) -> None:
     """The controller's rows and, beside them, what the three replicas' disks held in the end."""
     import msgspec
 
@@ -155,7 +170,7 @@ def _write_cluster(run: RunFolder, logs: list[_Log]) -> None:
     snapshot = 0
     (run.history / BOOKS).mkdir(exist_ok=True)
     for log in logs:
-        end = len(log.values)
+        end = log.end
         place = {"run": 0, "topic": TOPIC, "partition": log.partition}
         rows.append(
             ("partitions", place | {"replicas": nodes, "read_to_end": True, "end_offset": end, "note_text": ""})
@@ -171,8 +186,8 @@ def _write_cluster(run: RunFolder, logs: list[_Log]) -> None:
                 node=node,
                 topic=TOPIC,
                 partition=log.partition,
-                offsets=range(end),
-                epochs=[0] * end,
+                offsets=log.offsets.tolist(),
+                epochs=[0] * len(log.values),
                 values=log.values,
             )
             taken = {"snapshot": snapshot, "node": node, "time_ns": 2**61, "reason": "end", "log_start_offset": 0}

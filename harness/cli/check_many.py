@@ -8,7 +8,6 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -94,10 +93,9 @@ def verdict_line(each: Judged | NotJudged) -> str:
     return f"{judgement.verdict.value:<13}{each.folder.name}  {judgement.sentence}{stated}"
 
 
-@contextlib.contextmanager
 def check_jepsen(
-    paths: Sequence[Path], *, master: str, ww_deps: bool, sub_via: str, compatible: bool, tell: Callable[[str], None]
-) -> Iterator[list[Any]]:
+    paths: Sequence[Path], *, ww_deps: bool, sub_via: str, compatible: bool, tell: Callable[[str], None]
+) -> list[Any]:
     """The answers for Jepsen's histories (files, or folders of .edn files), in order, from one job.
 
     A history that cannot be judged gets a NotJudged in its place; the others are still judged.
@@ -110,58 +108,50 @@ def check_jepsen(
     for path in paths:
         if not path.exists():
             raise UsageError(f"{path}: no such file or folder; give .edn files of Jepsen, or folders of them")
-    with contextlib.ExitStack() as opened:
-        with Stages(tell, first="reading of the histories") as stages:
-            from harness.checks.jepsen import check_histories
+    with Stages(tell, first="reading of the histories") as stages:
+        from harness.checks.jepsen import check_histories
 
-            @cache
-            def session() -> Any:
-                stages.begins("start of Spark, for cycles")
-                bench = compose.Bench(master=master)
-                opened.callback(bench.close)
-                return opened.enter_context(bench.spark())
+        def judged(some: Sequence[Any]) -> list[Any]:
+            try:
+                found: list[Any] = check_histories(
+                    some, ww_deps=ww_deps, sub_via=frozenset({sub_via}), compatible=compatible
+                )
+            except MISFITS as error:
+                if len(some) == 1:
+                    return [NotJudged(folder=Path(some[0].name), error=misfit(some[0].name, error))]
+                half = len(some) // 2  # finds the one that fails by judging fewer at once
+                return [*judged(some[:half]), *judged(some[half:])]
+            return found
 
-            def judged(some: Sequence[Any]) -> list[Any]:
-                try:
-                    found: list[Any] = check_histories(
-                        session, some, ww_deps=ww_deps, sub_via=frozenset({sub_via}), compatible=compatible
-                    )
-                except MISFITS as error:
-                    if len(some) == 1:
-                        return [NotJudged(folder=Path(some[0].name), error=misfit(some[0].name, error))]
-                    half = len(some) // 2  # finds the one that fails by judging fewer at once
-                    return [*judged(some[:half]), *judged(some[half:])]
-                return found
+        files = history_files(paths)
+        answers: dict[int, Any] = {}
+        waiting: dict[int, Any] = {}
 
-            files = history_files(paths)
-            answers: dict[int, Any] = {}
-            waiting: dict[int, Any] = {}
+        def settle() -> None:
+            stages.begins(f"{len(waiting)} histories")
+            answers.update(zip(waiting, judged(list(waiting.values())), strict=True))
+            waiting.clear()
 
-            def settle() -> None:
-                stages.begins(f"{len(waiting)} histories")
-                answers.update(zip(waiting, judged(list(waiting.values())), strict=True))
-                waiting.clear()
-
-            held = memory.Together()
-            for place, file in enumerate(files):
-                path, links = file.path, file.through_links
-                try:
-                    size = memory_of(path.stat().st_size) if links or not path.is_symlink() else 0
-                    if waiting and not held.has_room_for(size):  # holds no more at a time than there is memory for
-                        settle()
-                        held = memory.Together()
-                    waiting[place] = read_history(path, through_links=links, name=file.name)
-                    held.take(str(path), size)
-                except (HarnessError, OSError) as error:
-                    waiting.pop(place, None)
-                    problem = error if isinstance(error, HarnessError) else UsageError(f"{path}: {error.strerror}")
-                    answers[place] = NotJudged(folder=Path(file.name), error=problem)
-                except MISFITS as error:
-                    waiting.pop(place, None)
-                    problem = misfit(path, error, what="what its lines hold")
-                    answers[place] = NotJudged(folder=Path(file.name), error=problem)
-            settle()
-        yield [answers[place] for place in range(len(files))]
+        held = memory.Together()
+        for place, file in enumerate(files):
+            path, links = file.path, file.through_links
+            try:
+                size = memory_of(path.stat().st_size) if links or not path.is_symlink() else 0
+                if waiting and not held.has_room_for(size):  # holds no more at a time than there is memory for
+                    settle()
+                    held = memory.Together()
+                waiting[place] = read_history(path, through_links=links, name=file.name)
+                held.take(str(path), size)
+            except (HarnessError, OSError) as error:
+                waiting.pop(place, None)
+                problem = error if isinstance(error, HarnessError) else UsageError(f"{path}: {error.strerror}")
+                answers[place] = NotJudged(folder=Path(file.name), error=problem)
+            except MISFITS as error:
+                waiting.pop(place, None)
+                problem = misfit(path, error, what="what its lines hold")
+                answers[place] = NotJudged(folder=Path(file.name), error=problem)
+        settle()
+    return [answers[place] for place in range(len(files))]
 
 
 def worst_of_histories(answers: Sequence[Any]) -> int:

@@ -187,7 +187,6 @@ RemovalCode = Literal[
 ]
 StartCode = Literal["sought", "group-committed", "assigned-at", "earliest-record"]
 CycleCode = Literal[
-    "unread-may-have-been-there",
     "reads-of-open-transactions",
     "read-before-sent",
     "order-of-acknowledged",

@@ -3,12 +3,13 @@
 An operation that depends on one that depends on it in turn cannot have happened in any order. Edges: ww (the writer of
 a value to the writer of the next one in the partition's order), wr (writer to every reader), realtime (an ok operation
 to those invoked after its completion) and, in full mode, rw (the reader of a key's last value to the writer of the
-next). Spark builds the edges in columns and keeps those that can lie on a cycle: numbered by completion, every cycle
-needs a backward edge, so it lies inside one merged interval of backward edges. Only these are searched, in Python.
+next). Numbered by completion, every cycle needs a backward edge, so it lies inside one merged interval of backward
+edges. Only these are searched, in Python. Where they are is seen in columns: of runs of ours, which may be larger than
+a machine's memory, in Spark; of imported histories, which are in memory already, in place.
 
-Two ways in (both judge many histories as one job; nothing is skipped in silence):
+Two ways in (both judge many histories together; nothing is skipped in silence):
 
-`search_histories(spark, records=, operations=, orders=, mode=Mode.JEPSEN | Mode.FULL, ww_deps=)`, imported histories:
+`search_histories(records=, operations=, orders=, mode=Mode.JEPSEN | Mode.FULL, ww_deps=)`, imported histories:
     records     run, kind, operation, partition_id, micro_operation, position, offset, value (schemas.py); any
                 completion type; one writer per value: the last
     operations  run, operation, process, function, status, invoked_ns, completed_ns, invocation_index,
@@ -34,7 +35,6 @@ Two ways in (both judge many histories as one job; nothing is skipped in silence
                        but through a transaction, from one of its writes to another             permitted: no isolation
     circular-reading   G1c: transactions that read each other's records                  violation at read_committed
     G0, G1c-ww         transactions interleaved in two partitions                               permitted: no isolation
-    G-single, G2-item, their -realtime kinds (read_write=True only)                             permitted: polls may lag
 """
 
 from harness.checks.cycles.jepsen_form import jepsen_errors

@@ -1,29 +1,39 @@
-"""What proves each step of the chosen cycles: a value, and the micro-ops that sent and read it. Few rows, joined back.
+"""What proves each step of the chosen cycles: a value, and the micro-ops that sent and read it.
 
 Two operations are often joined by many values. Jepsen shows the first: keys as the target met them, values in order;
 an operation of more than eight keys meets them in the order of a hash map, if keys are numbers.
 """
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
-from functools import reduce
-from typing import Any
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, TypeAlias
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as sf
+import pyarrow as pa
 
-from harness.checks.cycles.graph import OPERATION, Graph
+from harness.checks.cycles.graph import Graph, Sights
 from harness.checks.cycles.model import REALTIME, RW, WR, WW, Component, Cycle, Step
 from harness.history.jepsen.clojure_order import set_order
 
-_PAIR = ["run", "source", "target", "relation"]
 _ARRAY_MAP_KEYS = 8
 KeyOf = Callable[[int, int], object]
 
+_Pair: TypeAlias = tuple[int, int, int, int]  # run, source, target, relation
+_Value: TypeAlias = tuple[int, int, int]  # run, partition_id, value
+_At: TypeAlias = tuple[int, int]  # micro-operation, and the place in the operation
+
+
+class _Proof(NamedTuple):
+    """Of the proofs in one partition the least is shown."""
+
+    target_at: _At
+    value: int
+    next_value: int | None
+    source_at: _At
+
 
 def with_evidence(
-    spark: SparkSession, graph: Graph, components: Mapping[int, Sequence[Component]], key_of: KeyOf | None
+    graph: Graph, components: Mapping[int, Sequence[Component]], key_of: KeyOf | None
 ) -> dict[int, list[Component]]:
     pairs = {
         (run, step.source, step.target, step.relation)
@@ -33,19 +43,20 @@ def with_evidence(
         for step in cycle.steps
         if step.relation != REALTIME
     }
-    proofs = _proofs(spark, graph, sorted(pairs), key_of) if pairs else {}
+    proofs = _proofs(graph, sorted(pairs), key_of) if pairs else {}
 
     def proven(run: int, step: Step) -> Step:
-        row = proofs.get((run, step.source, step.target, step.relation))
-        if row is None:
+        known = proofs.get((run, step.source, step.target, step.relation))
+        if known is None:
             return step
+        partition_id, proof = known
         return replace(
             step,
-            partition_id=row["partition_id"],
-            value=row["value"],
-            next_value=row["next_value"],
-            source_mop=row["source_at"]["micro_operation"],
-            target_mop=row["target_at"]["micro_operation"],
+            partition_id=partition_id,
+            value=proof.value,
+            next_value=proof.next_value,
+            source_mop=proof.source_at[0],
+            target_mop=proof.target_at[0],
         )
 
     def proven_cycle(run: int, cycle: Cycle) -> Cycle:
@@ -59,61 +70,90 @@ def with_evidence(
     }
 
 
-def _proofs(
-    spark: SparkSession, graph: Graph, pairs: Sequence[tuple[int, int, int, int]], key_of: KeyOf | None
-) -> dict[tuple[int, int, int, int], Mapping[str, Any]]:
-    wanted = sf.broadcast(spark.createDataFrame(pairs, "run int, source long, target long, relation int"))
-    named = sorted({(run, name) for run, source, target, _ in pairs for name in (source, target)})
-    names = sf.broadcast(spark.createDataFrame(named, "run int, name long"))
-    reads = graph.reads.join(names, OPERATION, "left_semi")
-    writers = graph.writers.join(names, OPERATION, "left_semi")
-    edges = {WW: lambda: graph.ww(writers), WR: lambda: graph.wr(reads, writers), RW: lambda: graph.rw(reads, writers)}
-    asked = sorted({relation for _, _, _, relation in pairs})
-    rows = reduce(DataFrame.unionByName, [edges[relation]() for relation in asked]).join(wanted, _PAIR)
-    firsts = rows.groupBy(*_PAIR, "partition_id").agg(
-        sf.min(sf.struct("target_at", "value", "next_value", "source_at")).alias("first")
-    )
-    found = [row.asDict(recursive=True) for row in firsts.select(*_PAIR, "partition_id", "first.*").collect()]
-    several = Counter(tuple(row[name] for name in _PAIR) for row in found)
-    if max(several.values(), default=0) > 1:
-        _add_meetings(spark, graph, found)
-    return _chosen(found, key_of)
+def _proofs(graph: Graph, pairs: Sequence[_Pair], key_of: KeyOf | None) -> dict[_Pair, tuple[int, _Proof]]:
+    seen = _Seen.of(graph.sights({(run, name) for run, source, target, _ in pairs for name in (source, target)}))
+    chosen = {}
+    for pair in pairs:
+        by_partition: dict[int, list[_Proof]] = defaultdict(list)
+        for partition_id, proof in seen.between(pair):
+            by_partition[partition_id].append(proof)
+        if by_partition:
+            first = min(by_partition, key=lambda partition_id: seen.order(pair, partition_id, key_of))
+            chosen[pair] = first, min(by_partition[first])
+    return chosen
 
 
-def _add_meetings(spark: SparkSession, graph: Graph, rows: list[dict[str, Any]]) -> None:
-    """Where the target met each key first, and how many keys it met: asked only where there is a choice."""
-    targets = sf.broadcast(
-        spark.createDataFrame(sorted({(row["run"], row["target"]) for row in rows}), "run int, name long")
-    )
-    met = _keys_met(graph.reads.join(targets, OPERATION, "left_semi"), WR).unionByName(
-        _keys_met(graph.writes.join(targets, OPERATION, "left_semi"), WW)
-    )
-    at = {
-        (row["run"], row["name"], row["partition_id"], row["relation"]): row.asDict(recursive=True)
-        for row in met.collect()
-    }
-    for row in rows:
-        row |= at.get((row["run"], row["target"], row["partition_id"], row["relation"]), {})
+@dataclass(frozen=True, kw_only=True)
+class _Seen:
+    """The sights by operation (run, name). met: where an operation met each partition first, reading and writing."""
+
+    reads: Mapping[tuple[int, int], Mapping[_Value, _At]]
+    writers: Mapping[tuple[int, int], Mapping[_Value, _At]]
+    met: Mapping[tuple[int, int, int], Mapping[int, _At]]
+    index: Mapping[_Value, int]
+    previous: Mapping[_Value, int]
+
+    @classmethod
+    def of(cls, sights: Sights) -> "_Seen":
+        met: dict[tuple[int, int, int], dict[int, _At]] = defaultdict(dict)
+        for relation, table in ((WR, sights.reads), (WW, sights.writes)):
+            for (run, partition_id, _), name, at in _rows(table):
+                keys = met[run, name, relation]
+                keys[partition_id] = min(at, keys.get(partition_id, at))
+        orders = sights.ordered.select(["run", "partition_id", "value", "index", "previous"]).to_pylist()
+        values = [((row["run"], row["partition_id"], row["value"]), row) for row in orders]
+        return cls(
+            reads=_firsts(sights.reads),
+            writers=_firsts(sights.writers),
+            met=met,
+            index={value: row["index"] for value, row in values},
+            previous={value: row["previous"] for value, row in values if row["previous"] is not None},
+        )
+
+    def between(self, pair: _Pair) -> Iterator[tuple[int, _Proof]]:
+        """All that joins the two, with its partition."""
+        run, source, target, relation = pair
+        into, out = (run, target), (run, source)
+        if relation == WR:
+            sent, read = self.writers.get(out, {}), self.reads.get(into, {})
+            for value in sent.keys() & read.keys():
+                yield value[1], _Proof(read[value], value[2], None, sent[value])
+            return
+        earlier = self.writers.get(out, {}) if relation == WW else self._last_read(out)
+        for following, target_at in self.writers.get(into, {}).items():
+            _, partition_id, next_value = following
+            previous = self.previous.get(following)
+            if previous is not None and (source_at := earlier.get((run, partition_id, previous))) is not None:
+                yield partition_id, _Proof(target_at, previous, next_value, source_at)
+
+    def _last_read(self, operation: tuple[int, int]) -> dict[_Value, _At]:
+        last: dict[int, tuple[int, _Value]] = {}
+        for value in self.reads.get(operation, {}):
+            if (index := self.index.get(value)) is not None:
+                last[value[1]] = max(last.get(value[1], (index, value)), (index, value))
+        return {value: self.reads[operation][value] for _, value in last.values()}
+
+    def order(self, pair: _Pair, partition_id: int, key_of: KeyOf | None) -> tuple[Any, ...]:
+        run, _, target, relation = pair
+        met = self.met.get((run, target, WR if relation == WR else WW), {}) if relation != RW else {}
+        key = key_of(run, partition_id) if key_of is not None else None
+        if len(met) > _ARRAY_MAP_KEYS and isinstance(key, int):
+            return (set_order(key), partition_id)
+        return (*met.get(partition_id, (0, 0)), partition_id)
 
 
-def _keys_met(rows: DataFrame, relation: int) -> DataFrame:
-    """run, name, partition_id, relation, met (where the operation met the key first), keys (how many it met)."""
-    keys = rows.groupBy(*OPERATION, "partition_id").agg(sf.min("at").alias("met"))
-    count = keys.groupBy(*OPERATION).agg(sf.count("*").alias("keys"))
-    return keys.join(count, OPERATION).withColumn("relation", sf.lit(relation))
+def _rows(table: pa.Table) -> Iterator[tuple[_Value, int, _At]]:
+    names = ("run", "partition_id", "value", "name", "micro_operation", "position")
+    for run, partition_id, value, name, micro_operation, position in zip(
+        *(table[column].to_pylist() for column in names), strict=True
+    ):
+        yield (run, partition_id, value), name, (micro_operation, position)
 
 
-def _chosen(
-    rows: Iterable[Mapping[str, Any]], key_of: KeyOf | None
-) -> dict[tuple[int, int, int, int], Mapping[str, Any]]:
-    def order(row: Mapping[str, Any]) -> tuple[Any, ...]:
-        met = (row["met"]["micro_operation"], row["met"]["position"]) if "met" in row else (0, 0)
-        key = key_of(row["run"], row["partition_id"]) if key_of is not None else None
-        if row.get("keys", 0) > _ARRAY_MAP_KEYS and isinstance(key, int):
-            return (set_order(key), row["partition_id"])
-        return (*met, row["partition_id"])
-
-    best: dict[tuple[int, int, int, int], Mapping[str, Any]] = {}
-    for row in sorted(rows, key=order):
-        best.setdefault((row["run"], row["source"], row["target"], row["relation"]), row)
-    return best
+def _firsts(table: pa.Table) -> dict[tuple[int, int], dict[_Value, _At]]:
+    """Where each operation first wrote or read each value."""
+    found: dict[tuple[int, int], dict[_Value, _At]] = defaultdict(dict)
+    for value, name, at in _rows(table):
+        mine = found[value[0], name]
+        mine[value] = min(at, mine.get(value, at))
+    return found

@@ -1,141 +1,235 @@
-"""The graph of imported histories: a completed txn, send or poll is an operation, and event indices are its times."""
+"""The graph of imported histories: a completed txn, send or poll is an operation, and event indices are its times.
 
-from collections.abc import Collection
+All of it is in memory since it was read, so its edges are joined there, and where one runs backward is seen at once.
+"""
+
+from collections.abc import Collection, Sequence
 from functools import cached_property
+from typing import Any
 
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as sf
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from harness.checks.cycles.graph import NO_END, OPERATION, VALUE, Graph, spans
-from harness.checks.cycles.model import Mode
+from harness.checks.cycles.graph import NO_END, OPERATION, VALUE, Facts, Sights, edges_of
+from harness.checks.cycles.interval import Answer, search_intervals, sizes_of, too_long
+from harness.checks.cycles.model import Limits, Mode, NotSearched
 from harness.history.schema.schemas import KIND_SEND, STATUS_OK
 
 _SEARCHED = ("txn", "send", "poll")
+_NOWHERE = -1
 
 
-class ImportedGraph(Graph):
-    """`operations`: run, name, begin, end, ok, reads. `orders`: run, partition_id, index, value; none without ww."""
+class ImportedGraph:
+    """`operations`: run, name, begin, end, ok, reads. `writes`, `reads`: run, partition_id, value, name,
+    micro_operation, position. `orders`: run, partition_id, index, value; none without ww."""
 
     def __init__(
         self,
         *,
-        operations: DataFrame,
-        writes: DataFrame,
-        reads: DataFrame,
-        orders: DataFrame,
+        operations: pa.Table,
+        writes: pa.Table,
+        reads: pa.Table,
+        orders: pa.Table,
         write_write: bool,
         read_write: bool,
     ) -> None:
-        self.operations = operations
-        self.writes = writes
-        self.reads = reads
-        self.orders = orders
-        self.write_write = write_write
-        self.read_write = read_write
+        self._operations = operations
+        self._writes = writes
+        self._reads = reads
+        self._orders = orders
+        self._write_write = write_write
+        self._read_write = read_write
+        self._rows = operations.select(OPERATION).append_column("row", pa.array(np.arange(operations.num_rows)))
 
-    def small_tables(self) -> list[DataFrame]:
-        return [self.writers, self.placed, *([self.ordered] if self.write_write or self.read_write else [])]
+    def answers(self, mode: Mode, limits: Limits) -> tuple[Sequence[Answer], Sequence[NotSearched]]:
+        place, _ = self._stands
+        interval = self._intervals()
+        inside = np.flatnonzero(interval != _NOWHERE)
+        if not len(inside):
+            return [], []
+        stretch = self._operations.take(inside).append_column("interval", pa.array(interval[inside]))
+        left_out = too_long(sizes_of(stretch.append_column("place", pa.array(place[inside]))), limits)
+        if left_out:
+            stretch = stretch.filter(pc.invert(pc.field("interval").isin([one.interval for one in left_out])))
+        return list(search_intervals(stretch, self._edges, mode, limits)), left_out
 
-    @cached_property
-    def writers(self) -> DataFrame:
-        """The last to try, and the first micro-op in which it did."""
-        first = sf.min_by("at", sf.struct(-sf.col("name"), "at"))
-        return self.writes.groupBy(*VALUE).agg(sf.max("name").alias("name"), first.alias("at"))
-
-    @cached_property
-    def ordered(self) -> DataFrame:
-        """A value at several places stands at the last of them."""
-        by_index = Window.partitionBy("run", "partition_id").orderBy("index")
-        placed = self.orders.withColumn("previous", sf.lag("value").over(by_index))
-        last = placed.groupBy(*VALUE).agg(sf.max(sf.struct("index", "previous")).alias("last"))
-        return last.select(*VALUE, "last.index", "last.previous")
-
-    @cached_property
-    def placed(self) -> DataFrame:
-        start = sf.when(sf.col("reads"), sf.col("end")).otherwise(sf.col("begin"))
-        until = sf.when(~sf.col("reads") & ~sf.col("ok"), sf.lit(NO_END)).otherwise(sf.col("end"))
-        if not self.write_write:
-            rank = sf.when(sf.col("reads"), sf.lit(NO_END)).otherwise(sf.lit(-1)).cast("long")
-            return self.operations.select(*OPERATION, "begin", "end", "ok", start.alias("place"), rank.alias("rank"))
-        plain = self.operations.withColumn("start", start).withColumn("until", until)
-        before = Window.partitionBy("run", "partition_id").orderBy("index").rowsBetween(Window.unboundedPreceding, 0)
-        pushed = (
-            self.ordered.join(self.writers.drop("at"), VALUE)
-            .join(plain.select(*OPERATION, "start", "reads"), OPERATION)
-            .withColumn("latest", sf.max("start").over(before))
-            .where(~sf.col("reads"))
-            .groupBy(*OPERATION)
-            .agg(sf.max("latest").alias("latest"), sf.max("index").alias("index"))
+    def sights(self, names: Collection[tuple[int, int]]) -> Sights:
+        wanted = pa.table(
+            {"run": pa.array([run for run, _ in names], pa.int32()), "name": pa.array([name for _, name in names])}
         )
-        rank = sf.when(sf.col("reads"), sf.lit(NO_END)).otherwise(sf.coalesce("index", sf.lit(-1)))
-        return plain.join(pushed, OPERATION, "left").select(
-            *OPERATION,
-            "begin",
-            "end",
-            "ok",
-            sf.least(sf.greatest("start", "latest"), "until").alias("place"),
-            rank.cast("long").alias("rank"),
+        writes, reads = (table.join(wanted, OPERATION, join_type="left semi") for table in (self._writes, self._reads))
+        named = pa.concat_tables([writes.select(VALUE), reads.select(VALUE)])
+        return Sights(
+            writes=writes,
+            writers=writes.join(self._writers, [*VALUE, "name"], join_type="left semi"),
+            reads=reads,
+            ordered=self._ordered.join(named, VALUE, join_type="left semi"),
         )
-
-    def backward(self) -> DataFrame:
-        stand = self.placed.select(*OPERATION, sf.struct("place", "rank", "name").alias("stand"))
-        writers = self.writers.join(stand, OPERATION).select(*VALUE, sf.col("stand").alias("from"))
-        # Of a value's readers the first is enough: its span holds those of the others.
-        readers = self.reads.join(stand, OPERATION).groupBy(*VALUE).agg(sf.min("stand").alias("to"))
-        found = spans(readers.join(writers, VALUE), "to", "from")
-        if self.write_write:
-            earlier = writers.withColumnRenamed("value", "previous")
-            later = self.ordered.join(writers.withColumnRenamed("from", "to"), VALUE).drop("value")
-            found = found.unionByName(spans(later.join(earlier, ["run", "partition_id", "previous"]), "to", "from"))
-        return found.unionByName(self.backward_rw()) if self.read_write else found
 
     def runs_with_edges(self) -> frozenset[int]:
-        """Real time alone joins nearly every run's operations; only the others are asked for data edges."""
-        first_end = sf.min(sf.when(sf.col("ok"), sf.col("end")))
-        timed = self.operations.groupBy("run").agg((first_end < sf.max("begin")).alias("joined"))
-        joined = {row["run"]: bool(row["joined"]) for row in timed.collect()}
-        rest = sorted(run for run, is_joined in joined.items() if not is_joined)
-        if rest:
-            wanted = sf.col("run").isin(rest)
-            writers = self.writers.where(wanted)
-            edges = self.edges(self.reads.where(wanted), writers, self.ok_reads.where(wanted))
-            joined |= {row["run"]: True for row in edges.select("run").distinct().collect()}
-        return frozenset(run for run, is_joined in joined.items() if is_joined)
+        """Real time alone joins nearly every run's operations."""
+        joined = set(self._edges["run"].to_pylist())
+        for run in set(self._operations["run"].to_pylist()) - joined:
+            here = self._operations.filter(pc.field("run") == run)
+            first_end = pc.min(here.filter(pc.field("ok"))["end"]).as_py()
+            if first_end is not None and first_end < pc.max(here["begin"]).as_py():
+                joined.add(run)
+        return frozenset(joined)
+
+    @cached_property
+    def _writers(self) -> pa.Table:
+        """The last to try."""
+        last = self._writes.group_by(VALUE, use_threads=False).aggregate([("name", "max")])
+        return last.rename_columns([*VALUE, "name"])
+
+    @cached_property
+    def _ordered(self) -> pa.Table:
+        """A value at several places stands at the last of them."""
+        by_index = self._orders.sort_by(
+            [("run", "ascending"), ("partition_id", "ascending"), ("index", "ascending")]
+        ).combine_chunks()
+        value = by_index["value"].to_numpy()
+        goes_on = ~_begins(by_index)
+        previous = pa.array(np.concatenate([value[:1], value[:-1]]), mask=~goes_on)
+        placed = by_index.append_column("previous", previous)
+        last = placed.group_by(VALUE, use_threads=False).aggregate([("index", "max")])
+        return placed.join(last.rename_columns([*VALUE, "index"]), [*VALUE, "index"], join_type="left semi")
+
+    @cached_property
+    def _edges(self) -> pa.Table:
+        ok = self._operations.select([*OPERATION, "ok"])
+        facts = Facts(
+            writers=self._writers,
+            reads=self._reads.select([*VALUE, "name"]).join(ok, OPERATION, join_type="inner"),
+            ordered=self._ordered,
+        )
+        return edges_of(facts, write_write=self._write_write, read_write=self._read_write)
+
+    @cached_property
+    def _stands(self) -> tuple[Any, Any]:
+        """Of each operation its place on the line, and its rank among all: by place, and among equals as Graph says."""
+        begin, end, ok, reads = (
+            self._operations[name].to_numpy(zero_copy_only=False) for name in ("begin", "end", "ok", "reads")
+        )
+        start = np.where(reads, end, begin)
+        until = np.where(~reads & ~ok, NO_END, end)
+        latest, index = np.full(len(start), -NO_END), np.full(len(start), -1)
+        if self._write_write and not reads.all():
+            pushed = self._ordered.join(self._writers, VALUE, join_type="inner")
+            pushed = pushed.join(self._rows, OPERATION, join_type="inner").sort_by(
+                [("run", "ascending"), ("partition_id", "ascending"), ("index", "ascending")]
+            )
+            row = pushed["row"].to_numpy()
+            np.maximum.at(latest, row, _highest_so_far(start[row], _begins(pushed)))
+            np.maximum.at(index, row, pushed["index"].to_numpy())
+        place = np.where(reads, start, np.minimum(np.maximum(start, latest), until))
+        rank = np.where(reads, NO_END, index)
+        standing = np.empty(len(place), np.int64)
+        standing[np.lexsort((self._operations["name"].to_numpy(), rank, place))] = np.arange(len(place))
+        return place, standing
+
+    def _intervals(self) -> Any:
+        """The number of the interval in which each operation stands, or _NOWHERE: spans of edges that run backward,
+        merged until none overlap. Outside of them no cycle can lie."""
+        place, standing = self._stands
+        source, target = (self._rows_of(end) for end in ("source", "target"))
+        known = (source != _NOWHERE) & (target != _NOWHERE)
+        source, target = source[known], target[known]
+        backward = standing[source] > standing[target]
+        source, target = source[backward], target[backward]
+        run = self._operations["run"].to_numpy()
+        found = np.full(len(place), _NOWHERE)
+        count = 0
+        for each in np.unique(run[source]):
+            mine = run[source] == each
+            low, high = _merged(place[target[mine]], place[source[mine]])
+            here = np.flatnonzero(run == each)
+            at = np.searchsorted(low, place[here], side="right") - 1
+            inside = (at >= 0) & (place[here] <= high[at])
+            found[here[inside]] = count + at[inside]
+            count += len(low)
+        return found
+
+    def _rows_of(self, end: str) -> Any:
+        """Where the operations at one end of the edges stand in `operations`."""
+        edges = self._edges.select(["run", end]).append_column("edge", pa.array(np.arange(self._edges.num_rows)))
+        joined = edges.join(self._rows.rename_columns(["run", end, "row"]), ["run", end], join_type="inner")
+        found = np.full(self._edges.num_rows, _NOWHERE)
+        found[joined["edge"].to_numpy()] = joined["row"].to_numpy()
+        return found
 
 
 def imported_graph(
-    *, records: DataFrame, operations: DataFrame, orders: DataFrame, mode: Mode, ww_deps: bool | Collection[int]
+    *, records: pa.Table, operations: pa.Table, orders: pa.Table, mode: Mode, ww_deps: bool | Collection[int]
 ) -> ImportedGraph:
-    operations = operations.where(sf.col("function").isin(*_SEARCHED)).select(
-        "run",
-        sf.col("operation").alias("name"),
-        _either(operations, "invocation_index", "invoked_ns").alias("begin"),
-        _either(operations, "completion_index", "completed_ns").alias("end"),
-        (sf.col("status") == STATUS_OK).alias("ok"),
-        (sf.col("function") != "send").alias("reads"),
+    operations = operations.filter(pc.field("function").isin(_SEARCHED))
+    searched = pa.table(
+        {
+            "run": operations["run"],
+            "name": operations["operation"],
+            "begin": _either(operations, "invocation_index", "invoked_ns"),
+            "end": _either(operations, "completion_index", "completed_ns"),
+            "ok": pc.equal(operations["status"], STATUS_OK),
+            "reads": pc.not_equal(operations["function"], "send"),
+        }
     )
-    at = sf.struct(
-        sf.coalesce(_column(records, "micro_operation"), sf.lit(0)).alias("micro_operation"),
-        sf.col("position").alias("position"),
+    rows = pa.table(
+        {
+            "run": records["run"],
+            "partition_id": records["partition_id"],
+            "value": records["value"],
+            "name": records["operation"],
+            "micro_operation": pc.fill_null(records["micro_operation"], 0),
+            "position": records["position"],
+        }
     )
-    rows = records.select("run", "partition_id", "value", sf.col("operation").alias("name"), at.alias("at"), "kind")
-    known = orders.select("run", "partition_id", sf.col("index").cast("long").alias("index"), "value")
+    sends = pc.equal(records["kind"], KIND_SEND)
+    known = pa.table({name: orders[name] for name in ("run", "partition_id", "index", "value")})
     if mode is Mode.JEPSEN and ww_deps is not True:
-        known = known.where(sf.lit(False) if ww_deps is False else sf.col("run").isin(sorted(ww_deps)))
+        known = known.filter(pc.field("run").isin([] if ww_deps is False else sorted(ww_deps)))
     return ImportedGraph(
-        operations=operations,
-        writes=rows.where(sf.col("kind") == KIND_SEND).drop("kind"),
-        reads=rows.where(sf.col("kind") != KIND_SEND).drop("kind"),
-        orders=known,
+        operations=_plain(searched),
+        writes=_plain(rows.filter(sends)),
+        reads=_plain(rows.filter(pc.invert(sends))),
+        orders=_plain(known),
         write_write=mode is Mode.FULL or bool(ww_deps),
         read_write=mode is Mode.FULL,
     )
 
 
-def _column(table: DataFrame, name: str) -> Column:
-    return sf.col(name) if name in table.columns else sf.lit(None).cast("int")
-
-
-def _either(operations: DataFrame, index: str, time: str) -> Column:
+def _either(operations: pa.Table, index: str, time: str) -> pa.ChunkedArray:
     """Event indices where the history has them: they are its order, its times only nearly so."""
-    return sf.coalesce(_column(operations, index).cast("long"), sf.col(time).cast("long"))
+    return pc.coalesce(operations[index].cast(pa.int64()), operations[time].cast(pa.int64()))
+
+
+_KINDS = {"run": pa.int32(), "partition_id": pa.int32(), "ok": pa.bool_(), "reads": pa.bool_()}
+
+
+def _plain(table: pa.Table) -> pa.Table:
+    """In one piece, and in the types by which tables are joined."""
+    schema = pa.schema([(name, _KINDS.get(name, pa.int64())) for name in table.column_names])
+    return table.cast(schema).combine_chunks()
+
+
+def _begins(rows: pa.Table) -> Any:
+    """Which rows, ordered by partition, are the first of theirs."""
+    run, partition_id = rows["run"].to_numpy(), rows["partition_id"].to_numpy()
+    first = np.ones(len(run), bool)
+    first[1:] = (run[1:] != run[:-1]) | (partition_id[1:] != partition_id[:-1])
+    return first
+
+
+def _highest_so_far(numbers: Any, first: Any) -> Any:
+    """In groups that lie together. By ranks, which leave room to set each group above the one before."""
+    known, rank = np.unique(numbers, return_inverse=True)
+    lift = (np.cumsum(first) - 1) * len(known)
+    return known[np.maximum.accumulate(rank + lift) - lift]
+
+
+def _merged(low: Any, high: Any) -> tuple[Any, Any]:
+    """Spans that overlap or touch become one."""
+    order = np.argsort(low, kind="stable")
+    low, reach = low[order], np.maximum.accumulate(high[order])
+    opens = np.flatnonzero(np.concatenate([[True], low[1:] > reach[:-1]]))
+    return low[opens], reach[np.append(opens[1:], len(low)) - 1]

@@ -1,7 +1,11 @@
-"""The search of one interval, held in memory: components of its edges and real time, then what to say of each."""
+"""The search of intervals, one at a time in memory: components of edges and real time, then what to say of each."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from harness.checks.cycles.champ import components_in_order
 from harness.checks.cycles.elle import cycles_of, statements_of
@@ -15,6 +19,67 @@ from harness.checks.cycles.strong import strong_components
 class Answer:
     components: Sequence[Component]
     not_searched: Sequence[NotSearched] = ()
+
+
+_INTERVAL = ["run", "interval"]
+_OPERATION = ("name", "begin", "end", "ok")
+_EDGE = ("source", "target", "relation")
+_Columns: TypeAlias = Callable[[], Sequence[Sequence[Any]]]
+
+
+def sizes_of(operations: pa.Table) -> pa.Table:
+    """run, interval, operations, first, last. Of each operation its run, interval and place."""
+    sizes = operations.group_by(_INTERVAL, use_threads=False).aggregate(
+        [("place", "count"), ("place", "min"), ("place", "max")]
+    )
+    return sizes.rename_columns([*_INTERVAL, "operations", "first", "last"])
+
+
+def too_long(sizes: pa.Table, limits: Limits) -> list[NotSearched]:
+    """sizes: as sizes_of gives them."""
+    long = sizes.filter(pc.field("operations") > limits.interval_operations)
+    return [
+        NotSearched(
+            **row,
+            reason=f"{row['operations']} operations lie between edges that run backward and were not searched for "
+            f"cycles: more than {limits.interval_operations}",
+        )
+        for row in long.sort_by([("run", "ascending"), ("first", "ascending")]).to_pylist()
+    ]
+
+
+def search_intervals(operations: pa.Table, edges: pa.Table, mode: Mode, limits: Limits) -> Iterator[Answer]:
+    """operations: run, interval, name, begin, end, ok; edges: run, source, target, relation. One interval at a time
+    becomes Python objects; until then both tables stay in Arrow."""
+    where = operations.select(["run", "name", "interval"])
+    inside = edges.join(where.rename_columns(["run", "source", "interval"]), ["run", "source"], join_type="inner")
+    inside = inside.join(
+        where.rename_columns(["run", "target", "interval"]), ["run", "target", "interval"], join_type="left semi"
+    ).sort_by([(name, "ascending") for name in (*_INTERVAL, *_EDGE)])
+    found = _grouped(inside, _EDGE)
+    members = _grouped(operations, _OPERATION) if found else {}
+    for key, within in found.items():
+        yield search_interval(key[0], _operations(*members[key]()), zip(*within(), strict=True), mode, limits)
+
+
+def _grouped(table: pa.Table, columns: Sequence[str]) -> Mapping[tuple[int, int], _Columns]:
+    lists = table.group_by(_INTERVAL, use_threads=False).aggregate([(name, "list") for name in columns])
+    keys = zip(lists["run"].to_pylist(), lists["interval"].to_pylist(), strict=True)
+
+    def at(place: int) -> _Columns:
+        return lambda: [lists[f"{name}_list"][place].as_py() for name in columns]
+
+    return {key: at(place) for place, key in enumerate(keys)}
+
+
+def _operations(
+    names: Iterable[int], begins: Iterable[int], ends: Iterable[int], oks: Iterable[bool]
+) -> list[Operation]:
+    found = [
+        Operation(name, begin, end if ok else None)
+        for name, begin, end, ok in zip(names, begins, ends, oks, strict=True)
+    ]
+    return sorted(found, key=lambda operation: (operation.begin, operation.name))
 
 
 def search_interval(

@@ -1,8 +1,11 @@
 """Intervals of the line outside which no cycle can lie: the spans of backward edges, merged until none overlap."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
-from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as sf
 
 _BUCKETS = 1 << 16  # a run's line is cut into about as many, so that rows find their interval by an equality join
@@ -22,7 +25,17 @@ class Intervals:
         return inside.drop("bucket", "low", "high")
 
 
-def merged(backward: DataFrame) -> DataFrame:
+@contextmanager
+def intervals_of(backward: DataFrame) -> Iterator[Intervals | None]:
+    """backward: run, low, high. None when there is no interval, hence no cycle."""
+    spans = _merged(backward).persist(StorageLevel.MEMORY_AND_DISK)
+    try:
+        yield _bucketed(spans)
+    finally:
+        spans.unpersist()
+
+
+def _merged(backward: DataFrame) -> DataFrame:
     """run, interval, low, high: one row per group of spans that overlap or touch."""
     by_low = Window.partitionBy("run").orderBy("low", "high")
     reach = sf.max("high").over(by_low.rowsBetween(Window.unboundedPreceding, -1))
@@ -33,8 +46,7 @@ def merged(backward: DataFrame) -> DataFrame:
     return numbered.groupBy("run", "interval").agg(sf.min("low").alias("low"), sf.max("high").alias("high"))
 
 
-def bucketed(spark: SparkSession, intervals: DataFrame) -> Intervals | None:
-    """None when there is no interval, hence no cycle. `intervals` is persisted by the caller."""
+def _bucketed(intervals: DataFrame) -> Intervals | None:
     spans = intervals.groupBy("run").agg((sf.max("high") - sf.min("low")).alias("span")).agg(sf.max("span")).collect()
     span = spans[0][0]
     if span is None:

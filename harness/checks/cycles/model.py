@@ -32,7 +32,7 @@ class Kind:
 class Limits:
     """Work is bounded by counts, never by time, so that every machine answers the same."""
 
-    collected_edges: int = 5_000_000  # more than this: the intervals are searched in Spark's workers, one at a time
+    collected_rows: int = 5_000_000  # more than this of a kind: the intervals are searched in Spark's workers
     interval_operations: int = 1_000_000  # a longer interval is not searched, and said so
     path_steps: int = 200_000  # Jepsen's search tries paths; beyond this many the shortest cycle stands in
     shortest_visits: int = 2_000_000  # edges looked at per component for the shortest cycle of all

@@ -30,7 +30,7 @@ _KINDS = {
     Kind.G1C + Kind.REALTIME_SUFFIX: "G1c-ww-realtime",
     Kind.G1C: "G1c-ww",
 }
-_UNTIMED = {base + Kind.REALTIME_SUFFIX: base for base in (Kind.G0, Kind.G1C_WR, Kind.G1C, Kind.G_SINGLE, Kind.G2_ITEM)}
+_UNTIMED = {base + Kind.REALTIME_SUFFIX: base for base in (Kind.G0, Kind.G1C_WR, Kind.G1C)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,11 +73,10 @@ def find_cycles(
     tables: Tables,
     *,
     known_operations: KnownOperations | None = None,
-    read_write: bool = False,
     limits: Limits | None = None,
 ) -> NativeSearch:
     """See the package."""
-    found = search_graph(spark, NativeGraph(spark, tables, read_write=read_write), Mode.FULL, limits or Limits())
+    found = search_graph(NativeGraph(spark, tables), Mode.FULL, limits or Limits())
     known = known_operations or {}
     best = {
         run: kinds for run, components in found.components.items() if (kinds := _best(components, known.get(run, {})))
@@ -165,8 +164,6 @@ def _promise(
     kind: str, read_committed: bool, *, in_transactions: bool = False, interleaved: bool = False
 ) -> tuple[bool, CycleCode]:
     timed, base = kind in _UNTIMED, _UNTIMED.get(kind, kind)
-    if base in (Kind.G_SINGLE, Kind.G2_ITEM):
-        return False, "unread-may-have-been-there"
     if timed and base in (Kind.G1C_WR, Kind.G1C) and in_transactions and not read_committed:
         return False, "reads-of-open-transactions"
     if timed and base == Kind.G1C_WR:

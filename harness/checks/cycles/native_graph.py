@@ -5,12 +5,21 @@ A send without acknowledgement (acks 0), and what failed or may not have happene
 One fold per value finds what runs backward; in a sound run without transactions that is nothing, and all is done.
 """
 
+import pickle
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 
-from pyspark.sql import Column, DataFrame, SparkSession, Window
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as sf
 
-from harness.checks.cycles.graph import NO_END, VALUE, Graph, spans
+from harness.checks.cycles.graph import NO_END, OPERATION, VALUE, Facts, Sights, edges_of
+from harness.checks.cycles.interval import Answer, search_intervals, too_long
+from harness.checks.cycles.intervals import intervals_of
+from harness.checks.cycles.model import Limits, Mode, NotSearched
 from harness.checks.spark.tables import Tables
 from harness.history.schema.client_rows import TRANSACTIONS
 from harness.history.schema.schemas import KIND_FINAL_POLL, KIND_SEND, STATUS_OK
@@ -27,18 +36,60 @@ def transaction_of(name: int) -> int | None:
     return -name - 1 if name < 0 else None
 
 
-class NativeGraph(Graph):
+class NativeGraph:
     """`rows`: every record with its vertex (name, begin, end, ok, bound to a transaction)."""
 
-    def __init__(self, spark: SparkSession, tables: Tables, *, read_write: bool) -> None:
-        self.write_write = True
-        self.read_write = read_write
+    def __init__(self, spark: SparkSession, tables: Tables) -> None:
+        self._spark = spark
         self.rows = _rows(spark, tables)
-        self.reads = self.rows.where(sf.col("kind") != KIND_SEND).select(*VALUE, "name", _at("position"))
-        self.writes = self.rows.where(sf.col("kind") == KIND_SEND).select(*VALUE, "name", _at("position"))
 
-    def small_tables(self) -> list[DataFrame]:
-        return []  # as large as the records themselves, and a sound run asks for them once
+    def answers(self, mode: Mode, limits: Limits) -> tuple[Sequence[Answer], Sequence[NotSearched]]:
+        with intervals_of(self._backward()) as intervals:
+            if intervals is None:
+                return [], []
+            with _kept(intervals.of(self._placed)) as inside:
+                return self._search(inside, mode, limits)
+
+    def _search(self, inside: DataFrame, mode: Mode, limits: Limits) -> tuple[Sequence[Answer], Sequence[NotSearched]]:
+        sizes = inside.groupBy("run", "interval").agg(
+            sf.count("*").alias("operations"), sf.min("place").alias("first"), sf.max("place").alias("last")
+        )
+        totals = sizes.agg(sf.sum("operations"), sf.max("operations")).collect()[0]
+        left_out: Sequence[NotSearched] = []
+        if totals[1] > limits.interval_operations:
+            left_out = too_long(sizes.where(sf.col("operations") > limits.interval_operations).toArrow(), limits)
+            refused = [(one.run, one.interval) for one in left_out]
+            refused_intervals = sf.broadcast(self._spark.createDataFrame(refused, "run int, interval long"))
+            inside = inside.join(refused_intervals, ["run", "interval"], "left_anti")
+        names = inside.select(*OPERATION, "interval")
+        parts = {
+            "operations": inside.select("run", "interval", "name", "begin", "end", "ok"),
+            "reads": self._reads.join(names, OPERATION).select("interval", *VALUE, "name"),
+            "writers": self._writers.join(names, OPERATION).select("interval", *VALUE, "name", "index", "previous"),
+        }
+        if totals[0] <= limits.collected_rows:
+            tables = {name: part.limit(limits.collected_rows + 1).toArrow() for name, part in parts.items()}
+            if all(table.num_rows <= limits.collected_rows for table in tables.values()):
+                return _answers(tables, mode, limits), left_out
+        return list(_in_workers(parts, totals[0], mode, limits)), left_out
+
+    def sights(self, names: Collection[tuple[int, int]]) -> Sights:
+        wanted = sf.broadcast(self._spark.createDataFrame(sorted(names), "run int, name long"))
+        rows = self.rows.join(wanted, OPERATION, "left_semi").select(
+            *VALUE, "name", sf.lit(0).alias("micro_operation"), "position", "kind"
+        )
+        is_send = sf.col("kind") == KIND_SEND
+        writers = self._writers.join(wanted, OPERATION, "left_semi").toArrow()
+        return Sights(
+            writes=rows.where(is_send).toArrow(),
+            writers=writers.append_column("micro_operation", pa.repeat(0, writers.num_rows)),
+            reads=rows.where(~is_send).toArrow(),
+            ordered=writers,
+        )
+
+    @property
+    def _reads(self) -> DataFrame:
+        return self.rows.where(sf.col("kind") != KIND_SEND)
 
     @cached_property
     def _lined(self) -> DataFrame:
@@ -69,16 +120,15 @@ class NativeGraph(Graph):
         before = sf.lag(sf.when(known, sf.struct("value", "stand"))).over(by_index)
         return stood.withColumn("before", sf.when(known, before))
 
-    @cached_property
-    def writers(self) -> DataFrame:
-        return self._lined.where("name is not null").select(*VALUE, "name", _at("position"))
+    @property
+    def _writers(self) -> DataFrame:
+        """The one writer of each value, and where the value stands in its log, if it does."""
+        return self._lined.where("name is not null").select(
+            *VALUE, "name", "position", "index", sf.col("before.value").alias("previous")
+        )
 
-    @cached_property
-    def ordered(self) -> DataFrame:
-        return self._lined.where("index is not null").select(*VALUE, "index", sf.col("before.value").alias("previous"))
-
-    @cached_property
-    def placed(self) -> DataFrame:
+    @property
+    def _placed(self) -> DataFrame:
         sends = self._lined.where("name is not null and not bound").select(
             "run", "name", "begin", "end", "ok", "place", "rank"
         )
@@ -90,19 +140,69 @@ class NativeGraph(Graph):
             grouped.withColumn("place", sf.col("end")).withColumn("rank", sf.lit(NO_END).cast("long"))
         )
 
-    def backward(self) -> DataFrame:
+    def _backward(self) -> DataFrame:
+        """run, low, high: places between which edges run against the line (several may share a row)."""
         lined = self._lined.where("stand is not null")
         # Two transactions that end at the same instant stand in the order of their names: take either for backward.
         read = lined.where("place > read or (bound and place = read)").select(
             "run", sf.col("read").alias("low"), sf.col("place").alias("high")
         )
-        log = spans(lined.where("before.stand is not null").withColumn("from", sf.col("before.stand")), "stand", "from")
-        found = read.unionByName(log)
-        return found.unionByName(self.backward_rw()) if self.read_write else found
+        log = lined.where("before.stand > stand").select(
+            "run", sf.col("stand.place").alias("low"), sf.col("before.stand.place").alias("high")
+        )
+        return read.unionByName(log)
 
 
-def _at(place: str) -> Column:
-    return sf.struct(sf.lit(0).alias("micro_operation"), sf.col(place).alias("position")).alias("at")
+@contextmanager
+def _kept(rows: DataFrame) -> Iterator[DataFrame]:
+    """While a search goes on, what it asks for repeatedly is kept, if that is much smaller than the records."""
+    kept = rows.persist(StorageLevel.MEMORY_AND_DISK)
+    try:
+        yield kept
+    finally:
+        kept.unpersist()
+
+
+def _answers(parts: dict[str, pa.Table], mode: Mode, limits: Limits) -> list[Answer]:
+    """The order of a log is that of its writers' values: what nobody is known to have sent relates no operations."""
+    writers = parts["writers"]
+    facts = Facts(
+        writers=writers,
+        reads=parts["reads"],
+        ordered=writers.select([*VALUE, "index", "previous"]),
+    )
+    edges = edges_of(facts, write_write=True, read_write=False)
+    return list(search_intervals(parts["operations"], edges, mode, limits))
+
+
+_AT_ONCE = 250_000  # operations whose intervals one task of a worker searches together
+
+
+def _in_workers(parts: dict[str, DataFrame], operations: int, mode: Mode, limits: Limits) -> Iterator[Answer]:
+    """More than the driver shall hold: each interval is searched where it lies, bounded by its length."""
+    rows = _of_one_kind(parts).withColumn(
+        "bucket", sf.pmod(sf.hash("run", "interval"), sf.lit(operations // _AT_ONCE + 1))
+    )
+
+    names = tuple(parts)
+
+    def search(group: pa.Table) -> pa.Table:
+        tables = {name: group.filter(pc.field("part") == name) for name in names}
+        answers = [answer for answer in _answers(tables, mode, limits) if answer.components or answer.not_searched]
+        return pa.table({"answer": pa.array(map(pickle.dumps, answers), pa.binary())})
+
+    for row in rows.groupBy("bucket").applyInArrow(search, "answer binary").toLocalIterator():
+        yield pickle.loads(row["answer"])
+
+
+def _of_one_kind(parts: dict[str, DataFrame]) -> DataFrame:
+    """All parts as one frame: a column is null where a part has none."""
+    whole = None
+    for name, part in parts.items():
+        part = part.withColumn("part", sf.lit(name))
+        whole = part if whole is None else whole.unionByName(part, allowMissingColumns=True)
+    assert whole is not None
+    return whole
 
 
 def _rows(spark: SparkSession, tables: Tables) -> DataFrame:

@@ -1,7 +1,6 @@
 """Jepsen's Kafka checker, rule for rule, over any number of his histories at once; and what it cannot see.
 
-`check_histories(session, histories, ww_deps=, sub_via=, compatible=)` -> one HistoryAnswer for each, in order.
-    session     gives the Spark session; asked for only when there are histories to search for cycles
+`check_histories(histories, ww_deps=, sub_via=, compatible=)` -> one HistoryAnswer for each, in order.
     histories   from harness.history.jepsen.jepsen_import (read_histories, import_text)
     ww_deps     True, False, or the places in `histories` that infer edges between writes
     sub_via     {"assign"} or {"subscribe"}: decides `bad`, the names that make the history invalid
@@ -16,11 +15,11 @@
                 (own_rules.py) stand beside Jepsen's.
 `HistoryAnswer.as_json()` is one line in the form of golden.jsonl; `inconclusive` names why there is no verdict.
 
-Most records say nothing but that the log is as it should be, and Spark takes seconds to be asked anything. So what is
-known of the records is a pass over columns each: version_orders (offsets to indexes), values (what became of each),
-steps (a record and the one before it in its operation), walks (what came before each operation's first record). The
-rules and own_rules flag rows of those, and answers and own_answers write them down. Cycles are harness.checks.cycles',
-in Spark, of the histories in which there can be any (searches).
+Most records say nothing but that the log is as it should be, and all of them are in memory since they were read. So
+what is known of the records is a pass over columns each: version_orders (offsets to indexes), values (what became of
+each), steps (a record and the one before it in its operation), walks (what came before each operation's first record).
+The rules and own_rules flag rows of those, and answers and own_answers write them down. Cycles are
+harness.checks.cycles', of the histories in which there can be any (searches).
 """
 
 from harness.checks.jepsen.answers import HistoryAnswer

@@ -1,11 +1,10 @@
 """All histories of a call in one go: stages, then the flagged rows of every rule, then cycles."""
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
 
 from harness.checks.cycles import Search, jepsen_errors
 from harness.checks.jepsen.allowed import bad_names
@@ -20,11 +19,9 @@ from harness.checks.jepsen.values import values_of
 from harness.checks.jepsen.version_orders import version_orders
 from harness.checks.jepsen.walks import walk_of
 from harness.history.jepsen.imported import ImportedHistory, together
-from harness.host.scratch import scratch_folder
 
 
 def check_histories(
-    session: Callable[[], SparkSession],
     histories: Sequence[ImportedHistory],
     *,
     ww_deps: bool | Collection[int],
@@ -43,11 +40,10 @@ def check_histories(
     for rule, found in {**RULES, **({} if compatible else OWN_RULES)}.items():
         for row in found(stages):
             by_run[row["run"]][rule].append(row)
-    with scratch_folder("kafka-chaos-jepsen-") as folder:
-        searches = Searches(session, folder, histories, tables, stages.records, orders)
-        search = searches.as_jepsen(with_edges)
-        # In a log the order of writes is known, so the edges that Jepsen leaves out need no assumption.
-        full = None if compatible else searches.between_transactions()
+    searches = Searches(histories, tables, stages.records, orders)
+    search = searches.as_jepsen(with_edges)
+    # In a log the order of writes is known, so the edges that Jepsen leaves out need no assumption.
+    full = None if compatible else searches.between_transactions()
     answers = []
     for place, history in enumerate(histories):
         run = RunRows(history, by_run[place])

@@ -2,7 +2,7 @@
 
 The rules ask little of most records: a poll that reads on where it was shows nothing but that its values were read.
 What is known of every value (version_orders.py, values.py) and of every record beside its neighbour (steps.py) is one
-pass over columns each; Spark gets what is left, a few rows of a history without anomalies.
+pass over columns each; what is left is a few rows of a history without anomalies.
 """
 
 from collections.abc import Mapping

@@ -4,16 +4,12 @@ A history of plain sends and polls has none as long as nobody reads a value befo
 What shows that of a history's values is one pass over its columns; the search is for the others.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from harness.checks.cycles import Mode, Search, search_histories
 from harness.checks.jepsen.columns import NONE, Column, Records, highest, lowest
@@ -37,16 +33,11 @@ _OP_COLUMNS = [
 class Searches:
     def __init__(
         self,
-        session: Callable[[], SparkSession],
-        folder: Path,
         histories: Sequence[ImportedHistory],
         tables: Mapping[str, pa.Table],
         records: Records,
         orders: pa.Table,
     ) -> None:
-        """session: asked for when there is something to search. folder: for files of this search."""
-        self._session = session
-        self._folder = folder
         self._histories = histories
         self._tables = tables
         self._records = records
@@ -59,39 +50,30 @@ class Searches:
         backward, related = self._read_edges()
         joined = self._joined_by_time() | related
         wanted = sorted(set(with_edges) | backward)
-        found = self._search("jepsen", wanted, Mode.JEPSEN, with_edges)
+        found = self._search(wanted, Mode.JEPSEN, with_edges)
         return replace(found, runs_with_edges=found.runs_with_edges | frozenset(joined - set(wanted)))
 
     def between_transactions(self) -> Search:
         """With all edges, those from reads to writes too: see READ_WRITE_CYCLES."""
         self._ops = self._ops.filter(pc.field("function") == "txn")
         wanted = sorted(set(self._ops["run"].to_pylist()))
-        return self._search("full", wanted, Mode.FULL, True)
+        return self._search(wanted, Mode.FULL, True)
 
-    def _search(self, name: str, runs: Sequence[int], mode: Mode, with_edges: bool | Collection[int]) -> Search:
+    def _search(self, runs: Sequence[int], mode: Mode, with_edges: bool | Collection[int]) -> Search:
         if not runs:
             return Search(mode=mode)
         here, kept = (
             pc.field("run").isin(list(runs)),
             pc.field("completed_ns").is_valid() & (pc.field("kind") < KIND_FINAL_POLL),
         )
-        spark = self._session()
-
-        def staged(what: str, table: pa.Table) -> DataFrame:
-            path = self._folder / f"{name}-{what}.parquet"
-            pq.write_table(table, path)
-            return spark.read.schema(from_arrow_schema(table.schema)).parquet(str(path))
-
-        ops = staged("operations", self._ops.filter(here))
-        rows = staged("records", self._tables["records"].filter(here & kept).select(_RECORD_COLUMNS))
-        orders = staged("orders", self._orders.filter(here))
+        ops = self._ops.filter(here)
+        rows = self._tables["records"].filter(here & kept).select(_RECORD_COLUMNS)
         if mode is Mode.FULL:
-            rows = rows.join(ops.select("run", "operation"), ["run", "operation"], "left_semi")
+            rows = rows.join(ops.select(["run", "operation"]), ["run", "operation"], join_type="left semi")
         return search_histories(
-            spark,
             records=rows,
             operations=ops,
-            orders=orders,
+            orders=self._orders.filter(here),
             mode=mode,
             ww_deps=with_edges,
             key_of=lambda run, partition_id: self._histories[run].keys[partition_id],

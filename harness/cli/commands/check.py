@@ -85,20 +85,15 @@ def _check(
     """The exit code of the worst verdict."""
     if kind == JEPSEN:
         via = sub_via or check_many.SUB_VIA[0]
-        with check_many.check_jepsen(
-            [Path(path) for path in paths],
-            master=master,
-            ww_deps=ww_deps,
-            sub_via=via,
-            compatible=compatible,
-            tell=aside.say,
-        ) as answers:
-            match answers:
-                case [NotJudged(error=error)]:
-                    raise error
-            for answer in answers:
-                for line in [check_many.answer_json(answer)] if as_json else check_many.answer_summary(answer):
-                    terminal.say(line)
+        answers = check_many.check_jepsen(
+            [Path(path) for path in paths], ww_deps=ww_deps, sub_via=via, compatible=compatible, tell=aside.say
+        )
+        match answers:
+            case [NotJudged(error=error)]:
+                raise error
+        for answer in answers:
+            for line in [check_many.answer_json(answer)] if as_json else check_many.answer_summary(answer):
+                terminal.say(line)
         return check_many.worst_of_histories(answers)
     given = {"--json": as_json, "--ww-deps": ww_deps, "--sub-via": sub_via, "--jepsen-compatible": compatible}
     for option, value in given.items():

@@ -3,9 +3,9 @@
 A send is `[:send k [offset value]]`, a poll `[:poll {k [[offset value] ...]}]`; k is the topic-partition's dense id. A
 transaction is one :txn of its sends and polls. Jepsen takes the sends of an operation for one transaction, so records
 of a plain batch with different outcomes, and each record of unknown outcome, become operations of their own. A Jepsen
-process does one thing at a time: overlapping operations go to additional processes. Probes and final reads are sends
-and polls; an assignment names all partitions; a seek that is not to the beginning becomes loss and regain of the
-partitions.
+process does one thing at a time: overlapping operations go to additional processes, and a process that goes on reading
+where another of the same client stopped first loses and regains the partitions. Probes and final reads are sends and
+polls; an assignment names all partitions; a seek that is not to the beginning becomes such a loss and regain too.
 """
 
 import contextlib
@@ -43,7 +43,9 @@ _TOLD: tuple[RowsOf[AnyRow], ...] = (OPERATIONS, RECORDS, PARTITIONS, TRANSACTIO
 
 @dataclass(frozen=True, kw_only=True)
 class _Operation:
-    """invoked, completed: the values as EDN. extra: further fields of both events, after: of the completion only."""
+    """invoked, completed: the values as EDN. extra: further fields of both events, after: of the completion only.
+
+    read: the partitions of which it got records."""
 
     process: int
     invoked_ns: int
@@ -54,6 +56,7 @@ class _Operation:
     completed: str
     extra: str = ""
     after: str = ""
+    read: frozenset[int] = frozenset()
 
 
 def export(folder: RunFolder, path: Path) -> int:
@@ -61,7 +64,8 @@ def export(folder: RunFolder, path: Path) -> int:
     held = memory.Together()
     tables = TypedRows({table.name: _rows(folder, table, held) for table in _TOLD})
     operations = [*_with_rebalances(list(_with_records(tables)), tables), *_ends(tables)]
-    events = sorted(_events(_one_at_a_time(operations, list(_single(tables)))), key=lambda event: event[:4])
+    every = sorted(_tps(tables).values())
+    events = sorted(_events(_one_at_a_time(operations, list(_single(tables)), every)), key=lambda event: event[:4])
     with _new_file(folder, path) as file:
         for index, (t, *_, fields) in enumerate(events):
             file.write(f"{{:index {index}, :time {t}, {fields}}}\n".encode())
@@ -119,7 +123,7 @@ def _with_records(tables: TypedRows) -> Iterator[_Operation]:
             inside[transaction].append(op)
         elif op["function"] in _POLLS:
             rows = records[op["operation"]]
-            yield _operation(op, op["status"], "poll", ["[:poll]"], [_poll(rows)])
+            yield _operation(op, op["status"], "poll", ["[:poll]"], [_poll(rows)], read=_read(rows))
         else:
             yield from _batches(op, records[op["operation"]])
     for txn in tables[TRANSACTIONS]:
@@ -127,7 +131,11 @@ def _with_records(tables: TypedRows) -> Iterator[_Operation]:
         invoked = [text for first, _ in micro for text in first]
         # Outcomes have the numbers of statuses: committed ok, aborted fail, unknown info.
         status = STATUS_FAIL if txn["outcome"] == NEVER_BEGUN else txn["outcome"]
-        yield _operation(txn, status, "txn", invoked, [text for _, second in micro for text in second])
+        polls = [
+            row for op in inside[txn["transaction"]] if op["function"] in _POLLS for row in records[op["operation"]]
+        ]
+        completed = [text for _, second in micro for text in second]
+        yield _operation(txn, status, "txn", invoked, completed, read=_read(polls))
 
 
 def _operation(
@@ -137,6 +145,7 @@ def _operation(
     invoked: Iterable[str],
     completed: Iterable[str],
     extra: str = "",
+    read: frozenset[int] = frozenset(),
 ) -> _Operation:
     return _Operation(
         process=row["process"],
@@ -145,6 +154,7 @@ def _operation(
         status=status,
         f=f,
         extra=extra,
+        read=read,
         invoked=f"[{' '.join(invoked)}]",
         completed=f"[{' '.join(completed)}]",
     )
@@ -182,6 +192,10 @@ def _poll(rows: Sequence[RecordRow]) -> str:
         by_partition[row["partition_id"]].append(f"[{row['offset']} {row['value']}]")
     reads = ", ".join(f"{partition_id} [{' '.join(pairs)}]" for partition_id, pairs in by_partition.items())
     return f"[:poll {{{reads}}}]"
+
+
+def _read(rows: Iterable[RecordRow]) -> frozenset[int]:
+    return frozenset(row["partition_id"] for row in rows)
 
 
 def _with_rebalances(operations: Sequence[_Operation], tables: TypedRows) -> Iterator[_Operation]:
@@ -242,6 +256,22 @@ def _single(tables: TypedRows) -> Iterator[_Operation]:
                 yield replace(one, f="assign")
 
 
+def _loss_and_regain(before: _Operation, lost: Iterable[int], every: Sequence[int]) -> Iterator[_Operation]:
+    """A subscription that leaves these out, and one to all, at the operation's beginning: where its process had read
+    is forgotten, and nothing is said of where it goes on."""
+    for named in (sorted(set(every) - set(lost)), every):
+        keys = f"[{_listed(named)}]"
+        yield _Operation(
+            process=before.process,
+            invoked_ns=before.invoked_ns,
+            completed_ns=before.invoked_ns,
+            status=STATUS_OK,
+            f="subscribe",
+            invoked=keys,
+            completed=keys,
+        )
+
+
 def _ends(tables: TypedRows) -> Iterator[_Operation]:
     """The end offsets that the leaders reported for the final read, as if requested by a client of its own."""
     ends = [(row["partition_id"], row["end_offset"]) for row in tables[PARTITIONS] if row["end_offset"] is not None]
@@ -268,24 +298,33 @@ def _listed(numbers: Iterable[int]) -> str:
     return " ".join(map(str, numbers))
 
 
-def _one_at_a_time(operations: Sequence[_Operation], single: Sequence[_Operation]) -> list[_Operation]:
+def _one_at_a_time(
+    operations: Sequence[_Operation], single: Sequence[_Operation], every: Sequence[int]
+) -> list[_Operation]:
     """Moves overlapping operations to additional processes. An instantaneous operation precedes the one that it
-    overlaps."""
+    overlaps. every: all partitions."""
     following = max((operation.process for operation in (*operations, *single)), default=-1) + 1
     free: dict[int, list[int]] = defaultdict(list)  # process -> when each of its lanes becomes free
     lanes: dict[tuple[int, int], int] = {}
+    reading: dict[tuple[int, int], int] = {}  # process, partition -> the lane that read there last
     placed: list[_Operation] = []
     main: dict[int, list[_Operation]] = defaultdict(list)
     for operation in sorted(operations, key=lambda each: (each.invoked_ns, each.completed_ns)):
         ends = free[operation.process]
         lane = next((lane for lane, end in enumerate(ends) if end <= operation.invoked_ns), len(ends))
         ends[lane : lane + 1] = [operation.completed_ns]
+        client, process = operation.process, operation.process
         if lane == 0:
-            main[operation.process].append(operation)
-            placed.append(operation)
-            continue
-        process = lanes.setdefault((operation.process, lane), following + len(lanes))
-        placed.append(replace(operation, process=process))
+            main[client].append(operation)
+        else:
+            process = lanes.setdefault((client, lane), following + len(lanes))
+        elsewhere = {
+            partition_id for partition_id in operation.read if reading.get((client, partition_id), lane) != lane
+        }
+        reading |= {(client, partition_id): lane for partition_id in operation.read}
+        operation = replace(operation, process=process)
+        placed += _loss_and_regain(operation, elsewhere, every) if elsewhere else ()
+        placed.append(operation)
     for operation in single:
         before = bisect_left(main[operation.process], operation.invoked_ns, key=lambda each: each.invoked_ns) - 1
         around = main[operation.process][before] if before >= 0 else None

@@ -304,19 +304,17 @@ def test_histories_that_memory_cannot_hold_together_are_judged_one_after_the_oth
 ) -> None:
     from harness.checks import jepsen
 
-    def counting(session: Any, histories: Sequence[Any], **how: Any) -> list[Any]:
+    def counting(histories: Sequence[Any], **how: Any) -> list[Any]:
         together.append([history.name for history in histories])
-        return sound(session, histories, **how)
+        return sound(histories, **how)
 
     sound, together = jepsen.check_histories, list[list[str]]()
     monkeypatch.setattr(jepsen, "check_histories", counting)
     monkeypatch.setattr(memory, "_allowed_mb", 1)
     for name in ("a", "b", "c"):
         (tmp_path / f"{name}.edn").write_text(SOUND + ";" * 60_000)
-    with check_many.check_jepsen(
-        [tmp_path], master="local[2]", ww_deps=False, sub_via="assign", compatible=False, tell=print
-    ) as answers:
-        assert [answer.name for answer in answers] == ["a", "b", "c"]
+    answers = check_many.check_jepsen([tmp_path], ww_deps=False, sub_via="assign", compatible=False, tell=print)
+    assert [answer.name for answer in answers] == ["a", "b", "c"]
     assert together == [["a", "b"], ["c"]]
 
 
@@ -326,10 +324,10 @@ def test_a_history_that_a_check_stumbles_over_costs_only_itself(
 ) -> None:
     from harness.checks import jepsen
 
-    def stumbling(session: Any, histories: Sequence[Any], **how: Any) -> list[Any]:
+    def stumbling(histories: Sequence[Any], **how: Any) -> list[Any]:
         if any(history.name == "bad" for history in histories):
             raise LookupError("no such key")
-        return sound(session, histories, **how)
+        return sound(histories, **how)
 
     sound = jepsen.check_histories
     monkeypatch.setattr(jepsen, "check_histories", stumbling)

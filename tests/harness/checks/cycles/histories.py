@@ -2,12 +2,9 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
-from pyspark.sql import DataFrame, SparkSession
 
 from harness.checks.cycles import Limits, Mode, Search, search_histories
 
@@ -85,34 +82,26 @@ class SearchHistory:
         ]
 
 
-def frame(
-    spark: SparkSession, folder: Path, name: str, schema: Mapping[str, pa.DataType], rows: Sequence[tuple[Any, ...]]
-) -> DataFrame:
-    """Through a file, as in a run: then Spark knows how little it is."""
+def table_of(schema: Mapping[str, pa.DataType], rows: Sequence[tuple[Any, ...]]) -> pa.Table:
     columns = [list(column) for column in zip(*rows, strict=True)] or [[] for _ in schema]
-    table = pa.table([pa.array(column, kind) for column, kind in zip(columns, schema.values(), strict=True)], [*schema])
-    pq.write_table(table, folder / f"{name}.parquet")
-    return spark.read.parquet(str(folder / f"{name}.parquet"))
+    return pa.table([pa.array(column, kind) for column, kind in zip(columns, schema.values(), strict=True)], [*schema])
 
 
 def searched(
-    spark: SparkSession,
-    folder: Path,
     histories: Sequence[SearchHistory],
     mode: Mode,
     *,
     ww_deps: bool | Collection[int] = True,
     limits: Limits | None = None,
 ) -> Search:
-    """All of them in one job; run i is the i-th."""
+    """All of them in one search; run i is the i-th."""
     orders = [(run, *row) for run, history in enumerate(histories) for row in history.ordered()]
     records = [(run, *row) for run, history in enumerate(histories) for row in history.records]
     ops = [(run, *row) for run, history in enumerate(histories) for row in history.operations]
     return search_histories(
-        spark,
-        records=frame(spark, folder, "records", RECORDS, records),
-        operations=frame(spark, folder, "operations", OPS, ops),
-        orders=frame(spark, folder, "orders", ORDERS, orders),
+        records=table_of(RECORDS, records),
+        operations=table_of(OPS, ops),
+        orders=table_of(ORDERS, orders),
         mode=mode,
         ww_deps=ww_deps,
         limits=limits,

@@ -2,12 +2,11 @@
 
 import random
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+import pyarrow as pa
 
-from tests.harness.checks.cycles.histories import OPS, ORDERS, RECORDS, frame
+from tests.harness.checks.cycles.histories import OPS, ORDERS, RECORDS, table_of
 
 PARTITIONS = 8
 CONCURRENCY = 10
@@ -16,13 +15,13 @@ READ_BACK = 3  # records that a transaction reads, the last ones that were there
 
 @dataclass(frozen=True, kw_only=True)
 class Planted:
-    records: DataFrame
-    operations: DataFrame
-    orders: DataFrame
+    records: pa.Table
+    operations: pa.Table
+    orders: pa.Table
     pairs: list[set[int]]  # the two transactions of each planted cycle, by operation
 
 
-def planted(spark: SparkSession, folder: Path, *, transactions: int, cycles: int, seed: int = 1) -> Planted:
+def planted(*, transactions: int, cycles: int, seed: int = 1) -> Planted:
     """Each transaction happens at one moment between its ends: it reads what is there, then its record is there."""
     chance = random.Random(seed)
     begins: list[float] = [number + chance.random() for number in range(transactions)]
@@ -67,8 +66,8 @@ def planted(spark: SparkSession, folder: Path, *, transactions: int, cycles: int
         (0, partition_id, index, value) for partition_id, log in enumerate(logs) for index, value in enumerate(log)
     ]
     return Planted(
-        records=frame(spark, folder, "records", RECORDS, records),
-        operations=frame(spark, folder, "operations", OPS, ops),
-        orders=frame(spark, folder, "orders", ORDERS, orders),
+        records=table_of(RECORDS, records),
+        operations=table_of(OPS, ops),
+        orders=table_of(ORDERS, orders),
         pairs=pairs,
     )

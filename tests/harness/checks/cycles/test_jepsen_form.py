@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 
 from harness.checks.cycles import Mode, jepsen_errors
 from harness.checks.cycles.champ import components_in_order, operations_in_order, signed_hash
@@ -60,9 +59,9 @@ HISTORIES = {
 
 
 @pytest.fixture(scope="module")
-def errors(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Mapping[str, Any]]:
+def errors() -> Mapping[str, Mapping[str, Any]]:
     reported = list(HISTORIES.values())
-    search = searched(spark, tmp_path_factory.mktemp("form"), reported, Mode.JEPSEN, ww_deps=False)
+    search = searched(reported, Mode.JEPSEN, ww_deps=False)
     return {
         name: jepsen_errors(search, run, key_of=history.key_of, value_of=history.value_of)
         for run, (name, history) in enumerate(HISTORIES.items())

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from harness.checks.cycles import CycleRow, NativeSearch, find_cycles
+from harness.checks.cycles import CycleRow, Limits, NativeSearch, find_cycles
 from harness.checks.cycles.model import REALTIME, WR
 from harness.history.facts.values import NAMED_FROM
 from tests.harness.checks.histories.build import SECOND, History, tables
@@ -224,10 +224,7 @@ def test_what_no_order_is_known_of_is_said(found: NativeSearch) -> None:
     assert "t-0" in found.not_searched[unread][0].reason
 
 
-def test_read_write_edges_show_the_lagging_poll_as_permitted(spark: SparkSession, tmp_path: Path) -> None:
-    search = judged(spark, tmp_path, read_write=True)
-    (row,) = rows_of(search, "lagging poll")
-    assert (row.kind, row.promised) == ("G-single-realtime", False)
-    for story, kinds in FOUND.items():
-        assert kinds <= {(row.kind, row.promised) for row in rows_of(search, story)}, story
-    assert not rows_of(search, "sound")
+def test_more_than_the_driver_shall_hold_is_searched_in_workers_with_the_same_answer(
+    spark: SparkSession, tmp_path: Path, found: NativeSearch
+) -> None:
+    assert judged(spark, tmp_path, limits=Limits(collected_rows=0)) == found

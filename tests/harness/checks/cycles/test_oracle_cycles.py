@@ -1,9 +1,6 @@
 """Jepsen's own 37 cases: its cycles, its "a cycle exists", its empty graphs, in its own form."""
 
-from pathlib import Path
 from typing import Any
-
-from pyspark.sql import SparkSession
 
 from harness.checks.cycles import Mode, jepsen_errors
 from tests.harness.checks.cycles.histories import SearchHistory, searched
@@ -33,11 +30,11 @@ def _history_of(case: dict[str, Any], answer: dict[str, Any]) -> SearchHistory:
     return history
 
 
-def test_every_case_of_the_oracle_has_jepsens_cycles(spark: SparkSession, tmp_path: Path) -> None:
+def test_every_case_of_the_oracle_has_jepsens_cycles() -> None:
     answers, known = {answer["name"]: answer for answer in golden()}, cases()
     history = [_history_of(case, answers[case["name"]]) for case in known]
     with_ww = [run for run, case in enumerate(known) if case["opts"].get("ww-deps")]
-    search = searched(spark, tmp_path, history, Mode.JEPSEN, ww_deps=with_ww)
+    search = searched(history, Mode.JEPSEN, ww_deps=with_ww)
     assert not search.not_searched
     for run, case in enumerate(known):
         wanted = {

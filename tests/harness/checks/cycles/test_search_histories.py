@@ -3,9 +3,6 @@
 import random
 from collections.abc import Iterator
 from itertools import pairwise
-from pathlib import Path
-
-from pyspark.sql import SparkSession
 
 from harness.checks.cycles import Limits, Mode, search_histories
 from harness.checks.cycles.interval import search_interval
@@ -81,9 +78,9 @@ def edges_of(history: SearchHistory) -> Iterator[tuple[int, int, int]]:
                 yield op, writer[partition_id, values[max(places) + 1]], RW
 
 
-def test_full_mode_agrees_with_the_model_on_every_history(spark: SparkSession, tmp_path: Path) -> None:
+def test_full_mode_agrees_with_the_model_on_every_history() -> None:
     histories = [random_history(seed) for seed in range(HISTORIES)]
-    search = searched(spark, tmp_path, histories, Mode.FULL)
+    search = searched(histories, Mode.FULL)
     assert not search.not_searched
     found_any = 0
     for run, history in enumerate(histories):
@@ -101,12 +98,10 @@ def test_full_mode_agrees_with_the_model_on_every_history(spark: SparkSession, t
     assert HISTORIES // 4 < found_any < HISTORIES
 
 
-def test_jepsens_mode_finds_in_its_intervals_what_it_finds_in_whole_histories(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_jepsens_mode_finds_in_its_intervals_what_it_finds_in_whole_histories() -> None:
     histories = [random_history(seed) for seed in range(HISTORIES)]
     with_ww = range(0, HISTORIES, 2)
-    search = searched(spark, tmp_path, histories, Mode.JEPSEN, ww_deps=with_ww)
+    search = searched(histories, Mode.JEPSEN, ww_deps=with_ww)
     for run, history in enumerate(histories):
         wanted = {WR, WW} if run in with_ww else {WR}
         edges = sorted({edge for edge in edges_of(history) if edge[0] != edge[1] and edge[2] in wanted})
@@ -128,16 +123,13 @@ def test_jepsens_mode_finds_in_its_intervals_what_it_finds_in_whole_histories(
         assert (run in search.runs_with_edges) == (timed or bool(edges)), run
 
 
-def test_planted_cycles_are_found_among_thousands_and_none_else(spark: SparkSession, tmp_path: Path) -> None:
-    """In Spark's workers, to which intervals go when there is more than the driver shall hold."""
-    history = planted(spark, tmp_path, transactions=10_000, cycles=5)
+def test_planted_cycles_are_found_among_thousands_and_none_else() -> None:
+    history = planted(transactions=10_000, cycles=5)
     search = search_histories(
-        spark,
         records=history.records,
         operations=history.operations,
         orders=history.orders,
         mode=Mode.JEPSEN,
-        limits=Limits(collected_edges=0),
     )
     assert not search.not_searched
     components = [set(component.operations) for component in search.components[0]]
@@ -146,11 +138,9 @@ def test_planted_cycles_are_found_among_thousands_and_none_else(spark: SparkSess
     assert {cycle.kind for component in search.components[0] for cycle in component.cycles} == {"G1c"}
 
 
-def test_an_interval_that_is_too_long_is_said_to_be_left_out_and_the_others_are_searched(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_an_interval_that_is_too_long_is_said_to_be_left_out_and_the_others_are_searched() -> None:
     history = [random_history(seed) for seed in range(HISTORIES)]
-    search = searched(spark, tmp_path, history, Mode.JEPSEN, limits=Limits(interval_operations=4))
+    search = searched(history, Mode.JEPSEN, limits=Limits(interval_operations=4))
     left_out = {run: sum(one.operations or 0 for one in found) for run, found in search.not_searched.items()}
     assert all(operations > 4 for operations in left_out.values())
     assert len(left_out) > HISTORIES // 20

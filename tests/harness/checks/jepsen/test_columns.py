@@ -3,15 +3,13 @@
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 
-from harness.checks.jepsen import check_histories, columns
+from harness.checks.jepsen import columns
 from harness.checks.jepsen.check import stages_of
 from harness.checks.jepsen.own_rules import OWN_RULES
 from harness.checks.jepsen.rules import RULES
 from harness.history.jepsen.imported import together
 from harness.history.jepsen.jepsen_import import import_text
-from tests.harness.checks.jepsen.build import history
 from tests.harness.checks.jepsen.generator import Generated
 
 HISTORIES = [import_text(str(seed), Generated(seed, length=40).edn) for seed in range(40)]
@@ -37,36 +35,6 @@ def test_a_history_alone_has_the_rows_that_it_has_among_others() -> None:
         for rule in {**RULES, **OWN_RULES}.values():
             among = [row for row in rule(stages) if row["run"] == run]
             assert sorted(map(str, rule(alone))) == sorted(str({**row, "run": 0}) for row in among)
-
-
-def _nobody() -> SparkSession:
-    raise AssertionError("Spark was asked for")
-
-
-@pytest.mark.parametrize("compatible", [True, False])
-def test_plain_sends_and_polls_in_order_are_judged_without_spark(*, compatible: bool) -> None:
-    story = (
-        "0I send s:x=1; 1I poll p; 1O poll p{x@0=1}; 0O send s:x@0=1; 0I send s:x=2; 0F send s:x=2; "
-        "1I poll p; 1O poll p{}"
-    )
-    (answer,) = check_histories(
-        _nobody, [history("h", story)], ww_deps=False, sub_via=frozenset({"assign"}), compatible=compatible
-    )
-
-    assert (answer.errors, answer.bad) == ({}, [])
-
-
-@pytest.mark.parametrize(
-    ("story", "ww_deps"),
-    [
-        ("1I poll p; 1O poll p{x@0=1}; 0I send s:x=1; 0O send s:x@0=1", False),
-        ("0I txn s:x=1; 1I poll p; 1O poll p{x@0=1}; 0O txn s:x@0=1", False),
-        ("0I send s:x=1; 0O send s:x@0=1; 1I poll p; 1O poll p{x@0=1}", True),
-    ],
-)
-def test_where_a_cycle_can_be_spark_is_asked(story: str, *, ww_deps: bool) -> None:
-    with pytest.raises(AssertionError, match="Spark was asked for"):
-        check_histories(_nobody, [history("h", story)], ww_deps=ww_deps, sub_via=frozenset({"assign"}), compatible=True)
 
 
 def test_no_history_at_all_has_no_rows() -> None:

@@ -7,7 +7,6 @@ from random import Random
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 
 from harness.checks.jepsen import HistoryAnswer, check_histories
 from harness.checks.jepsen.own_rules import BAD, INCONCLUSIVE, TOLD
@@ -80,28 +79,28 @@ def _jepsen_cases() -> dict[str, dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def compatible(spark: SparkSession) -> Mapping[str, HistoryAnswer]:
+def compatible() -> Mapping[str, HistoryAnswer]:
     """Jepsen's answers to Jepsen's cases and to random histories."""
     texts = {name: case["edn"] for name, case in _jepsen_cases().items()}
     texts |= {f"random-{seed}": Generated(seed).edn for seed in range(RANDOM)}
-    return _answers(spark, [import_text(name, text) for name, text in texts.items()], compatible=True)
+    return _answers([import_text(name, text) for name, text in texts.items()], compatible=True)
 
 
 @pytest.fixture(scope="module")
-def ours(spark: SparkSession) -> Mapping[str, HistoryAnswer]:
+def ours() -> Mapping[str, HistoryAnswer]:
     histories = [import_text(name, case["edn"]) for name, case in _jepsen_cases().items()]
     for name, spot in BLIND_SPOTS.items():
         histories += [history(f"bad {name}", spot.bad), history(f"good {name}", spot.good)]
     histories += [history(name, story) for name, (_, story, _) in WITHOUT_VERDICT.items()]
-    return _answers(spark, histories, compatible=False)
+    return _answers(histories, compatible=False)
 
 
-def _answers(spark: SparkSession, histories: list[ImportedHistory], *, compatible: bool) -> Mapping[str, HistoryAnswer]:
+def _answers(histories: list[ImportedHistory], *, compatible: bool) -> Mapping[str, HistoryAnswer]:
     known = _jepsen_cases()
     with_edges = [
         place for place, each in enumerate(histories) if known.get(each.name, {}).get("opts", {}).get("ww-deps")
     ]
-    answers = check_histories(lambda: spark, histories, ww_deps=with_edges, sub_via=ASSIGN, compatible=compatible)
+    answers = check_histories(histories, ww_deps=with_edges, sub_via=ASSIGN, compatible=compatible)
     return {answer.name: answer for answer in answers}
 
 
@@ -247,5 +246,5 @@ def test_what_is_found_names_operations_keys_and_values(ours: Mapping[str, Histo
     ]
 
 
-def test_no_histories_are_no_answers(spark: SparkSession) -> None:
-    assert check_histories(lambda: spark, [], ww_deps=True, sub_via=ASSIGN, compatible=True) == []
+def test_no_histories_are_no_answers() -> None:
+    assert check_histories([], ww_deps=True, sub_via=ASSIGN, compatible=True) == []

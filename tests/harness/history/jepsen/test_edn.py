@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from harness.checks.jepsen import check_histories
 from harness.history.facts.values import encode
 from harness.history.jepsen.edn import export
 from harness.history.jepsen.edn_reader import Keyword, read_file
@@ -247,6 +248,26 @@ def test_what_was_wrong_is_as_wrong_when_it_comes_back(tmp_path: Path) -> None:
 
     assert errors.keys() == {"lost-write", "unseen", "G1a", "poll-skip", "nonmonotonic-poll"}
     assert [(error["key"], error["value"]) for error in errors["lost-write"]] == [(0, 2)]
+
+
+def test_polls_of_one_client_that_overlap_skip_nothing_when_they_come_back(tmp_path: Path) -> None:
+    """Two tasks of one client read a partition each, and come to lie on now this, now that process."""
+    run = _Run()
+    run.operation("send", 1, 2, [(0, 0, 1), (0, 1, 2), (0, 2, 3), (1, 0, 11), (1, 1, 12), (1, 2, 13)])
+    for begin, end, partition, offset in (
+        (10, 14, 0, 0),
+        (12, 18, 1, 0),
+        (19, 23, 1, 1),
+        (20, 24, 0, 1),
+        (25, 29, 0, 2),
+        (26, 30, 1, 2),
+    ):
+        run.operation("poll", begin, end, [(partition, offset, 10 * partition + offset + 1)], process=2)
+    events, history = run.exported(tmp_path)
+
+    assert Model(events_of(events)).errors() == {}
+    (answer,) = check_histories([history], ww_deps=False, sub_via=frozenset({"assign"}), compatible=False)
+    assert (answer.errors, answer.bad) == ({}, [])
 
 
 def test_a_folder_without_the_newer_tables_is_exported_too(tmp_path: Path) -> None:
