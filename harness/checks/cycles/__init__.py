@@ -9,7 +9,7 @@ a machine's memory, in Spark; of imported histories, which are in memory already
 
 Two ways in (both judge many histories together; nothing is skipped in silence):
 
-`search_histories(records=, operations=, orders=, mode=Mode.JEPSEN | Mode.FULL, ww_deps=)`, imported histories:
+`search_histories(records=, operations=, orders=, mode=, ww_deps=)`, imported histories:
     records     run, kind, operation, partition_id, micro_operation, position, offset, value (schemas.py); any
                 completion type; one writer per value: the last
     operations  run, operation, process, function, status, invoked_ns, completed_ns, invocation_index,

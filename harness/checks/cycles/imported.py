@@ -193,8 +193,8 @@ def imported_graph(
         writes=_plain(rows.filter(sends)),
         reads=_plain(rows.filter(pc.invert(sends))),
         orders=_plain(known),
-        write_write=mode is Mode.FULL or bool(ww_deps),
-        read_write=mode is Mode.FULL,
+        write_write=mode is not Mode.JEPSEN or bool(ww_deps),
+        read_write=mode is not Mode.JEPSEN,
     )
 
 

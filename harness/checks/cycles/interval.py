@@ -92,6 +92,8 @@ def search_interval(
         start, end = place_of.get(source), place_of.get(target)
         if start is not None and end is not None:
             data[start][end] = data[start].get(end, 0) | relation
+    if mode is Mode.UNTIMED and not any(len(members) > 1 for members in strong_components([[*to] for to in data])):
+        return Answer(components=[])
     successors = moments(operations)
     for place, targets in enumerate(data):
         successors[place].extend(targets)
@@ -113,7 +115,7 @@ def search_interval(
         if mode is Mode.JEPSEN:
             components.append(_as_jepsen(run, inside, graph, limits))
         else:
-            component, undecided = _in_full(run, inside, graph, limits)
+            component, undecided = _in_full(run, inside, graph, limits, timed=mode is Mode.FULL)
             components.append(component)
             not_searched += undecided
     return Answer(components=components, not_searched=not_searched)
@@ -137,9 +139,9 @@ def _times(operations: Sequence[Operation], cycles: Sequence[Cycle]) -> dict[int
 
 
 def _in_full(
-    run: int, operations: Sequence[Operation], graph: dict[int, dict[int, int]], limits: Limits
+    run: int, operations: Sequence[Operation], graph: dict[int, dict[int, int]], limits: Limits, *, timed: bool
 ) -> tuple[Component, list[NotSearched]]:
-    found = shortest_cycles(operations, graph, limits)
+    found = shortest_cycles(operations, graph, limits, timed=timed)
     names = sorted(operation.name for operation in operations)
     undecided = [
         NotSearched(

@@ -10,10 +10,12 @@ RELATION_NAMES = {WW: "ww", WR: "wr", RW: "rw", REALTIME: "realtime"}
 
 
 class Mode(Enum):
-    """JEPSEN: Jepsen's edges, statements and choice of cycle. FULL: read-write edges too, shortest cycle per kind."""
+    """JEPSEN: Jepsen's edges, statements and choice of cycle. FULL: read-write edges too, shortest cycle per kind.
+    UNTIMED: as FULL, of the kinds that need no edge of real time."""
 
     JEPSEN = "jepsen"
     FULL = "full"
+    UNTIMED = "untimed"
 
 
 class Kind:

@@ -131,11 +131,12 @@ class _Component:
         return None
 
 
-def shortest_cycles(operations: Sequence[Operation], edges: Edges, limits: Limits) -> Found:
+def shortest_cycles(operations: Sequence[Operation], edges: Edges, limits: Limits, *, timed: bool) -> Found:
+    """timed: the kinds with real time too."""
     component = _Component(operations, edges)
     cycles: dict[str, Cycle] = {}
     undecided: list[str] = []
-    for suffix, time in (("", 0), (Kind.REALTIME_SUFFIX, REALTIME)):
+    for suffix, time in (("", 0), (Kind.REALTIME_SUFFIX, REALTIME))[: 1 + timed]:
         for base, (relation, allowed, covered_by) in _PLAIN.items():
             known = {*cycles, *undecided}
             kind = base + suffix

@@ -57,7 +57,7 @@ class Searches:
         """With all edges, those from reads to writes too: see READ_WRITE_CYCLES."""
         self._ops = self._ops.filter(pc.field("function") == "txn")
         wanted = sorted(set(self._ops["run"].to_pylist()))
-        return self._search(wanted, Mode.FULL, True)
+        return self._search(wanted, Mode.UNTIMED, True)
 
     def _search(self, runs: Sequence[int], mode: Mode, with_edges: bool | Collection[int]) -> Search:
         if not runs:
@@ -68,7 +68,7 @@ class Searches:
         )
         ops = self._ops.filter(here)
         rows = self._tables["records"].filter(here & kept).select(_RECORD_COLUMNS)
-        if mode is Mode.FULL:
+        if mode is Mode.UNTIMED:
             rows = rows.join(ops.select(["run", "operation"]), ["run", "operation"], join_type="left semi")
         return search_histories(
             records=rows,
