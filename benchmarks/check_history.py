@@ -4,7 +4,7 @@ Writes the journals of four producers, eight consumers and a final read as a run
 poll 25), then seals, judges and renders the folder in fresh processes. CPU seconds stand beside the wall clock because
 machines are shared. `--growth`: four sizes and one slope. `--hot`: 80 % of the records in one partition against even.
 `--runs N`: N small run folders in one job. `--edn`: the same history once more as Jepsen writes it, judged by
-`check --format jepsen` beside the check of the run.
+`check --format jepsen` beside the check of the run. `--transactions N`: a history of transactions as Jepsen writes it.
 """
 
 import argparse
@@ -23,9 +23,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from benchmarks.history_writing import write_many, write_run  # a benchmark is a script beside its parts
 from benchmarks.needed import give_up, need
 from benchmarks.process_tree import ProcessTree
+from benchmarks.transactions_writing import write_transactions
 from harness.history.facts.extent import MANY_ROWS
 from harness.history.jepsen.edn import export
 from harness.history.run_folder import RunFolder
+from harness.history.sealed.sealing import seal
 from harness.host import memory
 from harness.host.scratch import scratch_folder
 
@@ -126,6 +128,16 @@ def edn_beside(reads: int, place: Path, *, repeat: int) -> dict[str, Any]:
     return native | {"edn_mb": round(file.stat().st_size / 1e6, 1), "edn_lines": lines} | edn
 
 
+def edn_of_transactions(count: int, place: Path, *, repeat: int) -> dict[str, Any]:
+    folder, file = place / f"run-{count}-transactions", place / "history.edn"
+    write_transactions(folder, count)
+    memory.allow(EXPORT_MB)
+    seal(RunFolder(folder))
+    lines = export(RunFolder(folder), file)
+    edn = medians([judged_as_jepsen(file) for _ in range(repeat)])
+    return {"transactions": count, "edn_mb": round(file.stat().st_size / 1e6, 1), "edn_lines": lines} | edn
+
+
 def judged_as_jepsen(file: Path) -> dict[str, Any]:
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     command = [sys.executable, "-m", "harness", "check", str(file), "--format", "jepsen", "--json"]
@@ -187,9 +199,10 @@ def main() -> None:
     parser.add_argument("--hot", action="store_true")
     parser.add_argument("--edn", action="store_true")
     parser.add_argument("--runs", type=int, default=0)
+    parser.add_argument("--transactions", type=int, default=0)
     parser.add_argument("--place", type=Path, help="where the histories lie; default: a temporary folder")
     options = parser.parse_args()
-    if not (options.no_duckdb or options.growth or options.edn or options.runs or options.hot):
+    if not (options.no_duckdb or options.growth or options.edn or options.runs or options.hot or options.transactions):
         need("duckdb")
     with scratch_folder("kafka-chaos-benchmark-") as temporary:
         place = options.place or Path(temporary)
@@ -200,6 +213,9 @@ def main() -> None:
         elif options.edn:
             result = edn_beside(options.read_records, place, repeat=options.repeat)
             lines = [show(result), show_edn(result)]
+        elif options.transactions:
+            result = edn_of_transactions(options.transactions, place, repeat=options.repeat)
+            lines = [show_edn(result)]
         elif options.runs:
             folders = write_many(place / "many", options.runs)
             result = medians([measured(folders, "many") for _ in range(options.repeat)])

@@ -136,7 +136,7 @@ class _Consumer(_Client):
     def polls(self, partitions: range) -> _Steps:
         while not self.done:
             yield from self.poll_of(int(self.chance.choice(partitions)), None)
-            yield self.some_time()
+            yield 8 * self.some_time()
 
 
 def write_transactions(folder: Path, transactions: int, *, seed: int = 1) -> None:
