@@ -131,16 +131,17 @@ def _write_reads(run: RunFolder, name: str, process: int, f: str, logs: list[Log
     late = span * 4 if f == "final_poll" else 0
 
     def lines() -> Iterator[Any]:
-        operation = 0
+        operation = answered = 0
         for again in range(passes):
             yield Assigned(late + again * span, list(range(PARTITIONS)))
             for t, part, first in batches:
                 operation += 1
-                t += late + again * span + process * 1_000
+                t = max(t + late + again * span + process * 1_000, answered)
+                answered = t + ANSWER_NS
                 read = logs[part].values[first : first + POLL].tolist()
                 yield Invoke(operation, f, t, [], [], [])
                 block = Part(part, list(range(first, first + len(read))), [0], read, [])
-                yield Read(operation, t + ANSWER_NS, [block], None)
+                yield Read(operation, answered, [block], None)
 
     _write_lines(_journal(run, name, process), lines())
     return passes * len(batches)
