@@ -23,8 +23,8 @@ Two ways in (both judge many histories together; nothing is skipped in silence):
   "empty-transaction-graph": True} in Jepsen's own form ("op-index", "a-mop-index", ...); `key_of(partition_id)` and
   `value_of(partition_id, value)` turn ids back into what the history said. `in_words(cycle, ...)` says it in English.
 
-`find_cycles(spark, tables, known_operations=)` for runs of ours: a send outside a transaction is a vertex of its own
-(Kafka says nothing of a batch as a whole), a transaction or a poll is one.
+`native.find_cycles(spark, tables, known_operations=)` for runs of ours, and only it needs Spark: a send outside a
+transaction is a vertex of its own (Kafka says nothing of a batch as a whole), a transaction or a poll is one.
   -> NativeSearch: `rows[run]`: CycleRows (kind, promised, reason, sentence, cycle, names, operations, transactions,
   values, topic, partition, first_ns, last_ns, count), one per kind: how many components hold one, and the shortest
   cycle explained; `names` says what its operations, partitions and values are called; `known_operations`: values that
@@ -39,23 +39,19 @@ Two ways in (both judge many histories together; nothing is skipped in silence):
 
 from harness.checks.cycles.jepsen_form import jepsen_errors
 from harness.checks.cycles.model import Component, Cycle, Kind, Limits, Mode, NotSearched, Search, Statement, Step
-from harness.checks.cycles.native import CycleRow, NativeSearch, find_cycles
 from harness.checks.cycles.search import search_histories
 from harness.checks.cycles.words import in_words
 
 __all__ = [
     "Component",
     "Cycle",
-    "CycleRow",
     "Kind",
     "Limits",
     "Mode",
-    "NativeSearch",
     "NotSearched",
     "Search",
     "Statement",
     "Step",
-    "find_cycles",
     "in_words",
     "jepsen_errors",
     "search_histories",

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from typing import Any, TypedDict
 
 from harness.checks.contract.rulings import Cause, Class
-from harness.checks.cycles import CycleRow, Step, find_cycles
-from harness.checks.cycles.model import REALTIME, RW, WR, WW
+from harness.checks.cycles.model import REALTIME, RW, WR, WW, Step
 from harness.checks.cycles.names import Names
+from harness.checks.cycles.native import CycleRow, find_cycles
 from harness.checks.family import Family
 from harness.checks.findings import Finding, RunContext
 from harness.checks.judged_runs import JudgedRuns

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from harness.checks.cycles import CycleRow, Limits, NativeSearch, find_cycles
+from harness.checks.cycles import Limits
 from harness.checks.cycles.model import REALTIME, WR
+from harness.checks.cycles.native import CycleRow, NativeSearch, find_cycles
 from harness.history.facts.values import NAMED_FROM
 from tests.harness.checks.histories.build import SECOND, History, tables
 

@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from harness.checks.catalogue import FLAGS
-from harness.checks.cycles import find_cycles
+from harness.checks.cycles.native import find_cycles
 from harness.checks.spark import detection
 from harness.checks.spark.detection import detect
 from harness.checks.spark.tables import small_frame
