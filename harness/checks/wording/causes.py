@@ -169,6 +169,7 @@ _WORDS: Mapping[CauseCode, str] = {
     "earliest-record": "it starts at the earliest record",
     # ---- cycles
     "moved-by-a-permitted-loss": "a permitted loss moved the log ({check})",
+    "moved-by-a-loss-in-doubt": "nobody knows whether a permitted loss moved the log ({check})",
     "unread-may-have-been-there": (
         "a poll need not reach the end of the log, so what it did not read may have been there"
     ),
