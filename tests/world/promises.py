@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from tests.world.broken import Broken
 from tests.world.chronicle import Entry, Partition, Send, Transaction
 from tests.world.clients import OK
+from tests.world.compaction import compacted
 from tests.world.histories import History
 from tests.world.lost_writes import lost_writes
 from tests.world.promises_of_cleaning import broken_by_cleaning
@@ -21,7 +22,7 @@ from tests.world.promises_of_order import broken_orders
 from tests.world.promises_of_processing import broken_in_processing
 from tests.world.transaction_coordinator import TransactionState
 from tests.world.transactional import ABORTED, COMMITTED, UNKNOWN
-from tests.world.truth import Verdict, compacted, fates
+from tests.world.truth import Verdict, fates
 
 _NEVER = 2**62
 _HIDDEN = frozenset({"lost-write", "unreadable", "torn-transaction", "unseen-tail"})

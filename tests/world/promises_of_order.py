@@ -12,8 +12,9 @@ from itertools import combinations
 from tests.world.broken import Broken
 from tests.world.chronicle import Partition, Send
 from tests.world.clients import DELIVERY_NS, OK
+from tests.world.compaction import compacted
 from tests.world.histories import History
-from tests.world.truth import Lost, Verdict, compacted, fates, lost_records
+from tests.world.truth import Lost, Verdict, fates, lost_records
 
 _WORST = (Verdict.VIOLATION, Verdict.UNSAID, Verdict.PERMITTED)
 
