@@ -45,6 +45,7 @@ PINNED = {
         (8100151, "nothing of states"),  # without elections, what is gone was compacted away as the last of its key
         (8100207, "full"),  # a replica that was damaged had compacted its log before
         (9500216, "late clocks"),  # nobody knows whether a log was cut for its damage before another was elected
+        (9510555, "full"),  # of a record that was sent again both copies may have been compacted away for a later one
         (8100311, "full"),  # a later one of its key was lost with it
     ),
     PROCESSING: ((4, "full"),),  # an application whose results do not name their inputs

@@ -11,7 +11,7 @@ destruction of every in-sync copy: every member of the ISR had a copy that a los
 took, after it last joined.
 """
 
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
@@ -130,26 +130,30 @@ def lost_records(chronicle: Chronicle) -> list[Lost]:
         sends = [send for send in chronicle.sends if send.partition == partition and _is_promised(chronicle, send)]
         there |= compacted(chronicle)
         lost = fates(chronicle, partition, sends, there, final.log_start or 0)
-        replaced_by = _replacing(chronicle, partition, lost)
-        found += [
-            replace(each, verdict=Verdict.UNSAID)
-            # Nobody can tell what else took it where compaction may have: it was promised that the last one stays.
-            if replaced_by.get(chronicle.keys.get(each.value, -1), -1) > each.offset
-            else each
-            for each in lost
-        ]
+        found += perhaps_replaced(chronicle, partition, lost, told=lost)
         found += _removed_unasked(chronicle, partition, sends, final.log_start or 0)
     return found
 
 
-def _replacing(chronicle: Chronicle, partition: Partition, lost: Sequence[Lost]) -> dict[int, int]:
-    """The highest offset of each key that there is, or whose loss is itself a violation: of that one is told."""
-    found = last_of_keys(chronicle, partition)
-    for each in lost if ever_compacts(chronicle, partition) else ():
-        if each.verdict is Verdict.VIOLATION and each.value in chronicle.keys:
+def perhaps_replaced(
+    chronicle: Chronicle, partition: Partition, lost: Sequence[Lost], *, told: Sequence[Lost]
+) -> list[Lost]:
+    """Nobody can tell what else took a record where compaction may have: it was promised that the last one stays.
+
+    The last one is what there is, or, of the records whose loss is told, one whose loss is itself a violation.
+    """
+    if not ever_compacts(chronicle, partition):
+        return list(lost)
+    last = last_of_keys(chronicle, partition)
+    for each in told:
+        if each.partition == partition and each.verdict is Verdict.VIOLATION and each.value in chronicle.keys:
             key = chronicle.keys[each.value]
-            found[key] = max(found.get(key, -1), each.offset)
-    return found
+            last[key] = max(last.get(key, -1), each.offset)
+    return [replace(each, verdict=Verdict.UNSAID) if _is_below(each, last, chronicle) else each for each in lost]
+
+
+def _is_below(lost: Lost, last: Mapping[int, int], chronicle: Chronicle) -> bool:
+    return last.get(chronicle.keys.get(lost.value, -1), -1) > lost.offset
 
 
 def _removed_unasked(chronicle: Chronicle, partition: Partition, sends: Sequence[Send], start: int) -> list[Lost]:
