@@ -336,9 +336,11 @@ def said_of(judged: Judged, broken: Broken) -> str:
     said = [finding for _, finding in judged.judgement.findings if _may_tell(finding, broken)]
     if any(finding.classification == "violation" for finding in said):
         return "violation"
-    if any(map(_is_open, said)) or judged.judgement.verdict is RunVerdict.INCONCLUSIVE:
+    if any(map(_is_open, said)):
         return UNDECIDED
-    return "permitted" if any(finding.classification == "permitted" for finding in said) else PASSED_OVER
+    if any(finding.classification == "permitted" for finding in said):
+        return "permitted"  # whatever else is open in the run
+    return UNDECIDED if judged.judgement.verdict is RunVerdict.INCONCLUSIVE else PASSED_OVER
 
 
 def _is_open(finding: Finding) -> bool:
