@@ -20,7 +20,7 @@ from tests.world.group_coordinator import GROUP
 from tests.world.histories import History
 from tests.world.processing import OUTPUT
 from tests.world.promises import broken_promises
-from tests.world.truth import Lost, Verdict, lost_records
+from tests.world.truth import Lost, Verdict, lost_before_removal, lost_records
 from tests.world.visibility import Visibility
 from tests.world.world import MS, Setup, Topic
 from workloads.consumer_groups import ConsumerGroupsSettings
@@ -52,6 +52,7 @@ _TOLD_OF_LOSSES = frozenset(
     {"torn-transaction", "last-stable-offset", "group-redelivery", "group-skip", "read-process-write", "reordering"}
 )
 UNDECIDED = "undecided"
+Reason = tuple[str, ...]  # why something is: codes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,8 +64,9 @@ class Judged:
     lost: Sequence[Lost]  # on which the promise says something, as far as it was seen
     judgement: Judgement
     said: Mapping[tuple[str, int, int], str]
-    why: Mapping[tuple[str, int, int], str]  # the sentence of the finding that said so
+    by: Mapping[tuple[str, int, int], Finding]  # which said so
     broken: Sequence[Broken] = ()  # beyond lost records
+    lost_before: Sequence[Lost] = ()  # what retention or a request removed in the end, and would be missed otherwise
 
     def of(self, lost: Lost) -> str:
         return self.said.get((*lost.partition, lost.value), PASSED_OVER)
@@ -86,9 +88,10 @@ def judged(spark: "SparkSession", folder: Path, cases: Sequence[tuple[History, V
             judgement=judgement,
             lost=[_seen(lost, visibility) for lost in lost_records(history.chronicle)],
             broken=broken_promises(history),
-            **_said(judgement, evidences["lost_records"]),
+            lost_before=lost_before_removal(history.chronicle),
+            **_said(judgement),
         )
-        for (history, visibility), (judgement, evidences) in zip(cases, answers, strict=True)
+        for (history, visibility), (judgement, _) in zip(cases, answers, strict=True)
     ]
 
 
@@ -227,21 +230,28 @@ def _scenario_with_a_group(setup: Setup, topics: tuple[TopicSpec, ...]) -> Scena
     )
 
 
-def _said(judgement: Judgement, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """An observation on a lost record is an open question. The worst that is said of a record counts."""
-    findings = dict(judgement.findings)
+def _said(judgement: Judgement) -> dict[str, Any]:
+    """An observation on a lost record is an open question. The worst that is said of a record counts.
+
+    Of what a topic that compacts lost, the checks may say that the last one of a key was compacted away, or that nobody
+    knows whether a later one replaced it.
+    """
     order = {"violation": 0, UNDECIDED: 1, "permitted": 2}
     said: dict[tuple[str, int, int], str] = {}
-    why: dict[tuple[str, int, int], str] = {}
-    for row in rows:
-        finding = findings[row["finding"]]
-        if finding.check != "lost-write":
+    by: dict[tuple[str, int, int], Finding] = {}
+    for _, finding in judgement.findings:
+        if finding.check not in ("lost-write", "compacted-away") and not _is_open_removal(finding):
             continue
-        word = UNDECIDED if row["classification"] == "observation" else row["classification"]
-        key = (row["topic"], row["partition"], row["value"])
-        if key not in said or order[word] < order[said[key]]:
-            said[key], why[key] = word, finding.sentence
-    return {"said": said, "why": why}
+        word = UNDECIDED if finding.classification == "observation" else finding.classification
+        for row in finding.rows:
+            key = (finding.topic or "", finding.partition or 0, row.value)
+            if key not in said or order[word] < order[said[key]]:
+                said[key], by[key] = word, finding
+    return {"said": said, "by": by}
+
+
+def _is_open_removal(finding: Finding) -> bool:
+    return finding.check == "removed-by-configuration" and finding.open_question
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -255,12 +265,13 @@ class Disagreement:
     @property
     def text(self) -> str:
         setup, lost = self.judged.history.setup, self.lost
+        said_by = self.judged.by.get((*lost.partition, lost.value))
         flaws = ", ".join(sorted(self.judged.history.chronicle.flaws_acted)) or "sound"
         return (
             f"seed {setup.seed} ({setup.plot}; {flaws}; sight: {self.judged.visibility.name}), {lost.partition[0]}-"
             f"{lost.partition[1]} offset {lost.offset} value {lost.value} acks {lost.acks}: in truth "
             f"{lost.verdict.value} ({lost.took}: {lost.story}), said: {self.said}: "
-            f"{self.judged.why.get((*lost.partition, lost.value), '')}"
+            f"{said_by.sentence if said_by else ''}"
         )
 
 
@@ -325,14 +336,16 @@ def said_of(judged: Judged, broken: Broken) -> str:
     said = [finding for _, finding in judged.judgement.findings if _may_tell(finding, broken)]
     if any(finding.classification == "violation" for finding in said):
         return "violation"
-    # "Unseen" says of a record that nobody knows whether it is lost.
-    is_open = any(
-        finding.open_question or finding.check == "unseen-tail" or (finding.ruling and finding.ruling.undecided)
-        for finding in said
-    )
-    if is_open or judged.judgement.verdict is RunVerdict.INCONCLUSIVE:
+    if any(map(_is_open, said)):
         return UNDECIDED
-    return "permitted" if any(finding.classification == "permitted" for finding in said) else PASSED_OVER
+    if any(finding.classification == "permitted" for finding in said):
+        return "permitted"  # whatever else is open in the run
+    return UNDECIDED if judged.judgement.verdict is RunVerdict.INCONCLUSIVE else PASSED_OVER
+
+
+def _is_open(finding: Finding) -> bool:
+    """ "Unseen" says of a record that nobody knows whether it is lost."""
+    return finding.is_open or finding.check == "unseen-tail"
 
 
 def wrong_of_promises(judged: Judged) -> list[tuple[str, str]]:
@@ -356,7 +369,7 @@ def _without_a_cause(judged: Judged) -> list[str]:
     """Violations of checks that tell broken promises, where none was broken there that they may tell."""
     setup = judged.history.setup
     may = [broken for broken in judged.broken if broken.verdict in (Verdict.VIOLATION, Verdict.UNSAID)]
-    of_losses = any(lost.verdict is not Verdict.PERMITTED for lost in judged.lost)
+    of_losses = any(lost.verdict is not Verdict.PERMITTED for lost in (*judged.lost, *judged.lost_before))
     return [
         f"seed {setup.seed} ({setup.plot}; {', '.join(sorted(judged.history.chronicle.flaws_acted)) or 'sound'}; "
         f"sight: {judged.visibility.name}): {finding.check}: {finding.sentence}"
@@ -378,10 +391,28 @@ def _of_promise(judged: Judged, broken: Broken, said: str) -> str:
     )
 
 
-def undecided_promises(judged: Judged) -> int:
-    return sum(
-        broken.verdict in (Verdict.VIOLATION, Verdict.PERMITTED)
-        and bool(broken.checks)
-        and said_of(judged, broken) == UNDECIDED
+# ---- what stays open, and why ---------------------------------------------------------------------------------------
+
+
+def why_undecided(judged: Judged) -> list[Reason]:
+    """For each lost record and each broken promise of which nobody knows what it is."""
+    lost = [judged.by[*each.lost.partition, each.lost.value] for each in undecided(judged)]
+    return [_reason(finding) for finding in lost] + [
+        _reason_of_promise(judged, broken)
         for broken in judged.broken
-    )
+        if broken.verdict in (Verdict.VIOLATION, Verdict.PERMITTED)
+        and broken.checks
+        and said_of(judged, broken) == UNDECIDED
+    ]
+
+
+def _reason_of_promise(judged: Judged, broken: Broken) -> Reason:
+    """What is open of it; where nothing is, what else in the run is."""
+    still = [finding for _, finding in judged.judgement.findings if _is_open(finding)]
+    own = [finding for finding in still if _may_tell(finding, broken)]
+    return (broken.kind, *_reason(own[0])) if own else (broken.kind, "beside", *(_reason(still[0]) if still else ()))
+
+
+def _reason(finding: Finding) -> Reason:
+    """By its facts: the check, the cause, and the doubt."""
+    return (finding.check, *(code for code in (finding.cause.codes if finding.cause else ()) if code))

@@ -126,7 +126,7 @@ def _next(
 
 def lines(name: str, total: Tally) -> list[str]:
     """What is printed of a world: counts first, then each wrong verdict with the command that repeats it."""
-    share = total.undecided / total.asked if total.asked else 0.0
+    still = total.undecided.total()
     said = sorted((check, count) for (check, said_as), count in total.said.items() if said_as == "violation")
     truth = ", ".join(f"{count} {verdict}" for verdict, count in sorted(total.truth.items())) or "none"
     text = [
@@ -135,7 +135,8 @@ def lines(name: str, total: Tally) -> list[str]:
         "violations by check: " + (", ".join(f"{check} {count}" for check, count in said) or "none"),
         f"passed over: {total.of('passed over')}",
         f"invented: {total.of('invented')}",
-        f"undecided with full evidence: {total.undecided} of {total.asked} ({share:.1%})",
+        f"undecided with full evidence: {still} of {total.asked} ({_share(still, total):.1%})",
+        *(f"  {count} ({_share(count, total):.1%}): {', '.join(why)}" for why, count in total.undecided.most_common()),
     ]
     for seed in sorted({each.seed for each in total.wrong}):
         of_seed = [each for each in total.wrong if each.seed == seed]
@@ -147,11 +148,15 @@ def lines(name: str, total: Tally) -> list[str]:
     return text
 
 
+def _share(count: int, total: Tally) -> float:
+    return count / total.asked if total.asked else 0.0
+
+
 def exit_code(totals: Iterable[Tally]) -> int:
     totals = list(totals)
     if any(total.wrong for total in totals):
         return WRONG
-    open_ends = any(total.undecided > UNDECIDED_MAX * total.asked for total in totals)
+    open_ends = any(total.undecided.total() > UNDECIDED_MAX * total.asked for total in totals)
     return TOO_MUCH_UNDECIDED if open_ends else 0
 
 

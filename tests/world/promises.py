@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from tests.world.broken import Broken
 from tests.world.chronicle import Entry, Partition, Send, Transaction
 from tests.world.clients import OK
+from tests.world.compaction import compacted
 from tests.world.histories import History
 from tests.world.lost_writes import lost_writes
 from tests.world.promises_of_cleaning import broken_by_cleaning
@@ -21,7 +22,7 @@ from tests.world.promises_of_order import broken_orders
 from tests.world.promises_of_processing import broken_in_processing
 from tests.world.transaction_coordinator import TransactionState
 from tests.world.transactional import ABORTED, COMMITTED, UNKNOWN
-from tests.world.truth import Verdict, compacted, fates
+from tests.world.truth import Verdict, fates, lost_records, perhaps_replaced
 
 _NEVER = 2**62
 _HIDDEN = frozenset({"lost-write", "unreadable", "torn-transaction", "unseen-tail"})
@@ -108,12 +109,14 @@ def _read_and_lost(history: History) -> Iterator[Broken]:
                     read.setdefault(each.partition, {}).setdefault(entry.value, base)
     given = {entry.value for poll in chronicle.polls if poll.final for r in poll.reads for entry in r.entries}
     given |= compacted(chronicle)
+    lost_and_told = lost_records(chronicle)
     for partition, sends in read.items():
         final = chronicle.final[partition]
         there = given | {entry.value for entry in final.unread}
         if not final.read_to_end:
             continue
-        for lost in fates(chronicle, partition, list(sends.values()), there, final.log_start or 0):
+        vanished = fates(chronicle, partition, list(sends.values()), there, final.log_start or 0)
+        for lost in perhaps_replaced(chronicle, partition, vanished, told=lost_and_told):
             yield Broken(
                 kind="read and lost",
                 checks=frozenset({"dirty-read"}),

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from tests.world.broken import Broken
 from tests.world.chronicle import Chronicle, Compacted, Partition
 from tests.world.clients import OK
+from tests.world.compaction import compacted, last_of_keys
 from tests.world.histories import History
-from tests.world.truth import Verdict, compacted, last_of_keys
+from tests.world.truth import Verdict
 
 
 def broken_by_cleaning(history: History) -> Iterator[Broken]:

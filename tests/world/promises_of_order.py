@@ -5,15 +5,16 @@ whichever was answered first. That may be otherwise where a log was cut as the p
 not idempotent where something was sent again; a record may then be there twice, too.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 
 from tests.world.broken import Broken
 from tests.world.chronicle import Partition, Send
 from tests.world.clients import DELIVERY_NS, OK
+from tests.world.compaction import compacted
 from tests.world.histories import History
-from tests.world.truth import Lost, Verdict, compacted, fates, lost_records
+from tests.world.truth import Lost, Verdict, fates, lost_records, perhaps_replaced
 
 _WORST = (Verdict.VIOLATION, Verdict.UNSAID, Verdict.PERMITTED)
 
@@ -26,7 +27,7 @@ def broken_orders(history: History) -> Iterator[Broken]:
     lost = {each.value: each for each in lost_records(history.chronicle)}
     there = _places(history)
     yield from _doubled(history, there)
-    yield from _copies_lost(history, there)
+    yield from _copies_lost(history, there, list(lost.values()))
     for lane in lanes.values():
         overtaken: dict[int, list[tuple[Send, Verdict]]] = {}
         known = [send for send in lane if send.status == OK and send.base is not None]
@@ -112,7 +113,9 @@ def _doubled(history: History, there: Mapping[tuple[Partition, int], set[int]]) 
                 )
 
 
-def _copies_lost(history: History, there: Mapping[tuple[Partition, int], set[int]]) -> Iterator[Broken]:
+def _copies_lost(
+    history: History, there: Mapping[tuple[Partition, int], set[int]], told: Sequence[Lost]
+) -> Iterator[Broken]:
     """Of a record that stands elsewhere too: one that was read, or acknowledged, where it is no more."""
     chronicle = history.chronicle
     sends = {value: send for send in chronicle.sends for value in send.values if send.transaction is None}
@@ -147,7 +150,8 @@ def _copies_lost(history: History, there: Mapping[tuple[Partition, int], set[int
         ]
         if not final.read_to_end:
             continue
-        for lost in fates(chronicle, partition, moved, set(), final.log_start or 0):
+        cut = fates(chronicle, partition, moved, set(), final.log_start or 0)
+        for lost in perhaps_replaced(chronicle, partition, cut, told=told):
             yield Broken(
                 kind="copy lost",
                 checks=frozenset({"duplicate", "inconsistent-offsets"}),

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from tests.world.judging import Judged, kept_silent, undecided, undecided_promises, wrong, wrong_of_promises
+from tests.world.judging import Judged, Reason, kept_silent, why_undecided, wrong, wrong_of_promises
 from tests.world.truth import Verdict
 from tests.world.visibility import BEFORE_EPOCHS, FULL
 
@@ -27,11 +27,11 @@ class Wrong:
 
 @dataclass(kw_only=True)
 class Tally:
-    """asked: what the promise says something of, seen in full; undecided: of that. said: by check and class."""
+    """asked: what the promise says something of, seen in full; undecided: of that, by why. said: by check and class."""
 
     histories: int = 0
     asked: int = 0
-    undecided: int = 0
+    undecided: Counter[Reason] = field(default_factory=Counter)
     said: Counter[tuple[str, str]] = field(default_factory=Counter)
     truth: Counter[str] = field(default_factory=Counter)
     wrong: list[Wrong] = field(default_factory=list)
@@ -46,7 +46,7 @@ class Tally:
             self.asked += sum(
                 each.verdict in (Verdict.VIOLATION, Verdict.PERMITTED) and bool(each.checks) for each in one.broken
             )
-            self.undecided += len(undecided(one)) + undecided_promises(one)
+            self.undecided.update(why_undecided(one))
         self.wrong += wrong_verdicts(one)
 
     def plus(self, other: "Tally") -> None:
@@ -89,7 +89,7 @@ def wrong_verdicts(one: Judged) -> list[Wrong]:
 def accused(one: Judged) -> Sequence[str]:
     """Violations that are said of a system that kept every promise."""
     if not one.history.sound or Verdict.UNSAID in {
-        *(record.verdict for record in one.lost),
+        *(record.verdict for record in (*one.lost, *one.lost_before)),
         *(each.verdict for each in one.broken),
     }:
         return []

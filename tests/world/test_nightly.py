@@ -1,5 +1,6 @@
 """The nightly of the world: its counts, what it exits with, and seeds that are new every day."""
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import date, timedelta
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.world import nightly
+from tests.world.judging import Reason
 from tests.world.nightly import TOO_MUCH_UNDECIDED, WRONG, exit_code, fresh_first, judged_batch, lines, main, shared_out
 from tests.world.tally import Tally, Wrong
 
@@ -17,6 +19,10 @@ if TYPE_CHECKING:
 PASSED_OVER = Wrong(seed=7, kind="passed over", text="a lost record")
 
 
+def _open(count: int) -> Counter[Reason]:
+    return Counter({("lost-write", "unknown"): count})
+
+
 def test_each_day_has_seeds_that_no_other_day_has_and_no_test() -> None:
     today = date(2026, 11, 25)
     assert fresh_first(today) >= 1_000_000
@@ -24,9 +30,9 @@ def test_each_day_has_seeds_that_no_other_day_has_and_no_test() -> None:
 
 
 def test_only_a_wrong_verdict_exits_with_1() -> None:
-    assert exit_code([Tally(histories=10, asked=100, undecided=5), Tally()]) == 0
-    assert exit_code([Tally(), Tally(histories=10, asked=100, undecided=6)]) == TOO_MUCH_UNDECIDED == 3
-    assert exit_code([Tally(histories=10, asked=100, undecided=100, wrong=[PASSED_OVER])]) == WRONG == 1
+    assert exit_code([Tally(histories=10, asked=100, undecided=_open(5)), Tally()]) == 0
+    assert exit_code([Tally(), Tally(histories=10, asked=100, undecided=_open(6))]) == TOO_MUCH_UNDECIDED == 3
+    assert exit_code([Tally(histories=10, asked=100, undecided=_open(100), wrong=[PASSED_OVER])]) == WRONG == 1
 
 
 def test_a_wrong_verdict_is_printed_with_the_command_that_repeats_it() -> None:
@@ -40,11 +46,21 @@ def test_a_wrong_verdict_is_printed_with_the_command_that_repeats_it() -> None:
     )
 
 
+def test_why_something_stayed_undecided_is_printed_by_its_codes_most_frequent_first() -> None:
+    why = Counter({("dirty-read", "unknown", "what-the-disks-held"): 1, ("lost-write", "fail-over"): 2})
+    told = lines("records", Tally(histories=2, asked=100, undecided=why))
+    place = told.index("undecided with full evidence: 3 of 100 (3.0%)")
+    assert told[place + 1 :] == [
+        "  2 (2.0%): lost-write, fail-over",
+        "  1 (1.0%): dirty-read, unknown, what-the-disks-held",
+    ]
+
+
 def test_counts_of_several_processes_are_added() -> None:
-    total = Tally(histories=1, asked=3, undecided=1, wrong=[PASSED_OVER])
+    total = Tally(histories=1, asked=3, undecided=_open(1), wrong=[PASSED_OVER])
     total.said["lost-write", "violation"] = 2
     total.plus(total)
-    assert (total.histories, total.asked, total.undecided, total.of("passed over")) == (2, 6, 2, 2)
+    assert (total.histories, total.asked, total.undecided, total.of("passed over")) == (2, 6, _open(2), 2)
     assert total.said["lost-write", "violation"] == 4
 
 

@@ -22,6 +22,7 @@ PINNED = {
         (22048, "full"),  # sent to a deposed leader after its successor had begun
         (50296, "full"),  # read, never acknowledged, and lost with the power of all
         (20193, "full"),
+        (7501196, "no books, no journals"),  # a cycle of what was read before a cut of which nobody knows the reason
     ),
     TRANSACTIONS: (
         (7000080, "full"),  # what was sent to a log that had been wiped stands below where a reader had begun
@@ -36,9 +37,17 @@ PINNED = {
     SETTINGS: (
         (4000122, "no epochs, no books"),  # the damage was found when another one led already
         (7400283, BEFORE_EPOCHS.name),  # one without its log's end was elected and never led, and others had it
+        (7500459, "full"),  # who had it was counted on no more, and retention removed its place in the end
         (7400535, "full"),  # its tail was lost with the power, and its leader was elected while it was down
     ),
-    CLEANING: ((8000279, "full"),),  # sent again, its earlier copies were compacted away for the last one
+    CLEANING: (
+        (8000279, "full"),  # sent again, its earlier copies were compacted away for the last one
+        (8100151, "nothing of states"),  # without elections, what is gone was compacted away as the last of its key
+        (8100207, "full"),  # a replica that was damaged had compacted its log before
+        (9500216, "late clocks"),  # nobody knows whether a log was cut for its damage before another was elected
+        (9510555, "full"),  # of a record that was sent again both copies may have been compacted away for a later one
+        (8100311, "full"),  # a later one of its key was lost with it
+    ),
     PROCESSING: ((4, "full"),),  # an application whose results do not name their inputs
     IN_FLIGHT: (
         (70, "full"),  # below one that was cut, and below one that it overtook
@@ -63,7 +72,7 @@ def test_what_stayed_undecided_once_with_full_evidence_is_decided(
 ) -> None:
     cases = [(history(seed, name), FULL) for name, seed in DECIDED]
     found = tally(judged(spark, tmp_path_factory.mktemp("decided"), cases))
-    assert (found.undecided, found.wrong) == (0, [])
+    assert (found.undecided.total(), found.wrong) == (0, [])
     assert found.asked > 10
 
 

@@ -11,7 +11,7 @@ destruction of every in-sync copy: every member of the ISR had a copy that a los
 took, after it last joined.
 """
 
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
@@ -22,7 +22,6 @@ from tests.world.chronicle import (
     Checkpointed,
     Chronicle,
     Committed,
-    Compacted,
     Cut,
     Entry,
     Happening,
@@ -32,6 +31,7 @@ from tests.world.chronicle import (
     Send,
 )
 from tests.world.clients import OK
+from tests.world.compaction import compacted, ever_compacts, last_of_keys
 
 
 class Verdict(Enum):
@@ -98,6 +98,7 @@ class _Trail:
     had: set[Node] = field(default_factory=set)
     told: bool = False  # below a high watermark that a holder told
     read: bool = False  # by a consumer
+    removed: bool = False  # while the leader had it, its log's start went above it
 
     @property
     def weak(self) -> bool:
@@ -129,56 +130,30 @@ def lost_records(chronicle: Chronicle) -> list[Lost]:
         sends = [send for send in chronicle.sends if send.partition == partition and _is_promised(chronicle, send)]
         there |= compacted(chronicle)
         lost = fates(chronicle, partition, sends, there, final.log_start or 0)
-        replaced_by = _replacing(chronicle, partition, lost)
-        found += [
-            replace(each, verdict=Verdict.UNSAID)
-            # Nobody can tell what else took it where compaction may have: it was promised that the last one stays.
-            if replaced_by.get(chronicle.keys.get(each.value, -1), -1) > each.offset
-            else each
-            for each in lost
-        ]
+        found += perhaps_replaced(chronicle, partition, lost, told=lost)
         found += _removed_unasked(chronicle, partition, sends, final.log_start or 0)
     return found
 
 
-def _replacing(chronicle: Chronicle, partition: Partition, lost: Sequence[Lost]) -> dict[int, int]:
-    """The highest offset of each key that there is, or whose loss is itself a violation: of that one is told."""
-    found = last_of_keys(chronicle, partition)
-    for each in lost if _ever_compacts(chronicle, partition) else ():
-        if each.verdict is Verdict.VIOLATION and each.value in chronicle.keys:
+def perhaps_replaced(
+    chronicle: Chronicle, partition: Partition, lost: Sequence[Lost], *, told: Sequence[Lost]
+) -> list[Lost]:
+    """Nobody can tell what else took a record where compaction may have: it was promised that the last one stays.
+
+    The last one is what there is, or, of the records whose loss is told, one whose loss is itself a violation.
+    """
+    if not ever_compacts(chronicle, partition):
+        return list(lost)
+    last = last_of_keys(chronicle, partition)
+    for each in told:
+        if each.partition == partition and each.verdict is Verdict.VIOLATION and each.value in chronicle.keys:
             key = chronicle.keys[each.value]
-            found[key] = max(found.get(key, -1), each.offset)
-    return found
+            last[key] = max(last.get(key, -1), each.offset)
+    return [replace(each, verdict=Verdict.UNSAID) if _is_below(each, last, chronicle) else each for each in lost]
 
 
-def _ever_compacts(chronicle: Chronicle, partition: Partition) -> bool:
-    return any(topic == partition[0] and "compact" in value for _, topic, _, value in chronicle.configuration)
-
-
-def last_of_keys(chronicle: Chronicle, partition: Partition) -> dict[int, int]:
-    """The highest offset that the final read gave of each key, of a topic that compacted at any time."""
-    if not _ever_compacts(chronicle, partition):
-        return {}
-    return {
-        chronicle.keys[entry.value]: offset
-        for poll in chronicle.polls
-        if poll.final
-        for read in poll.reads
-        if read.partition == partition
-        for offset, entry in read.placed()
-        if entry.value in chronicle.keys
-    }
-
-
-def compacted(chronicle: Chronicle, *, lawful: bool = False) -> set[int]:
-    """Values that some replica compacted away; of them those that it might."""
-    return {
-        value
-        for each in chronicle.happenings
-        if isinstance(each, Compacted)
-        for _, value, allowed in each.records
-        if allowed or not lawful
-    }
+def _is_below(lost: Lost, last: Mapping[int, int], chronicle: Chronicle) -> bool:
+    return last.get(chronicle.keys.get(lost.value, -1), -1) > lost.offset
 
 
 def _removed_unasked(chronicle: Chronicle, partition: Partition, sends: Sequence[Send], start: int) -> list[Lost]:
@@ -215,20 +190,37 @@ def _is_promised(chronicle: Chronicle, send: Send) -> bool:
 
 def fates(chronicle: Chronicle, partition: Partition, sends: Sequence[Send], there: Set[int], start: int) -> list[Lost]:
     """What became of the acknowledged records of a partition that are not `there`."""
-    trails = [
+    return _fates(chronicle, partition, [each for each in _trails(sends, there) if each.offset >= start])
+
+
+def lost_before_removal(chronicle: Chronicle) -> list[Lost]:
+    """Below the logs' starts in the end: nobody misses such a record, but what followed from its loss is seen."""
+    gone, found = compacted(chronicle), list[Lost]()
+    for partition, final in chronicle.final.items():
+        sends = [send for send in chronicle.sends if send.partition == partition and _is_promised(chronicle, send)]
+        below = [each for each in _trails(sends, gone) if each.offset < (final.log_start or 0)]
+        found += _fates(chronicle, partition, below)
+    return found
+
+
+def _trails(sends: Sequence[Send], there: Set[int]) -> list[_Trail]:
+    return [
         _Trail(send=send, value=value, offset=send.base + place)
         for send in sends
         if send.status == OK and send.base is not None
         for place, value in enumerate(send.values)
-        if value not in there and send.base + place >= start
+        if value not in there
     ]
+
+
+def _fates(chronicle: Chronicle, partition: Partition, trails: Sequence[_Trail]) -> list[Lost]:
     if not trails:
         return []
     happenings = [each for each in chronicle.happenings if getattr(each, "partition", None) == partition]
     _replay(happenings, trails)
     _reads(chronicle, partition, trails)
     looked_at = [(each.node, each.time_ns) for each in chronicle.snapshots if each.partition == partition]
-    return [_judged(trail, partition, happenings, looked_at) for trail in trails]
+    return [_judged(trail, partition, happenings, looked_at) for trail in trails if not trail.removed]
 
 
 def _reads(chronicle: Chronicle, partition: Partition, trails: Sequence[_Trail]) -> None:
@@ -255,7 +247,11 @@ def _replay(happenings: Sequence[Happening], trails: Sequence[_Trail]) -> None:
         )
         touched = _apply(copies, happening)
         for trail in trails:
-            if isinstance(happening, Checkpointed):
+            if trail.removed:
+                continue
+            if isinstance(happening, Removed):
+                trail.removed = happening.to > trail.offset and copies.has(copies.leader, trail.offset, trail.value)
+            elif isinstance(happening, Checkpointed):
                 held = copies.has(happening.node, trail.offset, trail.value)
                 trail.told |= held and happening.high_watermark > trail.offset
             elif touched is None or touched[0] <= trail.offset < touched[1]:
@@ -282,8 +278,6 @@ def _apply(copies: _Copies, happening: Happening) -> tuple[int, int] | None:
             for offset in [offset for offset in log if happening.to <= offset < end]:
                 del log[offset]
             return happening.to, end
-        case Removed():
-            return 0, 0  # nothing is lost by it, so nothing need be known of it
         case Committed():
             state = happening.state
             for node in state.isr:

@@ -94,7 +94,7 @@ def _took(
         if any(
             cut.node == loss.node
             and cut.time_ns >= loss.time_ns
-            and (until is None or cut.time_ns <= until.latest_t)  # what is cut later was there when that one took over
+            and (until is None or cut.time_ns <= until.earliest_t)  # what is cut later may have been there till then
             and (until is not None or not _led_by_another(history, loss, cut.time_ns))
             and cut.to_offset <= min(end, lost.offset)
             for cut in history.truncations

@@ -289,6 +289,7 @@ CauseCode = Literal[
     "redelivered-sought",
     "redelivered-after-commit",
     "moved-by-a-permitted-loss",
+    "moved-by-a-loss-in-doubt",
     # of evidence against evidence
     "disks-contradict-reads",
     "disks-contradict-digests",

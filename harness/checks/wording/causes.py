@@ -169,6 +169,7 @@ _WORDS: Mapping[CauseCode, str] = {
     "earliest-record": "it starts at the earliest record",
     # ---- cycles
     "moved-by-a-permitted-loss": "a permitted loss moved the log ({check})",
+    "moved-by-a-loss-in-doubt": "nobody knows whether a permitted loss moved the log ({check})",
     "reads-of-open-transactions": (
         "who reads uncommitted records may read a transaction's first ones while it goes on"
     ),

@@ -106,6 +106,11 @@ def _divergence_ruled(
     """The older record at a divergent offset is the lost one: it is ruled on like a loss."""
     in_sync = set(history.final_isr)
     if kind == "missing":
+        # Whatever else befell a log that lacks it: to compact it was every replica's own affair.
+        if history.may_compact and row["kept"] is False:
+            return "observation", Cause(code="compacts-in-its-own-time")
+        if history.may_compact and row["kept"] is None:
+            return "observation", Cause(code="compacts-in-its-own-time-as-far-as-known")
         lacking = {node for node in in_sync if node in history.end_snapshots} - set(row["nodes"])
         if lacking and lacking <= damages.nodes:
             nodes, unread = tuple(sorted(lacking)), damages.unread(history)
@@ -113,11 +118,7 @@ def _divergence_ruled(
                 return "permitted", Cause(code="damaged-and-not-read", nodes=nodes)
             return "violation", Cause(code="damaged-and-not-cut", nodes=nodes)
         if history.may_compact:
-            if row["kept"]:
-                return "violation", Cause(code="replica-lacks-the-last-of-a-key")
-            if row["kept"] is False:
-                return "observation", Cause(code="compacts-in-its-own-time")
-            return "observation", Cause(code="compacts-in-its-own-time-as-far-as-known")
+            return "violation", Cause(code="replica-lacks-the-last-of-a-key")
         return "violation", Cause(code="replica-lacks-a-record")
     if row["sync_variants"] > 1:  # also if other replicas have a record there
         return "violation", Cause(code="in-sync-replicas-differ")

@@ -2,8 +2,8 @@
 
 A value that was read before it was sent is reported once, as a phantom; an offset below an earlier acknowledged one, or
 against a producer's own order, also once; the cycle they form is not reported again. A cycle that Kafka does not rule
-out is permitted, and so is one in a partition where a permitted loss moved the log. A part that was not searched makes
-the run inconclusive (judge.py).
+out is permitted, and so is one in a partition where a permitted loss moved the log; where nobody knows whether one did,
+it is an open question, as that loss is. A part that was not searched makes the run inconclusive (judge.py).
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,15 @@ CHECK = "cycle"
 _TOLD_AS = {"read-before-send": ("early",), "order-against-time": ("regression", "send_order")}
 _STEPS_MAX = 20
 _RELATIONS = {WW: "write-write", WR: "write-read", RW: "read-write", REALTIME: "real time"}
-_LOSSES = ("lost-write", "duplicate", "inconsistent-offsets", "unclean-election")
+# The families that tell of a log whose end moved back.
+_MOVES = (
+    "lost-write",
+    "dirty-read",
+    "duplicate",
+    "inconsistent-offsets",
+    "unclean-election",
+    "acknowledged-regression",
+)
 
 
 class CycleAnswer(TypedDict):
@@ -119,13 +127,16 @@ def _ruled(context: RunContext, cycle: CycleRow) -> tuple[Class, Cause]:
         return "permitted", Cause(code=cycle.reason)
     moved: Sequence[Finding] = [
         finding
-        for name in _LOSSES
+        for name in _MOVES
         for finding in context.found.get(name, ())
-        if finding.classification == "permitted"
-        and (cycle.partition is None or (finding.topic, finding.partition) == (cycle.topic, cycle.partition))
+        if cycle.partition is None or (finding.topic, finding.partition) == (cycle.topic, cycle.partition)
     ]
-    if moved:
-        return "permitted", Cause(code="moved-by-a-permitted-loss", check=moved[0].check)
+    for finding in moved:
+        if finding.classification == "permitted":
+            return "permitted", Cause(code="moved-by-a-permitted-loss", check=finding.check)
+    for finding in moved:
+        if finding.is_open:
+            return "observation", Cause(code="moved-by-a-loss-in-doubt", check=finding.check)
     return "violation", Cause(code=cycle.reason)
 
 

@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 
 from harness.checks.judge import Judgement
 from harness.verdict import Verdict
-from tests.harness.checks.histories.build import ISR, History, judge_stories, scenario
+from tests.harness.checks.histories.build import ISR, SECOND, History, judge_stories, scenario
 from tests.harness.checks.twins.twins import acknowledged, nothing_happened
 
 STORIES: dict[str, Callable[[], History]] = {}
@@ -37,6 +37,33 @@ def a_damage_beyond_the_lost_records() -> History:
     history.state(1, 1, (1,), at=8, start=4)
     history.final([(offset, offset) for offset in range(4)])
     return history
+
+
+def _elected_over(*, cut_at: float, uncertainty_s: int = 0) -> History:
+    """A batch of the only copy in sync is damaged; another broker is elected at 8, and this one cuts its log."""
+    history = acknowledged()
+    history.state(1, 0, (1,), at=3)
+    history.damage(1, 4, 5, at=5)
+    history.state(2, 1, (2,), at=8, start=4)
+    history.rows["partition_states"][-1]["uncertainty_ns"] = uncertainty_s * SECOND
+    history.truncation(1, 4, 10, epoch=None, at=cut_at)
+    history.final([(offset, offset) for offset in range(4)])
+    return history
+
+
+@story
+def cut_for_a_damaged_batch_before_another_was_elected() -> History:
+    return _elected_over(cut_at=7)
+
+
+@story
+def cut_for_a_damaged_batch_after_another_was_elected() -> History:
+    return _elected_over(cut_at=9)
+
+
+@story
+def cut_for_a_damaged_batch_before_or_after_another_was_elected() -> History:
+    return _elected_over(cut_at=9, uncertainty_s=2)
 
 
 @story
@@ -224,6 +251,21 @@ VIOLATION, PASS, OPEN = Verdict.VIOLATION, Verdict.PASS, Verdict.INCONCLUSIVE
             "a_damage_beyond_the_lost_records",
             VIOLATION,
             {("lost-write", "violation"): 4, ("lost-write", "permitted"): 2},
+        ),
+        (
+            "cut_for_a_damaged_batch_before_another_was_elected",
+            VIOLATION,
+            {("unclean-election", "violation"): 1, ("lost-write", "permitted"): 6},
+        ),
+        (
+            "cut_for_a_damaged_batch_after_another_was_elected",
+            VIOLATION,
+            {("unclean-election", "violation"): 6, ("lost-write", "permitted"): 1, ("lost-write", "observation"): 5},
+        ),
+        (
+            "cut_for_a_damaged_batch_before_or_after_another_was_elected",
+            VIOLATION,
+            {("unclean-election", "violation"): 6, ("lost-write", "permitted"): 1, ("lost-write", "observation"): 5},
         ),
         ("a_damage_of_which_nobody_recorded_the_place", OPEN, {("lost-write", "observation"): 6}),
         ("one_of_two_in_sync_copies_damaged", VIOLATION, {("lost-write", "violation"): 6}),

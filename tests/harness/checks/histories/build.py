@@ -336,7 +336,7 @@ class History:
             )
         self._isr, self._leader, self._epoch = tuple(isr), leader, epoch
 
-    def truncation(self, node: int, first: int, end: int, *, epoch: int, at: float) -> None:
+    def truncation(self, node: int, first: int, end: int, *, epoch: int | None, at: float) -> None:
         self._add(
             "broker_events",
             node=node,

@@ -225,6 +225,16 @@ VIOLATION, PASS, OPEN = Verdict.VIOLATION, Verdict.PASS, Verdict.INCONCLUSIVE
         ("a_replica_of_the_isr_lacks_a_record", VIOLATION, {("replica-divergence", "violation"): 1}),
         ("a_replica_of_the_isr_has_compacted_further_than_another", PASS, {("replica-divergence", "observation"): 1}),
         ("a_replica_of_the_isr_has_compacted_what_was_overwritten", PASS, {("replica-divergence", "observation"): 1}),
+        (
+            "a_damaged_replica_of_the_isr_has_compacted_what_was_overwritten",
+            PASS,
+            {("replica-divergence", "observation"): 1},
+        ),
+        (
+            "a_damaged_replica_of_the_isr_lacks_the_last_record_of_a_key",
+            VIOLATION,
+            {("replica-divergence", "violation"): 1},
+        ),
         ("a_replica_of_the_isr_lacks_the_last_record_of_a_key", VIOLATION, {("replica-divergence", "violation"): 1}),
         (
             "a_replica_of_the_isr_lacks_the_last_record_of_a_key_and_overwritten_ones",
@@ -261,6 +271,25 @@ def test_the_verdict_follows_the_evidence(
     judgement = judged_twins[name]
     assert found(judgement) == expected, [finding.sentence for _, finding in judgement.findings]
     assert judgement.verdict is verdict, judgement.sentence
+
+
+@pytest.mark.parametrize(
+    ("name", "verdict", "classification"),
+    [
+        (
+            "read_above_a_loss_of_which_nobody_knows_whether_it_was_permitted",
+            Verdict.INCONCLUSIVE,
+            "observation",
+        ),
+        ("read_above_a_loss_that_nothing_unseen_could_have_permitted", VIOLATION, "violation"),
+    ],
+)
+def test_a_cycle_is_not_judged_more_strictly_than_the_loss_that_moved_its_log(
+    judged_twins: Judged, name: str, verdict: Verdict, classification: str
+) -> None:
+    judgement = judged_twins[name]
+    cycles = [finding.classification for _, finding in judgement.findings if finding.check == "cycle"]
+    assert (cycles, judgement.verdict) == ([classification], verdict)
 
 
 def test_every_finding_can_be_stored(judged_twins: Judged) -> None:

@@ -48,6 +48,30 @@ def moved_by_a_loss_that_nothing_unseen_could_have_permitted() -> History:
     return _polled_books(unclean=False)
 
 
+def _read_before_it_was_cut(*, unclean: bool) -> History:
+    """Value 30 was read at 10, and stands at 8 in the end: above 31, which was sent after that."""
+    history = _led(exact=False)
+    history.unclean_config(str(unclean).lower())
+    history.send(30, at=2.1, took=17.9, process=2, status=2)
+    history.poll([(10, 30)], at=3, epoch=0)
+    history.state(2, 1, (2, 3), at=5)
+    for row in history.rows["partition_states"]:
+        row |= {"exact": False, "observer": 2}
+    history.send(31, at=15, status=2)
+    history.final([*LOG[:7], (7, 31), (8, 30)])
+    return history
+
+
+@story
+def read_above_a_loss_of_which_nobody_knows_whether_it_was_permitted() -> History:
+    return _read_before_it_was_cut(unclean=True)
+
+
+@story
+def read_above_a_loss_that_nothing_unseen_could_have_permitted() -> History:
+    return _read_before_it_was_cut(unclean=False)
+
+
 @story
 def moved_by_a_permitted_loss_and_read_where_it_went() -> History:
     """The place that was lost had been acknowledged by its leader alone; only the other one was read."""

@@ -220,6 +220,23 @@ def a_replica_of_the_isr_has_compacted_what_was_overwritten() -> History:
     return _one_replica_lacks_a_record("compact", {value: value % 3 for value in range(10)})
 
 
+def _damaged_and_cut(history: History) -> History:
+    """Of the replica that lacks a record another one was damaged, and cut when its broker started again."""
+    history.fault("damage", [3], at=5)
+    history.started(3, at=6)
+    return history
+
+
+@story
+def a_damaged_replica_of_the_isr_has_compacted_what_was_overwritten() -> History:
+    return _damaged_and_cut(a_replica_of_the_isr_has_compacted_what_was_overwritten())
+
+
+@story
+def a_damaged_replica_of_the_isr_lacks_the_last_record_of_a_key() -> History:
+    return _damaged_and_cut(a_replica_of_the_isr_lacks_the_last_record_of_a_key())
+
+
 @story
 def a_replica_of_the_isr_lacks_the_last_record_of_a_key() -> History:
     return _one_replica_lacks_a_record("compact", {value: 4 if value == 4 else 0 for value in range(10)})

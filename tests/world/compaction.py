@@ -1,0 +1,33 @@
+"""What compaction took of a history, and what it had to leave: read from the chronicle."""
+
+from tests.world.chronicle import Chronicle, Compacted, Partition
+
+
+def ever_compacts(chronicle: Chronicle, partition: Partition) -> bool:
+    return any(topic == partition[0] and "compact" in value for _, topic, _, value in chronicle.configuration)
+
+
+def last_of_keys(chronicle: Chronicle, partition: Partition) -> dict[int, int]:
+    """The highest offset that the final read gave of each key, of a topic that compacted at any time."""
+    if not ever_compacts(chronicle, partition):
+        return {}
+    return {
+        chronicle.keys[entry.value]: offset
+        for poll in chronicle.polls
+        if poll.final
+        for read in poll.reads
+        if read.partition == partition
+        for offset, entry in read.placed()
+        if entry.value in chronicle.keys
+    }
+
+
+def compacted(chronicle: Chronicle, *, lawful: bool = False) -> set[int]:
+    """Values that some replica compacted away; of them those that it might."""
+    return {
+        value
+        for each in chronicle.happenings
+        if isinstance(each, Compacted)
+        for _, value, allowed in each.records
+        if allowed or not lawful
+    }
