@@ -27,6 +27,8 @@ PINNED = {
         (7000080, "full"),  # what was sent to a log that had been wiped stands below where a reader had begun
         (5000135, "clients alone"),  # hidden or lost: no log was read
         (6000677, "nothing of states"),  # it is not known who was in sync
+        (7000031, "full"),  # an allowed unclean election took the begin of a transaction, an older decision ended it
+        (9000144, "full"),  # read before the transaction began there, in a log that was cut since
         (7700081, "full"),  # who lacked it was elected and lost its election again before it began to lead
     ),
     GROUPS: (
@@ -39,7 +41,14 @@ PINNED = {
         (7400535, "full"),  # its tail was lost with the power, and its leader was elected while it was down
     ),
     CLEANING: ((8000279, "full"),),  # sent again, its earlier copies were compacted away for the last one
-    PROCESSING: ((4, "full"),),  # an application whose results do not name their inputs
+    PROCESSING: (
+        (4, "full"),  # an application whose results do not name their inputs
+        (8000381, "full"),  # the only copy of the coordinator's log was damaged
+        (8100013, "no reads"),  # nobody recorded what the group read
+        (8100357, "full"),  # what stands before an offset that was shown is overwritten
+        (9000370, "full"),  # of two commits one was lawfully lost, and not the one before it
+        (9000702, "full"),  # an input was lost, and another one got its offset
+    ),
     IN_FLIGHT: (
         (70, "full"),  # below one that was cut, and below one that it overtook
         (71, "full"),

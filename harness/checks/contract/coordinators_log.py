@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from harness.checks.contract.destruction import Destruction, destruction
-from harness.checks.contract.rulings import Cause, CauseCode, Class, Doubt, Rule
+from harness.checks.contract.rulings import Cause, CauseCode, Class, Doubt, Rule, Ruling
 from harness.checks.contract.timeline import Gone, Seen, Window
 from harness.checks.contract.timelines import Timelines
 from harness.checks.model.elections import Election
@@ -82,6 +82,24 @@ def taken_from(place: PartitionHistory, timelines: Timelines, stored: Stored, co
         return None
     doubt = Doubt(code="rule-not-decided", rule=rules[0])
     return "observation", Cause(code=codes.in_doubt, doubt=doubt, partitions=(place.name,))
+
+
+def known_by(place: PartitionHistory, time_ns: int) -> PartitionHistory:
+    """Without what happened after something was found gone: that is no cause of it."""
+    return replace(
+        place,
+        states=tuple(row for row in place.states if row["time_ns"] - (row["uncertainty_ns"] or 0) <= time_ns),
+        elections=tuple(each for each in place.elections if each.earliest_t <= time_ns),
+        disk_losses=tuple(loss for loss in place.disk_losses if loss.time_ns <= time_ns),
+        snapshots=tuple(row for row in place.snapshots if row["time_ns"] <= time_ns),
+    )
+
+
+def by_ruling(place: PartitionHistory, ruling: Ruling, codes: Codes) -> Cause:
+    """Of the loss of its record, which was permitted."""
+    if ruling.destroyed or ruling.election is None:
+        return by_destruction(place, ruling.disk_losses, codes)
+    return by_election(place, ruling.election, codes)
 
 
 def by_destruction(place: PartitionHistory, losses: Sequence[DiskLoss], codes: Codes) -> Cause:

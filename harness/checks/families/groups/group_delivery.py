@@ -7,7 +7,7 @@ record; counted, by what was committed when the last of them read it. Skipped: t
 the final log that no member ever read; only a member that read them may commit an offset beyond them. Ahead: an offset
 was committed beyond everything the group had read until then, and the records between were read later.
 Offsets that a member seeks to, and commits afterwards, are not judged. Not judged as skipped: groups that do not start
-at the earliest record.
+at the earliest record, and runs in which no read of any group's member was recorded.
 """
 
 from collections.abc import Mapping, Sequence
@@ -291,9 +291,10 @@ def _skipped(
 ) -> list[DeliveryRow]:
     """Committed records of the final log below the highest certainly committed offset that no member read."""
     begin_at, sought = resets(runs), _sought_ahead(runs, starts)
+    recorded = {row["run"] for row in starts}
     spans: list[SpanRow] = []
     for (run, group, partition_id), register in known.items():
-        if (run, group, partition_id) in sought:
+        if (run, group, partition_id) in sought or run not in recorded:
             continue
         certain = [commit for commit in register.commits if commit.certain]
         if certain and begin_at.get((run, group)) == "earliest":
