@@ -320,9 +320,17 @@ def _may_tell(finding: Finding, broken: Broken) -> bool:
     )
 
 
+def _is_of_worse(judged: Judged, finding: Finding, broken: Broken) -> bool:
+    """Whether it is a violation for another of its records: a transaction is torn by the worst that befell one."""
+    lost = {record.value for record in judged.lost if record.verdict is Verdict.VIOLATION}
+    return finding.classification == "violation" and bool(lost & ({*finding.values} - {broken.value}))
+
+
 def said_of(judged: Judged, broken: Broken) -> str:
     """The worst that a check which may tell it says of that record, or where no record is meant, of the partition."""
     said = [finding for _, finding in judged.judgement.findings if _may_tell(finding, broken)]
+    if broken.verdict is Verdict.PERMITTED:
+        said = [finding for finding in said if not _is_of_worse(judged, finding, broken)]
     if any(finding.classification == "violation" for finding in said):
         return "violation"
     # "Unseen" says of a record that nobody knows whether it is lost.

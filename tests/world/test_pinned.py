@@ -33,6 +33,8 @@ PINNED = {
     ),
     GROUPS: (
         (77167, "nothing of states"),  # within an assignment the log was cut below the position
+        (7500046, "full"),  # a commit without an answer, of which a whole log has no record
+        (7500350, "full"),  # a deposed leader's log ended below the position
         (7200039, "full"),  # a wiped broker was elected and never led, and the last of those in sync was wiped then
     ),
     SETTINGS: (
@@ -47,6 +49,8 @@ PINNED = {
         (8100013, "no reads"),  # nobody recorded what the group read
         (8100357, "full"),  # what stands before an offset that was shown is overwritten
         (9000370, "full"),  # of two commits one was lawfully lost, and not the one before it
+        (9010112, "nothing of states"),  # an allowed unclean election of the decisions' log alone
+        (9010308, "full"),  # of one torn transaction one record is hidden, and others are lost
         (9000702, "full"),  # an input was lost, and another one got its offset
     ),
     IN_FLIGHT: (

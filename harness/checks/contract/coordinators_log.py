@@ -125,8 +125,9 @@ def perhaps_taken(history: RunHistory, place: PartitionHistory | None, stored: S
     since_ns, until_ns = stored.sent_ns, stored.gone_ns
     if any(since_ns <= loss.time_ns <= until_ns and _may_have_held(loss, codes.topic, nodes) for loss in losses):
         return "observation", codes.on_a_lost_disk
-    # Coordinators' topics have the brokers' setting, those of groups and of transactions alike.
-    if history.unclean_group_offsets is not False and history.faults.between(since_ns, until_ns):
+    groups, transactions = history.unclean_group_offsets, history.unclean_transactions
+    allowed = transactions if codes.topic == TRANSACTIONS_TOPIC else groups
+    if allowed is not False and history.faults.between(since_ns, until_ns):
         return "observation", codes.elected_uncleanly
     return None
 

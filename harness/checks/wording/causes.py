@@ -117,6 +117,7 @@ _WORDS: Mapping[CauseCode, str] = {
     "missing-by-a-loss": "the missing records were lost by a permitted {by}",
     "outputs-not-read": "{doubt}",
     "outputs-gone-with-a-topic": "{doubt}",
+    "position-in-doubt": "{doubt}",
     "inputs-moved": "records of {partitions} were lost, and others got their offsets",
     "fenced-producer-committed": "a fenced producer committed",
     "decision-on-a-lost-disk": "{doubt}",

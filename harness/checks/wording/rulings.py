@@ -144,6 +144,10 @@ _DOUBTS: Mapping[DoubtCode, str] = {
         "which release this is, or whether it is Kafka"
     ),
     "outputs-not-read": "outputs may lie in what was not read of {partitions}",
+    "told-by-a-deposed-leader": (
+        "the leader of epoch {epochs} had been replaced and may not have known it: it may have answered that its log "
+        "ends below, where readers without leader epochs (KIP-320) begin anew"
+    ),
     "inputs-moved": "it is unknown whether the records whose offsets others got were lawfully lost",
     "outputs-gone-with-a-topic": "outputs may have gone with a topic that was deleted",
     "topic-deleted-by-somebody": (

@@ -37,7 +37,7 @@ from harness.history.schema.client_rows import GROUP_EVENTS
 from harness.history.schema.schemas import STATUS_OK
 
 EXPIRED: CauseCode = "group-offsets-expired"
-_CODES = Codes(
+CODES = Codes(
     topic=GROUP_OFFSETS_TOPIC,
     destroyed="group-offsets-destroyed",
     elected="group-offsets-lost-in-an-election",
@@ -119,22 +119,22 @@ def _by_its_partition(context: RunContext, place: PartitionHistory, kept: Kept) 
     if {ruling.classification for ruling in rulings} in ({"permitted"}, {"violation"}):
         if rulings[0].classification == "violation":
             return "violation", NOTHING_PERMITS_IT
-        return "permitted", by_ruling(place, rulings[0], _CODES)
+        return "permitted", by_ruling(place, rulings[0], CODES)
     timelines = Timelines(place)
     if kept.shown_ns is not None and kept.shown_ns > kept.stored_ns and timelines.deposed.answers_alone(kept.shown_ns):
         kept = replace(kept, sent_ns=kept.shown_ns, stored_ns=kept.shown_ns)
-    taken = taken_from(place, timelines, _stored(kept), _CODES)
+    taken = taken_from(place, timelines, _stored(kept), CODES)
     doubts = (ruling.undecided for ruling in rulings if ruling.undecided is not None)
     before = next((doubt for doubt in doubts if doubt.code == "lost-before-it-led"), None)
     if taken is not None and before is not None:  # an election takes only what the elected one had not lost before
-        return "observation", Cause(code=_CODES.in_doubt, doubt=before, partitions=(place.name,))
+        return "observation", Cause(code=CODES.in_doubt, doubt=before, partitions=(place.name,))
     if taken is None and not place.exact:
-        taken = perhaps_taken(context.history, place, _stored(kept), _CODES)
+        taken = perhaps_taken(context.history, place, _stored(kept), CODES)
     return taken or ("violation", NOTHING_PERMITS_IT)
 
 
 def _by_any_partition(context: RunContext, kept: Kept) -> tuple[Class, Cause]:
-    return perhaps_taken(context.history, None, _stored(kept), _CODES) or ("violation", NOTHING_PERMITS_IT)
+    return perhaps_taken(context.history, None, _stored(kept), CODES) or ("violation", NOTHING_PERMITS_IT)
 
 
 def _stored(kept: Kept) -> Stored:

@@ -222,7 +222,7 @@ def registers(runs: JudgedRuns) -> dict[Key, Register]:
     events = [event for event in runs.group_events() if event["event"] in ("committed", "fetched")]
     inside = any(event["transaction"] is not None for event in events)
     transactional = runs.once(TransactionalOffsets) if inside else None
-    logged = runs.once(offsets_in_logs.in_logs)
+    logged, unwritten = runs.once(offsets_in_logs.in_logs), runs.once(offsets_in_logs.unwritten)
     commits: dict[Key, list[Commit]] = {}
     fetches: dict[Key, list[Fetch]] = {}
     aborted: dict[Key, list[Commit]] = {}
@@ -232,7 +232,7 @@ def registers(runs: JudgedRuns) -> dict[Key, Register]:
         if event["event"] == "fetched":
             if event["status"] == STATUS_OK:
                 fetches.setdefault(key, []).append(fetch_of(event))
-        elif offset is not None:
+        elif offset is not None and offsets_in_logs.place_of(event, offset) not in unwritten:
             record = logged.get(offsets_in_logs.place_of(event, offset))
             commit = _commit_of(event, offset, transactional, None if record is None else record.place)
             if transactional is not None and transactional.was_aborted(event):
