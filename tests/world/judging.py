@@ -331,9 +331,17 @@ def _may_tell(finding: Finding, broken: Broken) -> bool:
     )
 
 
+def _is_of_worse(judged: Judged, finding: Finding, broken: Broken) -> bool:
+    """Whether it is a violation for another of its records: a transaction is torn by the worst that befell one."""
+    lost = {record.value for record in judged.lost if record.verdict is not Verdict.PERMITTED}
+    return finding.classification == "violation" and bool(lost & ({*finding.values} - {broken.value}))
+
+
 def said_of(judged: Judged, broken: Broken) -> str:
     """The worst that a check which may tell it says of that record, or where no record is meant, of the partition."""
     said = [finding for _, finding in judged.judgement.findings if _may_tell(finding, broken)]
+    if broken.verdict is Verdict.PERMITTED:
+        said = [finding for finding in said if not _is_of_worse(judged, finding, broken)]
     if any(finding.classification == "violation" for finding in said):
         return "violation"
     if any(map(_is_open, said)):
@@ -370,6 +378,7 @@ def _without_a_cause(judged: Judged) -> list[str]:
     setup = judged.history.setup
     may = [broken for broken in judged.broken if broken.verdict in (Verdict.VIOLATION, Verdict.UNSAID)]
     of_losses = any(lost.verdict is not Verdict.PERMITTED for lost in (*judged.lost, *judged.lost_before))
+    of_losses |= any(broken.kind == "hidden" for broken in may)  # who has to see it does not: as good as lost
     return [
         f"seed {setup.seed} ({setup.plot}; {', '.join(sorted(judged.history.chronicle.flaws_acted)) or 'sound'}; "
         f"sight: {judged.visibility.name}): {finding.check}: {finding.sentence}"

@@ -28,10 +28,14 @@ PINNED = {
         (7000080, "full"),  # what was sent to a log that had been wiped stands below where a reader had begun
         (5000135, "clients alone"),  # hidden or lost: no log was read
         (6000677, "nothing of states"),  # it is not known who was in sync
+        (7000031, "full"),  # an allowed unclean election took the begin of a transaction, an older decision ended it
+        (9000144, "full"),  # read before the transaction began there, in a log that was cut since
         (7700081, "full"),  # who lacked it was elected and lost its election again before it began to lead
     ),
     GROUPS: (
         (77167, "nothing of states"),  # within an assignment the log was cut below the position
+        (7500046, "full"),  # a commit without an answer, of which a whole log has no record
+        (7500350, "full"),  # a deposed leader's log ended below the position
         (7200039, "full"),  # a wiped broker was elected and never led, and the last of those in sync was wiped then
     ),
     SETTINGS: (
@@ -48,7 +52,17 @@ PINNED = {
         (9510555, "full"),  # of a record that was sent again both copies may have been compacted away for a later one
         (8100311, "full"),  # a later one of its key was lost with it
     ),
-    PROCESSING: ((4, "full"),),  # an application whose results do not name their inputs
+    PROCESSING: (
+        (4, "full"),  # an application whose results do not name their inputs
+        (8000381, "full"),  # the only copy of the coordinator's log was damaged
+        (8100013, "no reads"),  # nobody recorded what the group read
+        (8100357, "full"),  # what stands before an offset that was shown is overwritten
+        (9000370, "full"),  # of two commits one was lawfully lost, and not the one before it
+        (9010112, "nothing of states"),  # an allowed unclean election of the decisions' log alone
+        (9010308, "full"),  # of one torn transaction one record is hidden, and others are lost
+        (9020201, "full"),  # outputs that a forgotten decision hid
+        (9000702, "full"),  # an input was lost, and another one got its offset
+    ),
     IN_FLIGHT: (
         (70, "full"),  # below one that was cut, and below one that it overtook
         (71, "full"),

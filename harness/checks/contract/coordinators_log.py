@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from harness.checks.contract.destruction import Destruction, destruction
-from harness.checks.contract.rulings import Cause, CauseCode, Class, Doubt, Rule
+from harness.checks.contract.rulings import Cause, CauseCode, Class, Doubt, Rule, Ruling
 from harness.checks.contract.timeline import Gone, Seen, Window
 from harness.checks.contract.timelines import Timelines
 from harness.checks.model.elections import Election
@@ -84,6 +84,24 @@ def taken_from(place: PartitionHistory, timelines: Timelines, stored: Stored, co
     return "observation", Cause(code=codes.in_doubt, doubt=doubt, partitions=(place.name,))
 
 
+def known_by(place: PartitionHistory, time_ns: int) -> PartitionHistory:
+    """Without what happened after something was found gone: that is no cause of it."""
+    return replace(
+        place,
+        states=tuple(row for row in place.states if row["time_ns"] - (row["uncertainty_ns"] or 0) <= time_ns),
+        elections=tuple(each for each in place.elections if each.earliest_t <= time_ns),
+        disk_losses=tuple(loss for loss in place.disk_losses if loss.time_ns <= time_ns),
+        snapshots=tuple(row for row in place.snapshots if row["time_ns"] <= time_ns),
+    )
+
+
+def by_ruling(place: PartitionHistory, ruling: Ruling, codes: Codes) -> Cause:
+    """Of the loss of its record, which was permitted."""
+    if ruling.destroyed or ruling.election is None:
+        return by_destruction(place, ruling.disk_losses, codes)
+    return by_election(place, ruling.election, codes)
+
+
 def by_destruction(place: PartitionHistory, losses: Sequence[DiskLoss], codes: Codes) -> Cause:
     nodes = tuple(sorted({loss.node for loss in losses}))
     return Cause(code=codes.destroyed, nodes=nodes, partitions=(place.name,))
@@ -107,8 +125,9 @@ def perhaps_taken(history: RunHistory, place: PartitionHistory | None, stored: S
     since_ns, until_ns = stored.sent_ns, stored.gone_ns
     if any(since_ns <= loss.time_ns <= until_ns and _may_have_held(loss, codes.topic, nodes) for loss in losses):
         return "observation", codes.on_a_lost_disk
-    # Coordinators' topics have the brokers' setting, those of groups and of transactions alike.
-    if history.unclean_group_offsets is not False and history.faults.between(since_ns, until_ns):
+    groups, transactions = history.unclean_group_offsets, history.unclean_transactions
+    allowed = transactions if codes.topic == TRANSACTIONS_TOPIC else groups
+    if allowed is not False and history.faults.between(since_ns, until_ns):
         return "observation", codes.elected_uncleanly
     return None
 

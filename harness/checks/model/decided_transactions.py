@@ -9,26 +9,26 @@ Not believed where the log may have lost a decision: after any loss of a disk, a
 partition may have been allowed.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import TypedDict
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
+from harness.checks.model.kept_logs import LoggedTransaction, logged_transactions
 from harness.checks.model.settings import SettingsOverTime
 from harness.checks.model.unclean_rules import UncleanRules
 from harness.checks.spark.tables import Small, Tables, small_frame
 from harness.history.facts.internal_topics import CLOCKS_APART_NS, TRANSACTIONS_TOPIC
 from harness.history.schema.client_rows import GROUP_EVENTS, TRANSACTIONS, GroupEventRow, TransactionRow
 from harness.history.schema.cluster_rows import CONFIGURATION, CONTROLLERS, DISK_EVENTS, FAULTS, STEPS
-from harness.history.schema.internal_rows import TRANSACTION_STATE, TransactionStateRow
+from harness.history.schema.internal_rows import TRANSACTION_STATE
 from harness.history.schema.schemas import KIND_SEND, STATUS_FAIL, STATUS_INFO, STATUS_OK
 from harness.scenario.model import Scenario
 
-_DECISIONS = {"PrepareCommit": STATUS_OK, "PrepareAbort": STATUS_FAIL}
-_COMPLETE = {"CompleteCommit": STATUS_OK, "CompleteAbort": STATUS_FAIL}
+Logged = Callable[[], Mapping[tuple[int, str], Sequence[LoggedTransaction]]]
 
 
 class _DecidedRow(TypedDict):
@@ -37,21 +37,17 @@ class _DecidedRow(TypedDict):
     decided: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Complete:
-    """A transaction in the coordinator's log."""
-
-    begun_ns: int
-    outcome: int
-
-
 def with_decisions(spark: SparkSession, tables: Tables, scenarios: Sequence[Scenario | None]) -> Tables:
     """The same tables, in which the outcomes are known that only the coordinator's log tells."""
 
     @cache
     def decided() -> Mapping[tuple[int, int], int]:
-        runs = range(len(scenarios))
-        return {(run, each): outcome for run in runs for each, outcome in _decided(tables, run, scenarios[run])}
+        logged = cache(lambda: logged_transactions(tables))
+        return {
+            (run, each): outcome
+            for run, scenario in enumerate(scenarios)
+            for each, outcome in _decided(tables, run, scenario, logged)
+        }
 
     def outcome(row: TransactionRow | GroupEventRow, otherwise: int) -> int:
         number = row["transaction"]
@@ -96,30 +92,30 @@ def _by_decision(spark: SparkSession, records: DataFrame, decided: Mapping[tuple
     )
 
 
-def _decided(tables: Tables, run: int, scenario: Scenario | None) -> Iterator[tuple[int, int]]:
+def _decided(tables: Tables, run: int, scenario: Scenario | None, logged: Logged) -> Iterator[tuple[int, int]]:
     """(transaction, outcome) of those whose clients do not know it."""
     transactions = tables.rows(TRANSACTIONS, run)
     unknown = [row for row in transactions if row["outcome"] == STATUS_INFO and row["transactional_id"]]
     log = tables.rows(TRANSACTION_STATE, run)
     if not unknown or not log or _may_have_lost_decisions(tables, run, scenario):
         return
-    complete = _complete_by_id(log)
     by_id: dict[str, list[TransactionRow]] = {}
     for row in transactions:
         by_id.setdefault(row["transactional_id"] or "", []).append(row)
     for row in unknown:
         name = row["transactional_id"] or ""
-        own = [each for each in complete.get(name, ()) if _concerned(each, by_id[name]) == [row]]
+        whole = [each for each in logged().get((run, name), ()) if each.is_whole]
+        own = [each for each in whole if _concerned(each, by_id[name]) == [row]]
         if len(own) == 1:
-            yield row["transaction"], own[0].outcome
+            yield row["transaction"], STATUS_OK if own[0].commits else STATUS_FAIL
 
 
-def _concerned(complete: _Complete, transactions: Sequence[TransactionRow]) -> list[TransactionRow]:
+def _concerned(logged: LoggedTransaction, transactions: Sequence[TransactionRow]) -> list[TransactionRow]:
     """Those of its id that it may be."""
     return [
         row
         for row in transactions
-        if row["invoked_ns"] - CLOCKS_APART_NS <= complete.begun_ns <= row["completed_ns"] + CLOCKS_APART_NS
+        if row["invoked_ns"] - CLOCKS_APART_NS <= logged.begun_ns <= row["completed_ns"] + CLOCKS_APART_NS
     ]
 
 
@@ -130,25 +126,3 @@ def _may_have_lost_decisions(tables: Tables, run: int, scenario: Scenario | None
     faults = tables.rows(FAULTS, run)
     rules = UncleanRules(settings, tables.rows(STEPS, run), scenario, tables.rows(CONTROLLERS, run), faults)
     return rules.ever(TRANSACTIONS_TOPIC) is not False
-
-
-def _complete_by_id(log: Sequence[TransactionStateRow]) -> Mapping[str, Sequence[_Complete]]:
-    """The transactions that came to their end by the log, with a decision that their completion agrees with."""
-    found: dict[str, list[_Complete]] = {}
-    begun: dict[str, int | None] = {}
-    decision: dict[str, int | None] = {}
-    for row in sorted(log, key=lambda row: (row["partition"], row["offset"])):
-        name, state = row["transactional_id"] or "", row["state"] or ""
-        began_ns = row["time_ns"] if row["begun_ns"] is None else row["begun_ns"]
-        if state == "Ongoing":
-            begun.setdefault(name, began_ns)
-        elif state in _DECISIONS:
-            decision[name] = _DECISIONS[state]
-        elif state in _COMPLETE:
-            began, decided = begun.get(name), decision.get(name)
-            if began is not None and decided == _COMPLETE[state]:
-                found.setdefault(name, []).append(_Complete(began, decided))
-        if state not in ("Ongoing", *_DECISIONS):
-            begun.pop(name, None)
-            decision.pop(name, None)
-    return found

@@ -6,7 +6,7 @@ was kept of it (coordinator_logs.py), and both topics are compacted: what is not
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TypeVar
 
@@ -30,13 +30,21 @@ Span = tuple[int, int]
 
 @dataclass(slots=True)
 class LoggedTransaction:
-    """commits: what its coordinator decided, and at decided_ns; complete_ns: its markers were everywhere by then."""
+    """commits: what its coordinator decided, and at decided_ns; complete_ns: its markers were everywhere by then.
+    states: those of its records, in the log's order."""
 
     begun_ns: int
     begin_is_told: bool = False
     commits: bool | None = None
     decided_ns: int | None = None
     complete_ns: int | None = None
+    states: list[str] = field(default_factory=list)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the log has its begin, its decision, and the completion of that."""
+        decisions = {state.removeprefix("Prepare") for state in self.states if state.startswith("Prepare")}
+        return self.states[:1] == ["Ongoing"] and {f"Complete{each}" for each in decisions} == set(self.states[-1:])
 
 
 @dataclass(slots=True)
@@ -96,7 +104,7 @@ def logged_transactions(tables: Tables) -> dict[tuple[int, str], list[LoggedTran
             continue
         key = row["run"], row["transactional_id"]
         state = row["state"]
-        if state in (None, "Empty", "Dead"):
+        if state is None or state in ("Empty", "Dead"):
             current[key] = None
             continue
         own = current.get(key)
@@ -105,6 +113,7 @@ def logged_transactions(tables: Tables) -> dict[tuple[int, str], list[LoggedTran
             own = LoggedTransaction(row["begun_ns"] if row["begun_ns"] is not None else row["time_ns"], told)
             found.setdefault(key, []).append(own)
             current[key] = own
+        own.states.append(state)
         if state != "Ongoing" and own.commits is None:
             own.commits, own.decided_ns = state in ("PrepareCommit", "CompleteCommit"), row["time_ns"]
         if state in ("CompleteCommit", "CompleteAbort"):

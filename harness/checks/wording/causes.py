@@ -117,10 +117,13 @@ _WORDS: Mapping[CauseCode, str] = {
     "missing-by-a-loss": "the missing records were lost by a permitted {by}",
     "outputs-not-read": "{doubt}",
     "outputs-gone-with-a-topic": "{doubt}",
+    "position-in-doubt": "{doubt}",
+    "inputs-moved": "records of {partitions} were lost, and others got their offsets",
     "fenced-producer-committed": "a fenced producer committed",
     "decision-on-a-lost-disk": "{doubt}",
     "decision-elected-uncleanly": "{doubt}",
     "marker-not-due": "its coordinator still had time to end it",
+    "marker-in-doubt": "{doubt}",
     "marker-cut": "the election of epoch {epoch} cut the log to {offset}, and its marker with what was cut",
     "coordinators-log-destroyed": (
         "the disks of every in-sync copy of {partitions}, where its coordinator keeps it, were lost ({nodes})"

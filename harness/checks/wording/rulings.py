@@ -144,6 +144,11 @@ _DOUBTS: Mapping[DoubtCode, str] = {
         "which release this is, or whether it is Kafka"
     ),
     "outputs-not-read": "outputs may lie in what was not read of {partitions}",
+    "told-by-a-deposed-leader": (
+        "the leader of epoch {epochs} had been replaced and may not have known it: it may have answered that its log "
+        "ends below, where readers without leader epochs (KIP-320) begin anew"
+    ),
+    "inputs-moved": "it is unknown whether the records whose offsets others got were lawfully lost",
     "outputs-gone-with-a-topic": "outputs may have gone with a topic that was deleted",
     "topic-deleted-by-somebody": (
         "its topic was deleted, and somebody else runs this cluster: nobody knows who asked for it"
@@ -153,6 +158,7 @@ _DOUBTS: Mapping[DoubtCode, str] = {
         "every in-sync log has it, and the marker that commits it may have been lawfully lost, so that a later one of "
         "its producer aborted it"
     ),
+    "end-marker-may-be-lost": "the marker that ended its transaction there may have been lawfully lost",
     "decision-may-be-lost": (
         "every in-sync log has it, and the transaction's coordinator may have lawfully lost the decision to commit it"
     ),

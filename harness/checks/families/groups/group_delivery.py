@@ -7,7 +7,7 @@ record; counted, by what was committed when the last of them read it. Skipped: t
 the final log that no member ever read; only a member that read them may commit an offset beyond them. Ahead: an offset
 was committed beyond everything the group had read until then, and the records between were read later.
 Offsets that a member seeks to, and commits afterwards, are not judged. Not judged as skipped: groups that do not start
-at the earliest record.
+at the earliest record, and runs in which no read of any group's member was recorded.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,6 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from harness.checks.contract.rulings import Cause, CauseCode, Class
-from harness.checks.explaining.rewinds import Rewinds
 from harness.checks.families.groups.delivery_rows import (
     NO_TIMES,
     AfterCommitRow,
@@ -30,18 +29,14 @@ from harness.checks.families.groups.delivery_rows import (
     StepRow,
     TwiceRow,
 )
-from harness.checks.families.groups.group_forgetting import forgetting_ruled
-from harness.checks.families.groups.group_partition import Kept
 from harness.checks.families.groups.group_register import Key, Register, members, registers, resets
+from harness.checks.families.groups.redelivered_after_commit import after_commit_ruled
 from harness.checks.families.transactions.isolation import with_outcome
 from harness.checks.family import Family
 from harness.checks.findings import Finding, RunContext
 from harness.checks.judged_runs import JudgedRuns, PlacedEvent
-from harness.checks.model.partition_history import PartitionHistory
 from harness.checks.wording.causes import cause_words
 from harness.checks.wording.words import plural, span_words
-from harness.history.schema.client_rows import GROUP_EVENTS
-from harness.history.schema.schemas import STATUS_OK
 from harness.history.schema.typed_rows import RowsOf, typed
 
 CHECK = "group-delivery"
@@ -57,7 +52,6 @@ _CAUSES: Mapping[str, CauseCode] = {
     "sought": "redelivered-sought",
     "after-commit": "redelivered-after-commit",
 }
-_DELIVERED_ONCE: CauseCode = "committed-is-delivered-once"
 _READ_LATER: CauseCode = "committed-before-it-was-read"
 _NEVER_READ: CauseCode = "committed-and-never-read"
 _VIOLATION: Class = "violation"
@@ -291,9 +285,10 @@ def _skipped(
 ) -> list[DeliveryRow]:
     """Committed records of the final log below the highest certainly committed offset that no member read."""
     begin_at, sought = resets(runs), _sought_ahead(runs, starts)
+    recorded = {row["run"] for row in starts}
     spans: list[SpanRow] = []
     for (run, group, partition_id), register in known.items():
-        if (run, group, partition_id) in sought:
+        if (run, group, partition_id) in sought or run not in recorded:
             continue
         certain = [commit for commit in register.commits if commit.certain]
         if certain and begin_at.get((run, group)) == "earliest":
@@ -467,53 +462,12 @@ def find(context: RunContext) -> list[Finding]:
     return [_finding(context, row) for row in rows]
 
 
-def _after_commit_ruled(context: RunContext, history: PartitionHistory, row: DeliveryRow) -> tuple[Class, Cause]:
-    """Class and cause: the group may have forgotten the offset, or the log may have ended below it meanwhile."""
-    since_ns, until_ns = row["committed_ns"] or 0, row["started_ns"] or row["first_ns"]
-    kept = Kept(
-        group=row["group"],
-        partition=history,
-        sent_ns=row["committed_sent"] or 0,
-        stored_ns=since_ns,
-        gone_ns=until_ns,
-        offset=row["high"],
-        shown_ns=row["shown_ns"],
-        expires=row["committed_ns"] is not None,
-        asked_ns=row["assigned_ns"] or row["first_ns"],
-        process=row["process"],
-    )
-    classification, cause = forgetting_ruled(context, kept)
-    if classification == "violation":
-        # Within an assignment, too, a consumer goes back where the log was cut below its position.
-        rewind = Rewinds(context).under_a_position(
-            history, _told(context, history, row), since_ns=since_ns, until_ns=row["reread_ns"] or until_ns
-        )
-        if rewind is not None:
-            classification, cause = rewind.classification, rewind.cause
-    return (classification, cause) if classification != "violation" else (_VIOLATION, Cause(code=_DELIVERED_ONCE))
-
-
-def _told(context: RunContext, history: PartitionHistory, row: DeliveryRow) -> int:
-    """Where the member was told to go on: no lower than what was certainly committed, or it is another finding."""
-    told = [
-        event["offset"]
-        for event in context.tables[GROUP_EVENTS]
-        if event["event"] == "fetched"
-        and event["status"] == STATUS_OK
-        and event["process"] == row["process"]
-        and (event["topic"], event["partition"]) == (history.topic, history.partition)
-        and (row["assigned_ns"] or 0) <= event["completed_ns"] <= row["first_ns"]
-        and event["offset"] is not None
-    ]
-    return max([row["high"], *told])
-
-
 def _finding(context: RunContext, row: DeliveryRow) -> Finding:
     history = context.partition(row["partition_id"])
     count, records = row["count"], plural(row["count"], "record")
     check, classification, cause = "group-skip", _VIOLATION, Cause(code=_NEVER_READ)
     if row["kind"] == "after-commit":
-        check, (classification, cause) = "group-redelivery", _after_commit_ruled(context, history, row)
+        check, (classification, cause) = "group-redelivery", after_commit_ruled(context, history, row)
         sentence = (
             f"Process {row['process']} of group {row['group']} read {records} of {history.name} "
             f"({span_words(row['low'], row['last'])}) although the group had committed {row['high']} before its "

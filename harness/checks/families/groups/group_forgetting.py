@@ -17,13 +17,12 @@ from dataclasses import replace
 from harness.checks.contract.coordinators_log import (
     Codes,
     Stored,
-    by_destruction,
-    by_election,
+    by_ruling,
     perhaps_taken,
     taken_from,
 )
 from harness.checks.contract.exceptions import by_deletion
-from harness.checks.contract.rulings import NOTHING_PERMITS_IT, Cause, CauseCode, Class, Doubt, Ruling
+from harness.checks.contract.rulings import NOTHING_PERMITS_IT, Cause, CauseCode, Class, Doubt
 from harness.checks.contract.timelines import Timelines
 from harness.checks.families.groups.group_partition import Kept, partition_of_group
 from harness.checks.families.groups.group_presence import ANSWER as PRESENCE
@@ -38,7 +37,7 @@ from harness.history.schema.client_rows import GROUP_EVENTS
 from harness.history.schema.schemas import STATUS_OK
 
 EXPIRED: CauseCode = "group-offsets-expired"
-_CODES = Codes(
+CODES = Codes(
     topic=GROUP_OFFSETS_TOPIC,
     destroyed="group-offsets-destroyed",
     elected="group-offsets-lost-in-an-election",
@@ -118,27 +117,24 @@ def _by_deletion(kept: Kept) -> tuple[Class, Cause] | None:
 def _by_its_partition(context: RunContext, place: PartitionHistory, kept: Kept) -> tuple[Class, Cause]:
     rulings = rulings_on(context, place, kept) if place.exact else []
     if {ruling.classification for ruling in rulings} in ({"permitted"}, {"violation"}):
-        return rulings[0].classification, _cause_of(place, rulings[0])
+        if rulings[0].classification == "violation":
+            return "violation", NOTHING_PERMITS_IT
+        return "permitted", by_ruling(place, rulings[0], CODES)
     timelines = Timelines(place)
     if kept.shown_ns is not None and kept.shown_ns > kept.stored_ns and timelines.deposed.answers_alone(kept.shown_ns):
         kept = replace(kept, sent_ns=kept.shown_ns, stored_ns=kept.shown_ns)
-    taken = taken_from(place, timelines, _stored(kept), _CODES)
+    taken = taken_from(place, timelines, _stored(kept), CODES)
+    doubts = (ruling.undecided for ruling in rulings if ruling.undecided is not None)
+    before = next((doubt for doubt in doubts if doubt.code == "lost-before-it-led"), None)
+    if taken is not None and before is not None:  # an election takes only what the elected one had not lost before
+        return "observation", Cause(code=CODES.in_doubt, doubt=before, partitions=(place.name,))
     if taken is None and not place.exact:
-        taken = perhaps_taken(context.history, place, _stored(kept), _CODES)
+        taken = perhaps_taken(context.history, place, _stored(kept), CODES)
     return taken or ("violation", NOTHING_PERMITS_IT)
 
 
-def _cause_of(place: PartitionHistory, ruling: Ruling) -> Cause:
-    """Of the loss of its record."""
-    if ruling.classification == "violation":
-        return NOTHING_PERMITS_IT
-    if ruling.destroyed or ruling.election is None:
-        return by_destruction(place, ruling.disk_losses, _CODES)
-    return by_election(place, ruling.election, _CODES)
-
-
 def _by_any_partition(context: RunContext, kept: Kept) -> tuple[Class, Cause]:
-    return perhaps_taken(context.history, None, _stored(kept), _CODES) or ("violation", NOTHING_PERMITS_IT)
+    return perhaps_taken(context.history, None, _stored(kept), CODES) or ("violation", NOTHING_PERMITS_IT)
 
 
 def _stored(kept: Kept) -> Stored:

@@ -7,6 +7,7 @@ said in group_forgetting.py.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from harness.checks.contract.rulings import Cause, Class
 from harness.checks.families.groups.group_forgetting import EXPIRED, forgetting_ruled
@@ -34,7 +35,8 @@ _WORDS = {
 
 class WrongFetchRow(PlacedEvent):
     """A fetch with a wrong answer, and the commit that it had to return, if known. shown_ns: when a fetch began that
-    was still answered lawfully."""
+    was still answered lawfully. first: of the commits after what was told, if known: when it was asked for, when it
+    was answered, and its offset."""
 
     kind: str
     told: int | None
@@ -42,6 +44,7 @@ class WrongFetchRow(PlacedEvent):
     committed_sent: int | None
     committed_t: int | None
     shown_ns: int | None
+    first: tuple[int, int, int] | None
 
 
 ANSWER = RowsOf(CHECK, WrongFetchRow)
@@ -69,9 +72,15 @@ def query(runs: JudgedRuns) -> list[WrongFetchRow]:
                     "committed_sent": _asked_for(register, last),
                     "committed_t": last.completed_ns if last else None,
                     "shown_ns": shown.invoked_ns if shown else None,
+                    "first": None if register is None else _first_after(register, fetch),
                 }
             )
     return rows
+
+
+def _first_after(register: Register, fetch: Fetch) -> tuple[int, int, int] | None:
+    first = register.first_after(fetch)
+    return None if first is None else (first.invoked_ns, first.completed_ns, first.offset)
 
 
 def _held_last(register: Register, fetch: Fetch, kind: str, shown: Fetch | None) -> Commit | Fetch | None:
@@ -112,11 +121,24 @@ def find(context: RunContext) -> list[Finding]:
         ruled: tuple[Class, Cause] = "observation", Cause(code="transaction-perhaps-pending")
         if row["kind"] != "pending":
             ruled = forgetting_ruled(context, _kept(context, row))
+            if ruled[0] == "permitted" and ruled[1].code != EXPIRED:
+                ruled = _first_ruled(context, row) or ruled
         if ruled[1].code == EXPIRED:
             continue
         groups.setdefault((row["partition_id"], row["group"], row["kind"], *ruled), []).append(row)
     ordered = sorted(groups.items(), key=lambda group: group[0][:4])
     return [_finding(context, context.partition(key[0]), key[2], key[3:], rows) for key, rows in ordered]
+
+
+def _first_ruled(context: RunContext, row: WrongFetchRow) -> tuple[Class, Cause] | None:
+    """What took the first commit after what was told, if it was no more permitted than that: it is gone, too, and what
+    takes a log's end takes the last one before it."""
+    if row["first"] is None or row["first"][1] == row["committed_t"]:
+        return None
+    sent_ns, stored_ns, offset = row["first"]
+    kept = replace(_kept(context, row), sent_ns=sent_ns, stored_ns=stored_ns, offset=offset, shown_ns=None)
+    ruled = forgetting_ruled(context, kept)
+    return None if ruled[0] == "permitted" else ruled
 
 
 def _kept(context: RunContext, row: WrongFetchRow) -> Kept:

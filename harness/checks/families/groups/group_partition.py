@@ -3,14 +3,15 @@
 Recorded are the states of those partitions that the run's own groups belong to.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from harness.checks.contract.coordinators_log import number_of
 from harness.checks.contract.deposed import READ_AHEAD_NS
 from harness.checks.findings import RunContext
-from harness.checks.model.partition_history import PartitionHistory
+from harness.checks.model.partition_history import PartitionHistory, RunHistory
 from harness.history.facts.internal_topics import GROUP_OFFSETS_TOPIC
-from harness.history.schema.internal_rows import CONSUMER_OFFSETS
+from harness.history.schema.internal_rows import CONSUMER_OFFSETS, ConsumerOffsetsRow
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,12 +53,17 @@ def kept_generation(
 
 def partition_of_group(context: RunContext, group: str) -> PartitionHistory | None:
     """None: its states were not recorded, or which of several it is is not known."""
-    scenario = context.history.scenario
+    return place_of_group(context.history, context.tables[CONSUMER_OFFSETS], group)
+
+
+def place_of_group(history: RunHistory, rows: Sequence[ConsumerOffsetsRow], group: str) -> PartitionHistory | None:
+    """rows: the run's."""
+    scenario = history.scenario
     number = number_of(
-        context.history,
+        history,
         GROUP_OFFSETS_TOPIC,
         group,
-        {row["partition"] for row in context.tables[CONSUMER_OFFSETS] if row["group"] == group},
+        {row["partition"] for row in rows if row["group"] == group},
         is_the_runs=scenario is None or scenario.workload.facts.group in ("", group),
     )
-    return None if number is None else context.history.internal.get((GROUP_OFFSETS_TOPIC, number))
+    return None if number is None else history.internal.get((GROUP_OFFSETS_TOPIC, number))

@@ -101,6 +101,9 @@ class Register:
         ordered = sorted(commits, key=lambda commit: commit.invoked_ns)
         self.commits: Sequence[Commit] = ordered
         self._aborted = tuple(aborted)
+        self._by_offset: dict[int | None, list[Commit]] = {}
+        for commit in ordered:
+            self._by_offset.setdefault(commit.offset, []).append(commit)
         self._certain = [commit for commit in ordered if commit.certain]
         self._unknown = [commit for commit in ordered if not commit.certain]
         self._begins = [commit.invoked_ns for commit in self._certain]
@@ -116,6 +119,21 @@ class Register:
         """Of the commits seen before `time_ns`, the last one."""
         seen = self._seen_before(time_ns, asking)
         return None if seen is None else seen.last
+
+    def first_after(self, fetch: Fetch) -> Commit | None:
+        """Of the certain ones outside transactions before `fetch`, the first that is later than what it answered."""
+        told = self._may_have_shown(fetch)
+        return min(
+            (
+                commit
+                for commit in self._certain
+                if commit.sent is None
+                and commit.completed_ns < fetch.invoked_ns
+                and all(_Seen.one(commit).overwrote(each) for each in told)
+            ),
+            key=lambda commit: commit.invoked_ns,
+            default=None,
+        )
 
     def _seen_before(self, time_ns: int, asking: Asking) -> "_Seen | None":
         if asking not in self._seen:
@@ -141,14 +159,24 @@ class Register:
         """All offsets that this fetch may return, in view of the commits and of the lawful fetches before it."""
         asking = asking or fetch.asking
         shown = self.shown_before(fetch.invoked_ns)
+        holding = [] if shown is None else self._may_have_shown(shown)
         offsets: list[int | None] = [
             commit.offset
             for commit in self.admissible(fetch.invoked_ns, fetch.completed_ns, asking)
-            if shown is None or commit.offset == shown.offset or commit.seen_by(shown.asking) >= shown.invoked_ns
+            if shown is None
+            or commit.offset == shown.offset
+            or (
+                commit.seen_by(shown.asking) >= shown.invoked_ns
+                and not all(_Seen.one(each).overwrote(commit) for each in holding)
+            )
         ]
         if shown is None and self.last_before(fetch.invoked_ns, asking) is None:
             offsets.append(None)
         return offsets
+
+    def _may_have_shown(self, fetch: Fetch) -> list[Commit]:
+        """Those that it may have answered: one of them held then, and what stands before that holds no more."""
+        return [each for each in self._by_offset.get(fetch.offset, ()) if each.begins_ns <= fetch.completed_ns]
 
     def shown_before(self, time_ns: int) -> Fetch | None:
         """Of the lawful fetches of an offset that were answered before `time_ns`, the one that began last."""
@@ -192,8 +220,9 @@ class Register:
 def registers(runs: JudgedRuns) -> dict[Key, Register]:
     """To be asked for by `runs.once`."""
     events = [event for event in runs.group_events() if event["event"] in ("committed", "fetched")]
-    transactional = TransactionalOffsets(runs) if any(event["transaction"] is not None for event in events) else None
-    logged = runs.once(offsets_in_logs.in_logs)
+    inside = any(event["transaction"] is not None for event in events)
+    transactional = runs.once(TransactionalOffsets) if inside else None
+    logged, unwritten = runs.once(offsets_in_logs.in_logs), runs.once(offsets_in_logs.unwritten)
     commits: dict[Key, list[Commit]] = {}
     fetches: dict[Key, list[Fetch]] = {}
     aborted: dict[Key, list[Commit]] = {}
@@ -203,12 +232,12 @@ def registers(runs: JudgedRuns) -> dict[Key, Register]:
         if event["event"] == "fetched":
             if event["status"] == STATUS_OK:
                 fetches.setdefault(key, []).append(fetch_of(event))
-        elif offset is not None:
+        elif offset is not None and offsets_in_logs.place_of(event, offset) not in unwritten:
             record = logged.get(offsets_in_logs.place_of(event, offset))
             commit = _commit_of(event, offset, transactional, None if record is None else record.place)
             if transactional is not None and transactional.was_aborted(event):
                 aborted.setdefault(key, []).append(commit)
-            elif event["status"] != STATUS_FAIL:
+            elif event["status"] != STATUS_FAIL or (transactional is not None and transactional.was_forgotten(event)):
                 commits.setdefault(key, []).append(commit)
     return {
         key: Register(commits.get(key, ()), fetches.get(key, ()), aborted.get(key, ()))

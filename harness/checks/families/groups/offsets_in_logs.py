@@ -1,13 +1,22 @@
 """Which record of the kept log of __consumer_offsets is which commit of the clients': by what it says, and when.
 
-Of two commits the one whose record stands later holds, whichever was answered first (KAFKA-5247).
+Of two commits the one whose record stands later holds, whichever was answered first (KAFKA-5247). A commit without an
+answer was not written if a whole log, of which nothing was lost, has no record that may be its.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+from harness.checks.contract.coordinators_log import Stored, taken_from
+from harness.checks.contract.timelines import Timelines
+from harness.checks.families.groups.group_forgetting import CODES
+from harness.checks.families.groups.group_partition import place_of_group
 from harness.checks.judged_runs import JudgedRuns, PlacedEvent
 from harness.checks.model.kept_logs import LoggedOffset, OffsetKey, logged_offsets, paired
-from harness.history.schema.schemas import STATUS_FAIL
+from harness.checks.model.partition_history import RunHistory
+from harness.history.facts.internal_topics import CLOCKS_APART_NS
+from harness.history.schema.column_types import END_OF_TIME_NS
+from harness.history.schema.internal_rows import CONSUMER_OFFSETS, ConsumerOffsetsRow
+from harness.history.schema.schemas import STATUS_FAIL, STATUS_INFO, STATUS_OK
 
 Place = tuple[int, int, int, int, int]  # run, process, partition_id, invoked_ns, offset
 
@@ -37,3 +46,55 @@ def in_logs(runs: JudgedRuns) -> Mapping[Place, LoggedOffset]:
             if at is not None:
                 found[place_of(event, offset)] = own[at]
     return found
+
+
+# ---- what was never written -----------------------------------------------------------------------------------------
+
+
+def unwritten(runs: JudgedRuns) -> frozenset[Place]:
+    """Commits without an answer, outside transactions, that certainly have no record; for `runs.once`."""
+    events = [each for each in runs.group_events() if each["event"] == "committed" and each["transaction"] is None]
+    if all(event["status"] != STATUS_INFO for event in events):
+        return frozenset()
+    found: set[Place] = set()
+    for history in runs.histories:
+        rows = runs.tables.rows(CONSUMER_OFFSETS, history.run)
+        own = [event for event in events if event["run"] == history.run] if rows else []
+        answered = [event for event in own if event["status"] == STATUS_OK]
+        for event in own:
+            offset = event["offset"]
+            if event["status"] != STATUS_INFO or offset is None:
+                continue
+            of_it = [row for row in rows if _says(row, event)]
+            theirs = all(any(_may_be_of(row, one) for one in answered if _same(one, event)) for row in of_it)
+            if theirs and _is_whole(history, rows, event):
+                found.add(place_of(event, offset))
+    return frozenset(found)
+
+
+def _says(row: ConsumerOffsetsRow, event: PlacedEvent) -> bool:
+    told = row["group"], row["topic"], row["topic_partition"], row["committed_offset"], row["transactional"]
+    return told == (event["group"], event["topic"], event["partition"], event["offset"], False)
+
+
+def _same(one: PlacedEvent, other: PlacedEvent) -> bool:
+    return all(one[name] == other[name] for name in ("group", "topic", "partition", "offset"))
+
+
+def _may_be_of(row: ConsumerOffsetsRow, event: PlacedEvent) -> bool:
+    time_ns = row["time_ns"]
+    begin_ns, end_ns = event["invoked_ns"] - CLOCKS_APART_NS, event["completed_ns"] + CLOCKS_APART_NS
+    return time_ns is not None and begin_ns <= time_ns <= end_ns
+
+
+def _is_whole(history: RunHistory, rows: Sequence[ConsumerOffsetsRow], event: PlacedEvent) -> bool:
+    """Whether its partition's last leader has every record that was ever written there."""
+    place = place_of_group(history, rows, event["group"])
+    if place is None or not place.exact or not place.states:
+        return False
+    log = place.end_snapshots.get(place.states[-1]["leader"])
+    if log is None or log["log_start_offset"] != 0:
+        return False
+    since_ns = event["invoked_ns"]
+    stored = Stored(sent_ns=since_ns, stored_ns=since_ns, gone_ns=END_OF_TIME_NS)
+    return taken_from(place, Timelines(place), stored, CODES) is None

@@ -5,8 +5,8 @@ or of a generation, that is gone. What happened after it was found gone is no ca
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 
+from harness.checks.contract.coordinators_log import known_by
 from harness.checks.contract.rule import rule
 from harness.checks.contract.rulings import Ruling
 from harness.checks.families.groups.group_partition import Kept
@@ -23,7 +23,7 @@ from harness.history.schema.schemas import STATUS_FAIL, STATUS_OK
 
 def rulings_on(context: RunContext, place: PartitionHistory, kept: Kept) -> list[Ruling]:
     """One for each record that it may be; none where it may be one that no log has."""
-    known = _until(place, kept.gone_ns)
+    known = known_by(place, kept.gone_ns)
     return [rule(known, lost) for lost in _records(context, place, kept)]
 
 
@@ -32,16 +32,6 @@ def is_still_stored(context: RunContext, place: PartitionHistory, kept: Kept) ->
     ends = {row["snapshot"] for node, row in place.end_snapshots.items() if node in place.final_isr}
     came_back = any(each.unclean and each.latest_t >= kept.gone_ns for each in place.elections)
     return not came_back and any(ends & set(row["snapshots"]) for row in _rows(context, place, kept))
-
-
-def _until(place: PartitionHistory, time_ns: int) -> PartitionHistory:
-    return replace(
-        place,
-        states=tuple(row for row in place.states if row["time_ns"] - (row["uncertainty_ns"] or 0) <= time_ns),
-        elections=tuple(each for each in place.elections if each.earliest_t <= time_ns),
-        disk_losses=tuple(loss for loss in place.disk_losses if loss.time_ns <= time_ns),
-        snapshots=tuple(row for row in place.snapshots if row["time_ns"] <= time_ns),
-    )
 
 
 # ---- which record it is ---------------------------------------------------------------------------------------------

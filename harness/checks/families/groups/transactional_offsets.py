@@ -13,6 +13,9 @@ succeeds sees them from the answer on, for it is refused while they are pending.
 
 A transaction without an answer was committed if a read_committed reader saw a record of it, and with it its offsets.
 Where its coordinator's log was kept, that says what became of it (decided_transactions.py).
+
+Where its coordinator may lawfully have forgotten it before its end was everywhere, nobody knows what became of its
+offsets, whatever its client was told (transaction_forgetting.py).
 """
 
 from bisect import bisect_left
@@ -25,6 +28,7 @@ from pyspark.sql import functions as sf
 
 from harness.checks.families.transactions import transactions_in_logs
 from harness.checks.families.transactions.isolation import committed_readers
+from harness.checks.families.transactions.transaction_forgetting import TransactionForgetting
 from harness.checks.families.transactions.transactions_in_logs import key_of
 from harness.checks.judged_runs import JudgedRuns, PlacedEvent
 from harness.checks.model.leaders_known import LeadersKnown
@@ -69,16 +73,31 @@ class TransactionalOffsets:
         self._histories = {history.run: history for history in runs.histories}
         self._logged = runs.once(transactions_in_logs.in_logs)
         self._leaders = {history.run: LeadersKnown(history, runs.tables) for history in runs.histories}
+        self._forgetting = {run: TransactionForgetting.of_run(runs, own) for run, own in self._histories.items()}
 
     def was_aborted(self, event: PlacedEvent) -> bool:
+        """For certain."""
         row = self._row(event)
-        return row is not None and row["outcome"] == STATUS_FAIL
+        return row is not None and row["outcome"] == STATUS_FAIL and not self.was_forgotten(event)
+
+    def was_forgotten(self, event: PlacedEvent) -> bool:
+        """Whether its coordinator may lawfully have lost what it was to do with it, before it had done so."""
+        row = self._row(event)
+        if row is None:
+            return False
+        ended_ns = self._successors.committed_after(row, row["completed_ns"])
+        complete_ns = self._complete(row)
+        return self._forgetting[row["run"]].ruled(row, min(ended_ns, complete_ns or ended_ns)) is not None
+
+    def _complete(self, row: TransactionRow) -> int | None:
+        logged = self._logged.get(key_of(row))
+        return None if logged is None or logged.commits != (row["outcome"] == STATUS_OK) else logged.complete_ns
 
     def sent(self, event: PlacedEvent) -> Sent | None:
         """None: it is not certain that the transaction was committed."""
         row = self._row(event)
         decided_ns = None if row is None else self._decided(row)
-        if row is None or decided_ns is None:
+        if row is None or decided_ns is None or self.was_forgotten(event):
             return None
         logged = self._logged.get(key_of(row))
         complete_ns = logged.complete_ns if logged is not None and logged.commits else None

@@ -9,6 +9,7 @@ from harness.checks.families.records.lost_write import loss_cause
 from harness.checks.families.records.removal import Removal
 from harness.checks.families.transactions.hidden_records import hidden_ruled
 from harness.checks.families.transactions.isolation import strict_readers
+from harness.checks.families.transactions.transaction_forgetting import TransactionForgetting
 from harness.checks.family import Family
 from harness.checks.findings import Finding, RunContext, finding_of_rows
 from harness.checks.spark.detection import Flagged
@@ -25,6 +26,7 @@ def _promised(row: Flagged, strict: Mapping[tuple[int, int], int]) -> bool:
 def find(context: RunContext) -> list[Finding]:
     findings = []
     removal, strict, last = Removal(context), strict_readers(context), last_read(context)
+    forgetting = TransactionForgetting.of(context)
     for history, rows in context.by_partition("dirty"):
         in_sync = frozenset(history.final_isr)
         rows = [row for row in rows if _promised(row, strict) and removal.of(row) is None]
@@ -39,7 +41,7 @@ def find(context: RunContext) -> list[Finding]:
                 continue  # the high watermark went back temporarily: unreadable, but every in-sync copy has it
             if is_unreached(context, history, row, last.get(history.partition_id, -1)):
                 continue  # the evidence contradicts itself; another family reports it
-            ruling = hidden_ruled(context, history, row, context.ruling(history, row))
+            ruling = hidden_ruled(context, history, row, context.ruling(history, row), forgetting)
             groups.setdefault((ruling.classification, ruling.cause, ruling.cause_epoch), []).append((row, ruling))
         for group in groups.values():
             members, ruling = [row for row, _ in group], group[0][1]

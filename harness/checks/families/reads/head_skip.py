@@ -14,6 +14,7 @@ from typing import TypedDict
 from pyspark.sql import functions as sf
 
 from harness.checks.contract.rulings import Cause
+from harness.checks.families.groups.transactional_offsets import TransactionalOffsets
 from harness.checks.families.transactions.isolation import perhaps_committed_readers, with_outcome
 from harness.checks.family import Family
 from harness.checks.findings import Finding, RunContext
@@ -122,9 +123,15 @@ def _by_client(runs: JudgedRuns) -> dict[tuple[int, int, int], list[PlacedEvent]
 def _by_group(runs: JudgedRuns) -> dict[tuple[int, str, int], list[PlacedEvent]]:
     grouped: dict[tuple[int, str, int], list[PlacedEvent]] = {}
     for event in runs.group_events():
-        if event["event"] == "committed" and event["status"] != STATUS_FAIL and event["offset"] is not None:
+        if event["event"] == "committed" and event["offset"] is not None and _may_count(runs, event):
             grouped.setdefault((event["run"], event["group"], event["partition_id"]), []).append(event)
     return grouped
+
+
+def _may_count(runs: JudgedRuns, event: PlacedEvent) -> bool:
+    """Offsets of an aborted transaction do where its coordinator may lawfully have forgotten that."""
+    inside = event["transaction"] is not None
+    return event["status"] != STATUS_FAIL or (inside and runs.once(TransactionalOffsets).was_forgotten(event))
 
 
 def _start(

@@ -13,6 +13,7 @@ from harness.checks.families.evidence.disks_against_reads import is_unreached, l
 from harness.checks.families.records.min_isr import broken_promises, least_in_sync, perhaps_too_few
 from harness.checks.families.records.removal import WITH_ITS_TOPIC, Removal, removed
 from harness.checks.families.transactions.hidden_records import hidden_ruled, was_passed_over
+from harness.checks.families.transactions.transaction_forgetting import TransactionForgetting
 from harness.checks.family import Family
 from harness.checks.findings import Finding, RunContext, finding_of_rows
 from harness.checks.model.partition_history import PartitionHistory
@@ -109,9 +110,9 @@ def _passed_by(row: Flagged, last: int) -> bool:
 
 def _lost(context: RunContext, history: PartitionHistory, rows: Sequence[Flagged], *, compacts: bool) -> list[Finding]:
     groups: dict[tuple[str, str, int | None, bool], list[tuple[Flagged, Ruling]]] = {}
-    broken = broken_promises(context)
+    broken, forgetting = broken_promises(context), TransactionForgetting.of(context)
     for row in rows:
-        ruling = hidden_ruled(context, history, row, context.ruling(history, row))
+        ruling = hidden_ruled(context, history, row, context.ruling(history, row), forgetting)
         if (history.partition_id, row.value) in broken and ruling.classification != "violation":
             ruling = forfeited(ruling, broken[history.partition_id, row.value].least)
         elif ruling.classification == "permitted" and ruling.cause != "deletion":

@@ -4,26 +4,45 @@ A record of an aborted transaction is appended, and marked afterwards: a read_un
 read_committed one never (KIP-98). For the final log the isolation of its reader counts.
 """
 
-from harness.checks.families.transactions.isolation import strict_readers
+from harness.checks.contract.coordinators_log import Ruled
+from harness.checks.contract.rulings import NOTHING_PERMITS_IT
+from harness.checks.families.transactions.isolation import OpenlyReadRow, openly_read
+from harness.checks.families.transactions.transaction_forgetting import TransactionForgetting, marker_ruled
 from harness.checks.family import Family
 from harness.checks.findings import Finding, RunContext, finding_of_rows
 from harness.checks.model.partition_history import PartitionHistory
 from harness.checks.spark.detection import Flagged
 from harness.checks.spark.fused_query import Flag
+from harness.checks.wording.causes import cause_words
 from harness.checks.wording.words import offsets_words, plural
 
 
 def find(context: RunContext) -> list[Finding]:
     findings = []
-    strict = strict_readers(context)
+    read = openly_read(context)
+    forgetting = TransactionForgetting.of(context)
     for history, rows in context.by_partition("aborted"):
-        refused = [row for row in rows if (row.partition_id, row.value) not in strict]
+        refused = [row for row in rows if (row.partition_id, row.value) not in read]
         if refused:
             findings.append(_refused(context, history, refused))
-        in_transactions = [row for row in rows if strict.get((row.partition_id, row.value))]
-        if in_transactions:
-            findings.append(_in_transactions(context, history, in_transactions))
+        groups: dict[Ruled, list[Flagged]] = {}
+        for row in rows:
+            own = read.get((row.partition_id, row.value))
+            if own is not None and own["strict_ns"] is not None:
+                groups.setdefault(_ruled(forgetting, history, row, own), []).append(row)
+        ordered = sorted(groups.items(), key=lambda group: group[1][0].offset or 0)
+        findings += [_in_transactions(context, history, ruled, own) for ruled, own in ordered]
     return findings
+
+
+def _ruled(forgetting: TransactionForgetting, history: PartitionHistory, row: Flagged, read: OpenlyReadRow) -> Ruled:
+    """That it was aborted may lawfully have been forgotten: by its coordinator, or by its partition's log."""
+    until_ns = read["strict_ns"] or 0
+    return (
+        forgetting.of_number(read["transaction"], until_ns)
+        or marker_ruled(history, since_ns=row.invoked_ns or 0, until_ns=until_ns)
+        or ("violation", NOTHING_PERMITS_IT)
+    )
 
 
 def _refused(context: RunContext, history: PartitionHistory, rows: list[Flagged]) -> Finding:
@@ -44,21 +63,24 @@ def _refused(context: RunContext, history: PartitionHistory, rows: list[Flagged]
     )
 
 
-def _in_transactions(context: RunContext, history: PartitionHistory, rows: list[Flagged]) -> Finding:
+def _in_transactions(context: RunContext, history: PartitionHistory, ruled: Ruled, rows: list[Flagged]) -> Finding:
+    classification, cause = ruled
     count = len({row.value for row in rows})
     sentence = (
         f"{plural(count, 'record')} of {history.name} {plural(count, 'was')} sent in transactions that were aborted, "
-        f"and then read {offsets_words(rows)} by read_committed readers."
+        f"and then read {offsets_words(rows)} by read_committed readers: {cause_words(cause)}."
     )
     return finding_of_rows(
         context,
         history,
         rows,
         check="aborted-read",
-        classification="violation",
+        classification=classification,
         kind="aborted-transaction",
         sentence=sentence,
         count=count,
+        cause=cause,
+        open_question=cause.doubt is not None,
     )
 
 

@@ -22,11 +22,14 @@ from harness.checks.families.groups.group_partition import Kept
 from harness.checks.families.groups.group_register import registers, resets
 from harness.checks.families.transactions.isolation import with_outcome
 from harness.checks.families.transactions.missing_records import MissingRecords, MissingRow
+from harness.checks.families.transactions.transaction_forgetting import TransactionForgetting
 from harness.checks.family import Family
 from harness.checks.findings import Finding, RunContext
 from harness.checks.judged_runs import JudgedRuns
+from harness.checks.model.partition_history import PartitionHistory
 from harness.checks.wording.causes import cause_words
 from harness.checks.wording.words import plural, span_words
+from harness.history.schema.client_rows import TRANSACTIONS
 from harness.history.schema.cluster_rows import PARTITIONS
 from harness.history.schema.column_types import END_OF_TIME_NS
 from harness.history.schema.schemas import STATUS_FAIL, STATUS_OK
@@ -35,6 +38,7 @@ from harness.history.schema.typed_rows import RowsOf, typed
 CHECK = "read-process-write"
 # values.decode_output, as Spark reads it
 _NAME = r"^(.+)-(0|[1-9][0-9]*)-(0|[1-9][0-9]*)/[0-9]+[.][0-9]+$"
+_MOVED = ("inconsistent-offsets", "lost-write", "dirty-read")  # families that tell of offsets given twice, and why
 _INPUT = ("run", "partition_id", "group", "certain", "possible")
 _PLACE = ("run", "topic", "partition", "partition_id")
 
@@ -215,11 +219,11 @@ def find(context: RunContext) -> list[Finding]:
         history = context.partition(row["partition_id"])
         if row["kind"] != "missing":
             kept = Kept(group=row["group"], partition=history, sent_ns=0, stored_ns=0, gone_ns=END_OF_TIME_NS)
-            found.append(_finding(context, row, *forgetting_ruled(context, kept)))
+            found.append(_finding(context, row, *_or_what_explains_it(context, row, forgetting_ruled(context, kept))))
         elif row["lost"]:
             found += _lost(context, row, records)
         else:
-            found.append(_finding(context, row, *_without_output(context, row)))
+            found.append(_finding(context, row, *_or_what_explains_it(context, row, _without_output(context, row))))
     return found
 
 
@@ -267,6 +271,28 @@ def _finding(context: RunContext, row: ProcessedRow, classification: Class, caus
         values=row["values"] or (),
         evidence={"group": row["group"], "committed": row["certain"], "committed_at_most": row["possible"]},
     )
+
+
+def _or_what_explains_it(context: RunContext, row: ProcessedRow, ruled: tuple[Class, Cause]) -> tuple[Class, Cause]:
+    """Its inputs are others than those that an output was made of, in a log that was cut meanwhile; or coordinators
+    lawfully forgot what became of the outputs."""
+    if ruled[0] != "violation":
+        return ruled
+    place = context.partition(row["partition_id"])
+    losses = [loss for check in _MOVED for loss in context.found.get(check, ()) if _is_at(loss, place)]
+    moved = {offset: loss for loss in losses for offset in loss.offsets if row["low"] <= offset <= row["high"]}
+    if len(moved) >= row["count"] and all(loss.classification != "violation" for loss in moved.values()):
+        loss = next(iter(moved.values()))
+        doubt = None if loss.classification == "permitted" else Doubt(code="inputs-moved")
+        return loss.classification, Cause(code="inputs-moved", doubt=doubt, partitions=(place.name,))
+    forgetting = TransactionForgetting.of(context)
+    own = [each for each in context.tables[TRANSACTIONS] if each["group"] == row["group"]]
+    forgotten = (forgetting.ruled(each, END_OF_TIME_NS) for each in own)
+    return next((each for each in forgotten if each is not None), ruled)
+
+
+def _is_at(loss: Finding, place: PartitionHistory) -> bool:
+    return (loss.topic, loss.partition) == (place.topic, place.partition)
 
 
 def _without_output(context: RunContext, row: ProcessedRow) -> tuple[Class, Cause]:

@@ -13,12 +13,13 @@ ask the coordinator before they appended (KIP-890, from 3.6 on), a record that c
 from collections.abc import Sequence
 from typing import Literal
 
-from harness.checks.contract.coordinators_log import Codes, Stored, perhaps_taken, taken_from
+from harness.checks.contract.coordinators_log import Stored, perhaps_taken, taken_from
 from harness.checks.contract.rulings import NOTHING_PERMITS_IT, Cause, Class, Doubt
 from harness.checks.contract.timelines import Timelines
 from harness.checks.explaining.rewinds import under_a_reader
 from harness.checks.families.transactions import open_transactions
 from harness.checks.families.transactions.open_transactions import ANSWER, OpenRow
+from harness.checks.families.transactions.transaction_forgetting import CODES
 from harness.checks.family import Family
 from harness.checks.findings import Finding, RunContext
 from harness.checks.model.partition_history import RunHistory
@@ -32,15 +33,6 @@ _NAMES: Sequence[tuple[str, Literal["transactional_id", "producer_id", "process"
     ("transactional id", "transactional_id"),
     ("producer id", "producer_id"),
     ("process", "process"),
-)
-
-_CODES = Codes(
-    topic=TRANSACTIONS_TOPIC,
-    destroyed="coordinators-log-destroyed",
-    elected="coordinators-log-lost-in-an-election",
-    in_doubt="coordinators-log-in-doubt",
-    on_a_lost_disk=Cause(code="coordinators-log-in-doubt", doubt=Doubt(code="coordinators-log-on-a-lost-disk")),
-    elected_uncleanly=Cause(code="coordinators-log-in-doubt", doubt=Doubt(code="coordinators-log-elected-uncleanly")),
 )
 
 _Ruled = tuple[Class, Cause]
@@ -89,9 +81,9 @@ def _forgotten(context: RunContext, row: OpenRow) -> _Ruled:
     """What took it from the log of its coordinator."""
     number = row["state_partition"]
     place = None if number is None else context.history.internal.get((TRANSACTIONS_TOPIC, number))
-    taken = None if place is None else taken_from(place, Timelines(place), _stored(row), _CODES)
+    taken = None if place is None else taken_from(place, Timelines(place), _stored(row), CODES)
     if taken is None and (place is None or not place.exact):
-        taken = perhaps_taken(context.history, place, _stored(row), _CODES) or _came_late(context, row)
+        taken = perhaps_taken(context.history, place, _stored(row), CODES) or _came_late(context, row)
     if taken is not None:
         return taken
     return _came_late(context, row) if row["state_ns"] is None else ("violation", NOTHING_PERMITS_IT)
@@ -99,7 +91,7 @@ def _forgotten(context: RunContext, row: OpenRow) -> _Ruled:
 
 def _not_told(context: RunContext, row: OpenRow) -> _Ruled:
     """Where nobody read a coordinator's log: as far as the client and the cluster's books know."""
-    return perhaps_taken(context.history, None, _stored(row), _CODES) or (
+    return perhaps_taken(context.history, None, _stored(row), CODES) or (
         _came_late(context, row) if row["decided_ns"] is None else _marker_gone(context, row)
     )
 

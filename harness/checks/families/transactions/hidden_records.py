@@ -9,20 +9,21 @@ what the coordinator knew, it is an open question.
 
 from dataclasses import replace
 
-from harness.checks.contract.rule import Judge
 from harness.checks.contract.rulings import Doubt, Ruling
+from harness.checks.families.transactions.transaction_forgetting import TransactionForgetting
 from harness.checks.findings import RunContext
 from harness.checks.model.lost_records import LostRecord
 from harness.checks.model.partition_history import PartitionHistory
 from harness.checks.spark.detection import Flagged
-from harness.history.facts.internal_topics import TRANSACTIONS_TOPIC
 from harness.history.schema.client_rows import TRANSACTIONS, TransactionRow
-from harness.history.schema.cluster_rows import DISK_EVENTS, PARTITIONS, PartitionRow
+from harness.history.schema.cluster_rows import PARTITIONS, PartitionRow
 from harness.history.schema.column_types import END_OF_TIME_NS
 from harness.history.schema.schemas import STATUS_OK
 
 
-def hidden_ruled(context: RunContext, history: PartitionHistory, row: Flagged, ruling: Ruling) -> Ruling:
+def hidden_ruled(
+    context: RunContext, history: PartitionHistory, row: Flagged, ruling: Ruling, forgetting: TransactionForgetting
+) -> Ruling:
     """The ruling on a record that nothing is known to have taken; another one if it is there, and hidden."""
     if ruling.classification != "violation" or not _may_be_there(history, row):
         return ruling
@@ -36,7 +37,7 @@ def hidden_ruled(context: RunContext, history: PartitionHistory, row: Flagged, r
     if context.judge(history).rule(marker).classification != "violation":
         return replace(ruling, classification="observation", undecided=Doubt(code="marker-may-be-lost"))
     # So may its partition have been taken into the transaction, at any time since that began.
-    if _may_have_forgotten(context, history, replace(marker, t_acknowledged=transaction["invoked_ns"])):
+    if forgetting.ruled(transaction, END_OF_TIME_NS) is not None:
         return replace(ruling, classification="observation", undecided=Doubt(code="decision-may-be-lost"))
     return ruling
 
@@ -75,17 +76,3 @@ def _transaction_of(context: RunContext, row: Flagged) -> TransactionRow | None:
         ),
         None,
     )
-
-
-def _may_have_forgotten(context: RunContext, history: PartitionHistory, decision: LostRecord) -> bool:
-    """Whether the coordinator's log may lawfully have lost what it was told, or had decided."""
-    kept = [own for (topic, _), own in context.history.internal.items() if topic == TRANSACTIONS_TOPIC]
-    if kept:
-        return any(Judge(own).rule(decision).classification != "violation" for own in kept)
-    since_ns = decision.t_acknowledged or 0
-    lost = any(
-        event["topic"] in (None, TRANSACTIONS_TOPIC) and event["time_ns"] >= since_ns
-        for event in context.tables[DISK_EVENTS]
-    )
-    allowed = context.history.unclean_transactions is not False
-    return lost or (allowed and bool(history.faults.between(since_ns, END_OF_TIME_NS)))

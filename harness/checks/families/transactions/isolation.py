@@ -28,13 +28,14 @@ _UNCOMMITTED_SQL = f"kind = 0 and transaction is not null and status <> {STATUS_
 
 class OpenlyReadRow(TypedDict):
     """A record that was read, of a transaction that did not certainly commit; strict: number of reads by read_committed
-    readers."""
+    readers, the first of which ended at strict_ns."""
 
     run: int
     partition_id: int
     value: int
     transaction: int
     strict: int
+    strict_ns: int | None
 
 
 ANSWER = RowsOf(NAME, OpenlyReadRow)
@@ -95,19 +96,27 @@ def query(runs: JudgedRuns) -> list[OpenlyReadRow]:
     if never_begun:  # what was sent in one was refused, and nothing else
         left_out = sf.broadcast(runs.frame(("run", "transaction"), never_begun))
         sent = sent.join(left_out, ["run", "transaction"], "left_anti")
-    reads = runs.tables.records.where("kind > 0").select("run", "partition_id", "value", "process")
+    reads = runs.tables.records.where("kind > 0").select("run", "partition_id", "value", "process", "completed_ns")
     found = (
         reads.join(sent, ["run", "partition_id", "value"])
         .join(_strict(runs), ["run", "process"], "left")
         .groupBy("run", "partition_id", "value", "transaction")
-        .agg(sf.count_if(sf.coalesce("strict", sf.lit(False))).alias("strict"))
+        .agg(
+            sf.count_if(sf.coalesce("strict", sf.lit(False))).alias("strict"),
+            sf.min(sf.expr("if(strict, completed_ns, null)")).alias("strict_ns"),
+        )
     )
     return typed(OpenlyReadRow, found.limit(FLAGGED_MAX).toArrow())
 
 
+def openly_read(context: RunContext) -> Mapping[tuple[int, int], OpenlyReadRow]:
+    """(partition, value) of transactional records that did not certainly commit, and were read."""
+    return {(row["partition_id"], row["value"]): row for row in context.rows[ANSWER]}
+
+
 def strict_readers(context: RunContext) -> Mapping[tuple[int, int], int]:
-    """(partition, value) of transactional records that did not certainly commit -> reads by read_committed readers."""
-    return {(row["partition_id"], row["value"]): row["strict"] for row in context.rows[ANSWER]}
+    """(partition, value) of such records -> reads by read_committed readers."""
+    return {place: row["strict"] for place, row in openly_read(context).items()}
 
 
 FAMILY = Family(name=NAME, query=query)

@@ -5,15 +5,19 @@ log before all records above it. One that was committed was certainly open until
 because its producer ends it only after that. Any other one the coordinator may have ended meanwhile, in one partition
 after the other, and in the next epoch, so that nothing more of it is appended where it has ended: there it was open
 until the last send that got an offset was called. So a record above must not be returned by a poll that ended before
-that. A permitted rewind of the log explains it.
+that. A permitted rewind of the log explains it, and so does a coordinator that lawfully forgot (KIP-98): it may have
+ended what its producer had open, with the markers of what it had decided before (transaction_forgetting.py).
 """
 
+from collections.abc import Sequence
 from typing import TypedDict
 
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from harness.checks.explaining.rewinds import Rewind, under_a_reader
 from harness.checks.families.transactions.isolation import committed_readers
+from harness.checks.families.transactions.transaction_forgetting import TransactionForgetting
 from harness.checks.family import Family
 from harness.checks.findings import Finding, RunContext
 from harness.checks.judged_runs import JudgedRuns
@@ -25,11 +29,12 @@ from harness.history.schema.typed_rows import RowsOf, typed
 
 CHECK = "last-stable-offset"
 _ROWS_MAX = 20_000
+_OF_TRANSACTION = ("open_until", "transaction", "answered_ns", "begun_ns")
 
 
 class PassedRow(TypedDict):
     """A record that was read although a transaction with an earlier one was still open. answered_ns: by then all
-    records of that had their offsets."""
+    records of that had their offsets. begun_ns: its first send there was called."""
 
     run: int
     partition_id: int
@@ -42,6 +47,7 @@ class PassedRow(TypedDict):
     transaction: int
     open_until: int
     answered_ns: int
+    begun_ns: int
     total: int
 
 
@@ -58,7 +64,11 @@ def query(runs: JudgedRuns) -> list[PassedRow]:
     )
     begins = (
         sent.groupBy("run", "partition_id", "transaction")
-        .agg(sf.min("offset").alias("offset"), sf.max("invoked_ns").alias("called_ns"))
+        .agg(
+            sf.min("offset").alias("offset"),
+            sf.min("invoked_ns").alias("begun_ns"),
+            sf.max("invoked_ns").alias("called_ns"),
+        )
         .join(ends, ["run", "transaction"])
         .selectExpr(
             "run",
@@ -67,6 +77,7 @@ def query(runs: JudgedRuns) -> list[PassedRow]:
             "transaction",
             "answered_ns",
             "if(committed, answered_ns, called_ns) as open_until",
+            "begun_ns",
             "cast(null as bigint) as value",
             "cast(null as bigint) as operation",
             "cast(null as int) as process",
@@ -85,6 +96,7 @@ def query(runs: JudgedRuns) -> list[PassedRow]:
             "cast(null as bigint) as transaction",
             "cast(null as bigint) as answered_ns",
             "cast(null as bigint) as open_until",
+            "cast(null as bigint) as begun_ns",
             "value",
             "operation",
             "process",
@@ -95,7 +107,7 @@ def query(runs: JudgedRuns) -> list[PassedRow]:
     below = "partition by run, partition_id order by offset range between unbounded preceding and current row"
     found = (
         begins.unionByName(reads)
-        .selectExpr("*", f"max(struct(open_until, transaction, answered_ns)) over ({below}) as opened")
+        .selectExpr("*", f"max(struct(open_until, transaction, answered_ns, begun_ns)) over ({below}) as opened")
         .where("value is not null and completed_ns < opened.open_until")
         .selectExpr(
             "run",
@@ -109,14 +121,34 @@ def query(runs: JudgedRuns) -> list[PassedRow]:
             "opened.transaction as transaction",
             "opened.open_until as open_until",
             "opened.answered_ns as answered_ns",
+            "opened.begun_ns as begun_ns",
             "count(*) over (partition by run, partition_id) as total",
         )
     )
-    return typed(PassedRow, found.orderBy("run", "partition_id", "offset").limit(_ROWS_MAX).toArrow())
+    rows = typed(PassedRow, found.orderBy("run", "partition_id", "offset").limit(_ROWS_MAX).toArrow())
+    late = [row for row in rows if row["begun_ns"] > row["completed_ns"]]
+    return rows if not late else [row for row in rows if row not in late] + _past_earlier_ones(runs, late, begins)
+
+
+def _past_earlier_ones(runs: JudgedRuns, late: Sequence[PassedRow], begins: DataFrame) -> list[PassedRow]:
+    """Of reads from before the transaction began there, in a log that was cut since: past one that was open then."""
+    kept = [name for name in PassedRow.__annotations__ if name not in _OF_TRANSACTION]
+    reads = runs.frame(tuple(kept), [{name: row[name] for name in kept} for row in late])  # type: ignore[literal-required]
+    opened = begins.selectExpr("run", "partition_id", "offset as first", *_OF_TRANSACTION)
+    found = (
+        sf.broadcast(reads)
+        .join(opened, ["run", "partition_id"])
+        .where("first <= offset and begun_ns <= completed_ns and completed_ns < open_until")
+        .groupBy(*kept)
+        .agg(sf.max(sf.struct(*_OF_TRANSACTION)).alias("opened"))
+        .select(*kept, "opened.*")
+    )
+    return typed(PassedRow, found.toArrow())
 
 
 def find(context: RunContext) -> list[Finding]:
     groups: dict[tuple[int, Rewind], list[PassedRow]] = {}
+    forgetting = TransactionForgetting.of(context)
     for row in context.rows[ANSWER]:
         rewind = under_a_reader(
             context.partition(row["partition_id"]),
@@ -125,6 +157,11 @@ def find(context: RunContext) -> list[Finding]:
             time_ns=row["answered_ns"],
             code="rewound-under-the-reader",
         )
+        forgotten = forgetting.of_number(row["transaction"], row["completed_ns"])
+        if rewind.classification == "violation" and forgotten is not None:
+            rewind = Rewind(
+                classification=forgotten[0], cause=forgotten[1], open_question=forgotten[1].doubt is not None
+            )
         groups.setdefault((row["partition_id"], rewind), []).append(row)
     found = []
     for (partition_id, rewind), rows in groups.items():

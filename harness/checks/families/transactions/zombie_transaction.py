@@ -9,6 +9,8 @@ and proves nothing. Neither does a transaction that no broker was told of.
 Where two transactions of an id ran at once, nobody knows which producer is the newer one, and nobody needs to: each had
 its epoch when its first send was answered, and was ended after its last one was. If these times of the two overlap,
 whichever epoch was the later had fenced the other producer before that one committed.
+
+A coordinator that lawfully forgot an epoch gives it once more (transaction_forgetting.py).
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,10 +18,13 @@ from typing import TypedDict
 
 from pyspark.sql import functions as sf
 
+from harness.checks.contract.coordinators_log import Ruled
 from harness.checks.contract.rulings import Cause
+from harness.checks.families.transactions.transaction_forgetting import TransactionForgetting
 from harness.checks.family import Family
 from harness.checks.findings import Finding, RunContext
 from harness.checks.judged_runs import JudgedRuns
+from harness.checks.wording.causes import cause_words
 from harness.checks.wording.words import plural
 from harness.history.schema.client_rows import TRANSACTIONS, TransactionRow
 from harness.history.schema.schemas import NEVER_BEGUN, STATUS_OK
@@ -64,11 +69,28 @@ def query(runs: JudgedRuns) -> list[SpanRow]:
 
 
 def find(context: RunContext) -> list[Finding]:
-    zombies: dict[str, list[_Pair]] = {}
+    forgetting = TransactionForgetting.of(context)
+
+    def ruled(zombie: TransactionRow) -> Ruled:
+        return forgetting.ruled(zombie, zombie["completed_ns"]) or (
+            "violation",
+            Cause(code="fenced-producer-committed"),
+        )
+
+    zombies: dict[tuple[str, Ruled], list[_Pair]] = {}
     for name, transaction, successor in fenced(context.tables[TRANSACTIONS]):
-        zombies.setdefault(name, []).append((transaction, successor))
-    found = [_finding(context, name, pairs) for name, pairs in sorted(zombies.items())]
-    return found + [_found_at_once(context, name, pairs) for name, pairs in sorted(_both_committed(context).items())]
+        zombies.setdefault((name, ruled(transaction)), []).append((transaction, successor))
+    found = [_finding(context, *key, pairs) for key, pairs in sorted(zombies.items(), key=_name)]
+    both: dict[tuple[str, Ruled], list[_Pair]] = {}
+    for name, pairs in _both_committed(context).items():
+        for one, other in pairs:
+            last = max(one, other, key=lambda row: row["completed_ns"])
+            both.setdefault((name, ruled(last)), []).append((one, other))
+    return found + [_found_at_once(context, *key, pairs) for key, pairs in sorted(both.items(), key=_name)]
+
+
+def _name(group: tuple[tuple[str, Ruled], Sequence[_Pair]]) -> str:
+    return group[0][0]
 
 
 def _at_once(transactions: Sequence[TransactionRow]) -> list[_Pair]:
@@ -99,21 +121,22 @@ def _both_committed(context: RunContext) -> dict[str, list[_Pair]]:
     return found
 
 
-def _found_at_once(context: RunContext, name: str, pairs: Sequence[_Pair]) -> Finding:
-    one, other = pairs[0]
+def _found_at_once(context: RunContext, name: str, ruled: Ruled, pairs: Sequence[_Pair]) -> Finding:
+    (one, other), (classification, cause) = pairs[0], ruled
     sentence = (
         f"Processes {one['process']} and {other['process']} each committed a transaction as {name} in which records "
         f"were acknowledged at the same time ({plural(len(pairs), 'pair')} of transactions, the first from "
-        f"{context.history.seconds(other['invoked_ns'])} on): one of the two producers had been fenced by the other."
+        f"{context.history.seconds(other['invoked_ns'])} on): {cause_words(cause)}."
     )
     return Finding(
         run=context.run,
         check=CHECK,
-        classification="violation",
+        classification=classification,
         kind="fenced",
         count=len(pairs),
         sentence=sentence,
-        cause=Cause(code="fenced-producer-committed"),
+        cause=cause,
+        open_question=cause.doubt is not None,
         apart="at once",
         first_ns=other["invoked_ns"],
         last_ns=max(row["completed_ns"] for row in pairs[-1]),
@@ -168,21 +191,22 @@ def _last_commit(transactions: Sequence[TransactionRow]) -> tuple[int, int]:
     )
 
 
-def _finding(context: RunContext, name: str, zombies: Sequence[_Pair]) -> Finding:
-    first, successor = zombies[0]
+def _finding(context: RunContext, name: str, ruled: Ruled, zombies: Sequence[_Pair]) -> Finding:
+    (first, successor), (classification, cause) = zombies[0], ruled
     sentence = (
         f"Process {first['process']} began and committed {plural(len(zombies), 'transaction')} as {name} after process "
         f"{successor['process']} had taken over that id ({context.history.seconds(successor['completed_ns'])}), the "
-        f"first {context.history.seconds(first['invoked_ns'])}."
+        f"first {context.history.seconds(first['invoked_ns'])}: {cause_words(cause)}."
     )
     return Finding(
         run=context.run,
         check=CHECK,
-        classification="violation",
+        classification=classification,
         kind="fenced",
         count=len(zombies),
         sentence=sentence,
-        cause=Cause(code="fenced-producer-committed"),
+        cause=cause,
+        open_question=cause.doubt is not None,
         first_ns=first["invoked_ns"],
         last_ns=zombies[-1][0]["completed_ns"],
         evidence={

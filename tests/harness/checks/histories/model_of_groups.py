@@ -220,7 +220,13 @@ def _answers(
         before = [each for each in shown[group, partition] if each["completed_ns"] < fetch["invoked_ns"]]
         if before:
             last, certain = max(before, key=lambda each: each["invoked_ns"]), True
-            hidden = [each for each in commits(history, group, partition) if each.seen >= last["invoked_ns"]]
+            every = commits(history, group, partition)
+            held = [each for each in every if each.offset == last["offset"] and each.begins <= last["completed_ns"]]
+            hidden = [
+                each
+                for each in every
+                if each.seen >= last["invoked_ns"] and not all(each.stands_before(one) for one in held)
+            ]
             possible &= {last["offset"], *(each.offset for each in hidden if each.asked <= fetch["completed_ns"])}
         if reported is None and certain:
             kind = "lost"
@@ -437,7 +443,7 @@ def read_after_commit(history: History) -> set[tuple[int, str, int, int, int, in
 def skipped(history: History) -> set[tuple[int, str, int, int, int]]:
     """(partition, group, records, first, last) below what was committed, which no member ever read."""
     found = []
-    for group, partition_id in _places(history):
+    for group, partition_id in _places(history) if any(_polls(history)) else ():
         certain = [commit.offset for commit in commits(history, group, partition_id) if commit.certain]
         if not certain or not _starts_at_the_earliest(history, group) or _sought_ahead(history, group, partition_id):
             continue

@@ -1,0 +1,178 @@
+"""What may lawfully make a coordinator forget what it had stored of a transactional id (KIP-98): the epoch of its
+producer, the transaction that this began, its partitions, and how it was decided.
+
+All these are records of one partition of __transaction_state. Whoever coordinates next goes on from what is left there:
+from an older decision, whose markers end whatever the producer has open by then; from an epoch that comes again; from a
+transaction that was decided, and is open. So it ends otherwise than its client was told, in one partition perhaps one
+way and in the next one another. One rule for everything that follows from that: what read_committed readers are given,
+the offsets that were sent to it, a second producer in one epoch, a part of it, an input without an output. Lawful is
+
+- what lawfully takes a record from the coordinator's log (contract/coordinators_log.py), from when on the first of the
+  id's producers began that were at work beside it, until what follows shows;
+- what lawfully takes the marker from a partition that keeps the records below.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+
+from harness.checks.contract.coordinators_log import (
+    Codes,
+    Ruled,
+    Stored,
+    by_ruling,
+    known_by,
+    number_of,
+    perhaps_taken,
+    taken_from,
+)
+from harness.checks.contract.rule import rule
+from harness.checks.contract.rulings import Cause, Doubt
+from harness.checks.contract.timelines import Timelines
+from harness.checks.findings import RunContext
+from harness.checks.judged_runs import JudgedRuns
+from harness.checks.model.lost_records import LostRecord
+from harness.checks.model.partition_history import PartitionHistory, RunHistory
+from harness.checks.spark.detection import Copy
+from harness.history.facts.internal_topics import CLOCKS_APART_NS, TRANSACTIONS_TOPIC
+from harness.history.schema.client_rows import TRANSACTIONS, TransactionRow
+from harness.history.schema.internal_rows import TRANSACTION_STATE, TransactionStateRow
+
+CODES = Codes(
+    topic=TRANSACTIONS_TOPIC,
+    destroyed="coordinators-log-destroyed",
+    elected="coordinators-log-lost-in-an-election",
+    in_doubt="coordinators-log-in-doubt",
+    on_a_lost_disk=Cause(code="coordinators-log-in-doubt", doubt=Doubt(code="coordinators-log-on-a-lost-disk")),
+    elected_uncleanly=Cause(code="coordinators-log-in-doubt", doubt=Doubt(code="coordinators-log-elected-uncleanly")),
+)
+_Span = tuple[int, int]
+
+
+class TransactionForgetting:
+    """One run's: its transactions, and what was kept of their coordinators' logs."""
+
+    def __init__(
+        self, history: RunHistory, transactions: Sequence[TransactionRow], states: Sequence[TransactionStateRow]
+    ) -> None:
+        self._history = history
+        self._transactions = transactions
+        self._states = states
+        self._ruled: dict[tuple[str, int, int], Ruled | None] = {}
+
+    @staticmethod
+    def of(context: RunContext) -> "TransactionForgetting":
+        return TransactionForgetting(context.history, context.tables[TRANSACTIONS], context.tables[TRANSACTION_STATE])
+
+    @staticmethod
+    def of_run(runs: JudgedRuns, history: RunHistory) -> "TransactionForgetting":
+        rows = runs.tables.rows(TRANSACTIONS, history.run)
+        return TransactionForgetting(history, rows, runs.tables.rows(TRANSACTION_STATE, history.run))
+
+    @cached_property
+    def _numbered(self) -> Mapping[int, TransactionRow]:
+        return {row["transaction"]: row for row in self._transactions}
+
+    def of_number(self, transaction: int, until_ns: int) -> Ruled | None:
+        own = self._numbered.get(transaction)
+        return None if own is None else self.ruled(own, until_ns)
+
+    def ruled(self, own: TransactionRow, until_ns: int) -> Ruled | None:
+        """What took what its coordinator had stored, before something showed at `until_ns`; None: nothing did."""
+        name = own["transactional_id"]
+        if name is None or not self._may_be_forgotten:
+            return None
+        key = name, self._since(own), until_ns
+        if key not in self._ruled:
+            self._ruled[key] = self._taken(*key)
+        return self._ruled[key]
+
+    @cached_property
+    def _may_be_forgotten(self) -> bool:
+        """Whether anything happened that could take a record of any coordinator's log."""
+        history = self._history
+        own = [place for (topic, _), place in history.internal.items() if topic == TRANSACTIONS_TOPIC]
+        if not own or not all(place.exact for place in own):
+            return bool(history.disk_losses) or history.unclean_transactions is not False
+        return any(place.disk_losses or any(each.unclean for each in place.elections) for place in own)
+
+    @cached_property
+    def _producers(self) -> Mapping[str, Mapping[int, _Span]]:
+        """Of each id its producers: when the first transaction of each began, and the last one had ended."""
+        found: dict[str, dict[int, _Span]] = {}
+        for row in self._transactions:
+            own = found.setdefault(row["transactional_id"] or "", {})
+            begin, end = own.get(row["process"], (row["invoked_ns"], row["completed_ns"]))
+            own[row["process"]] = min(begin, row["invoked_ns"]), max(end, row["completed_ns"])
+        return found
+
+    def _since(self, own: TransactionRow) -> int:
+        producers = self._producers.get(own["transactional_id"] or "", {})
+        begins = [
+            begin for begin, end in producers.values() if begin <= own["completed_ns"] and end >= own["invoked_ns"]
+        ]
+        return min([own["invoked_ns"], *begins])
+
+    def _taken(self, name: str, since_ns: int, until_ns: int) -> Ruled | None:
+        stored = Stored(sent_ns=since_ns, stored_ns=since_ns, gone_ns=until_ns)
+        places = self._places(name)
+        found = [self._taken_from(place, name, stored) for place in places]
+        if not places:
+            found = [perhaps_taken(self._history, None, stored, CODES)]
+        some = [each for each in found if each is not None]
+        if len(places) > 1 and some and some[0][0] == "permitted":
+            return "observation", CODES.on_a_lost_disk  # it may be kept by another one of them
+        return some[0] if some else None
+
+    def _places(self, name: str) -> list[PartitionHistory]:
+        """Its own partition, or all of which it may be one; none: none was recorded."""
+        written = {row["partition"] for row in self._states if row["transactional_id"] == name}
+        number = number_of(self._history, TRANSACTIONS_TOPIC, name, written)
+        recorded = {
+            part: place for (topic, part), place in self._history.internal.items() if topic == TRANSACTIONS_TOPIC
+        }
+        return [recorded[number]] if number in recorded else list(recorded.values()) if number is None else []
+
+    def _taken_from(self, place: PartitionHistory, name: str, stored: Stored) -> Ruled | None:
+        taken = taken_from(place, Timelines(place), stored, CODES)
+        if taken is None and not place.exact:
+            taken = perhaps_taken(self._history, place, stored, CODES)
+        if taken is None or taken[0] == "permitted":
+            return taken
+        known = known_by(place, stored.gone_ns)
+        rulings = (rule(known, lost) for lost in self._lost(place, name, stored))
+        permitted = next((ruling for ruling in rulings if ruling.classification == "permitted"), None)
+        return taken if permitted is None else ("permitted", by_ruling(place, permitted, CODES))
+
+    def _lost(self, place: PartitionHistory, name: str, stored: Stored) -> Iterator[LostRecord]:
+        """The records of that id that were in logs, and are in none at the end."""
+        ends = {row["snapshot"] for row in place.end_snapshots.values()}
+        nodes = {row["snapshot"]: row["node"] for row in place.snapshots}
+        for row in self._states:
+            time_ns = row["time_ns"]
+            if (row["partition"], row["transactional_id"]) != (place.partition, name) or time_ns is None:
+                continue
+            if ends & set(row["snapshots"]) or time_ns > stored.gone_ns + CLOCKS_APART_NS:
+                continue
+            yield LostRecord(
+                offset=row["offset"],
+                epoch=row["leader_epoch"],
+                acks=-1,
+                t_acknowledged=time_ns + CLOCKS_APART_NS,
+                committed=True,
+                in_a_log=True,
+                copies=frozenset(
+                    Copy(node=nodes[number], snapshot=number, epoch=row["leader_epoch"])
+                    for number in row["snapshots"]
+                    if number in nodes
+                ),
+                t_sent=time_ns - CLOCKS_APART_NS,
+            )
+
+
+def marker_ruled(partition: PartitionHistory, *, since_ns: int, until_ns: int) -> Ruled | None:
+    """What lawfully took a marker that was written there after `since_ns`, at the earliest, and gone by `until_ns`."""
+    marker = LostRecord(offset=None, epoch=None, acks=-1, t_acknowledged=since_ns, committed=False, in_a_log=False)
+    if rule(known_by(partition, until_ns), marker).classification == "violation":
+        return None
+    doubt = Doubt(code="end-marker-may-be-lost")
+    return "observation", Cause(code="marker-in-doubt", doubt=doubt)
