@@ -28,13 +28,14 @@ _UNCOMMITTED_SQL = f"kind = 0 and transaction is not null and status <> {STATUS_
 
 class OpenlyReadRow(TypedDict):
     """A record that was read, of a transaction that did not certainly commit; strict: number of reads by read_committed
-    readers."""
+    readers. aborted_at: where these were given it, if that is what its send was answered and it was aborted."""
 
     run: int
     partition_id: int
     value: int
     transaction: int
     strict: int
+    aborted_at: list[int]
 
 
 ANSWER = RowsOf(NAME, OpenlyReadRow)
@@ -90,17 +91,26 @@ def _strict(runs: JudgedRuns) -> DataFrame:
 def query(runs: JudgedRuns) -> list[OpenlyReadRow]:
     if not _may_have_been_aborted(runs):
         return []
-    sent = runs.tables.records.where(_UNCOMMITTED_SQL).select("run", "partition_id", "value", "transaction")
+    sent = runs.tables.records.where(_UNCOMMITTED_SQL).select(
+        "run",
+        "partition_id",
+        "value",
+        "transaction",
+        sf.expr(f"if({ABORTED_SQL}, offset, null)").alias("aborted_offset"),
+    )
     never_begun = [row for row in runs.rows(TRANSACTIONS) if row["outcome"] == NEVER_BEGUN]
     if never_begun:  # what was sent in one was refused, and nothing else
         left_out = sf.broadcast(runs.frame(("run", "transaction"), never_begun))
         sent = sent.join(left_out, ["run", "transaction"], "left_anti")
-    reads = runs.tables.records.where("kind > 0").select("run", "partition_id", "value", "process")
+    reads = runs.tables.records.where("kind > 0").select("run", "partition_id", "value", "process", "offset")
     found = (
         reads.join(sent, ["run", "partition_id", "value"])
         .join(_strict(runs), ["run", "process"], "left")
         .groupBy("run", "partition_id", "value", "transaction")
-        .agg(sf.count_if(sf.coalesce("strict", sf.lit(False))).alias("strict"))
+        .agg(
+            sf.count_if(sf.coalesce("strict", sf.lit(False))).alias("strict"),
+            sf.collect_set(sf.expr("if(strict and offset = aborted_offset, offset, null)")).alias("aborted_at"),
+        )
     )
     return typed(OpenlyReadRow, found.limit(FLAGGED_MAX).toArrow())
 
@@ -108,6 +118,12 @@ def query(runs: JudgedRuns) -> list[OpenlyReadRow]:
 def strict_readers(context: RunContext) -> Mapping[tuple[int, int], int]:
     """(partition, value) of transactional records that did not certainly commit -> reads by read_committed readers."""
     return {(row["partition_id"], row["value"]): row["strict"] for row in context.rows[ANSWER]}
+
+
+def aborted_copies(context: RunContext) -> frozenset[tuple[int, int, int]]:
+    """(partition, value, offset) of copies of aborted transactions that read_committed readers were given."""
+    rows = context.rows[ANSWER]
+    return frozenset((row["partition_id"], row["value"], offset) for row in rows for offset in row["aborted_at"])
 
 
 FAMILY = Family(name=NAME, query=query)
