@@ -403,6 +403,13 @@ class HistoryBuilder(History):
             },
         )
 
+    def kept_marker(self, partition: int, *, at: float, producer_id: int, producer_epoch: int) -> None:
+        """The end of a producer's transaction there, which commits its offsets."""
+        own: dict[str, Any] = {"producer_id": producer_id, "producer_epoch": producer_epoch, "transactional": True}
+        self.kept_offset(partition, 0, at=at, kind="marker", commits=True, topic=None, **own)
+        last = self.rows["consumer_offsets"][-1]
+        last.update(group=None, topic_partition=None, committed_offset=None, commit_ns=None)
+
     def decided(self, state: str, *, at: float, transactional_id: str = "id", **columns: Any) -> None:
         """A record of the transaction coordinator's log."""
         rows = self.rows["transaction_state"]

@@ -20,6 +20,7 @@ from harness.checks.spark.fused_query import BACKWARD, GONE, Flags, FoldedRow, f
 from harness.checks.spark.sends import Sends, sends_of, value_of
 from harness.checks.spark.tables import Tables, small_frame
 from harness.history.schema.cluster_rows import PARTITIONS, REPLICA_SNAPSHOTS, TOPICS
+from harness.history.schema.schemas import STATUS_OK
 from harness.history.schema.typed_rows import typed
 
 # Beyond this many flagged rows the rest is counted but not classed one by one.
@@ -82,6 +83,7 @@ class Flagged:
     in_order: bool = True  # send_order: it was surely called later; False: so it was if one task made both calls
     tries: int = 1  # sends of this value that may have been appended: an application may send one again
     answered: bool = False  # its send was answered with this offset, whatever became of its transaction
+    is_uncommitted: bool = False  # answered: in a transaction that did not certainly commit
 
     @property
     def epoch(self) -> int | None:
@@ -397,6 +399,7 @@ def _flagged(row: FoldedRow, flags: frozenset[str], held: Holdings, sent: Sends)
     else:
         step = row["greatest_jump"] if "skip_between" in flags else None
     above = row["acked_all_above_ns"]
+    tries, uncommitted = sent.tries.get(value_of(row), (1, None))
     ever, at_end, copies, others = held.of(row)
     return Flagged(
         run=row["run"],
@@ -428,6 +431,8 @@ def _flagged(row: FoldedRow, flags: frozenset[str], held: Holdings, sent: Sends)
         overtook_in_order=row["overtook_in_order"],
         overtook_gone=row["overtook_gone"],
         in_order=value_of(row) in sent.in_order,
-        tries=sent.tries.get(value_of(row), 1),
+        tries=tries,
         answered=row["answered"],
+        is_uncommitted=row["answered"]
+        and (row["value_status"] != STATUS_OK if uncommitted is None else row["offset"] in uncommitted),
     )

@@ -15,7 +15,7 @@ from harness.checks.spark.fused_query import CALLED, OVER, Flags, FoldedRow
 from harness.checks.spark.tables import Tables, small_frame
 from harness.history.facts.incarnations import is_created_anew
 from harness.history.schema.cluster_rows import PARTITIONS, TOPICS
-from harness.history.schema.schemas import KIND_SEND
+from harness.history.schema.schemas import KIND_SEND, STATUS_FAIL, STATUS_OK
 from harness.history.schema.typed_rows import typed
 
 Value = tuple[int, int, int]  # run, partition, value
@@ -23,6 +23,9 @@ _VALUE = ("run", "partition_id", "value")
 _UPWARDS = """partition by run, partition_id, process order by offset desc
     range between unbounded preceding and current row"""
 _ACKNOWLEDGED = f"kind = {KIND_SEND} and status = 0 and coalesce(acks, -1) <> 0 and offset is not null"
+
+_UNCOMMITTED = f"transaction is not null and status <> {STATUS_OK}"
+_PERHAPS_APPENDED = f"status <> {STATUS_FAIL} or transaction is not null"  # what was aborted was appended
 
 
 class _ValueRow(TypedDict):
@@ -33,6 +36,7 @@ class _ValueRow(TypedDict):
 
 class _TriesRow(_ValueRow):
     tries: int
+    uncommitted: list[int]
 
 
 class _AgainRow(TypedDict):
@@ -45,12 +49,12 @@ class Sends:
     """in_order: the values that were surely sent after one that stands at their offset or above. overtook_none: those
     that stand only below calls of before their topic was created. again: by run, how many sends were of a value that
     had been sent before. tries: how many sends may have been appended, of each duplicate that was sent more than
-    once."""
+    once, and at which offsets those were that were answered in a transaction that did not certainly commit."""
 
     in_order: frozenset[Value]
     overtook_none: frozenset[Value]
     again: Mapping[int, int]
-    tries: Mapping[Value, int]
+    tries: Mapping[Value, tuple[int, frozenset[int]]]
 
 
 def value_of(row: FoldedRow | _ValueRow) -> Value:
@@ -76,7 +80,7 @@ def sends_of(
         in_order=_surely_later(spark, tables, turned_round),
         overtook_none=_below_earlier_topics_calls(spark, tables, turned_round),
         again={row["run"]: row["again"] for row in again},
-        tries={value_of(row): row["tries"] for row in tries},
+        tries={value_of(row): (row["tries"], frozenset(row["uncommitted"])) for row in tries},
     )
 
 
@@ -92,7 +96,11 @@ def _repeated(tables: Tables, lines: Sequence[FoldedRow]) -> DataFrame | None:
     sends = tables.every_record.where(sf.col("run").isin(fewer) & (sf.col("kind") == KIND_SEND))
     return (
         sends.groupBy(*_VALUE)
-        .agg(sf.count("*").alias("sends"), sf.count_if(sf.expr("status <> 1")).alias("tries"))
+        .agg(
+            sf.count("*").alias("sends"),
+            sf.count_if(sf.expr(_PERHAPS_APPENDED)).alias("tries"),
+            sf.collect_set(sf.expr(f"if({_UNCOMMITTED}, offset, null)")).alias("uncommitted"),
+        )
         .where("sends > 1")
     )
 

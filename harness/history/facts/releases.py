@@ -15,6 +15,8 @@ _WEEK_MS, _DAY_MS = str(7 * 24 * 3600 * 1000), str(24 * 3600 * 1000)
 GROUPS_KEEP_THEIR_OFFSETS: Release = (2, 1)
 # From here on a follower never falls back on its high watermark where its leader knows epochs (KIP-279).
 FOLLOWERS_CUT_BY_EPOCHS: Release = (2, 0)
+# From here on a follower whose log is longer than its leader's cuts it, and its broker goes on (KAFKA-7414).
+FOLLOWERS_NEVER_HALT: Release = (2, 1)
 # From here on a group without members is kept as long as its offsets are (KAFKA-2720).
 EMPTY_GROUPS_ARE_KEPT: Release = (0, 10, 1)
 # From here on an offset that is sent to a transaction may name its member and generation (KIP-447).

@@ -15,6 +15,7 @@ from harness.checks.model.partition_history import RunHistory
 from harness.checks.wording.ends import all_ended_words, end_sentence, ended_words
 from harness.history.facts.link_facts import struck_links
 from harness.history.facts.node_end_facts import signal_of
+from harness.history.facts.releases import FOLLOWERS_NEVER_HALT
 from harness.history.schema.cluster_rows import CONTROLLERS, EndReason, FaultRow, NodeEndRow
 from harness.ports.cluster import COORDINATION
 
@@ -88,7 +89,9 @@ def _ruled(context: RunContext, end: NodeEndRow) -> _Ruled:
     if signal_of(end) is not None:
         return "observation", "ended-by-a-signal", ()
     deciding = _deciding(context, end)
-    explaining = [row for row in _before(history, end) if _explains(row, end, deciding)]
+    is_refused_no_more = end["reason"] == "truncation-refused" and history.settings.release >= FOLLOWERS_NEVER_HALT
+    before = [] if is_refused_no_more else _before(history, end)
+    explaining = [row for row in before if _explains(row, end, deciding)]
     if explaining:
         return "permitted", "ended-by-a-fault", explaining
     if _is_our_error(history, end):

@@ -46,13 +46,17 @@ def find(context: RunContext) -> list[Finding]:
 
 
 def _heard_of(context: RunContext) -> frozenset[int]:
-    """Brokers that appear in other evidence than the books; empty if no evidence records the brokers' starts."""
+    """Brokers that the scenario names, or other evidence than the books; empty if none records the brokers' starts."""
     events = context.tables[BROKER_EVENTS]
     if not any(row["event"] in _STARTS for row in events):
         return frozenset()
     logs, states = context.tables[REPLICA_SNAPSHOTS], context.tables[PARTITION_STATES]
-    polled = {row["observer"] for row in states if not row["exact"]}
-    return frozenset({row["node"] for row in events} | {row["node"] for row in logs} | polled)
+    scenario, placed = context.history.scenario, context.history.partitions.values()
+    known = {row["observer"] for row in states if not row["exact"]} | {
+        node for each in placed for node in each.replicas
+    }
+    known |= set() if scenario is None else set(map(int, scenario.cluster.brokers))
+    return frozenset({row["node"] for row in events} | {row["node"] for row in logs} | known)
 
 
 def _backwards(context: RunContext, history: PartitionHistory, books: Sequence[PartitionStateRow]) -> Iterable[Finding]:
@@ -92,7 +96,7 @@ def _strangers(
 ) -> Iterable[Finding]:
     for row in books:
         isr, replicas = set(row["isr"] or ()), set(row["replicas"] or ())
-        never = sorted(isr - alive - replicas - set(history.replicas)) if alive else []
+        never = sorted(isr - alive) if alive else []
         outside = sorted(isr - replicas) if replicas else []
         if never:
             unknown = f"{nodes_words(never)}, of which nothing else in this run mentions"

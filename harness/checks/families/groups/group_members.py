@@ -17,6 +17,9 @@ Member = tuple[int, int]  # run, process
 class Members:
     def __init__(self, runs: JudgedRuns) -> None:
         self._processes = runs.processes()
+        self._upgraded = {
+            (row["run"], row["group"]) for row in self._processes.values() if row["group_protocol"] == "consumer"
+        }
         self._ends = _ends(runs, self._processes)
 
     def end_of(self, event: PlacedEvent) -> int | None:
@@ -37,9 +40,11 @@ class Members:
         return are_apart and instance is not None and instance == self._instance(other)
 
     def is_classic(self, event: PlacedEvent) -> bool:
-        """Whether it is recorded that it joined by JoinGroup and SyncGroup, and not by KIP-848."""
+        """Whether it is recorded that it joined by JoinGroup and SyncGroup a group that has no member by KIP-848: where
+        one is, the group is upgraded, and its classic members have epochs of their own as well."""
         process = self._processes.get((event["run"], event["process"]))
-        return process is not None and process["group_protocol"] == "classic"
+        is_classic = process is not None and process["group_protocol"] == "classic"
+        return is_classic and (event["run"], event["group"]) not in self._upgraded
 
     def _instance(self, event: PlacedEvent) -> str | None:
         process = self._processes.get((event["run"], event["process"]))

@@ -19,6 +19,7 @@ from harness.checks.families.evidence.disks_against_reads import read_since
 from harness.checks.family import Family
 from harness.checks.findings import Finding, RunContext
 from harness.checks.judged_runs import JudgedRuns
+from harness.checks.model.elections import Election
 from harness.checks.model.partition_history import PartitionHistory
 from harness.checks.spark.detection import SEEN_POLL, Flagged
 from harness.checks.wording.causes import cause_words
@@ -317,7 +318,8 @@ def _classed(context: RunContext, history: PartitionHistory, above: _Above) -> t
         return "observation", Cause(code="end-told-before-kip-207")
     when = above.known_ns if told.asked_ns is None else told.asked_ns
     leader = _leader_since(context, history, when)
-    if leader is not None and told.node is not None and told.node != leader:
+    last = _last_by(history, when)
+    if last is not None and told.node is not None and told.node != last.leader:
         return "observation", Cause(code="end-told-by-a-deposed-leader", nodes=(told.node,))
     if not above.sure and above.read:
         return "observation", Cause(code="end-told-before-they-were-committed")
@@ -346,10 +348,14 @@ def _is_promised(scenario: Scenario | None) -> bool | None:
 
 def _leader_since(context: RunContext, history: PartitionHistory, time_ns: int) -> int | None:
     """The last leader, if it was in force at that time already and nobody else can have answered; None otherwise."""
+    last = _last_by(history, time_ns)
+    return last.leader if last is not None and context.judge(history).is_the_leader_in_force(time_ns) else None
+
+
+def _last_by(history: PartitionHistory, time_ns: int) -> Election | None:
+    """The last election, if it was over by then."""
     last = history.elections[-1] if history.elections else None
-    if last is None or not history.exact or last.latest_t >= time_ns:
-        return None
-    return last.leader if context.judge(history).is_the_leader_in_force(time_ns) else None
+    return last if last is not None and history.exact and last.latest_t < time_ns else None
 
 
 def _late(context: RunContext) -> Iterable[Finding]:

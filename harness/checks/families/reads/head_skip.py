@@ -5,7 +5,8 @@ assigned from the beginning or with auto.offset.reset=earliest, the start of the
 committed and readable before any record above it, unless it was sent only later, to a log that had been cut, or its
 transaction was not committed: for a consumer that may be read_committed it counts only where it was. Not judged:
 auto.offset.reset=latest without a commit or a seek, and clients that the table `processes` does not describe. Commits
-with unknown outcome count in the consumer's favour.
+with unknown outcome count in the consumer's favour. A member that may start anywhere without a committed offset is
+excused by what lawfully made its group forget it (group_forgetting.py).
 """
 
 from collections.abc import Sequence
@@ -13,7 +14,10 @@ from typing import TypedDict
 
 from pyspark.sql import functions as sf
 
-from harness.checks.contract.rulings import Cause
+from harness.checks.contract.rulings import Cause, Class
+from harness.checks.families.groups.group_forgetting import EXPIRED, forgetting_ruled
+from harness.checks.families.groups.group_partition import Kept
+from harness.checks.families.groups.group_register import Register, registers
 from harness.checks.families.groups.transactional_offsets import TransactionalOffsets
 from harness.checks.families.transactions.isolation import perhaps_committed_readers, with_outcome
 from harness.checks.family import Family
@@ -45,7 +49,19 @@ class FirstRow(TypedDict):
     leader_epoch: int | None
 
 
-class _SpanRow(FirstRow):
+class _ForgottenRow(TypedDict):
+    """A group's last certain commit, of a member that without it was free to start anywhere: what the group must have
+    forgotten by asked_ns. group: None if that is not the reason. shown_ns: it was still told then."""
+
+    group: str | None
+    committed: int | None
+    committed_sent: int
+    committed_t: int
+    shown_ns: int | None
+    asked_ns: int
+
+
+class _SpanRow(FirstRow, _ForgottenRow):
     """start: its required start, and why; first: its actual first offset."""
 
     start: int
@@ -80,7 +96,7 @@ def query(runs: JudgedRuns) -> list[HeadSkipRow]:
     clients = runs.processes()
     if not any(row["offset_reset"] for row in clients.values()):
         return []
-    seeks, commits = _by_client(runs), _by_group(runs)
+    seeks, commits, known = _by_client(runs), _by_group(runs), runs.once(registers)
     anew = {
         (history.run, partition_id)
         for history in runs.histories
@@ -98,7 +114,9 @@ def query(runs: JudgedRuns) -> list[HeadSkipRow]:
             continue  # it was assigned the earlier topic of that name, and continues at its position there
         start = _start(row, client, seeks.get(place, ()), committed)
         if start is not None and start[0] < row["offset"]:
-            spans.append({**row, "start": start[0], "cause": start[1], "first": row["offset"]})
+            register = known.get((row["run"], client["group"] or "", row["partition_id"]))
+            of_group = _forgotten(row, client, seeks.get(place, ()), committed, register)
+            spans.append({**row, **of_group, "start": start[0], "cause": start[1], "first": row["offset"]})
     between = _between(runs, spans) if spans else {}
     return [
         {**span, "skipped": found["skipped"], "skip_from": found["skip_from"], "skip_to": found["skip_to"]}
@@ -156,6 +174,29 @@ def _start(
     return None if free else (0, Cause(code="earliest-record"))
 
 
+def _forgotten(
+    row: FirstRow,
+    client: ProcessRow,
+    own: Sequence[PlacedEvent],
+    committed: Sequence[PlacedEvent],
+    register: Register | None,
+) -> _ForgottenRow:
+    before = [event for event in own if event["invoked_ns"] <= row["completed_ns"]]
+    asked_ns = before[-1]["invoked_ns"] if before else row["invoked_ns"]
+    certain = [each for each in committed if each["status"] == STATUS_OK and each["completed_ns"] <= asked_ns]
+    last = max(certain, key=lambda each: each["completed_ns"], default=None)
+    shown = None if register is None else register.shown_before(asked_ns)
+    is_free = client["offset_reset"] != "earliest" and not (before and before[-1]["event"] == "seek")
+    return {
+        "group": client["group"] if is_free and last is not None else None,
+        "committed": None if last is None else last["offset"],
+        "committed_sent": 0 if last is None else last["invoked_ns"],
+        "committed_t": 0 if last is None else last["completed_ns"],
+        "shown_ns": shown.invoked_ns if shown is not None else None,
+        "asked_ns": asked_ns,
+    }
+
+
 def _certain_before(committed: Sequence[PlacedEvent], time_ns: int) -> bool:
     """Whether a commit certainly precedes the time; offsets sent to a transaction are stored at an unknown time."""
     return any(
@@ -205,42 +246,65 @@ def _between(runs: JudgedRuns, spans: Sequence[_SpanRow]) -> dict[tuple[int, ...
 
 
 def find(context: RunContext) -> list[Finding]:
-    found = []
-    for row in sorted(context.rows[ANSWER], key=lambda row: (row["partition_id"], row["invoked_ns"], row["process"])):
-        history, cause = context.partition(row["partition_id"]), row["cause"]
-        sentence = (
-            f"Process {row['process']} began to read {history.name} at offset {row['offset']}, although "
-            f"{cause_words(cause)}: "
-            f"{plural(row['skipped'], 'record')} of the final log {plural(row['skipped'], 'lies')} between "
-            f"({span_words(row['skip_from'], row['skip_to'])})."
+    ordered = sorted(context.rows[ANSWER], key=lambda row: (row["partition_id"], row["invoked_ns"], row["process"]))
+    ruled = ((row, _ruled(context, row)) for row in ordered)
+    return [_finding(context, row, *ruling) for row, ruling in ruled if ruling[1].code != EXPIRED]
+
+
+def _ruled(context: RunContext, row: HeadSkipRow) -> tuple[Class, Cause]:
+    """Class and cause: where it had to start, or what made its group lawfully forget that."""
+    if row["group"] is not None:
+        kept = Kept(
+            group=row["group"],
+            partition=context.partition(row["partition_id"]),
+            sent_ns=row["committed_sent"],
+            stored_ns=row["committed_t"],
+            gone_ns=row["completed_ns"],
+            offset=row["committed"],
+            shown_ns=row["shown_ns"],
+            expires=True,
+            asked_ns=row["asked_ns"],
+            process=row["process"],
         )
-        found.append(
-            Finding(
-                run=context.run,
-                check=CHECK,
-                classification="violation",
-                kind="first-poll",
-                topic=history.topic,
-                partition=history.partition,
-                count=row["skipped"],
-                sentence=sentence,
-                cause=cause,
-                epoch=row["leader_epoch"],
-                offsets=[row["skip_from"], row["skip_to"]],
-                values=[row["value"]],
-                operations=[row["operation"]],
-                first_ns=row["invoked_ns"],
-                last_ns=row["completed_ns"],
-                evidence={
-                    "process": row["process"],
-                    "assignment": row["assignment"],
-                    "start": row["start"],
-                    "first_offset": row["offset"],
-                    "why": cause_words(cause),
-                },
-            )
-        )
-    return found
+        forgotten = forgetting_ruled(context, kept)
+        if forgotten[0] != "violation":
+            return forgotten
+    return "violation", row["cause"]
+
+
+def _finding(context: RunContext, row: HeadSkipRow, classification: Class, cause: Cause) -> Finding:
+    history, why = context.partition(row["partition_id"]), cause_words(row["cause"])
+    forgotten = "" if classification == "violation" else f": {cause_words(cause)}"
+    sentence = (
+        f"Process {row['process']} began to read {history.name} at offset {row['offset']}, although {why}: "
+        f"{plural(row['skipped'], 'record')} of the final log {plural(row['skipped'], 'lies')} between "
+        f"({span_words(row['skip_from'], row['skip_to'])}){forgotten}."
+    )
+    return Finding(
+        run=context.run,
+        check=CHECK,
+        classification=classification,
+        kind="first-poll",
+        topic=history.topic,
+        partition=history.partition,
+        count=row["skipped"],
+        sentence=sentence,
+        cause=cause,
+        open_question=cause.doubt is not None,
+        epoch=row["leader_epoch"],
+        offsets=[row["skip_from"], row["skip_to"]],
+        values=[row["value"]],
+        operations=[row["operation"]],
+        first_ns=row["invoked_ns"],
+        last_ns=row["completed_ns"],
+        evidence={
+            "process": row["process"],
+            "assignment": row["assignment"],
+            "start": row["start"],
+            "first_offset": row["offset"],
+            "why": why,
+        },
+    )
 
 
 FAMILY = Family(name=CHECK, find=find, query=query)

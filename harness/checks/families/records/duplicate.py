@@ -25,7 +25,6 @@ from harness.checks.spark.fused_query import Flag
 from harness.checks.wording.causes import cause_words
 from harness.checks.wording.words import plural, ranges
 from harness.history.schema.client_rows import ClientEventRow
-from harness.history.schema.schemas import STATUS_OK
 
 _ATTEMPTS_MAX = 20
 _CUT_OR_TWICE = Doubt(code="cut-or-twice")
@@ -37,11 +36,12 @@ def find(context: RunContext) -> list[Finding]:
     for history, rows in context.by_partition("duplicate"):
         values: dict[int, list[Flagged]] = {}
         for row in rows:
-            values.setdefault(row.value, []).append(row)
+            if row.tries == 1 or row.seen or not row.is_uncommitted:  # else a transaction that was made again left it
+                values.setdefault(row.value, []).append(row)
         groups: dict[tuple[str, Class, Cause], list[Flagged]] = {}
         open_ends: dict[Cause, Ruling] = {}
         failed: dict[Cause, list[ClientEventRow]] = {}
-        for places in values.values():
+        for places in (each for each in values.values() if len(each) > 1):
             away = [row for row in places if not row.seen & SEEN_FINAL and removal.of(row) is None]
             end = last.get(history.partition_id, -1)
             missing = [row for row in away if not is_unreadable(history, row, end) and not _is_hidden(history, row)]
@@ -93,7 +93,7 @@ def _is_hidden(history: PartitionHistory, row: Flagged) -> bool:
     there = kept_there(history, row)
     if there and there >= frozenset(history.replicas):
         return True  # whoever leads next
-    if row.answered and row.status != STATUS_OK:
+    if row.is_uncommitted:
         return not known or bool(in_sync & there)
     return known and in_sync <= there
 

@@ -1,12 +1,15 @@
 """Aborted reads (G1a): a value was read whose send had definitely failed. "Not appended" must be true.
 
 A record of an aborted transaction is appended, and marked afterwards: a read_uncommitted reader may return it, a
-read_committed one never (KIP-98). For the final log the isolation of its reader counts.
+read_committed one never (KIP-98). For the final log the isolation of its reader counts. What an application sent again
+with more success may be read, but not where the aborted one was stored.
 """
+
+from collections.abc import Sequence
 
 from harness.checks.contract.coordinators_log import Ruled
 from harness.checks.contract.rulings import NOTHING_PERMITS_IT
-from harness.checks.families.transactions.isolation import OpenlyReadRow, openly_read
+from harness.checks.families.transactions.isolation import OpenlyReadRow, aborted_copies, openly_read
 from harness.checks.families.transactions.transaction_forgetting import TransactionForgetting, marker_ruled
 from harness.checks.family import Family
 from harness.checks.findings import Finding, RunContext, finding_of_rows
@@ -15,24 +18,39 @@ from harness.checks.spark.detection import Flagged
 from harness.checks.spark.fused_query import Flag
 from harness.checks.wording.causes import cause_words
 from harness.checks.wording.words import offsets_words, plural
+from harness.history.schema.schemas import STATUS_FAIL
 
 
 def find(context: RunContext) -> list[Finding]:
     findings = []
-    read = openly_read(context)
+    read, copies = openly_read(context), aborted_copies(context)
     forgetting = TransactionForgetting.of(context)
+    for history, rows in context.by_partition("duplicate") if copies else ():  # sent again, not always in vain
+        given = [row for row in rows if row.offset is not None and row.status != STATUS_FAIL]
+        places = [(row, copies.get((row.partition_id, row.value, row.offset or 0))) for row in given]
+        stored = [(row, own) for row, own in places if own is not None]
+        findings += _of_transactions(context, forgetting, history, stored)
     for history, rows in context.by_partition("aborted"):
-        refused = [row for row in rows if (row.partition_id, row.value) not in read]
-        if refused:
+        owned = [(row, read.get((row.partition_id, row.value))) for row in rows]
+        if refused := [row for row, own in owned if own is None]:
             findings.append(_refused(context, history, refused))
-        groups: dict[Ruled, list[Flagged]] = {}
-        for row in rows:
-            own = read.get((row.partition_id, row.value))
-            if own is not None and own["strict_ns"] is not None:
-                groups.setdefault(_ruled(forgetting, history, row, own), []).append(row)
-        ordered = sorted(groups.items(), key=lambda group: group[1][0].offset or 0)
-        findings += [_in_transactions(context, history, ruled, own) for ruled, own in ordered]
+        strictly = [(row, own) for row, own in owned if own is not None and own["strict_ns"] is not None]
+        findings += _of_transactions(context, forgetting, history, strictly)
     return findings
+
+
+def _of_transactions(
+    context: RunContext,
+    forgetting: TransactionForgetting,
+    history: PartitionHistory,
+    rows: Sequence[tuple[Flagged, OpenlyReadRow]],
+) -> list[Finding]:
+    """Of what read_committed readers were given, a finding for each ruling."""
+    groups: dict[Ruled, list[Flagged]] = {}
+    for row, read in rows:
+        groups.setdefault(_ruled(forgetting, history, row, read), []).append(row)
+    ordered = sorted(groups.items(), key=lambda group: group[1][0].offset or 0)
+    return [_in_transactions(context, history, ruled, own) for ruled, own in ordered]
 
 
 def _ruled(forgetting: TransactionForgetting, history: PartitionHistory, row: Flagged, read: OpenlyReadRow) -> Ruled:

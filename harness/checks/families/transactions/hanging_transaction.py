@@ -97,10 +97,11 @@ def _not_told(context: RunContext, row: OpenRow) -> _Ruled:
 
 
 def _stored(row: OpenRow) -> Stored:
-    """Its coordinator stored it before its first record was appended, at the latest."""
-    known_ns = _known_ns(row)
+    """Its coordinator stored it before its first record was appended, at the latest. What took a decision after its
+    marker was overdue excuses nothing."""
+    known_ns, gone_ns = _known_ns(row), row["read_ns"] if row["decided_ns"] is None else row["due_ns"]
     sent_ns = row["begun_ns"] if row["state_ns"] is None and row["begun_ns"] is not None else known_ns
-    return Stored(sent_ns=min(sent_ns, known_ns), stored_ns=known_ns, gone_ns=row["read_ns"])
+    return Stored(sent_ns=min(sent_ns, known_ns), stored_ns=known_ns, gone_ns=gone_ns)
 
 
 def _known_ns(row: OpenRow) -> int:

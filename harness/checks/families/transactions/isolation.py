@@ -28,7 +28,8 @@ _UNCOMMITTED_SQL = f"kind = 0 and transaction is not null and status <> {STATUS_
 
 class OpenlyReadRow(TypedDict):
     """A record that was read, of a transaction that did not certainly commit; strict: number of reads by read_committed
-    readers, the first of which ended at strict_ns."""
+    readers, the first of which ended at strict_ns. aborted_at: where these were given it, if that is what its send was
+    answered and it was aborted."""
 
     run: int
     partition_id: int
@@ -36,6 +37,7 @@ class OpenlyReadRow(TypedDict):
     transaction: int
     strict: int
     strict_ns: int | None
+    aborted_at: list[int]
 
 
 ANSWER = RowsOf(NAME, OpenlyReadRow)
@@ -91,12 +93,19 @@ def _strict(runs: JudgedRuns) -> DataFrame:
 def query(runs: JudgedRuns) -> list[OpenlyReadRow]:
     if not _may_have_been_aborted(runs):
         return []
-    sent = runs.tables.records.where(_UNCOMMITTED_SQL).select("run", "partition_id", "value", "transaction")
+    sent = runs.tables.records.where(_UNCOMMITTED_SQL).select(
+        "run",
+        "partition_id",
+        "value",
+        "transaction",
+        sf.expr(f"if({ABORTED_SQL}, offset, null)").alias("aborted_offset"),
+    )
     never_begun = [row for row in runs.rows(TRANSACTIONS) if row["outcome"] == NEVER_BEGUN]
     if never_begun:  # what was sent in one was refused, and nothing else
         left_out = sf.broadcast(runs.frame(("run", "transaction"), never_begun))
         sent = sent.join(left_out, ["run", "transaction"], "left_anti")
-    reads = runs.tables.records.where("kind > 0").select("run", "partition_id", "value", "process", "completed_ns")
+    columns = ("run", "partition_id", "value", "process", "offset", "completed_ns")
+    reads = runs.tables.records.where("kind > 0").select(*columns)
     found = (
         reads.join(sent, ["run", "partition_id", "value"])
         .join(_strict(runs), ["run", "process"], "left")
@@ -104,6 +113,7 @@ def query(runs: JudgedRuns) -> list[OpenlyReadRow]:
         .agg(
             sf.count_if(sf.coalesce("strict", sf.lit(False))).alias("strict"),
             sf.min(sf.expr("if(strict, completed_ns, null)")).alias("strict_ns"),
+            sf.collect_set(sf.expr("if(strict and offset = aborted_offset, offset, null)")).alias("aborted_at"),
         )
     )
     return typed(OpenlyReadRow, found.limit(FLAGGED_MAX).toArrow())
@@ -117,6 +127,12 @@ def openly_read(context: RunContext) -> Mapping[tuple[int, int], OpenlyReadRow]:
 def strict_readers(context: RunContext) -> Mapping[tuple[int, int], int]:
     """(partition, value) of such records -> reads by read_committed readers."""
     return {place: row["strict"] for place, row in openly_read(context).items()}
+
+
+def aborted_copies(context: RunContext) -> Mapping[tuple[int, int, int], OpenlyReadRow]:
+    """(partition, value, offset) of copies of aborted transactions that read_committed readers were given."""
+    rows = context.rows[ANSWER]
+    return {(row["partition_id"], row["value"], offset): row for row in rows for offset in row["aborted_at"]}
 
 
 FAMILY = Family(name=NAME, query=query)

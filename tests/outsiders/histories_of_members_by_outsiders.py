@@ -1,0 +1,489 @@
+"""Members of groups as Kafka lets them live: cooperative and upgraded groups, shared names, commits that overtake each
+other, offsets that expire, and what their coordinator's log still has."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from harness.history.facts.internal_topics import partition_of
+from tests.outsiders.history_builder import OPEN, PASS, SOME, VIOLATION, HistoryBuilder, case, led
+
+A, B, TOOL, PRODUCER = 11, 12, 13, 21
+RETENTION = {"offsets.retention.minutes": "1"}
+COUNT = 50
+PLACE = partition_of("g", COUNT)
+NEIGHBOUR = next(name for name in map("h{}".format, range(1000)) if partition_of(name, COUNT) == PLACE)
+KEPT = ("__consumer_offsets", PLACE)
+AGAIN = "group-redelivery observation"
+
+
+def _group(
+    *protocols: str, reset: str = "earliest", isolation: str = "read_uncommitted", count: int = 10, **more: Any
+) -> HistoryBuilder:
+    """A and B, by default of the classic protocol; t-1 is there and empty."""
+    history = led(count, **more)
+    history.place(1, "t", 1)
+    for process, protocol in zip((A, B), protocols or ("classic", "classic"), strict=True):
+        history.client(
+            process, role="consumer", group="g", offset_reset=reset, isolation=isolation, group_protocol=protocol
+        )
+    return history
+
+
+def _reads(history: HistoryBuilder, process: int, offsets: Sequence[int], *, at: float, assignment: int = 0) -> None:
+    history.poll([(offset, offset) for offset in offsets], at=at, process=process, assignment=assignment)
+
+
+def _ended(history: HistoryBuilder) -> HistoryBuilder:
+    history.finish()
+    return history
+
+
+# ---- who may commit -------------------------------------------------------------------------------------------------
+
+
+@case(
+    "a cooperative member keeps its partition over a rebalance without being told of it anew, and commits in the next "
+    "generation",
+    PASS,
+    why="KIP-429: what a member keeps is not assigned to it again; its commits carry the present generation",
+)
+def kept_over_a_cooperative_rebalance() -> HistoryBuilder:
+    history = _group()
+    history.group("assigned", at=2.5, process=A, generation=1, offset=0)
+    _reads(history, A, range(5), at=3)
+    history.group("committed", at=4, process=A, offset=5, generation=1)
+    history.group("assigned", at=12, process=B, generation=2, offset=None, partition_id=1)
+    _reads(history, A, range(5, 10), at=13)
+    history.group("committed", at=14, process=A, offset=10, generation=2)
+    return _ended(history)
+
+
+@case(
+    "a cooperative member gives up one of two partitions, commits it while it is revoked, and goes on with the other",
+    PASS,
+    why="KIP-429: what is revoked goes to the next member a generation later, the rest stays",
+)
+def one_of_two_handed_over() -> HistoryBuilder:
+    history = _group()
+    for partition_id in (0, 1):
+        history.group("assigned", at=2.5, process=A, generation=1, offset=0, partition_id=partition_id)
+    _reads(history, A, range(5), at=3)
+    history.group("committed", at=9.9, process=A, offset=0, generation=2, partition_id=1)
+    history.group("revoked", at=10, process=A, generation=2, partition_id=1)
+    history.group("assigned", at=11, process=B, generation=3, offset=0, partition_id=1)
+    _reads(history, A, range(5, 10), at=12)
+    history.group("committed", at=13, process=A, offset=10, generation=3)
+    return _ended(history)
+
+
+@case(
+    "Kafka 4.3, KIP-848: a member was told the partition in epoch 5, and its commit of it with epoch 4, sent later, is "
+    "accepted",
+    VIOLATION,
+    {"zombie-commit violation": SOME},
+    why="KIP-1251 takes a commit from the partition's assignment epoch on, and that is 5",
+)
+def epoch_below_that_of_the_partition() -> HistoryBuilder:
+    history = _group("consumer", "consumer", system="kafka:4.3.1")
+    history.group("assigned", at=2.5, process=A, generation=4, offset=None, partition_id=1)
+    history.group("assigned", at=6, process=A, generation=5, offset=0)
+    _reads(history, A, range(10), at=7)
+    history.group("committed", at=8, process=A, offset=10, generation=4)
+    return _ended(history)
+
+
+@case(
+    "two groups have a member of the same group.instance.id; the one of the other group comes later, and this "
+    "one commits",
+    PASS,
+    why="KIP-345: an instance is one of its group",
+)
+def same_instance_in_another_group() -> HistoryBuilder:
+    history = _group()
+    for row in history.rows["processes"][-2:]:
+        row["group_instance_id"] = "shop-1"
+    history.rows["processes"][-1]["group"] = "h"
+    history.group("assigned", at=2.5, process=A, generation=3, offset=0)
+    _reads(history, A, range(5), at=3)
+    history.group("assigned", at=6, process=B, generation=3, offset=0, name="h")
+    _reads(history, B, range(10), at=6.5)
+    history.group("committed", at=7, process=B, offset=10, generation=3, name="h")
+    history.group("committed", at=8, process=A, offset=5, generation=3)
+    return _ended(history)
+
+
+@case(
+    "a static member starts anew in its generation; its old self still empties its buffer, and commits nothing",
+    PASS,
+    also=[AGAIN],
+    why="KIP-345: one member with two lives; what was not committed comes again",
+)
+def old_self_empties_its_buffer() -> HistoryBuilder:
+    history = _group()
+    for row in history.rows["processes"][-2:]:
+        row["group_instance_id"] = "shop-1"
+    history.group("assigned", at=2.5, process=A, generation=3, offset=0)
+    _reads(history, A, range(5), at=3)
+    history.group("committed", at=4, process=A, offset=5, generation=3)
+    history.group("assigned", at=6, process=B, generation=3, offset=5)
+    _reads(history, B, range(5, 10), at=6.5)
+    _reads(history, A, range(5, 8), at=7)
+    history.group("committed", at=8, process=B, offset=10, generation=3)
+    return _ended(history)
+
+
+def _upgraded() -> HistoryBuilder:
+    """Kafka 4.3: a group of the classic protocol, A its last classic member, to which B comes by KIP-848."""
+    history = _group("classic", "consumer", system="kafka:4.3.1")
+    history.group("assigned", at=2.5, process=A, generation=7, offset=0)
+    _reads(history, A, range(5), at=3)
+    history.group("committed", at=4, process=A, offset=5, generation=7)
+    return history
+
+
+@case(
+    "a group is upgraded: a member by KIP-848 is in epoch 8 beside, and the classic one, not asked to join again yet, "
+    "commits in generation 7",
+    PASS,
+    why="KIP-848, online upgrade: a classic member of such a group has a member epoch of its own, its generation",
+)
+def classic_member_of_an_upgraded_group() -> HistoryBuilder:
+    history = _upgraded()
+    history.group("assigned", at=12, process=B, generation=8, offset=None, partition_id=1)
+    _reads(history, A, range(5, 10), at=13)
+    history.group("committed", at=14, process=A, offset=10, generation=7)
+    return _ended(history)
+
+
+@case(
+    "the same: the member by KIP-848 is in epoch 9, and 18 quiet seconds later the classic one joins and is told 8",
+    PASS,
+    why="a member that has not given up what it has to stays in its epoch, below that of the group",
+)
+def classic_member_told_an_epoch_below() -> HistoryBuilder:
+    history = _upgraded()
+    history.group("assigned", at=12, process=B, generation=9, offset=None, partition_id=1)
+    history.group("revoked", at=29, process=A, generation=7)
+    history.group("assigned", at=30, process=A, generation=8, offset=5)
+    _reads(history, A, range(5, 10), at=31, assignment=1)
+    history.group("committed", at=32, process=A, offset=10, generation=8)
+    return _ended(history)
+
+
+@case(
+    "a group is upgraded, and a member by KIP-848 is told the partition of the classic one, whose commit is taken",
+    VIOLATION,
+    {"zombie-commit violation": SOME},
+    also=["two-owners violation"],
+    why="whoever has an epoch of its own lost it with the partition",
+)
+def zombie_in_an_upgraded_group() -> HistoryBuilder:
+    history = _upgraded()
+    history.group("assigned", at=12, process=B, generation=9, offset=5)
+    _reads(history, B, range(5, 10), at=13)
+    history.group("committed", at=13.5, process=B, offset=10, generation=9)
+    history.group("committed", at=20, process=A, offset=5, generation=7)
+    return _ended(history)
+
+
+@case(
+    "a classic group has a member of generation 8, and one of 7 has its commit taken; another group is by KIP-848",
+    VIOLATION,
+    {"zombie-commit violation": SOME},
+    why="this group is not upgraded: its generation is that of all its members",
+)
+def zombie_beside_a_group_of_the_new_protocol() -> HistoryBuilder:
+    history = _group(system="kafka:4.3.1")
+    history.client(TOOL, role="consumer", group="h", offset_reset="earliest", group_protocol="consumer")
+    history.group("assigned", at=2.5, process=A, generation=7, offset=0)
+    _reads(history, A, range(10), at=3)
+    history.group("assigned", at=3, process=TOOL, generation=2, offset=None, partition_id=1, name="h")
+    history.group("assigned", at=12, process=B, generation=8, offset=None, partition_id=1)
+    history.group("committed", at=20, process=A, offset=10, generation=7)
+    return _ended(history)
+
+
+# ---- which offset was committed last --------------------------------------------------------------------------------
+
+
+def _overtaken(*, first_answered: float) -> HistoryBuilder:
+    """A commits 7 at second 4 and 10 at 4.2, answered at 4.25; B is assigned at 7, is told 7, and is given 7 to 9."""
+    history = _group()
+    history.group("assigned", at=2.5, process=A, generation=1, offset=0)
+    _reads(history, A, range(10), at=3)
+    history.group("committed", at=4.2, took=0.05, process=A, offset=10, generation=1)
+    history.group("committed", at=4, took=first_answered - 4, process=A, offset=7, generation=1)
+    history.group("revoked", at=5, process=A, generation=1)
+    history.group("fetched", at=6, process=B, offset=7)
+    history.group("assigned", at=6.5, process=B, generation=2, offset=7)
+    _reads(history, B, range(7, 10), at=7)
+    return _ended(history)
+
+
+@case(
+    "commitAsync of 7 is sent again and answered after the commit of 10, which was sent later; the next member "
+    "begins at 7",
+    PASS,
+    also=[AGAIN],
+    why="of two commits under way at once either may be the last; what is above it comes again",
+)
+def asynchronous_commits_overtake_each_other() -> HistoryBuilder:
+    return _overtaken(first_answered=4.4)
+
+
+@case(
+    "the same, and 7 had been answered before 10 was sent",
+    VIOLATION,
+    {"lost-group-offset violation": SOME, "group-redelivery violation": SOME},
+    also=[AGAIN],
+    why="then 10 is the last",
+)
+def commits_one_after_the_other() -> HistoryBuilder:
+    return _overtaken(first_answered=4.1)
+
+
+@case(
+    "a read_committed group reads seven records, and commits 11: behind an aborted transaction's three and its marker",
+    PASS,
+    why="KIP-98: a position goes past what is aborted; nobody skipped anything",
+)
+def committed_behind_an_aborted_transaction() -> HistoryBuilder:
+    history = _group(isolation="read_committed", count=7)
+    history.client(PRODUCER, role="producer", transactional_id="p", acks=-1, idempotent=True)
+    history.client(99, role="consumer", isolation="read_committed")
+    history.transaction(1, 1, at=2.9, until=4, process=PRODUCER, transactional_id="p")
+    for number in range(3):
+        history.send(900 + number, 7 + number, at=3, process=PRODUCER, transaction=1, status=1)
+    history.group("assigned", at=2.5, process=A, generation=1, offset=0)
+    _reads(history, A, range(7), at=5)
+    history.group("committed", at=6, process=A, offset=11, generation=1)
+    history.group("fetched", at=20, process=B, offset=11)
+    whole = [*history.log, *((7 + number, 0, 900 + number) for number in range(3))]
+    for node in history.brokers:
+        history.replica(node, whole, high_watermark=11)
+        history.rows["replica_snapshots"][-1]["log_end_offset"] = 11
+    history.final([(offset, value) for offset, _, value in history.log])
+    history.partition.update(end_offset=11, last_stable_offset=11)
+    return history
+
+
+@case(
+    "the next member finds its place below the log's start, where retention has come, and begins behind",
+    PASS,
+    {"removed-by-configuration observation": set(range(6))},
+    why="OFFSET_OUT_OF_RANGE and auto.offset.reset=earliest: what nobody could be given any more nobody skipped",
+)
+def place_below_the_logs_start() -> HistoryBuilder:
+    history = _group(topics={"t": {"retention.ms": "1000"}})
+    history.group("assigned", at=2.5, process=A, generation=1, offset=0)
+    _reads(history, A, range(3), at=3)
+    history.group("committed", at=4, process=A, offset=3, generation=1)
+    history.group("revoked", at=5, process=A, generation=1)
+    history.group("fetched", at=49, process=B, offset=3)
+    history.group("assigned", at=50, process=B, generation=2, offset=3)
+    _reads(history, B, range(6, 10), at=51)
+    history.group("committed", at=52, process=B, offset=10, generation=2)
+    history.log = history.log[6:]
+    history.finish(snapshots=False)
+    history.partition.update(log_start_offset=6, cleanup_policy="delete")
+    return history
+
+
+# ---- what expired ---------------------------------------------------------------------------------------------------
+
+
+@case(
+    "Kafka 2.0: offsets are kept for a minute, the offset was committed again at second 50, and at 92 there is none",
+    VIOLATION,
+    {"lost-group-offset violation": SOME},
+    why="until 2.1 the time counts from the last commit, and its minute had not passed",
+)
+def renewed_on_an_old_release() -> HistoryBuilder:
+    history = _group(settings=RETENTION, system="kafka:2.0.1")
+    history.group("assigned", at=2.5, process=A, generation=1, offset=0)
+    _reads(history, A, range(9), at=3)
+    for at in (4, 50):
+        history.group("committed", at=at, process=A, offset=9, generation=1)
+    history.group("fetched", at=92, process=B, offset=-1)
+    return _ended(history)
+
+
+@case(
+    "the group goes on with another topic, and nobody in it subscribes to this one; its offset is gone after a minute",
+    (PASS, OPEN),
+    also=["lost-group-offset observation"],
+    why="KIP-211 (KAFKA-4682): in a stable group the offsets of topics that no member subscribes to expire",
+)
+def expired_where_nobody_subscribes() -> HistoryBuilder:
+    history = _group(settings=RETENTION, system="kafka:4.3.1", topics={"t": {}, "u": {}})
+    history.place(2, "u", 0)
+    history.state(2, 0, (1, 2, 3), at=0, start=0, partition_id=2)
+    for offset in range(4):
+        history.send(100 + offset, offset, at=1 + 25 * offset, partition_id=2)
+    history.group("assigned", at=2.5, process=A, generation=1, offset=0)
+    _reads(history, A, range(9), at=3)
+    history.group("committed", at=4, process=A, offset=9, generation=1)
+    history.group("revoked", at=20, process=A, generation=1)
+    history.group("assigned", at=21, process=B, generation=2, offset=0, partition_id=2)
+    for offset in range(4):
+        history.poll([(offset, 100 + offset)], at=22 + 22 * offset, process=B, partition_id=2)
+    history.client(TOOL, role="consumer", group="g")
+    history.group("fetched", at=92, process=TOOL, offset=-1)
+    history.final([(offset, 100 + offset) for offset in range(4)], partition_id=2)
+    return _ended(history)
+
+
+@case(
+    "the group's offset expires while it is empty; its next member starts at the latest record, in generation 1 again",
+    PASS,
+    why="offsets.retention.minutes took the offset and the group; auto.offset.reset=latest starts at the end",
+)
+def expired_and_started_at_the_end() -> HistoryBuilder:
+    history = _group(settings=RETENTION, system="kafka:4.3.1", reset="latest")
+    history.group("assigned", at=2.5, process=A, generation=1, offset=0)
+    _reads(history, A, range(5), at=3)
+    history.group("committed", at=4, process=A, offset=5, generation=1)
+    history.group("revoked", at=20, process=A, generation=1)
+    history.group("fetched", at=92, process=B, offset=-1)
+    history.group("assigned", at=92.2, process=B, generation=1, offset=10)
+    for value in (10, 11):
+        history.ack(value, at=93)
+    _reads(history, B, (10, 11), at=94)
+    history.group("committed", at=95, process=B, offset=12, generation=1)
+    return _ended(history)
+
+
+# ---- what the coordinator's log has ---------------------------------------------------------------------------------
+
+
+def _committed_twice() -> HistoryBuilder:
+    """4 and then 10 are committed, both answered; the group's partition has three copies."""
+    history = _group()
+    history.kept_state(KEPT, 1, 0, (1, 2, 3), at=0)
+    history.group("assigned", at=2.5, process=A, generation=1, offset=0)
+    _reads(history, A, range(10), at=3)
+    history.group("committed", at=4, process=A, offset=4, generation=1)
+    history.group("committed", at=6, process=A, offset=10, generation=1)
+    return history
+
+
+@case(
+    "a replica of the group's partition that had left the ISR lacks the last commit; the others have it, and "
+    "it is answered",
+    PASS,
+    why="a commit waits for the replicas in sync alone",
+)
+def missing_on_a_replica_outside() -> HistoryBuilder:
+    history = _committed_twice()
+    history.kept_state(KEPT, 1, 0, (1, 2), at=5)
+    for node, end in ((1, 2), (2, 2), (3, 1)):
+        history.kept_log(KEPT, node, end)
+    history.kept_offset(PLACE, 4, at=4.005)
+    history.kept_offset(PLACE, 10, at=6.005)
+    history.rows["consumer_offsets"][-1]["snapshots"] = [0, 1]
+    history.group("fetched", at=50, process=B, offset=10)
+    return _ended(history)
+
+
+@case(
+    "two groups are kept in one partition of __consumer_offsets, whose only copy is wiped; both have forgotten all",
+    PASS,
+    also=[AGAIN, "lost-group-offset permitted", "group-redelivery permitted"],
+    why="a group is kept where its name's hash says, and so is the other one",
+)
+def two_groups_of_one_partition() -> HistoryBuilder:
+    history = _group()
+    history.rows["processes"][-1]["group"] = NEIGHBOUR
+    history.kept_state(KEPT, 3, 0, (3,), at=0, replicas=(3,))
+    for process, group in ((A, "g"), (B, NEIGHBOUR)):
+        history.group("assigned", at=2.5, process=process, generation=1, offset=0, name=group)
+        _reads(history, process, range(10), at=3)
+        history.group("committed", at=4, process=process, offset=10, generation=1, name=group)
+        history.group("revoked", at=5, process=process, generation=1, name=group)
+    history.destroyed("wipe", 3, "disk", at=20)
+    history.started(3, at=21)
+    for process, group in ((A, "g"), (B, NEIGHBOUR)):
+        history.group("fetched", at=30, process=process, offset=-1, name=group)
+        history.group("assigned", at=30.5, process=process, generation=1, offset=0, name=group)
+        _reads(history, process, range(10), at=31, assignment=1)
+    return _ended(history)
+
+
+def _starts_at_the_end(wiped: int) -> HistoryBuilder:
+    """The group's only copy is on broker 3; a disk is wiped at 20; a member that starts at the latest begins at 10."""
+    history = _group(reset="latest")
+    history.kept_state(KEPT, 3, 0, (3,), at=0, replicas=(3,))
+    history.group("assigned", at=2.5, process=A, generation=1, offset=0)
+    _reads(history, A, range(5), at=3)
+    history.group("committed", at=4, process=A, offset=5, generation=1)
+    history.group("revoked", at=5, process=A, generation=1)
+    history.destroyed("wipe", wiped, "disk", at=20)
+    history.started(wiped, at=21)
+    history.group("assigned", at=30, process=B, generation=1, offset=10)
+    for value in (10, 11):
+        history.ack(value, at=31)
+    _reads(history, B, (10, 11), at=32)
+    return _ended(history)
+
+
+@case(
+    "the only copy of the group's partition is wiped; its next member starts at the latest record",
+    PASS,
+    also=["lost-group-offset permitted", "head-skip permitted"],
+    why="what lawfully makes a group forget excuses where it begins",
+)
+def wiped_and_started_at_the_end() -> HistoryBuilder:
+    return _starts_at_the_end(3)
+
+
+@case(
+    "the same, and the disk that was wiped was another broker's",
+    VIOLATION,
+    {"head-skip violation": SOME},
+    also=["lost-group-offset violation", "generation-regression violation"],
+    why="the group's offset was there, and was not followed",
+)
+def started_at_the_end_though_nothing_was_forgotten() -> HistoryBuilder:
+    return _starts_at_the_end(2)
+
+
+@case(
+    "an unclean election of the group's partition, allowed for it, takes the last commit back; the next member "
+    "begins there",
+    PASS,
+    also=[AGAIN, "lost-group-offset permitted", "group-redelivery permitted"],
+    why="what such an election costs a group, its topic's setting allowed",
+)
+def taken_back_by_an_unclean_election_of_its_log() -> HistoryBuilder:
+    history = _group(settings={"unclean.leader.election.enable": "true"})
+    history.kept_state(KEPT, 3, 0, (2, 3), at=0, replicas=(2, 3))
+    history.group("assigned", at=2.5, process=A, generation=1, offset=0)
+    _reads(history, A, range(10), at=3)
+    history.group("committed", at=4, process=A, offset=5, generation=1)
+    history.kept_state(KEPT, 3, 0, (3,), at=5, replicas=(2, 3))
+    history.group("committed", at=8, process=A, offset=10, generation=1)
+    history.group("revoked", at=9, process=A, generation=1)
+    history.fault("kill", [3], at=10, until=30)
+    history.kept_state(KEPT, 2, 1, (2,), at=12, replicas=(2, 3))
+    history.group("fetched", at=20, process=B, offset=5)
+    history.group("assigned", at=20.5, process=B, generation=2, offset=5)
+    _reads(history, B, range(5, 10), at=21)
+    return _ended(history)
+
+
+@case(
+    "KIP-848: a static member is started anew and has its partition back in the same epoch",
+    PASS,
+    why="the same group.instance.id is the same member",
+)
+def static_member_of_the_new_protocol_again() -> HistoryBuilder:
+    history = _group("consumer", "consumer", system="kafka:4.3.1")
+    for row in history.rows["processes"][-2:]:
+        row["group_instance_id"] = "shop-1"
+    history.group("assigned", at=2.5, process=A, generation=5, offset=0)
+    _reads(history, A, range(5), at=3)
+    history.group("committed", at=4, process=A, offset=5, generation=5)
+    history.group("assigned", at=8, process=B, generation=5, offset=5)
+    _reads(history, B, range(5, 10), at=9)
+    history.group("committed", at=10, process=B, offset=10, generation=5)
+    return _ended(history)
