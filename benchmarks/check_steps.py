@@ -94,7 +94,7 @@ def duckdb_ratio(folder: Path, bench: EarlySession) -> dict[str, Any]:
         )
 
         def spark_counts() -> list[int]:
-            rows = fused_query.flagged_rows(bench.session(), records, jumps, FLAGS).toArrow().to_pylist()
+            rows = fused_query.flagged_rows(records, jumps, FLAGS).toArrow().to_pylist()
             return [sum(row["flags"] & bit > 0 for row in rows) for bit in FLAGS.bits.values()] + [
                 sum(row["line_count"] for row in rows if row["accounts"])
             ]

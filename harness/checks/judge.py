@@ -43,6 +43,7 @@ from harness.checks.model.partition_history import RunHistory, read_run_history
 from harness.checks.outcome import ExpectationRow, outcome_of
 from harness.checks.spark.concurrent_queries import Progress, concurrent_queries
 from harness.checks.spark.detection import Detection, detect
+from harness.checks.spark.session import sized_for
 from harness.checks.spark.tables import Tables, check_tables, open_tables
 from harness.checks.verdict_sentence import verdict_sentence
 from harness.checks.wording.words import plural
@@ -187,6 +188,7 @@ def judge_tables(
 ) -> list[tuple[Judgement, Evidences]]:
     """Judges runs 0..n-1 of `tables`; writes nothing."""
     tell = progress or _nobody
+    spark = sized_for(spark, tables.record_count)
     tables = with_decisions(spark, tables, [given.scenario for given in inputs])
     asked = _ask(spark, tables, inputs, tell)
     contexts, detection = asked.contexts, asked.detection

@@ -1,10 +1,12 @@
 """The command line: parses, looks at what is known beforehand, calls compose, prints, and exits by verdict."""
 
+import contextlib
 import os
 import shlex
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
@@ -350,7 +352,7 @@ def fetch_kafka(
 
 @app.command()
 def sweep() -> None:
-    """Ends what runs left behind whose harness is gone. Every other command does so too, first."""
+    """Ends what runs left behind whose harness is gone. Every other command does so too, before it starts anything."""
     # main() has done it by now, and said what it ended and what it could not.
     if compose.is_anything_left():
         raise HarnessError("something is left behind that cannot be removed or undone now: every command tries again")
@@ -381,22 +383,35 @@ def main() -> None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115  # for as long as we live
     exits.quiet_gateway()
     try:
-        _sweep_first(sys.argv[1:])
-        answer: Any = app(standalone_mode=False, prog_name=PROGRAM)
-        code = answer if isinstance(answer, int) else 0
+        with _swept(sys.argv[1:]):
+            answer: Any = app(standalone_mode=False, prog_name=PROGRAM)
+            code = answer if isinstance(answer, int) else 0
     except BaseException as error:  # noqa: BLE001  # the last one, which reports it
         code = exits.code_for(error)
     sys.exit(exits.finished(code))
 
 
-def _sweep_first(arguments: Sequence[str]) -> None:
+@contextlib.contextmanager
+def _swept(arguments: Sequence[str]) -> Iterator[None]:
+    """Sweeps before what starts something, and beside what only looks at what there is: nobody waits for its answer
+    because somebody else's run was killed."""
     if not arguments or arguments[0] in _NEED_NO_SWEEP or COMPLETING in os.environ:
-        return
-    try:
-        removed = compose.sweep()
-    except HarnessError as error:
-        if arguments[0] not in _LEAVE_NOTHING:
-            raise
-        removed = [f"not swept: {error}"]
+        yield
+    elif arguments[0] not in _LEAVE_NOTHING:
+        _tell_swept(compose.sweep())
+        yield
+    else:
+        with ThreadPoolExecutor(1, thread_name_prefix="sweep") as beside:
+            sweeping = beside.submit(compose.sweep)
+            try:
+                yield
+            finally:
+                try:
+                    _tell_swept(sweeping.result())
+                except HarnessError as error:
+                    aside.say(f"not swept: {error}")
+
+
+def _tell_swept(removed: Sequence[str]) -> None:
     for line in removed:
-        aside.say(line if line.startswith("not swept") else f"swept: {line}")
+        aside.say(f"swept: {line}")

@@ -7,12 +7,13 @@ check is only slower. The first check on a machine creates it, after its verdict
 """
 
 import contextlib
+import fcntl
 import hashlib
 import os
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from harness.errors import HarnessError
 from harness.host.user_cache import cache_directory, made_in_cache, refuse_others
@@ -20,7 +21,7 @@ from harness.host.user_cache import cache_directory, made_in_cache, refuse_other
 OFF = "KAFKA_CHAOS_NO_CLASS_ARCHIVE"  # set to any value: neither used nor created
 _FOLDER = "spark-classes"
 _AHEAD_OF_TIME_FROM = 25
-_ABANDONED_S = 3600.0
+_MAKING, _UNFINISHED = ".making", ".unfinished-"
 _SMALLEST_BYTES = 1_000_000
 
 
@@ -31,6 +32,7 @@ class ClassArchive:
     path: Path
     unfinished: Path | None  # where this JVM writes a new one
     options: tuple[str, ...]
+    mark: BinaryIO | None = None  # locked for as long as the process that has it made lives
 
     @property
     def making(self) -> bool:
@@ -48,6 +50,8 @@ class ClassArchive:
         """Gives up the new archive, so that another JVM can create it."""
         if self.unfinished is not None:
             _clear(self.path.parent, self.path.stem)
+        if self.mark is not None:
+            self.mark.close()
 
 
 def class_archive(
@@ -64,18 +68,20 @@ def class_archive(
     name = hashlib.sha256(parts.encode()).hexdigest()[:20]
     folder = cache_directory(environment) / _FOLDER
     path = folder / f"{name}.{'aot' if version >= _AHEAD_OF_TIME_FROM else 'jsa'}"
-    if path.is_file():
-        option = "-XX:AOTCache" if version >= _AHEAD_OF_TIME_FROM else "-XX:SharedArchiveFile"
-        return ClassArchive(path=path, unfinished=None, options=(f"{option}={path}", *_QUIET))
     try:
+        _remove_abandoned(folder)
+        if path.is_file():
+            option = "-XX:AOTCache" if version >= _AHEAD_OF_TIME_FROM else "-XX:SharedArchiveFile"
+            return ClassArchive(path=path, unfinished=None, options=(f"{option}={path}", *_QUIET))
         made_in_cache(_FOLDER, environment)
-        if not _first(folder, name):
-            return None
+        mark = _locked(folder / f"{name}{_MAKING}")
     except OSError:  # the home directory is not writable
         return None
-    unfinished = folder / f"{name}.unfinished-{os.getpid()}"
+    if mark is None:  # another process has it made
+        return None
+    unfinished = folder / f"{name}{_UNFINISHED}{os.getpid()}"
     option = "-XX:AOTCacheOutput" if version >= _AHEAD_OF_TIME_FROM else "-XX:ArchiveClassesAtExit"
-    return ClassArchive(path=path, unfinished=unfinished, options=(f"{option}={unfinished}", *_QUIET))
+    return ClassArchive(path=path, unfinished=unfinished, options=(f"{option}={unfinished}", *_QUIET), mark=mark)
 
 
 # Java's messages about classes that do not fit into an archive help nobody.
@@ -88,19 +94,26 @@ def _build(home: Path) -> list[str]:
     return [f"{path} {path.stat().st_size} {path.stat().st_mtime_ns}" for path in files if path.exists()]
 
 
-def _first(folder: Path, name: str) -> bool:
-    """Whether no other process creates this archive; the mark of a process that died expires after an hour."""
-    mark = folder / f"{name}.making"
-    with contextlib.suppress(FileNotFoundError):
-        if time.time() - mark.stat().st_mtime > _ABANDONED_S:
+def _locked(mark: Path) -> BinaryIO | None:
+    """The mark, if nobody holds it: whoever did has ended, however he ended."""
+    opened = open(os.open(mark, os.O_RDWR | os.O_NOFOLLOW | os.O_CREAT, 0o600), "r+b")  # noqa: SIM115  # held until closed
+    with contextlib.suppress(BlockingIOError):
+        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.fstat(opened.fileno()).st_nlink:  # its holder may have removed it meanwhile
+            return opened
+    opened.close()
+    return None
+
+
+def _remove_abandoned(folder: Path) -> None:
+    """Removes what processes that are gone had begun. A JVM may outlive its process, and write what nobody awaits."""
+    for name in {path.name.partition(".")[0] for kind in (_MAKING, _UNFINISHED) for path in folder.glob(f"*{kind}*")}:
+        mark = _locked(folder / f"{name}{_MAKING}")
+        if mark is not None:
             _clear(folder, name)
-    try:
-        mark.touch(exist_ok=False)
-    except FileExistsError:
-        return False
-    return True
+            mark.close()
 
 
 def _clear(folder: Path, name: str) -> None:
-    for left in (folder / f"{name}.making", *folder.glob(f"{name}.unfinished-*")):
+    for left in (*folder.glob(f"{name}{_UNFINISHED}*"), folder / f"{name}{_MAKING}"):
         left.unlink(missing_ok=True)

@@ -137,10 +137,10 @@ Partition = tuple[int, int]
 
 
 def detect(spark: SparkSession, tables: Tables, flags: Flags) -> Detection:
-    first = flagged_rows(spark, tables.every_record, tables.jumps, flags, at_most=FLAGGED_MAX)
+    first = flagged_rows(tables.every_record, tables.jumps, flags, at_most=FLAGGED_MAX)
     rows = typed(FoldedRow, first.toArrow())
     complete = len(rows) < FLAGGED_MAX
-    suspicious = None if complete else flagged_rows(spark, tables.every_record, tables.jumps, flags)
+    suspicious = None if complete else flagged_rows(tables.every_record, tables.jumps, flags)
     accounts = rows if suspicious is None else typed(FoldedRow, suspicious.where("accounts").toArrow())
     lines = [row for row in accounts if row["accounts"]]
     ends, places = _ends(tables, lines), _Places.of(tables, flags)

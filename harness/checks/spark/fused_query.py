@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypedDict
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -247,9 +247,7 @@ select * from ruled where flags <> 0 or accounts
 """
 
 
-def flagged_rows(
-    spark: SparkSession, records: DataFrame, jumps: DataFrame, flags: Flags, *, at_most: int | None = None
-) -> DataFrame:
+def flagged_rows(records: DataFrame, jumps: DataFrame, flags: Flags, *, at_most: int | None = None) -> DataFrame:
     """The rows with a flag (`flags`, bits), and one row for each line of the accounting (`accounts`)."""
     limit = "" if at_most is None else f"limit {at_most}"
-    return spark.sql(query(flags) + limit, records=records, jumps=jumps)
+    return records.sparkSession.sql(query(flags) + limit, records=records, jumps=jumps)

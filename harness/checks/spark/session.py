@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import threading
+import weakref
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from harness.checks.spark.jvm import Jvm, start_jvm_early
 from harness.checks.spark.standalone import cluster_settings, is_standalone
-from harness.history.facts.extent import MANY_ROWS
+from harness.history.facts.extent import FEW_ROWS, MANY_ROWS
 from harness.host.printable import printable
 
 _JOBS_OF_A_CHECK = 4
@@ -72,19 +73,45 @@ def is_in_one_jvm(master: str) -> bool:
     return master.startswith("local") and not master.startswith("local-cluster")
 
 
-@contextlib.contextmanager
-def sized_for(session: SparkSession, rows: int) -> Iterator[None]:
-    """Uses smaller partitions for many rows: one that does not fit into memory is spilled."""
-    before = session.conf.get(_PARTITIONS, None)
+# Of few rows it takes longer to plan, compile and hand out a query than to answer it: as one task, interpreted.
+_FEW = {
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.adaptive.enabled": "false",
+    # With everything in one partition nothing is exchanged: a broadcast would be a job of its own.
+    _PARTITIONS: "1",
+    "spark.sql.leafNodeDefaultParallelism": "1",
+    "spark.sql.autoBroadcastJoinThreshold": "-1",
+    "spark.sql.optimizer.disableHints": "true",
+}
+_sized: weakref.WeakKeyDictionary[SparkSession, dict[bool, SparkSession]] = weakref.WeakKeyDictionary()
+
+
+def are_few(rows: int) -> bool:
+    return rows <= FEW_ROWS
+
+
+def sized_for(session: SparkSession, rows: int) -> SparkSession:
+    """The session for queries over so many records: this one, or a sibling with settings of its own.
+
+    A sibling and not other settings for a while, since a warm-up and a check may go on beside each other.
+    """
+    settings = _FEW if are_few(rows) else _many(session) if rows > MANY_ROWS else {}
+    if not settings:
+        return session
+    siblings = _sized.setdefault(session, {})
+    if (sibling := siblings.get(are_few(rows))) is None:
+        sibling = siblings[are_few(rows)] = session.newSession()
+        for key, value in settings.items():
+            sibling.conf.set(key, value)
+    return sibling
+
+
+def _many(session: SparkSession) -> Mapping[str, str]:
+    """Smaller partitions: one that does not fit into memory is spilled."""
     wanted = 8 * (os.cpu_count() or 2)
-    if rows <= MANY_ROWS or not (session.sparkContext.master or "").startswith("local") or int(before or 0) >= wanted:
-        yield
-        return
-    session.conf.set(_PARTITIONS, str(wanted))
-    try:
-        yield
-    finally:
-        session.conf.set(_PARTITIONS, before or str(wanted))
+    is_local = (session.sparkContext.master or "").startswith("local")
+    return {_PARTITIONS: str(wanted)} if is_local and int(session.conf.get(_PARTITIONS, None) or 0) < wanted else {}
 
 
 @contextlib.contextmanager

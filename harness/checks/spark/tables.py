@@ -23,7 +23,7 @@ from pyarrow.fs import LocalFileSystem
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from harness.checks.spark.session import sized_for
+from harness.checks.spark.session import are_few, sized_for
 from harness.checks.spark.standalone import staging_parent
 from harness.errors import HarnessError
 from harness.history.schema.client_rows import ACTIVITY, ActivityRow, OperationRow
@@ -142,14 +142,15 @@ def open_tables(spark: SparkSession, table_folders: Sequence[Path]) -> Iterator[
             checking.result()
             return reading.result()
 
+        _, count = staged["records"]
+        session = sized_for(spark, count)
+
         @cache
         def large(name: str) -> DataFrame:
             path, rows = staged[name] if name in staged else _in_one_file(name, table_folders, staging)
-            return read_large(spark, name, [str(path)] if rows else [])
+            return _in_parts(read_large(session, name, [str(path)] if rows else []), count)
 
-        _, count = staged["records"]
-        with sized_for(spark, count):
-            yield Tables(large=large, record_count=count, read_small=small_rows, runs=len(table_folders))
+        yield Tables(large=large, record_count=count, read_small=small_rows, runs=len(table_folders))
     finally:
         pool.shutdown()
         folder.remove()
@@ -340,6 +341,10 @@ def read_large(spark: SparkSession, name: str, paths: Sequence[str]) -> DataFram
     return literally.schema(schema).parquet(*paths)
 
 
+def _in_parts(table: DataFrame, record_count: int) -> DataFrame:
+    return table.coalesce(1) if are_few(record_count) else table
+
+
 def read_small(folder: Path, table: RowsOf[R], run: int) -> list[R]:
     """The rows of one run's table, read like those of many runs."""
     return [cast(R, {**row, "run": run}) for row in _rows_of(table.name, [folder], memory.Together())]
@@ -348,15 +353,16 @@ def read_small(folder: Path, table: RowsOf[R], run: int) -> list[R]:
 def tables_of(spark: SparkSession, folder: Path, arrow: Mapping[str, pa.Table], runs: int) -> Tables:
     """Tables whose rows are numbered already, through files in `folder`: how tests judge many histories at once."""
     arrow = {**arrow, **derived_of(arrow["records"])}
-    large = {}
+    large, count = {}, arrow["records"].num_rows
     arrow.setdefault("operations", TABLES["operations"].empty_table())
     for name in (*LARGE, "operations"):
         path = folder / f"{name}.parquet"
         pq.write_table(arrow[name], path)
-        large[name] = read_large(spark, name, [str(path)] if arrow[name].num_rows else [])
+        frame = read_large(sized_for(spark, count), name, [str(path)] if arrow[name].num_rows else [])
+        large[name] = _in_parts(frame, count)
     small = {name: _by_run(arrow[name].to_pylist() if name in arrow else ()) for name in SMALL}
     small |= _noted(arrow["operations"].to_pylist() if "operations" in arrow else ())
-    return Tables(large=large.__getitem__, record_count=arrow["records"].num_rows, read_small=lambda: small, runs=runs)
+    return Tables(large=large.__getitem__, record_count=count, read_small=lambda: small, runs=runs)
 
 
 # A column of the driver's frames has the type that its name has everywhere; what has no name here is a number of 64
@@ -372,10 +378,10 @@ _NAMED: Mapping[str, pa.DataType] = {
 
 
 def small_frame(spark: SparkSession, columns: Sequence[str], rows: Sequence[AnyRow]) -> DataFrame:
-    """These columns of a few rows of the driver as a DataFrame, through Arrow: needs no Python workers."""
+    """These columns of a few rows of the driver as a DataFrame, in one part, through Arrow: needs no Python workers."""
     schema = pa.schema([pa.field(name, _NAMED.get(name) or _of_values(name, rows)) for name in columns])
     picked = [{name: row[name] for name in columns} for row in rows]
-    return spark.createDataFrame(pa.Table.from_pylist(picked, schema))
+    return spark.createDataFrame(pa.Table.from_pylist(picked, schema)).coalesce(1)
 
 
 def _of_values(name: str, rows: Sequence[AnyRow]) -> pa.DataType:

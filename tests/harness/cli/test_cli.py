@@ -4,6 +4,7 @@ import errno
 import json
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,8 +15,8 @@ from xml.etree import ElementTree
 import pytest
 
 from harness import compose
+from harness.cli import listing, serving, verification
 from harness.cli import main as cli
-from harness.cli import serving, verification
 from harness.cluster.brokers import kafka_jars
 from harness.cluster.brokers.kafka_versions import KafkaVersion
 from harness.errors import HarnessError
@@ -219,6 +220,37 @@ def test_a_sweep_with_nothing_to_sweep_says_so(command: Command) -> None:
     ended = command("sweep")
 
     assert (ended.code, ended.out) == (0, "Nothing is left behind.\n")
+
+
+def test_what_only_looks_answers_while_somebody_elses_run_is_swept(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answered = threading.Event()
+
+    def long_sweep() -> list[str]:
+        return ["a killed run"] if answered.wait(30) else ["the answer came after the sweep"]
+
+    monkeypatch.setattr(compose, "sweep", long_sweep)
+    monkeypatch.setattr(listing, "print_runs", lambda *_, **__: answered.set())
+
+    ended = command("list")
+
+    assert (ended.code, ended.error) == (0, "swept: a killed run\n")
+
+
+def test_what_starts_something_sweeps_first(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+
+    def sweep() -> list[str]:
+        told.append("swept")
+        return []
+
+    monkeypatch.setattr(compose, "sweep", sweep)
+    monkeypatch.setattr(compose, "run_scenario", lambda *_, **__: told.append("begun"))
+
+    command("run", "unclean-election")
+
+    assert told == ["swept", "begun"]
 
 
 def test_a_run_that_could_not_be_done_is_one_line_and_exit_4(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:

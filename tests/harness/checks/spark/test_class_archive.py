@@ -64,6 +64,38 @@ def test_what_was_dropped_or_is_too_small_to_be_one_is_made_by_the_next(tmp_path
         assert list(archive.path.parent.iterdir()) == []
 
 
+def test_what_a_killed_process_had_begun_goes_and_the_next_makes_it(tmp_path: Path) -> None:
+    begun = wanted(tmp_path)
+    assert begun is not None
+    assert begun.unfinished is not None
+    assert begun.mark is not None
+    begun.unfinished.write_bytes(bytes(100))
+    stray = begun.path.with_name("0123.unfinished-77")  # by a JVM that outlived its process
+    stray.write_bytes(bytes(100))
+    begun.mark.close()  # as the kernel does when its holder is killed
+
+    after = wanted(tmp_path)
+
+    assert after is not None
+    assert after.making
+    assert not begun.unfinished.exists()
+    assert not stray.exists()
+
+
+def test_what_a_living_process_has_begun_stays(tmp_path: Path) -> None:
+    begun = wanted(tmp_path)
+    assert begun is not None
+    assert begun.unfinished is not None
+    begun.unfinished.write_bytes(bytes(100))
+
+    other = wanted(tmp_path, class_path="b.jar")
+
+    assert other is not None
+    assert begun.unfinished.exists()
+    other.drop()
+    begun.drop()
+
+
 def test_it_can_be_turned_off(tmp_path: Path) -> None:
     assert wanted(tmp_path, offset=True) is None
     assert list(tmp_path.iterdir()) == []

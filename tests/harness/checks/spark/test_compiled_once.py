@@ -1,12 +1,13 @@
-"""A check in a session that has seen one before compiles nothing: that was half of what a small check took."""
+"""What a check compiles: nothing of few records, and of more what no check before it in its session has compiled."""
 
 from pathlib import Path
 from typing import Any
 
+import pytest
 from pyspark.sql import SparkSession
 
 from harness.checks.judge import RunInput, judge_tables
-from harness.checks.warm_up import warm_up
+from harness.checks.spark import session
 from tests.harness.checks.histories.build import History, tables
 from tests.harness.checks.twins.twins import unclean_election_lost_three
 
@@ -23,19 +24,22 @@ def lossy(spark: SparkSession, folder: Path) -> None:
     judge_tables(spark, tables(spark, folder, [history]), [RunInput(scenario=history.scenario)])
 
 
-def test_what_one_check_compiled_the_next_finds(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_check_of_few_records_compiles_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    before = compiled(spark)
+
+    lossy(spark, tmp_path / "few")
+
+    assert compiled(spark) == before
+
+
+def test_of_many_records_what_one_check_compiled_the_next_finds(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "FEW_ROWS", 0)
+    nothing = compiled(spark)
     lossy(spark, tmp_path / "first")
     before = compiled(spark)
 
     lossy(spark, tmp_path / "second")
 
-    assert compiled(spark) == before
-
-
-def test_the_warm_up_leaves_little_to_compile_for_the_check_of_a_loss(spark: SparkSession, tmp_path: Path) -> None:
-    warm_up(spark)
-    before = compiled(spark)
-
-    lossy(spark, tmp_path / "after")
-
-    assert compiled(spark) - before <= 20
+    assert nothing < before == compiled(spark)

@@ -13,7 +13,7 @@ from harness.checks.spark.class_archive import ClassArchive
 from harness.checks.spark.jvm import Jvm, a_jvm, end_ahead, start_ahead, start_jvm_early
 from harness.checks.spark.session import sized_for
 from harness.errors import HarnessError
-from harness.history.facts.extent import MANY_ROWS
+from harness.history.facts.extent import FEW_ROWS, MANY_ROWS
 from harness.host.scratch import Scratch
 
 
@@ -88,16 +88,20 @@ def test_a_jvm_that_dies_is_one_clear_line_that_names_its_last_words(
         started.end()
 
 
-def test_much_to_check_is_divided_into_more_shares_and_only_while_it_is_checked(spark: SparkSession) -> None:
+def test_much_to_check_is_divided_into_more_shares_and_little_into_one(spark: SparkSession) -> None:
     key = "spark.sql.shuffle.partitions"
     before = spark.conf.get(key)
 
-    with sized_for(spark, MANY_ROWS):
-        assert spark.conf.get(key) == before
-    with sized_for(spark, MANY_ROWS + 1):
-        assert int(spark.conf.get(key) or 0) > int(before or 0)
+    few, some, many = (sized_for(spark, rows) for rows in (FEW_ROWS, MANY_ROWS, MANY_ROWS + 1))
 
+    assert few.conf.get(key) == "1"
+    assert some is spark
+    assert int(many.conf.get(key) or 0) > int(before or 0)
     assert spark.conf.get(key) == before
+
+
+def test_the_session_for_few_records_is_opened_once(spark: SparkSession) -> None:
+    assert sized_for(spark, 0) is sized_for(spark, FEW_ROWS)
 
 
 @pytest.mark.parametrize(("waits", "lines"), [(False, 0), (True, 1)])
