@@ -23,6 +23,8 @@ def _processed_twice(outcome: int, *, copies: Sequence[int] = (1, 2, 3)) -> Hist
     history.place(1, "out", 0)
     history.state(2, 0, (1, 2, 3), at=0, start=0, partition_id=1)
     history.kept_state(KEPT, copies[-1], 0, copies, at=0, replicas=copies)
+    for name in ("g-1", "g-2"):  # where it is decided how their transactions end: on no disk that is lost
+        history.kept_state(("__transaction_state", partition_of(name, 50)), 1, 0, (1,), at=0, replicas=(1,))
     history.client(99, role="consumer", isolation="read_committed", offset_reset="earliest")
     seen = []
     for number, (at, ended) in enumerate(((3.0, outcome), (30.0, COMMITTED)), start=1):
