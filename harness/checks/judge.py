@@ -188,7 +188,7 @@ def judge_tables(
 ) -> list[tuple[Judgement, Evidences]]:
     """Judges runs 0..n-1 of `tables`; writes nothing."""
     tell = progress or _nobody
-    spark = sized_for(spark, tables.record_count)
+    spark = sized_for(spark, tables.row_count)
     tables = with_decisions(spark, tables, [given.scenario for given in inputs])
     asked = _ask(spark, tables, inputs, tell)
     contexts, detection = asked.contexts, asked.detection
