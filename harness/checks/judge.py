@@ -188,7 +188,7 @@ def judge_tables(
 ) -> list[tuple[Judgement, Evidences]]:
     """Judges runs 0..n-1 of `tables`; writes nothing."""
     tell = progress or _nobody
-    spark = sized_for(spark, tables.record_count)
+    spark = sized_for(spark, tables.row_count)
     tables = with_decisions(spark, tables, [given.scenario for given in inputs])
     asked = _ask(spark, tables, inputs, tell)
     contexts, detection = asked.contexts, asked.detection
@@ -196,9 +196,7 @@ def judge_tables(
     named = {context.run: name_findings(find_all(context)) for context in contexts}
     every = [pair for context in contexts for pair in named[context.run]]
     of_run = {context.run: context for context in contexts}
-    tell("evidence")
-    log_rows = by_run(log_comparison.log_rows(spark, tables, of_run, every)) if with_evidence else {}
-    operations = by_run(evidence.operation_rows(spark, tables, every)) if with_evidence else {}
+    log_rows, operations = _evidence_asked(spark, tables, of_run, every, tell) if with_evidence else ({}, {})
     accounting = by_run(detection.accounting)
     activities = tables.activity
     judged: list[tuple[Judgement, Evidences]] = []
@@ -229,6 +227,20 @@ def judge_tables(
         }
         judged.append((_judgement(given, facts, named[run]), evidences))
     return judged
+
+
+def _evidence_asked(
+    spark: SparkSession,
+    tables: Tables,
+    contexts: Mapping[int, RunContext],
+    every: Sequence[tuple[str, Finding]],
+    tell: Progress,
+) -> tuple[Mapping[int, Sequence[AnyRow]], Mapping[int, Sequence[AnyRow]]]:
+    """By run what the logs hold near the findings, and the operations that show them."""
+    with concurrent_queries(tables.record_count, tell) as all_at_once:
+        logs = all_at_once.ask("evidence", lambda: log_comparison.log_rows(spark, tables, contexts, every))
+        operations = all_at_once.ask("evidence", lambda: evidence.operation_rows(spark, tables, every))
+        return by_run(logs.result()), by_run(operations.result())
 
 
 def _nobody(stage: str) -> None:

@@ -48,17 +48,17 @@ def log_rows(
         for run, c in contexts.items()
         for partition_id, history in c.history.partitions.items()
     }
-    spans = [
-        {"run": finding.run, "partition_id": partition_id, "low": low, "high": high}
+    spans = {
+        (finding.run, partition_id, low, high)
         for _, finding in explained
         for partition_id in [numbers.get((finding.run, finding.topic or "", finding.partition or 0))]
         if partition_id is not None
         for low, high in shown_offsets(finding)
-    ]
+    }
     if not spans:
         return []
     columns = ("run", "partition_id", "low", "high")
-    wanted = small_frame(spark, columns, spans).distinct()
+    wanted = small_frame(spark, columns, [dict(zip(columns, each, strict=True)) for each in sorted(spans)])
     held = _held(tables, wanted)
     seen = _seen(tables, wanted)
     snapshots = {(row["run"], row["snapshot"], row["node"]): row for row in tables.every(REPLICA_SNAPSHOTS)}

@@ -5,7 +5,7 @@ Each family brings what it asks of every folded row; the query sets a bit for ea
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypedDict
+from typing import Any, TypedDict
 
 from pyspark.sql import DataFrame
 
@@ -140,8 +140,8 @@ SURELY_OVER = "least(completed_ns, returned_ns)"
 # `line_...`: the line of the accounting that its value is in, on one of the rows (`accounts`); line_restamped: a value
 # of it was seen with two timestamps; line_step: the longest step within a poll onto one of its rows. What leaves are
 # the rows with a flag, and one row for each line. Both engines of benchmarks/check_history.py run this text.
-_AROUND = f"""
-with said as (
+_STEPS: Mapping[str, str] = {
+    "said": f"""
   select run, partition_id, value, offset,
     case when kind <> 0 then null when status = 1 then 3 when status = 0 and acks = 0 then 1 else status end as status,
     if(kind = 0, acks, null) as sent_acks,
@@ -164,7 +164,8 @@ with said as (
   select run, partition_id, value, offset, null, null, null, null, null, null, null, null, null, 0, null, null, null,
     null, jump, null
   from {{jumps}}
-), folded as (
+""",
+    "folded": """
   select run, partition_id, value, offset,
     min(status) as status, min(sent_acks) as sent_acks, min(sent_operation) as sent_operation,
     min(sent_process) as sent_process, min(sent_invoked_ns) as sent_invoked_ns,
@@ -174,13 +175,15 @@ with said as (
     min(offset_step) as least_step, max(offset_step) as greatest_step,
     min(jump) as least_jump, max(jump) as greatest_jump,
     min(ms) as least_ms, max(ms) as greatest_ms
-  from said group by run, partition_id, value, offset
-), spread as (
+  from {said} group by run, partition_id, value, offset
+""",
+    "spread": """
   select /*+ REPARTITION(run, partition_id) */ *,
     coalesce(status = 0, false) as acked,
     coalesce(status is not null and offset is not null and coalesce(sent_acks, -1) <> 0, false) as answered
-  from folded
-), of_value as (
+  from {folded}
+""",
+    "of_value": """
   select *,
     case min(status) over v when 3 then 1 when 1 then 0 else min(status) over v end as value_status,
     if(min(status) over v = 1, 0, min(sent_acks) over v) as value_acks,
@@ -192,9 +195,10 @@ with said as (
     sum(if(seen & 2 > 0, 1, 0)) over v as value_final_offsets,
     if(count(*) over v > count(offset) over v, offset is null, offset = min(offset) over v) as is_first_of_value,
     coalesce(min(least_ms) over v <> max(greatest_ms) over v, false) as value_restamped
-  from spread
+  from {spread}
   window v as (partition by run, partition_id, value)
-), around as (
+""",
+    "around": """
   select *,
     max(if(seen & 2 > 0, offset, null)) over (
       partition by run, partition_id order by offset range between unbounded preceding and 1 preceding
@@ -219,11 +223,11 @@ with said as (
     min(if(acked and seen & 2 > 0, sent_completed_ns, null)) over (
       partition by run, partition_id order by offset desc nulls last range between unbounded preceding and 1 preceding
     ) as kept_above_ns
-  from of_value
+  from {of_value}
   window w as (partition by run, partition_id, if(acked, sent_process, null) order by offset desc nulls last
     range between unbounded preceding and current row)
-)
-"""
+""",
+}
 _OF_LINE = (
     "is_first_of_value and value = min(if(is_first_of_value, value, null)) over a as accounts",
     "sum(if(is_first_of_value, 1, 0)) over a as line_count",
@@ -235,19 +239,35 @@ _OF_LINE = (
 )
 
 
-def query(flags: Flags) -> str:
-    """Its text, with `{records}` and `{jumps}` to be filled in."""
+def _steps(flags: Flags) -> dict[str, str]:
+    """Each with the names of those before it in braces."""
     columns = ",\n    ".join((*_OF_ROW, *_OF_LINE, f"{flags.as_number} as flags"))
-    return f"""{_AROUND}, ruled as (
+    ruled = f"""
   select {columns}
-  from around
+  from {{around}}
   window a as (partition by run, partition_id, value_status, value_acks, value_seen & 2)
-)
-select * from ruled where flags <> 0 or accounts
 """
+    return {**_STEPS, "ruled": ruled}
+
+
+_ANSWER = "select * from {ruled} where flags <> 0 or accounts"
+
+
+def query(flags: Flags) -> str:
+    """Its text as one query, with `{records}` and `{jumps}` to be filled in."""
+    steps = _steps(flags)
+    names = {name: name for name in steps} | {"records": "{records}", "jumps": "{jumps}"}
+    parts = ", ".join(f"{name} as ({text.format(**names)})" for name, text in steps.items())
+    return f"with {parts}\n{_ANSWER.format(**names)}"
 
 
 def flagged_rows(records: DataFrame, jumps: DataFrame, flags: Flags, *, at_most: int | None = None) -> DataFrame:
-    """The rows with a flag (`flags`, bits), and one row for each line of the accounting (`accounts`)."""
-    limit = "" if at_most is None else f"limit {at_most}"
-    return records.sparkSession.sql(query(flags) + limit, records=records, jumps=jumps)
+    """The rows with a flag (`flags`, bits), and one row for each line of the accounting (`accounts`).
+
+    Spark gets it step by step: of one text it resolves every step again for each that stands behind it.
+    """
+    session = records.sparkSession
+    before: dict[str, Any] = {"records": records, "jumps": jumps}
+    for name, text in _steps(flags).items():
+        before = {name: session.sql(text, **before)}
+    return session.sql(_ANSWER if at_most is None else f"{_ANSWER} limit {at_most}", **before)

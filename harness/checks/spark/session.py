@@ -49,6 +49,8 @@ def spark_settings(*, master: str, scratch: Path | None) -> dict[str, str]:
         "spark.ui.retainedStages": "8",
         "spark.ui.retainedTasks": "64",
         "spark.sql.ui.explainMode": "simple",
+        # Spark's own rules are not under test here: each is otherwise held against what it was given.
+        "spark.sql.lightweightPlanChangeValidation": "false",
         "spark.sql.debug.maxToStringFields": "1",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
     }
@@ -83,6 +85,8 @@ _FEW = {
     "spark.sql.leafNodeDefaultParallelism": "1",
     "spark.sql.autoBroadcastJoinThreshold": "-1",
     "spark.sql.optimizer.disableHints": "true",
+    # What is true of every row of each part of a plan: it takes longer to find out than it spares.
+    "spark.sql.constraintPropagation.enabled": "false",
 }
 _sized: weakref.WeakKeyDictionary[SparkSession, dict[bool, SparkSession]] = weakref.WeakKeyDictionary()
 

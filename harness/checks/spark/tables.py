@@ -55,10 +55,12 @@ class Tables:
     """The large tables as DataFrames, each opened (`large`) at its first use.
 
     `read_small` returns the rows of the small tables; `rows`, `every` and `by_run` return them by table.
+    row_count: of the large tables together, which says how their queries are best answered (session.py).
     """
 
     large: Callable[[str], DataFrame]
     record_count: int
+    row_count: int
     read_small: Callable[[], Small]
     runs: int
 
@@ -142,7 +144,7 @@ def open_tables(spark: SparkSession, table_folders: Sequence[Path]) -> Iterator[
             checking.result()
             return reading.result()
 
-        _, count = staged["records"]
+        count = sum(rows for _, rows in staged.values())
         session = sized_for(spark, count)
 
         @cache
@@ -150,7 +152,13 @@ def open_tables(spark: SparkSession, table_folders: Sequence[Path]) -> Iterator[
             path, rows = staged[name] if name in staged else _in_one_file(name, table_folders, staging)
             return _in_parts(read_large(session, name, [str(path)] if rows else []), count)
 
-        yield Tables(large=large, record_count=count, read_small=small_rows, runs=len(table_folders))
+        yield Tables(
+            large=large,
+            record_count=staged["records"][1],
+            row_count=count,
+            read_small=small_rows,
+            runs=len(table_folders),
+        )
     finally:
         pool.shutdown()
         folder.remove()
@@ -341,8 +349,8 @@ def read_large(spark: SparkSession, name: str, paths: Sequence[str]) -> DataFram
     return literally.schema(schema).parquet(*paths)
 
 
-def _in_parts(table: DataFrame, record_count: int) -> DataFrame:
-    return table.coalesce(1) if are_few(record_count) else table
+def _in_parts(table: DataFrame, row_count: int) -> DataFrame:
+    return table.coalesce(1) if are_few(row_count) else table
 
 
 def read_small(folder: Path, table: RowsOf[R], run: int) -> list[R]:
@@ -353,7 +361,7 @@ def read_small(folder: Path, table: RowsOf[R], run: int) -> list[R]:
 def tables_of(spark: SparkSession, folder: Path, arrow: Mapping[str, pa.Table], runs: int) -> Tables:
     """Tables whose rows are numbered already, through files in `folder`: how tests judge many histories at once."""
     arrow = {**arrow, **derived_of(arrow["records"])}
-    large, count = {}, arrow["records"].num_rows
+    large, count = {}, sum(arrow[name].num_rows for name in LARGE)
     arrow.setdefault("operations", TABLES["operations"].empty_table())
     for name in (*LARGE, "operations"):
         path = folder / f"{name}.parquet"
@@ -362,7 +370,13 @@ def tables_of(spark: SparkSession, folder: Path, arrow: Mapping[str, pa.Table], 
         large[name] = _in_parts(frame, count)
     small = {name: _by_run(arrow[name].to_pylist() if name in arrow else ()) for name in SMALL}
     small |= _noted(arrow["operations"].to_pylist() if "operations" in arrow else ())
-    return Tables(large=large.__getitem__, record_count=count, read_small=lambda: small, runs=runs)
+    return Tables(
+        large=large.__getitem__,
+        record_count=arrow["records"].num_rows,
+        row_count=count,
+        read_small=lambda: small,
+        runs=runs,
+    )
 
 
 # A column of the driver's frames has the type that its name has everywhere; what has no name here is a number of 64

@@ -132,17 +132,19 @@ def stretches(spark: SparkSession, tables: Tables, histories: Sequence[RunHistor
 
     others: the number of records of other producers acknowledged meanwhile.
     """
+    last_ns = {run: marks["last_ns"] for run, marks in tables.activity.items()}
+    asked = [history for history in histories if _was_long_healthy(history, last_ns.get(history.run))]
+    if not asked:
+        return []
     sick = [
-        {"run": history.run, "begin_ns": begin, "end_ns": end}
-        for history in histories
-        for begin, end in unhealthy(history)
+        {"run": history.run, "begin_ns": begin, "end_ns": end} for history in asked for begin, end in unhealthy(history)
     ]
     spans = (
         small_frame(spark, ("run", "begin_ns", "end_ns"), sick)
         .groupBy("run")
         .agg(sf.collect_list(sf.struct("begin_ns", "end_ns")).alias("sick"))
     )
-    bounds = [{"run": history.run, "bound_ns": _bound_ns(history)} for history in histories]
+    bounds = [{"run": history.run, "bound_ns": _bound_ns(history)} for history in asked]
     limits = small_frame(spark, ("run", "bound_ns"), bounds)
     # A send whose answer was cut off by the run's end has no end time of its own: it does not count.
     answered = f"kind = 0 and coalesce(acks, -1) <> 0 and not error <=> '{NO_ANSWER}'"
@@ -179,6 +181,14 @@ def stretches(spark: SparkSession, tables: Tables, histories: Sequence[RunHistor
     )
     rows = typed(_Stretch, found.toArrow())
     return _with_others(spark, rows, sends.where("status = 0")) if rows else []
+
+
+def _was_long_healthy(history: RunHistory, last_ns: int | None) -> bool:
+    """Whether any healthy time, up to when the last operation ended, has room for a stretch that is told."""
+    sick, over = unhealthy(history), END_OF_TIME_NS if last_ns is None else last_ns
+    began = [-END_OF_TIME_NS, *(end for _, end in sick)]
+    ended = [*(begin for begin, _ in sick), END_OF_TIME_NS]
+    return any(min(end, over) - begin >= _bound_ns(history) for begin, end in zip(began, ended, strict=True))
 
 
 def _bound_ns(history: RunHistory) -> int:
