@@ -115,7 +115,11 @@ def _watched(history: ClusterHistory, topics: Set[str], coordinators: Set[tuple[
             if state.topic in topics or (state.topic, state.partition) in coordinators
         ],
         topics=[life for life in history.topics if life.topic in topics],
-        broker_events=[event for event in history.broker_events if event.topic is None or event.topic in topics],
+        broker_events=[
+            event
+            for event in history.broker_events
+            if event.topic is None or event.topic in topics or (event.topic, event.partition) in coordinators
+        ],
     )
 
 

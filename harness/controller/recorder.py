@@ -21,8 +21,8 @@ from harness.history.facts.step_facts import arguments_text
 from harness.history.facts.values import ValueNames
 from harness.history.files_below import FilesBelow
 from harness.history.journals.controller_rows import ROWS, Identity, write_snapshot
-from harness.history.schema.cluster_rows import PARTITION_STATES
-from harness.history.schema.internal_rows import INTERNAL_STATES
+from harness.history.schema.cluster_rows import BROKER_EVENTS, PARTITION_STATES
+from harness.history.schema.internal_rows import INTERNAL_EVENTS, INTERNAL_STATES
 from harness.host.clock import Clock
 from harness.ports.cluster import (
     BrokerEvent,
@@ -280,8 +280,9 @@ class Recorder:
             self.broker_event(event)
 
     def broker_event(self, event: BrokerEvent) -> None:
+        is_internal = event.topic in COORDINATORS_TOPICS
         self.write(
-            "broker_events",
+            (INTERNAL_EVENTS if is_internal else BROKER_EVENTS).name,
             {
                 "node": int(event.node),
                 "time_ns": event.t_ns,
@@ -295,7 +296,7 @@ class Recorder:
                 "detail_text": event.detail,
             },
         )
-        if event.cut and event.topic is not None and event.partition is not None:
+        if event.cut and not is_internal and event.topic is not None and event.partition is not None:
             self.replica_logs("truncation", int(event.node), [_cut_part(event, event.topic, event.partition)])
 
     def node_end(self, number: int, end: NodeEnd) -> None:

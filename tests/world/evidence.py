@@ -98,6 +98,7 @@ def rows_of(history: History, visibility: Visibility) -> dict[str, list[Row]]:
             {"time_ns": BEGIN, "uncertainty_ns": MS, "node": history.setup.brokers[-1], "controller_epoch": 1}
         ],
         "broker_events": _broker_events(history, visibility),
+        "internal_broker_events": _broker_events(history, visibility, internal=True),
         "configuration": [
             {"time_ns": t, "scope": "topic", "name": topic, "node": -1, "key": key, "value": value}
             for t, topic, key, value in chronicle.configuration
@@ -212,10 +213,11 @@ def _exact_states(history: History, visibility: Visibility) -> list[Row]:
     return rows
 
 
-def _broker_events(history: History, visibility: Visibility) -> list[Row]:
+def _broker_events(history: History, visibility: Visibility, *, internal: bool = False) -> list[Row]:
+    """Of the run's partitions and of the brokers themselves; or of the partitions of coordinators."""
     rows: list[Row] = []
     for each in history.chronicle.happenings:
-        if getattr(each, "partition", history.partitions[0]) not in history.partitions:
+        if (getattr(each, "partition", history.partitions[0]) not in history.partitions) is not internal:
             continue
         match each:
             case Told():

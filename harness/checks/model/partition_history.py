@@ -45,7 +45,7 @@ from harness.history.schema.cluster_rows import (
     TopicRow,
 )
 from harness.history.schema.column_types import END_OF_TIME_NS
-from harness.history.schema.internal_rows import INTERNAL_STATES
+from harness.history.schema.internal_rows import INTERNAL_EVENTS, INTERNAL_STATES
 from harness.scenario.model import Scenario
 
 Placed = TypeVar("Placed", PartitionStateRow, BrokerEventRow, SnapshotRow)
@@ -417,11 +417,12 @@ def _internal(
 ) -> dict[tuple[str, int], PartitionHistory]:
     """Those partitions of the coordinators' topics whose states were recorded; what their logs hold is told apart."""
     found, kept = {}, kept_logs(tables, run)
+    told = _group(tables.rows(INTERNAL_EVENTS, run))
     for (topic, partition), rows in _group(tables.rows(INTERNAL_STATES, run)).items():
         states = exact_states(rows)
         assert topic is not None
         assert partition is not None
-        logs = tuple(kept.get((topic, partition), ()))
+        logs, events = tuple(kept.get((topic, partition), ())), tuple(told.get((topic, partition), ()))
         found[topic, partition] = PartitionHistory(
             run=run,
             partition_id=-1,
@@ -431,9 +432,11 @@ def _internal(
             read_to_end=False,
             end_offset=None,
             states=states,
-            elections=tuple(elections_of(states, (), [Snapshot(row=row) for row in logs], rules, topic, partition)),
+            elections=tuple(elections_of(states, events, [Snapshot(row=row) for row in logs], rules, topic, partition)),
+            truncations=tuple(_truncations(events)),
             disk_losses=losses.of(topic, partition),
             snapshots=logs,
+            events=events,
             faults=faults,
             ends=ends,
             exact=any(state["exact"] for state in states),

@@ -38,6 +38,7 @@ _TOLD = {
     "partition_states": ("topic", "partition", "time_ns"),
     "replica_snapshots": ("topic", "partition", "snapshot", "node"),
     "internal_partition_states": ("topic", "partition", "time_ns"),
+    "internal_broker_events": ("topic", "partition", "time_ns"),
     "internal_replica_snapshots": ("topic", "partition", "snapshot", "node"),
     "consumer_offsets": ("snapshots", "partition", "offset"),
     "transaction_state": ("snapshots", "partition", "offset"),

@@ -2,13 +2,14 @@
 
 They are apart from the tables of the scenario's topics, so that nobody takes an internal topic for one of these.
 `internal_partition_states` has the columns of `partition_states`: leader, ISR and epochs of those partitions of
-__consumer_offsets and __transaction_state that the run's groups and transactional ids belong to (internal_topics.py).
+__consumer_offsets and __transaction_state that the run's groups and transactional ids belong to (internal_topics.py);
+`internal_broker_events` has those of `broker_events`: what brokers told of the same partitions.
 Runs that were sealed before there were these tables lack them: nothing is known then.
 """
 
 from typing import Literal, TypedDict
 
-from harness.history.schema.cluster_rows import PartitionStateRow
+from harness.history.schema.cluster_rows import BrokerEventRow, PartitionStateRow
 from harness.history.schema.column_types import Broker, Int32, Int64, LeaderEpoch, Nanoseconds, Natural32, Natural64
 from harness.history.schema.typed_rows import RowsOf
 
@@ -94,6 +95,7 @@ class TransactionStateRow(TypedDict):
 
 
 INTERNAL_STATES = RowsOf("internal_partition_states", PartitionStateRow)
+INTERNAL_EVENTS = RowsOf("internal_broker_events", BrokerEventRow)
 INTERNAL_SNAPSHOTS = RowsOf("internal_replica_snapshots", InternalSnapshotRow)
 CONSUMER_OFFSETS = RowsOf("consumer_offsets", ConsumerOffsetsRow)
 TRANSACTION_STATE = RowsOf("transaction_state", TransactionStateRow)

@@ -30,7 +30,7 @@ STATUS_OK, STATUS_FAIL, STATUS_INFO = 0, 1, 2
 NEVER_BEGUN = 3
 
 # Tables that came within this version: its folders may lack them, and they are empty then.
-ADDED_TABLES = (*DERIVED, "disk_events", "topics", "node_ends", "final_reads", "progress")
+ADDED_TABLES = (*DERIVED, "disk_events", "topics", "node_ends", "final_reads", "progress", "internal_broker_events")
 
 _CLIENTS = (
     client_rows.OPERATIONS,
@@ -59,6 +59,7 @@ _CLUSTER = (
 _OF_VALUES = (client_rows.VALUE_NAMES, client_rows.JUMPS, client_rows.ACTIVITY, client_rows.BINS)
 _INTERNAL = (
     internal_rows.INTERNAL_STATES,
+    internal_rows.INTERNAL_EVENTS,
     internal_rows.INTERNAL_SNAPSHOTS,
     internal_rows.CONSUMER_OFFSETS,
     internal_rows.TRANSACTION_STATE,

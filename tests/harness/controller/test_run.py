@@ -12,7 +12,7 @@ from harness.history.journals.controller_rows import ROWS
 from harness.history.schema.texts import read_run
 from harness.host.clock import Anchor, SystemClock
 from harness.ports.capabilities import CanImpairPackets
-from harness.ports.cluster import ClusterHistory, NodeId, PartitionState, ReplicaLog
+from harness.ports.cluster import BrokerEvent, ClusterHistory, NodeId, PartitionState, ReplicaLog
 from harness.ports.coordinator_logs import CoordinatorLog, CoordinatorRecord, OffsetsRecord
 from harness.ports.load import WorkloadSpec
 from harness.scenario.model import ExpectSpec, FaultSpec, Scenario
@@ -370,7 +370,13 @@ async def test_what_coordinators_keep_is_apart_from_the_scenarios_topics(stage: 
                 )
                 for partition in range(3)
             ]
-            return dataclasses.replace(super().collect(), partition_states=states)
+            led = [
+                BrokerEvent(
+                    node=NodeId(2), t_ns=9, event="leadership_start", topic=state.topic, partition=state.partition
+                )
+                for state in states
+            ]
+            return dataclasses.replace(super().collect(), partition_states=states, broker_events=led)
 
     staged = stage(until_acks, cluster=Coordinating())
     await staged.run.go()
@@ -382,6 +388,8 @@ async def test_what_coordinators_keep_is_apart_from_the_scenarios_topics(stage: 
     assert [(row["topic"], row["partition"], row["leader"]) for row in rows("internal_partition_states")] == [
         ("__consumer_offsets", 1, 2)
     ]
+    assert [(row["partition"], row["event"]) for row in rows("internal_broker_events")] == [(1, "leadership_start")]
+    assert not rows("broker_events")
     logs = rows("internal_replica_snapshots")
     assert [(row["node"], row["reason"], row["log_end_offset"]) for row in logs] == [(n, "end", 5) for n in (1, 2, 3)]
     assert len({row["snapshot"] for row in logs + rows("replica_snapshots")}) == len(logs + rows("replica_snapshots"))
