@@ -194,3 +194,26 @@ def another_producer_between_the_attempts() -> HistoryBuilder:
     history.poll([(3, A)], at=11.5)
     history.poll([(3, B)], at=11.7, partition_id=1)
     return _seen(history, [(2, 31), (3, A)], [(2, 30), (3, B)], end=5)
+
+
+@case(
+    "the first attempt was committed, the second one, made by mistake, is aborted; a reader of everything has both",
+    PASS,
+    why="the one that counts is there, and the other one may be seen",
+)
+def made_again_by_mistake() -> HistoryBuilder:
+    history = _attempts(COMMITTED, ABORTED, isolation="read_uncommitted")
+    return _seen(history, [(0, A), (2, A)], [(0, B), (2, B)], end=4)
+
+
+@case(
+    "the same, and the committed ones are gone",
+    VIOLATION,
+    {"lost-write violation": {A, B}},
+    also=["torn-transaction violation"],
+    why="that an aborted attempt had them too excuses nothing",
+)
+def made_again_by_mistake_and_lost() -> HistoryBuilder:
+    history = _attempts(COMMITTED, ABORTED)
+    history.send(40, 4, at=20, process=3)
+    return _seen(history, [(4, 40)], [], end=5)

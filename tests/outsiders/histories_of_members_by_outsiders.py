@@ -353,6 +353,61 @@ def expired_and_started_at_the_end() -> HistoryBuilder:
     return _ended(history)
 
 
+def _without_offsets(*, again: float, commits: bool = False, leaves: bool = True) -> HistoryBuilder:
+    """A is told generation 3 and reads, and perhaps leaves at 5; B is told generation 1."""
+    history = _group(system="kafka:4.3.1", settings={"offsets.retention.check.interval.ms": "5000"})
+    history.group("assigned", at=2.5, process=A, generation=3, offset=0)
+    _reads(history, A, range(10), at=3)
+    if commits:
+        history.group("committed", at=4, process=A, offset=10, generation=3)
+    if leaves:
+        history.group("revoked", at=5, process=A, generation=3)
+    history.group("assigned", at=again, process=B, generation=1, offset=10 if commits else 0)
+    if not commits:
+        _reads(history, B, range(10), at=again + 1)
+    return _ended(history)
+
+
+@case(
+    "a group that never committed is left by its last member; 40 s later the next one is told generation 1",
+    PASS,
+    also=[AGAIN],
+    why="an empty group without offsets is removed at the next look (GroupMetadataManager.cleanupGroupMetadata)",
+)
+def empty_group_without_offsets() -> HistoryBuilder:
+    return _without_offsets(again=45)
+
+
+@case(
+    "the same, and it had committed",
+    VIOLATION,
+    {"generation-regression violation": SOME},
+    why="a group is kept as long as its offsets are: a week",
+)
+def empty_group_with_offsets() -> HistoryBuilder:
+    return _without_offsets(again=45, commits=True)
+
+
+@case(
+    "in the log of a group by KIP-848 the assignment of epoch 8 stands behind the group's epoch 9",
+    PASS,
+    why="an assignment is computed for an epoch of the group, and may be written when that has gone on (KIP-848)",
+)
+def assignment_epoch_behind_the_groups() -> HistoryBuilder:
+    history = _group("consumer", "consumer", system="kafka:4.3.1")
+    history.kept_log(KEPT, 1, 4)
+    gone: dict[str, Any] = {"topic": None}
+    for at, kind, epoch in (
+        (3, "group_epoch", 8),
+        (4, "group_epoch", 9),
+        (4.1, "assignment_epoch", 8),
+        (5, "assignment_epoch", 9),
+    ):
+        history.kept_offset(PLACE, 0, at=at, kind=kind, generation=epoch, **gone)
+        history.rows["consumer_offsets"][-1].update(topic_partition=None, committed_offset=None, commit_ns=None)
+    return _ended(history)
+
+
 # ---- what the coordinator's log has ---------------------------------------------------------------------------------
 
 

@@ -275,6 +275,7 @@ CauseCode = Literal[
     "group-offsets-on-a-lost-disk",
     "group-offsets-elected-uncleanly",
     "group-offsets-expired",
+    "group-empty-without-offsets",
     "group-offsets-deleted",
     "group-offsets-destroyed",
     "group-offsets-lost-in-an-election",

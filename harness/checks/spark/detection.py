@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from harness.checks.spark.fused_query import BACKWARD, GONE, Flags, FoldedRow, flagged_rows
-from harness.checks.spark.sends import Sends, sends_of, value_of
+from harness.checks.spark.sends import Sends, place_of, sends_of, value_of
 from harness.checks.spark.tables import Tables, small_frame
 from harness.history.schema.cluster_rows import PARTITIONS, REPLICA_SNAPSHOTS, TOPICS
 from harness.history.schema.schemas import STATUS_OK
@@ -430,7 +430,7 @@ def _flagged(row: FoldedRow, flags: frozenset[str], held: Holdings, sent: Sends)
         overtook_kept=row["overtook_kept"],
         overtook_in_order=row["overtook_in_order"],
         overtook_gone=row["overtook_gone"],
-        in_order=value_of(row) in sent.in_order,
+        in_order=place_of(row) in sent.in_order,
         tries=tries,
         answered=row["answered"],
         is_uncommitted=row["answered"]

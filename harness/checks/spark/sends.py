@@ -19,6 +19,7 @@ from harness.history.schema.schemas import KIND_SEND, STATUS_FAIL, STATUS_OK
 from harness.history.schema.typed_rows import typed
 
 Value = tuple[int, int, int]  # run, partition, value
+Place = tuple[int, int, int, int | None]  # and offset
 _VALUE = ("run", "partition_id", "value")
 _UPWARDS = """partition by run, partition_id, process order by offset desc
     range between unbounded preceding and current row"""
@@ -34,6 +35,10 @@ class _ValueRow(TypedDict):
     value: int
 
 
+class _PlaceRow(_ValueRow):
+    offset: int
+
+
 class _TriesRow(_ValueRow):
     tries: int
     uncommitted: list[int]
@@ -46,12 +51,13 @@ class _AgainRow(TypedDict):
 
 @dataclass(frozen=True, kw_only=True)
 class Sends:
-    """in_order: the values that were surely sent after one that stands at their offset or above. overtook_none: those
-    that stand only below calls of before their topic was created. again: by run, how many sends were of a value that
-    had been sent before. tries: how many sends may have been appended, of each duplicate that was sent more than
-    once, and at which offsets those were that were answered in a transaction that did not certainly commit."""
+    """in_order: the places that were given to what was surely sent after one that stands there or above.
+    overtook_none: the values that stand only below calls of before their topic was created. again: by run, how many
+    sends were of a value that had been sent before. tries: how many sends may have been appended, of each duplicate
+    that was sent more than once, and at which offsets those were that were answered in a transaction that did not
+    certainly commit."""
 
-    in_order: frozenset[Value]
+    in_order: frozenset[Place]
     overtook_none: frozenset[Value]
     again: Mapping[int, int]
     tries: Mapping[Value, tuple[int, frozenset[int]]]
@@ -59,6 +65,10 @@ class Sends:
 
 def value_of(row: FoldedRow | _ValueRow) -> Value:
     return row["run"], row["partition_id"], row["value"]
+
+
+def place_of(row: FoldedRow | _PlaceRow) -> Place:
+    return (*value_of(row), row["offset"])
 
 
 def sends_of(
@@ -105,7 +115,7 @@ def _repeated(tables: Tables, lines: Sequence[FoldedRow]) -> DataFrame | None:
     )
 
 
-def _surely_later(spark: SparkSession, tables: Tables, against: Sequence[FoldedRow]) -> frozenset[Value]:
+def _surely_later(spark: SparkSession, tables: Tables, against: Sequence[FoldedRow]) -> frozenset[Place]:
     """Those whose call began after the other's had returned or was answered, whoever made them; and those that stand
     below one that their own operation had sent before: an operation's order is known."""
     if not against:
@@ -127,7 +137,7 @@ def _surely_later(spark: SparkSession, tables: Tables, against: Sequence[FoldedR
         )
         .where("over_ns < invoked_ns or offset <= before")
     )
-    return frozenset(map(value_of, typed(_ValueRow, later.select(*_VALUE).toArrow())))
+    return frozenset(map(place_of, typed(_PlaceRow, later.select(*_VALUE, "offset").toArrow())))
 
 
 def _below_earlier_topics_calls(

@@ -141,6 +141,7 @@ _WORDS: Mapping[CauseCode, str] = {
     "group-offsets-on-a-lost-disk": "{doubt}",
     "group-offsets-elected-uncleanly": "{doubt}",
     "group-offsets-expired": "the group's offset had expired ({setting})",
+    "group-empty-without-offsets": "the group had no offsets, and was removed when it had no members ({setting})",
     "group-offsets-deleted": "a topic was deleted, and with it its offsets",
     "group-offsets-destroyed": (
         "the disks of every in-sync copy of {partitions}, where the group is kept, were lost ({nodes})"

@@ -43,6 +43,7 @@ DEFAULTS: Mapping[str, tuple[Default, ...]] = {
         Default(value="1440", before=(2, 0), source="KIP-186"),
         Default(value="10080"),
     ),
+    "offsets.retention.check.interval.ms": (Default(value="600000"),),
     "transaction.max.timeout.ms": (Default(value="900000"),),
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": (
         Default(value="60000", before=(2, 8), source="ran 1.1.1 and 2.8.2"),

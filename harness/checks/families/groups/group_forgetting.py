@@ -5,13 +5,14 @@ everything that follows from it: offsets that are gone, records that come again,
 of an old generation, inputs without an output. Lawful is
 
 - expiry: offsets.retention.minutes after an offset was committed (KIP-186), since KIP-211 after its group was empty;
+- the removal of a group that has no offsets and is empty when its coordinator looks for what has expired;
 - the deletion of the offset's topic;
 - what lawfully takes a record from its coordinator's log (contract/coordinators_log.py).
 
 Nothing is excused if the group's record is in the logs of its partition's in-sync replicas at the end.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from harness.checks.contract.coordinators_log import (
@@ -33,10 +34,14 @@ from harness.checks.model.partition_history import PartitionHistory
 from harness.history.facts.finding_facts import Setting
 from harness.history.facts.internal_topics import GROUP_OFFSETS_TOPIC
 from harness.history.facts.releases import GROUPS_KEEP_THEIR_OFFSETS
-from harness.history.schema.client_rows import GROUP_EVENTS
-from harness.history.schema.schemas import STATUS_OK
+from harness.history.schema.client_rows import GROUP_EVENTS, GroupEventRow
+from harness.history.schema.internal_rows import CONSUMER_OFFSETS
+from harness.history.schema.schemas import STATUS_FAIL, STATUS_OK
 
 EXPIRED: CauseCode = "group-offsets-expired"
+_LOOKS = "offsets.retention.check.interval.ms"
+_MS = 1_000_000
+_UP_BEFORE_NS = MINUTE_NS  # how long before the load its brokers had been started, at most
 CODES = Codes(
     topic=GROUP_OFFSETS_TOPIC,
     destroyed="group-offsets-destroyed",
@@ -51,7 +56,7 @@ CODES = Codes(
 
 def forgetting_ruled(context: RunContext, kept: Kept) -> tuple[Class, Cause]:
     """Class and cause of what a group forgot."""
-    expired = _expired(context, kept) if kept.expires else None
+    expired = (_expired(context, kept) or _removed_empty(context, kept)) if kept.expires else None
     if expired is not None:
         return "permitted", expired
     place = partition_of_group(context, kept.group)
@@ -74,6 +79,33 @@ def _expired(context: RunContext, kept: Kept) -> Cause | None:
     if kept.gone_ns - since < minutes * MINUTE_NS:
         return None
     return Cause(code=EXPIRED, settings=(Setting(key=RETENTION, value=str(minutes), scope="broker"),))
+
+
+def _removed_empty(context: RunContext, kept: Kept) -> Cause | None:
+    """A generation of a group that had never committed, if its coordinator may have looked for such since its start."""
+    own = [event for event in context.tables[GROUP_EVENTS] if event["group"] == kept.group]
+    had_offsets = any(
+        (row["kind"], row["group"]) == ("offset", kept.group) for row in context.tables[CONSUMER_OFFSETS]
+    ) or any(
+        event["event"] == "committed" and event["status"] != STATUS_FAIL and event["invoked_ns"] <= kept.gone_ns
+        for event in own
+    )
+    looked_ns = context.history.settings.numbers(_LOOKS, None, 0, kept.gone_ns)[0] * _MS
+    since_ns = context.history.origin - _UP_BEFORE_NS
+    may_have_looked = kept.partition.is_foreign or kept.gone_ns - since_ns >= looked_ns
+    if kept.generation is None or had_offsets or not may_have_looked or _stays_a_member(own, kept.gone_ns):
+        return None
+    setting = Setting(key=_LOOKS, value=str(looked_ns // _MS), scope="broker")
+    return Cause(code="group-empty-without-offsets", settings=(setting,))
+
+
+def _stays_a_member(events: Iterable[GroupEventRow], time_ns: int) -> bool:
+    """Whether a member gave something up after that moment that it had been assigned before."""
+    next_of: dict[int, GroupEventRow] = {}
+    for event in events:
+        if event["completed_ns"] > time_ns:
+            next_of.setdefault(event["process"], event)
+    return any(event["event"] in ("revoked", "lost") for event in next_of.values())
 
 
 def _seen_with_a_member(context: RunContext, kept: Kept) -> Iterator[int]:
