@@ -20,7 +20,7 @@ from reference_impl.runtime.config import BrokerConfig, ConfigurationError, load
 from reference_impl.runtime.hosts import Hosts
 from reference_impl.runtime.threads import DecodingThread, DiskThreads
 from reference_impl.storage.descriptors import Descriptors, raise_limit
-from reference_impl.storage.errors import StorageError
+from reference_impl.storage.disk import StorageError
 
 logger = logging.getLogger("reference_impl")
 
