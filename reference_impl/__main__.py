@@ -17,11 +17,10 @@ from reference_impl.coordination.service import run_from_config
 from reference_impl.core.flaws import FLAWS
 from reference_impl.runtime.broker import Broker
 from reference_impl.runtime.config import BrokerConfig, ConfigurationError, load
-from reference_impl.runtime.decoding_thread import DecodingThread
-from reference_impl.runtime.disk_threads import DiskThreads
 from reference_impl.runtime.hosts import Hosts
+from reference_impl.runtime.threads import DecodingThread, DiskThreads
 from reference_impl.storage.descriptors import Descriptors, raise_limit
-from reference_impl.storage.errors import StorageError
+from reference_impl.storage.disk import StorageError
 
 logger = logging.getLogger("reference_impl")
 

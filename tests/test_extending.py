@@ -4,6 +4,7 @@ import ast
 import importlib
 import pkgutil
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -54,3 +55,14 @@ def test_the_page_names_every_entry_point_and_module() -> None:
     assert MODULES == ["checks", "faults", "systems", "workloads"]
     for module in MODULES:
         assert f"`kafka_chaos.{module}`" in text
+
+
+def test_a_package_is_checked_against_our_types() -> None:
+    """PEP 561: without the marker mypy takes all that is imported for Any, and accepts any call."""
+    written = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]["package-data"]
+    offered = [vars(importlib.import_module(f"harness.extending.{module}")) for module in MODULES]
+    modules = [str(getattr(value, "__module__", "")) for own in offered for value in own.values()]
+    origins = {module.partition(".")[0] for module in modules} & {"harness", "faults", "workloads", "reports"}
+    assert origins >= {"harness", "faults"}
+    assert [folder for folder in origins if "py.typed" not in written[folder]] == []
+    assert [folder for folder in origins if not (ROOT / folder / "py.typed").is_file()] == []

@@ -14,8 +14,7 @@ from harness.checks.model.elections import Election
 from harness.checks.model.partition_history import RunHistory
 from harness.checks.spark.detection import AccountLine
 from harness.checks.spark.tables import Tables, small_frame
-from harness.history.facts.fault_facts import begin_of, begun, end_of
-from harness.history.facts.fault_times import overlapping
+from harness.history.facts.fault_facts import begin_of, begun, end_of, overlapping
 from harness.history.schema.client_rows import GROUP_EVENTS, TRANSACTIONS, ActivityRow
 from harness.history.schema.cluster_rows import FAULTS, BrokerEventRow, ConfigurationRow, ControllerRow
 from harness.history.schema.schemas import NEVER_BEGUN, STATUS_OK

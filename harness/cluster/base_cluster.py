@@ -13,8 +13,7 @@ from harness.cluster.brokers.system import NodeEnvironment, NodeFolders, System,
 from harness.cluster.confined import folder_below
 from harness.cluster.coordinator_logs import read_coordinator_logs
 from harness.cluster.damage import damage_log
-from harness.cluster.last_lines import last_lines, reason_in
-from harness.cluster.last_words import LastWords, last_words
+from harness.cluster.last_words import LastWords, last_lines, last_words, reason_in
 from harness.cluster.link_holders import LinkHolders
 from harness.cluster.node_lives import NodeLives
 from harness.cluster.power_loss import lose_tail

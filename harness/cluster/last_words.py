@@ -125,3 +125,38 @@ def _entries(lines: Sequence[str]) -> list[_Entry]:
         elif line.startswith(("Traceback (most recent call last)", "Exception in thread")):
             found.append((found[-1][0] if found else None, "ERROR", [line]))
     return [_Entry(time=time, level=level, lines=own) for time, level, own in found]
+
+
+# ---- for error messages: its last lines as they are ------------------------------------------------------------------
+
+_LINES_SHOWN = 5
+_END_BYTES = 65_536
+_CAUSE_LINE = re.compile(r"Caused by: (.+)")
+# Of Java and of Python, alone on its line or behind the name of its thread.
+_EXCEPTION_LINE = re.compile(
+    r"(?:Exception in thread \"[^\"]*\" )?((?:[\w$]+\.)*[\w$]*(?:Exception|Error|Exit)(?:: .+)?)"
+)
+_SERIOUS_LINE = re.compile(r"\b(?:ERROR|FATAL)\b")
+
+
+def last_lines(log: Path) -> list[str]:
+    """Returns the last few non-empty lines; none if there is no log."""
+    return _end_of(log)[-_LINES_SHOWN:]
+
+
+def reason_in(log: Path) -> str:
+    """The line of a log that says why its writer ended: the innermost cause, else the exception, else the last serious
+    line, else the last one. Empty if there is no log."""
+    lines = [line.strip() for line in _end_of(log)]
+    causes = [match[1] for line in lines if (match := _CAUSE_LINE.fullmatch(line))]
+    exceptions = [match[1] for line in lines if (match := _EXCEPTION_LINE.fullmatch(line))]
+    serious = [line for line in lines if _SERIOUS_LINE.search(line)]
+    return next((found[-1] for found in (causes, exceptions, serious, lines) if found), "")
+
+
+def _end_of(log: Path) -> list[str]:
+    try:
+        text = node_files.read_end(log, _END_BYTES).decode(errors="replace")
+    except (OSError, HarnessError):
+        return []
+    return [line.rstrip()[:_LINE_CHARACTERS] for line in text.splitlines() if line.strip()]

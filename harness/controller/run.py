@@ -23,7 +23,7 @@ from harness.controller.recorder import Recorder
 from harness.controller.workers import Workers
 from harness.errors import HarnessError, Problem, in_a_line
 from harness.history.journals.journal import ProcessNumbers
-from harness.history.journals.opened_journals import opened_journals
+from harness.history.journals.journal_files import opened_journals
 from harness.history.run_folder import RunFolder
 from harness.history.sealed.sealing import seal
 from harness.host.clock import Clock

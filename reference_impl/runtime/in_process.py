@@ -15,11 +15,10 @@ from reference_impl.coordination.service import CoordinationConfig, Coordination
 from reference_impl.runtime.broker import Broker
 from reference_impl.runtime.config import BrokerConfig, broker_config
 from reference_impl.runtime.decoding import Decoding
-from reference_impl.runtime.decoding_thread import DecodingThread
-from reference_impl.runtime.disk_threads import DiskThreads
 from reference_impl.runtime.disk_work import DiskWork
 from reference_impl.runtime.handlers.broker_authentication import write_secret
 from reference_impl.runtime.hosts import Hosts
+from reference_impl.runtime.threads import DecodingThread, DiskThreads
 
 POLL_S = 0.02
 

@@ -2,6 +2,7 @@
 
 A failed write may have left a partial record, so nothing is written over it: the next start recovers every log as after
 a crash. A missing file descriptor or a name that is too long is no failure of the disk: only that write was not done.
+What is wrong with the contents of a disk is one error, StorageError.
 """
 
 import errno
@@ -10,11 +11,13 @@ from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 
-from reference_impl.storage.errors import StorageError
-
 logger = logging.getLogger(__name__)
 
 NOT_OF_THE_DISK = frozenset({errno.EMFILE, errno.ENFILE, errno.ENAMETOOLONG})
+
+
+class StorageError(Exception):
+    """One line: which file, what is wrong with it, and the remedy."""
 
 
 def _nobody(error: OSError) -> None:

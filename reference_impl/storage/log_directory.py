@@ -20,8 +20,7 @@ from pathlib import Path
 from reference_impl.core.identifiers import TopicPartition, is_topic_name
 from reference_impl.storage import checkpoints, meta_properties
 from reference_impl.storage.descriptors import Descriptors
-from reference_impl.storage.disk import Disk
-from reference_impl.storage.errors import StorageError
+from reference_impl.storage.disk import Disk, StorageError
 from reference_impl.storage.log import NEVER_MS, Log, LogSettings
 
 logger = logging.getLogger(__name__)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from reference_impl.storage.checkpoints import write_atomically
-from reference_impl.storage.errors import StorageError
+from reference_impl.storage.disk import StorageError
 
 META_PROPERTIES = "meta.properties"
 PARTITION_METADATA = "partition.metadata"

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow.compute as pc
 
-from harness.history.facts.link_facts import struck_links
+from harness.history.facts.fault_facts import struck_links
 from harness.history.schema.cluster_rows import FAULTS, PARTITIONS
 from harness.history.schema.evidence_rows import GAPS
 from reports.model import Lane

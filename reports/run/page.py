@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from harness.history.facts.fault_times import WHY_SKIPPED, late_words
+from harness.history.facts.fault_facts import WHY_SKIPPED, late_words
 from harness.history.schema.cluster_rows import FAULTS, NODE_ENDS, STEPS, FaultRow, NodeEndRow
 from harness.history.schema.evidence_rows import FAULT_MEASURES, FindingRow
 from harness.host import memory

@@ -8,8 +8,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from harness.history.facts.fault_facts import struck_links
 from harness.history.facts.finding_facts import ChainLink, chain_of
-from harness.history.facts.link_facts import struck_links
 from harness.history.schema.cluster_rows import FAULTS, PARTITION_STATES, FaultRow
 from harness.history.schema.evidence_rows import FindingRow
 from harness.ports.cluster import COORDINATION

@@ -8,8 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from harness.history.facts.fault_facts import begin_of, begun
-from harness.history.facts.link_facts import struck_links
+from harness.history.facts.fault_facts import begin_of, begun, struck_links
 from harness.history.facts.node_end_facts import how_words
 from harness.history.schema.cluster_rows import (
     CONTROLLERS,

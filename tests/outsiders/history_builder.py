@@ -410,26 +410,6 @@ class HistoryBuilder(History):
         last = self.rows["consumer_offsets"][-1]
         last.update(group=None, topic_partition=None, committed_offset=None, commit_ns=None)
 
-    def decided(self, state: str, *, at: float, transactional_id: str = "id", **columns: Any) -> None:
-        """A record of the transaction coordinator's log."""
-        rows = self.rows["transaction_state"]
-        self._add(
-            "transaction_state",
-            **{
-                "snapshots": [0],
-                "partition": 5,
-                "offset": len(rows),
-                "time_ns": int(at * SECOND),
-                "transactional_id": transactional_id,
-                "producer_id": 1,
-                "producer_epoch": 0,
-                "leader_epoch": 0,
-                "state": state,
-                "removed": False,
-                **columns,
-            },
-        )
-
     # -- the ways that most stories go --------------------
 
     def ack(self, value: int, *, at: float, acks: int = -1, **more: Any) -> None:

@@ -25,9 +25,8 @@ from harness.checks.model.unclean_rules import UNCLEAN_KEY
 from harness.checks.spark.detection import Flagged
 from harness.checks.wording.rulings import reading_words, rules_as_json
 from harness.checks.wording.words import acks_words, epochs_words, offsets_words, plural
-from harness.history.facts.fault_facts import begin_of, begun
+from harness.history.facts.fault_facts import begin_of, begun, struck_links
 from harness.history.facts.finding_facts import ChainLink, Hold, LinkEvent, Remedy
-from harness.history.facts.link_facts import struck_links
 from harness.history.schema.cluster_rows import FaultRow, NodeEndRow, PartitionStateRow
 from harness.ports.cluster import COORDINATION
 

@@ -17,10 +17,9 @@ from harness.checks.model.settings import SettingsOverTime
 from harness.checks.model.unclean_rules import UncleanRules
 from harness.checks.spark.tables import Tables
 from harness.history.facts.disk_facts import DiskEvent, disk_events
-from harness.history.facts.fault_facts import begin_of, begun, end_of
+from harness.history.facts.fault_facts import begin_of, begun, end_of, struck_links
 from harness.history.facts.incarnations import is_created_anew
 from harness.history.facts.internal_topics import GROUP_OFFSETS_TOPIC, TRANSACTIONS_TOPIC
-from harness.history.facts.link_facts import struck_links
 from harness.history.facts.node_end_facts import down_between
 from harness.history.facts.step_facts import deletions_asked
 from harness.history.schema.cluster_rows import (

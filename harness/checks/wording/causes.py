@@ -122,6 +122,7 @@ _WORDS: Mapping[CauseCode, str] = {
     "fenced-producer-committed": "a fenced producer committed",
     "decision-on-a-lost-disk": "{doubt}",
     "decision-elected-uncleanly": "{doubt}",
+    "producer-ids-in-doubt": "{doubt}",
     "marker-not-due": "its coordinator still had time to end it",
     "marker-in-doubt": "{doubt}",
     "marker-cut": "the election of epoch {epoch} cut the log to {offset}, and its marker with what was cut",

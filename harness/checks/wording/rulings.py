@@ -133,6 +133,7 @@ _DOUBTS: Mapping[DoubtCode, str] = {
     "decision-elected-uncleanly": (
         "unclean elections were allowed of the transactions' log, and the decision may have gone in one"
     ),
+    "producer-ids-in-doubt": "what the cluster remembered of the producer ids that it handed out may have been lost",
     "coordinators-log-on-a-lost-disk": (
         "a disk was lost, and nobody recorded whether it held the log of the transaction's coordinator"
     ),

@@ -6,7 +6,7 @@ Steps have no planned times; of their faults only the late ones are listed.
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from harness.history.facts.fault_times import WHY_SKIPPED, late_words
+from harness.history.facts.fault_facts import WHY_SKIPPED, late_words
 from harness.history.run_folder import RunFolder
 from harness.history.schema.cluster_rows import FaultRow
 from harness.history.schema.typed_rows import typed

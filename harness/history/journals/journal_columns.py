@@ -29,8 +29,15 @@ from harness.history.journals.journal import (
     Read,
     Sent,
 )
-from harness.history.journals.journal_lines import UnfitLine, lines_in
-from harness.history.journals.unfit_journal import UNFIT, check_length, unfit_before, unfit_line, unfit_operation
+from harness.history.journals.journal_files import (
+    UNFIT,
+    UnfitLine,
+    check_length,
+    lines_in,
+    unfit_before,
+    unfit_line,
+    unfit_operation,
+)
 
 NONE: Final = -(2**63)  # represents null in the integer columns
 NO_WORD: Final = -1

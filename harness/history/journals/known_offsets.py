@@ -10,7 +10,7 @@ from typing import Any
 
 from harness.history.facts.offset_ranges import OffsetRanges
 from harness.history.journals.journal import OUTCOME, STATUS, Declare, End, Invoke, Process, Read, Sent
-from harness.history.journals.journal_lines import UnfitLine, journal_paths, lines_in
+from harness.history.journals.journal_files import UnfitLine, journal_paths, lines_in
 from harness.history.journals.merging import TopicPart
 
 _PIECE_BYTES = 1_000_000

@@ -14,9 +14,8 @@ from harness.history.facts.incarnations import Incarnations, client_name
 from harness.history.facts.log_digest import with_digests
 from harness.history.facts.values import ValueNames
 from harness.history.journals.controller_rows import BOOKS, CONTROLLER_SEEN, ROWS, read_rows, read_snapshots
-from harness.history.journals.journal_lines import journal_paths
+from harness.history.journals.journal_files import check_journals, journal_paths, may_lack_their_end
 from harness.history.journals.merging import TopicPart
-from harness.history.journals.opened_journals import check_journals, may_lack_their_end
 from harness.history.run_folder import RunFolder
 from harness.history.schema.client_rows import VALUE_NAMES, ValueNameRow
 from harness.history.schema.cluster_rows import (

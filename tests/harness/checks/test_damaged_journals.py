@@ -14,7 +14,7 @@ from harness import compose
 from harness.checks.judge import Judgement, judge_many
 from harness.errors import HarnessError
 from harness.history.journals.controller_rows import BOOKS, ROWS
-from harness.history.journals.opened_journals import opened_journals
+from harness.history.journals.journal_files import opened_journals
 from harness.history.run_folder import RunFolder
 from harness.history.sealed.sealing import seal
 from harness.verdict import Verdict

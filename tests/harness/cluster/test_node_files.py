@@ -15,8 +15,7 @@ from harness.cluster.books.zookeeper_log import read_changes
 from harness.cluster.coordinator_logs import read_coordinator_logs
 from harness.cluster.damage import damage_log
 from harness.cluster.kafka_log_lines import read_log_lines
-from harness.cluster.last_lines import last_lines, reason_in
-from harness.cluster.last_words import LastWords, last_words
+from harness.cluster.last_words import LastWords, last_lines, last_words, reason_in
 from harness.cluster.power_loss import lose_tail
 from harness.cluster.printed_configuration import read_printed
 from harness.cluster.replica_logs import (

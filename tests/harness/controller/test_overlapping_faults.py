@@ -10,7 +10,7 @@ import pytest
 from harness.cluster.link_holders import LinkHolders
 from harness.controller.context import SkippedFault
 from harness.controller.fault_schedule import FaultSchedule
-from harness.history.facts.fault_times import came_late, overlapping
+from harness.history.facts.fault_facts import came_late, overlapping
 from harness.ports.cluster import Evidence, Link
 from harness.scenario.model import FaultSpec
 from tests.harness.controller.fault_world import FaultWorld, FaultyCluster, fault_world, scenario_of

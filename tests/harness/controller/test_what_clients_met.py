@@ -11,7 +11,7 @@ from harness.controller.told_progress import ToldProgress
 from harness.controller.worker_main import CountingJournal, FreshClients
 from harness.history.facts.values import ValueNames
 from harness.history.journals.journal import JournalFile, Met, Process, ProcessNumbers, Sent
-from harness.history.journals.journal_lines import read_lines
+from harness.history.journals.journal_files import read_lines
 from harness.history.sealed.tables import Conversion
 from harness.host.clock import SystemClock
 from harness.ports.client_events import ClientEvent

@@ -13,7 +13,7 @@ from benchmarks.history_writing import write_run
 from harness.errors import HarnessError
 from harness.history.facts.values import ValueNames
 from harness.history.journals import journal_columns
-from harness.history.journals.journal_lines import journal_paths
+from harness.history.journals.journal_files import journal_paths
 from harness.history.run_folder import RunFolder
 from harness.history.schema.schemas import TABLES
 from harness.history.sealed.sealing import seal

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from harness.history.facts.values import encode
 from harness.history.journals.journal import JournalFile
-from harness.history.journals.journal_lines import read_lines
+from harness.history.journals.journal_files import read_lines
 from harness.history.schema.schemas import TABLES
 from harness.ports.client_use import ClientUse
 from harness.ports.cluster import ReadRecord, Send, SendOutcome, TopicPartition

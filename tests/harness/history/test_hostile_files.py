@@ -12,7 +12,7 @@ import pytest
 
 from harness.errors import HarnessError
 from harness.history.journals.controller_rows import ROWS, read_rows, read_snapshots
-from harness.history.journals.unfit_journal import LINE_BYTES_MAX
+from harness.history.journals.journal_files import LINE_BYTES_MAX
 from harness.history.run_folder import RunFolder
 from harness.history.schema import texts
 from harness.history.schema.client_rows import ValueNameRow

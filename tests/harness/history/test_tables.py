@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from harness.history.facts.values import ValueNames, encode, number
 from harness.history.journals.journal import JournalFile, ProcessNumbers
-from harness.history.journals.journal_lines import read_lines
+from harness.history.journals.journal_files import read_lines
 from harness.history.schema.schemas import TABLES
 from harness.history.sealed.bins import bins_of
 from harness.history.sealed.tables import Conversion

@@ -7,11 +7,10 @@ from pathlib import Path
 import pytest
 
 from reference_impl.runtime.decoding import Decoding
-from reference_impl.runtime.decoding_thread import DecodingThread
-from reference_impl.runtime.disk_threads import DiskThreads
 from reference_impl.runtime.disk_work import DiskWork
 from reference_impl.runtime.in_process import InProcessCluster, wall_clock_ms
 from reference_impl.runtime.loopback import address, free_port
+from reference_impl.runtime.threads import DecodingThread, DiskThreads
 
 
 @asynccontextmanager

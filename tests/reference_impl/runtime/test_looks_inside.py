@@ -15,8 +15,8 @@ from confluent_kafka import Producer
 from reference_impl.core.identifiers import ErrorCode
 from reference_impl.core.identifiers import TopicPartition as Key
 from reference_impl.core.timestamps import TimestampSettings
-from reference_impl.runtime.decoding_thread import DecodingThread
 from reference_impl.runtime.in_process import InProcessCluster
+from reference_impl.runtime.threads import DecodingThread
 from reference_impl.wire.api_keys import ApiKey
 from reference_impl.wire.compression import GZIP
 from reference_impl.wire.messages import decode_response, encode_request

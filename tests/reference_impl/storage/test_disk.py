@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from reference_impl.storage.disk import Disk
-from reference_impl.storage.errors import StorageError
+from reference_impl.storage.disk import Disk, StorageError
 
 
 def test_a_failed_write_is_reported_once_and_nothing_is_written_after_it(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 from kafka.record import MemoryRecords
 
 from reference_impl.core.log_port import PartitionLog
-from reference_impl.storage.errors import StorageError
+from reference_impl.storage.disk import StorageError
 from reference_impl.storage.log import Log, LogSettings
 from reference_impl.wire.record_batches import parse_headers
 from tests.reference_impl.storage.logs import ORDERS, SMALL, open_log

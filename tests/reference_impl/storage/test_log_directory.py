@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from reference_impl.core.identifiers import TopicPartition
-from reference_impl.storage.errors import StorageError
+from reference_impl.storage.disk import StorageError
 from reference_impl.storage.log import Log
 from reference_impl.storage.log_directory import LogDirectory
 

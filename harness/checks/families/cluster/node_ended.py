@@ -13,7 +13,7 @@ from harness.checks.family import Family
 from harness.checks.findings import REASONS_MAX, Finding, RunContext
 from harness.checks.model.partition_history import RunHistory
 from harness.checks.wording.ends import all_ended_words, end_sentence, ended_words
-from harness.history.facts.link_facts import struck_links
+from harness.history.facts.fault_facts import struck_links
 from harness.history.facts.node_end_facts import signal_of
 from harness.history.facts.releases import FOLLOWERS_NEVER_HALT
 from harness.history.schema.cluster_rows import CONTROLLERS, EndReason, FaultRow, NodeEndRow

@@ -238,6 +238,26 @@ class History:
             group=group,
         )
 
+    def decided(self, state: str, *, at: float, transactional_id: str = "id", **columns: Any) -> None:
+        """A record of the transaction coordinator's log."""
+        rows = self.rows["transaction_state"]
+        self._add(
+            "transaction_state",
+            **{
+                "snapshots": [0],
+                "partition": 5,
+                "offset": len(rows),
+                "time_ns": int(at * SECOND),
+                "transactional_id": transactional_id,
+                "producer_id": 1,
+                "producer_epoch": 0,
+                "leader_epoch": 0,
+                "state": state,
+                "removed": False,
+                **columns,
+            },
+        )
+
     def group(
         self,
         event: str,

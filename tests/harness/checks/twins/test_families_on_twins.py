@@ -214,6 +214,20 @@ OUTCOMES: dict[str, tuple[Verdict, Expected]] = {
         PASS,
         {("unclean-election", "election", "observation"): 1, ("duplicate", "moved", LAWFUL): 1},
     ),
+    "each_transactional_id_has_a_producer_id_of_its_own": (PASS, {}),
+    "a_transactional_id_goes_on_with_the_next_producer_id": (PASS, {}),
+    "two_transactional_ids_have_one_producer_id": (
+        VIOLATION,
+        {("shared-producer-id", "two-transactional-ids", BAD): 2},
+    ),
+    "two_transactional_ids_have_one_producer_id_after_a_broker_was_wiped": (
+        VIOLATION,
+        {("shared-producer-id", "two-transactional-ids", BAD): 2},
+    ),
+    "two_transactional_ids_have_one_producer_id_after_a_controller_was_wiped": (
+        INCONCLUSIVE,
+        {("shared-producer-id", "two-transactional-ids", NOTED): 2},
+    ),
     "transactions_interleaved_in_two_partitions": (PASS, {("cycle", "G0", LAWFUL): 1}),
     "transaction_of_unknown_outcome_as_a_whole": (PASS, {}),
     "transaction_of_unknown_outcome_not_at_all": (PASS, {}),

@@ -342,3 +342,47 @@ def processed_without_its_offset() -> History:
 def processed_in_a_transaction_of_unknown_outcome() -> History:
     """Either all of it is there, as here, or nothing."""
     return _processed({0: 1, 1: 1}, outcome=UNKNOWN)
+
+
+# ---- producer ids ----------------------------------------------------------------------------------------------------
+
+
+def _given(*ids: tuple[str, int], wiped: int | None = None) -> History:
+    """Transactional ids with the producer ids that their coordinators' logs name, in that order."""
+    history = _finally(_two_sent(_history(), COMMITTED), 0, 1)
+    for number, (transactional_id, producer_id) in enumerate(ids):
+        history.decided(
+            "Empty",
+            at=2 + number,
+            transactional_id=transactional_id,
+            producer_id=producer_id,
+            partition=len(transactional_id),
+        )
+    if wiped is not None:
+        history.fault("wipe", [wiped], at=1)
+    return history
+
+
+@story
+def each_transactional_id_has_a_producer_id_of_its_own() -> History:
+    return _given(("orders", 1000), ("bills", 1001), ("orders", 1000))
+
+
+@story
+def two_transactional_ids_have_one_producer_id() -> History:
+    return _given(("orders", 1000), ("bills", 1000))
+
+
+@story
+def a_transactional_id_goes_on_with_the_next_producer_id() -> History:
+    return _given(("orders", 1000), ("bills", 1001), ("orders", 2000))
+
+
+@story
+def two_transactional_ids_have_one_producer_id_after_a_broker_was_wiped() -> History:
+    return _given(("orders", 1000), ("bills", 1000), wiped=3)
+
+
+@story
+def two_transactional_ids_have_one_producer_id_after_a_controller_was_wiped() -> History:
+    return _given(("orders", 1000), ("bills", 1000), wiped=100)

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from harness.history.facts.fault_times import came_late, late_s, overlapping
+from harness.history.facts.fault_facts import came_late, late_s, overlapping
 from harness.history.schema.cluster_rows import FaultRow
 from harness.history.schema.parquet_tables import read_table
 from harness.history.schema.schemas import ADDED_COLUMNS, TABLES

@@ -1,4 +1,4 @@
-"""The disk port of a real broker: a few threads, so that the event loop never waits for the disk."""
+"""The threads of a real broker: some for its disk, so that the event loop never waits for it, and one that decodes."""
 
 import asyncio
 from collections.abc import Callable
@@ -25,3 +25,17 @@ class DiskThreads:
 
     async def close(self) -> None:
         self._threads.shutdown(wait=True)
+
+
+class DecodingThread:
+    """Implements runtime.decoding.Decoding. A second thread would mostly wait for the interpreter lock, and hold
+    another batch's records in memory."""
+
+    def __init__(self) -> None:
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="decoding")
+
+    async def run(self, look: Callable[[], Result]) -> Result:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, look)
+
+    async def close(self) -> None:
+        self._thread.shutdown(wait=False, cancel_futures=True)
