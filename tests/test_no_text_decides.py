@@ -35,6 +35,7 @@ _OF_OTHERS_TOO = frozenset({"partition", "rpartition", "find", "rfind"})  # of a
 _TEXTS = frozenset({"sentence", "label", "proof", "healed_proof", "text", "seen", "trigger", "note", "planned"})
 _ALLOWED: Mapping[tuple[str, str], str] = {
     ("harness/checks/spark/session.py", "startswith"): "a Spark master's URL",
+    ("harness/checks/spark/class_archive.py", "partition"): "names of files that are all the archive's own",
     ("harness/checks/spark/class_path.py", "startswith"): "names of PySpark's jars, by family",
     ("harness/checks/early_session.py", "startswith"): "a Spark master's URL",
     ("harness/checks/early_session.py", "partition"): "the first line of an error, for a log",
