@@ -26,6 +26,7 @@ from harness.history.schema.typed_rows import RowsOf
 
 Row = TypeVar("Row", ConsumerOffsetsRow, TransactionStateRow)
 Span = tuple[int, int]
+_COMPLETION = {"PrepareCommit": "CompleteCommit", "PrepareAbort": "CompleteAbort"}
 
 
 @dataclass(slots=True)
@@ -43,8 +44,8 @@ class LoggedTransaction:
     @property
     def is_whole(self) -> bool:
         """Whether the log has its begin, its decision, and the completion of that."""
-        decisions = {state.removeprefix("Prepare") for state in self.states if state.startswith("Prepare")}
-        return self.states[:1] == ["Ongoing"] and {f"Complete{each}" for each in decisions} == set(self.states[-1:])
+        completions = {_COMPLETION[state] for state in self.states if state in _COMPLETION}
+        return self.states[:1] == ["Ongoing"] and completions == set(self.states[-1:])
 
 
 @dataclass(slots=True)
