@@ -65,7 +65,8 @@ def broken_in_processing(history: History) -> Iterator[Broken]:
             story=story,
         )
     acted = {"aborted-offset-applied", "offset-not-applied", "order-of-markers", "stable-ignored", "coordinator-drops"}
-    if wrong or acted & history.chronicle.flaws_acted:
+    forgotten = any(each.verdict is not Verdict.PERMITTED for each in lost)  # decisions among them
+    if wrong or forgotten or acted & history.chronicle.flaws_acted:
         yield Broken(kind="follows", checks=_FOLLOWS, verdict=Verdict.UNSAID, story="of a wrong or early answer")
 
 

@@ -60,6 +60,7 @@ PINNED = {
         (9000370, "full"),  # of two commits one was lawfully lost, and not the one before it
         (9010112, "nothing of states"),  # an allowed unclean election of the decisions' log alone
         (9010308, "full"),  # of one torn transaction one record is hidden, and others are lost
+        (9040384, "full"),  # done twice, for a decision went in an unclean election that was forbidden
         (9020201, "full"),  # outputs that a forgotten decision hid
         (9000702, "full"),  # an input was lost, and another one got its offset
     ),
