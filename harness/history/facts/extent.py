@@ -10,7 +10,7 @@ from harness.errors import HarnessError
 from harness.history.files_below import FilesBelow
 
 MANY_ROWS = 10_000_000  # records from which on a check takes long: it is compiled and split accordingly
-FEW_ROWS = 100_000  # rows of the large tables up to which planning a query takes longer than answering it
+FEW_ROWS = 50_000  # rows of the large tables up to which planning a query takes longer than answering it
 _BYTES_PER_RECORD = 25  # bytes of journal per record, if most records are read in polls of 25
 
 
