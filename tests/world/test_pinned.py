@@ -50,7 +50,6 @@ PINNED = {
         (8100207, "full"),  # a replica that was damaged had compacted its log before
         (9500216, "late clocks"),  # nobody knows whether a log was cut for its damage before another was elected
         (9510555, "full"),  # of a record that was sent again both copies may have been compacted away for a later one
-        (8100311, "full"),  # a later one of its key was lost with it
     ),
     PROCESSING: (
         (4, "full"),  # an application whose results do not name their inputs
@@ -72,6 +71,7 @@ PINNED = {
 }
 
 DECIDED = (
+    (CLEANING, 8100311),  # a later one of its key was lost with it, and the log that had both was not compacted before
     (TRANSACTIONS, 5000029),  # hidden by a reversed marker, below the last stable offset
     (TRANSACTIONS, 5000065),
     (RECORDS, 6000040),  # dropped by its leader before an unclean election, and one in sync had it still

@@ -281,12 +281,31 @@ class Removal:
         cut = any(each.node == node and each.to_offset <= lost.offset for each in history.truncations)
         return not cut and not any(loss.time_ns >= since for loss in history.losses_by_node.get(node, ()))
 
+    def _was_there_till_then(self, history: PartitionHistory, known: GoneRow) -> bool:
+        """Whether who could have been elected cleanly had it still, when somebody was whose log ended below it.
+
+        That log was compacted for no later one, and this one had not been.
+        """
+        row = self._missing.get((known["partition_id"], known["value"]))
+        election = self._context.ruling(history, row).election if row is not None else None
+        if row is None or election is None or not election.ends_at_or_below(row.offset):
+            return False
+        later = {log["snapshot"] for log in history.snapshots if log["time_ns"] >= election.latest_t}
+        return any(
+            copy.snapshot in later and copy.node in election.eligible and copy.node != election.leader
+            for copy in row.copies
+        )
+
     # -- what settings allow ------------------------------
 
     def _was_replaced(self, history: PartitionHistory, known: GoneRow, later: _Later) -> bool:
         """Whether compaction may have removed it when it was gone, for a later record that was old enough by then."""
         gone_ns = self._gone_ns(known)
-        if later.sent_ns > gone_ns or (later.lost is not None and self._was_spared(history, known, later.lost)):
+        if later.sent_ns > gone_ns:
+            return False
+        if later.lost is not None and (
+            self._was_spared(history, known, later.lost) or self._was_there_till_then(history, known)
+        ):
             return False
         for _, until_ns in self._compacting(history, later.sent_ns, gone_ns):
             for lag in self._in_force(history, "min.compaction.lag.ms", later.sent_ns, until_ns):
