@@ -69,13 +69,13 @@ def preflight(
     found += _for_another_system(scenario, on)
     found += _of_workload(scenario)
     found += order.problems_of_times(scenario)
-    if target.is_known(on):
+    if (traits := target.known_traits(on)) is not None:
         members = topology.of(scenario)
         found += names.problems(scenario, members)
         found += order.problems(scenario, members)
         found += capabilities.problems(scenario)
-        found += settings.problems(scenario, traits_of(on))
-        found += old_brokers.problems(scenario, traits_of(on))
+        found += settings.problems(scenario, traits)
+        found += old_brokers.problems(scenario, traits)
     return sorted(dict.fromkeys(found), key=lambda problem: problem.place.line)
 
 

@@ -16,22 +16,23 @@ from harness.ports.cluster import COORDINATION
 from harness.preflight import engine
 from harness.scenario.model import ATTACHED, ClusterSpec
 from harness.scenario.places import Places
+from harness.scenario.variants import Traits
 from harness.systems import WORLDS, cluster_kind, traits_of
 
 _CONNECT_S = 5.0
 _Found = TypeVar("_Found")
 
 
-def is_known(on: ClusterSpec) -> bool:
-    """Whether the target's capabilities are known; if not, `problems` says why."""
+def known_traits(on: ClusterSpec) -> Traits | None:
+    """None if the target's capabilities are not known; then `problems` says why."""
     try:
         cluster_kind(on)
-        traits_of(on)
+        traits = traits_of(on)
         if not on.is_foreign:
             system_of(on)
     except HarnessError:
-        return False
-    return True
+        return None
+    return traits
 
 
 def problems(on: ClusterSpec, places: Places, *, checks: bool = True) -> list[Problem]:
