@@ -7,8 +7,9 @@ transaction that was decided, and is open. So it ends otherwise than its client 
 way and in the next one another. One rule for everything that follows from that: what read_committed readers are given,
 the offsets that were sent to it, a second producer in one epoch, a part of it, an input without an output. Lawful is
 
-- what lawfully takes a record from the coordinator's log (contract/coordinators_log.py), from when on the first of the
-  id's producers began that were at work beside it, until what follows shows;
+- what lawfully takes a record from the coordinator's log (contract/coordinators_log.py), since the transaction began, or
+  the first of the id's other producers that were at work beside it; until what follows shows, or the decision was
+  written that its client was told, if the log has that to the end;
 - what lawfully takes the marker from a partition that keeps the records below.
 """
 
@@ -35,7 +36,9 @@ from harness.checks.model.partition_history import PartitionHistory, RunHistory
 from harness.checks.spark.detection import Copy
 from harness.history.facts.internal_topics import CLOCKS_APART_NS, TRANSACTIONS_TOPIC
 from harness.history.schema.client_rows import TRANSACTIONS, TransactionRow
+from harness.history.schema.column_types import END_OF_TIME_NS
 from harness.history.schema.internal_rows import TRANSACTION_STATE, TransactionStateRow
+from harness.history.schema.schemas import STATUS_FAIL, STATUS_OK
 
 CODES = Codes(
     topic=TRANSACTIONS_TOPIC,
@@ -46,6 +49,11 @@ CODES = Codes(
     elected_uncleanly=Cause(code="coordinators-log-in-doubt", doubt=Doubt(code="coordinators-log-elected-uncleanly")),
 )
 _Span = tuple[int, int]
+# The decisions that answer to a client's outcome; no decision that it was told answers to an unknown one.
+_TOLD: Mapping[int, Sequence[str]] = {
+    STATUS_OK: ("PrepareCommit", "CompleteCommit"),
+    STATUS_FAIL: ("PrepareAbort", "CompleteAbort"),
+}
 
 
 class TransactionForgetting:
@@ -81,6 +89,7 @@ class TransactionForgetting:
         name = own["transactional_id"]
         if name is None or not self._may_be_forgotten:
             return None
+        until_ns = min(until_ns, self._kept_decision_ns(own))
         key = name, self._since(own), until_ns
         if key not in self._ruled:
             self._ruled[key] = self._taken(*key)
@@ -105,10 +114,52 @@ class TransactionForgetting:
             own[row["process"]] = min(begin, row["invoked_ns"]), max(end, row["completed_ns"])
         return found
 
+    def _kept_decision_ns(self, own: TransactionRow) -> int:
+        """When the decision had been written that its client was told, if the log has it to the end: with it stayed all
+        that stood before, so what took something from that log afterwards took nothing of this transaction."""
+        states = _TOLD.get(own["outcome"], ())
+        times = [
+            row["time_ns"] + CLOCKS_APART_NS
+            for row in self._states_of.get(own["transactional_id"], ())
+            if row["state"] in states
+            and row["time_ns"] is not None
+            and self._begun_in(row) == [own["transaction"]]
+            and self._ends(row["partition"]) <= set(row["snapshots"])
+        ]
+        return min(times, default=END_OF_TIME_NS)
+
+    @cached_property
+    def _states_of(self) -> Mapping[str | None, Sequence[TransactionStateRow]]:
+        found: dict[str | None, list[TransactionStateRow]] = {}
+        for row in self._states:
+            found.setdefault(row["transactional_id"], []).append(row)
+        return found
+
+    def _begun_in(self, row: TransactionStateRow) -> list[int]:
+        """The transactions of its id that it may be of."""
+        begun_ns = row["begun_ns"]
+        return [
+            each["transaction"]
+            for each in self._transactions
+            if each["transactional_id"] == row["transactional_id"]
+            and begun_ns is not None
+            and each["invoked_ns"] - CLOCKS_APART_NS <= begun_ns <= each["completed_ns"] + CLOCKS_APART_NS
+        ]
+
+    def _ends(self, partition: int) -> set[int]:
+        """The logs of that partition that were read in the end; {-1}, which nothing is in, if none was."""
+        place = self._history.internal.get((TRANSACTIONS_TOPIC, partition))
+        rows = () if place is None else place.end_snapshots.values()
+        return {row["snapshot"] for row in rows} or {-1}
+
     def _since(self, own: TransactionRow) -> int:
+        """Its producer begins a transaction when the one before is complete, whoever coordinates by then: what was taken
+        before concerns it only by the epoch of another producer that was at work beside it."""
         producers = self._producers.get(own["transactional_id"] or "", {})
         begins = [
-            begin for begin, end in producers.values() if begin <= own["completed_ns"] and end >= own["invoked_ns"]
+            begin
+            for process, (begin, end) in producers.items()
+            if process != own["process"] and begin <= own["completed_ns"] and end >= own["invoked_ns"]
         ]
         return min([own["invoked_ns"], *begins])
 
