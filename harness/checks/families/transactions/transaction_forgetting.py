@@ -7,8 +7,8 @@ transaction that was decided, and is open. So it ends otherwise than its client 
 way and in the next one another. One rule for everything that follows from that: what read_committed readers are given,
 the offsets that were sent to it, a second producer in one epoch, a part of it, an input without an output. Lawful is
 
-- what lawfully takes a record from the coordinator's log (contract/coordinators_log.py), since the transaction began, or
-  the first of the id's other producers that were at work beside it; until what follows shows, or the decision was
+- what lawfully takes a record from the coordinator's log (contract/coordinators_log.py), since the transaction began,
+  or the first of the id's other producers that were at work beside it; until what follows shows, or the decision was
   written that its client was told, if the log has that to the end;
 - what lawfully takes the marker from a partition that keeps the records below.
 """
@@ -153,8 +153,8 @@ class TransactionForgetting:
         return {row["snapshot"] for row in rows} or {-1}
 
     def _since(self, own: TransactionRow) -> int:
-        """Its producer begins a transaction when the one before is complete, whoever coordinates by then: what was taken
-        before concerns it only by the epoch of another producer that was at work beside it."""
+        """Its producer begins a transaction when the one before is complete, whoever coordinates by then: what was
+        taken before concerns it only by the epoch of another producer that was at work beside it."""
         producers = self._producers.get(own["transactional_id"] or "", {})
         begins = [
             begin
