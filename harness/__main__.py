@@ -14,7 +14,7 @@ from typing import NoReturn
 from harness.checks.spark.jvm import end_ahead, start_ahead
 
 _NO_JVM = {"--help", "--master", "--memory-mb"}  # nothing is checked, or perhaps elsewhere, or by a JVM of another size
-_JEPSEN = "jepsen"  # histories that need one for few questions, and mostly for none
+_JEPSEN = "jepsen"  # histories that need none
 
 
 def command() -> NoReturn:

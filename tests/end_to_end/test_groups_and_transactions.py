@@ -27,6 +27,7 @@ def rows_of(folder: Path, table: str) -> Rows:
 RUN = """
 import sys
 from pathlib import Path
+from harness.__main__ import leave
 from harness.compose import run_scenario
 from harness.preflight.looking import ready
 scenario = ready(sys.argv[1], overrides=["cluster.system=kafka:4.3.1", "workload.duration=8"])
@@ -34,7 +35,7 @@ folder, outcome = run_scenario(
     scenario, runs=Path("runs"), seed=1, command=["a test"], progress=lambda _: None,
 )
 print(outcome)
-sys.exit(0 if outcome.status == "complete" and not outcome.inconclusive else 1)
+leave(0 if outcome.status == "complete" and not outcome.inconclusive else 1)
 """
 
 

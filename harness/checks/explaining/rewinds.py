@@ -78,11 +78,14 @@ def _place(entry: tuple[int, int, Ruling]) -> int:
 
 
 class Rewinds:
-    """Explanations for one run. Each partition's lost records are ruled on once."""
+    """Explanations for one run. Each partition's lost records are ruled on once. of_its_process: a record is held
+    against the others of its own process alone, so that what others lost explains nothing, and forbids nothing."""
 
-    def __init__(self, context: RunContext) -> None:
+    def __init__(self, context: RunContext, *, of_its_process: bool = False) -> None:
         self._context = context
-        self._lost: dict[int, dict[str, _Lost]] = {}
+        self._of_its_process = of_its_process
+        self._ruled: dict[int, Sequence[tuple[Flagged, Ruling]]] = {}
+        self._lost: dict[tuple[int, int | None], dict[str, _Lost]] = {}
 
     def of(self, history: PartitionHistory, row: Flagged) -> Rewind | None:
         """The explanation; None if there is none."""
@@ -97,7 +100,7 @@ class Rewinds:
         lost = "lost" in row.flags and self._context.ruling(history, row).classification == "violation"
         if lost or row.above_kept or row.invoked_ns is None:
             return None
-        if self._of(history)["violation"].above(row.offset or 0, row.invoked_ns) is not None:
+        if self._of(history, row)["violation"].above(row.offset or 0, row.invoked_ns) is not None:
             return None
         doubt = unseen_rewind(history, offset=row.offset or 0, time_ns=row.completed_ns, strict=row.below_acks_all)
         if doubt is None:
@@ -137,7 +140,7 @@ class Rewinds:
     def _by_losses(self, history: PartitionHistory, row: Flagged) -> Rewind | None:
         if row.above_kept or row.invoked_ns is None:
             return None
-        lost = self._of(history)
+        lost = self._of(history, row)
         if lost["violation"].above(row.offset or 0, row.invoked_ns) is not None:
             return None
         undecided = lost["observation"].above(row.offset or 0, row.invoked_ns)
@@ -149,17 +152,23 @@ class Rewinds:
             return None
         return Rewind(classification="permitted", cause=Cause(code="lost-above-it", by=ruling.cause))
 
-    def _of(self, history: PartitionHistory) -> dict[str, _Lost]:
-        if history.partition_id not in self._lost:
-            rows = [
-                row for row in self._context.flagged if row.partition_id == history.partition_id and "lost" in row.flags
-            ]
-            ruled = [(row, self._context.ruling(history, row)) for row in rows]
-            classes = ("violation", "permitted", "observation")
-            self._lost[history.partition_id] = {
-                name: _Lost([pair for pair in ruled if pair[1].classification == name]) for name in classes
+    def _of(self, history: PartitionHistory, row: Flagged | None = None) -> dict[str, _Lost]:
+        process = None if row is None or not self._of_its_process else row.process
+        key = history.partition_id, process
+        if key not in self._lost:
+            concerned = [pair for pair in self._rulings(history) if process in (None, pair[0].process)]
+            self._lost[key] = {
+                name: _Lost([pair for pair in concerned if pair[1].classification == name])
+                for name in ("violation", "permitted", "observation")
             }
-        return self._lost[history.partition_id]
+        return self._lost[key]
+
+    def _rulings(self, history: PartitionHistory) -> Sequence[tuple[Flagged, Ruling]]:
+        number = history.partition_id
+        if number not in self._ruled:
+            rows = [row for row in self._context.flagged if row.partition_id == number and "lost" in row.flags]
+            self._ruled[number] = [(row, self._context.ruling(history, row)) for row in rows]
+        return self._ruled[number]
 
     def _by_a_zombie(self, history: PartitionHistory, row: Flagged) -> Rewind | None:
         """Whether a leader acknowledged it after it had been replaced, and its loss is permitted."""

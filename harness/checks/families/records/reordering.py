@@ -43,7 +43,7 @@ _VIOLATION = _Ruled(classification="violation", cause=NOTHING_PERMITS_IT)
 
 def find(context: RunContext) -> list[Finding]:
     findings = []
-    rewinds, attempts = Rewinds(context), Attempts(context)
+    rewinds, attempts = Rewinds(context, of_its_process=True), Attempts(context)
     for history, rows in context.by_partition("send_order"):
         groups: dict[tuple[Class, Cause], list[Flagged]] = {}
         rulings: dict[tuple[Class, Cause], _Ruled] = {}
