@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from harness.checks.judge import RunInput, judge_tables
 from harness.checks.spark.concurrent_queries import Progress
 from harness.checks.spark.tables import tables_of
+from harness.history.facts.extent import FEW_ROWS
 from harness.history.schema.schemas import KIND_FINAL_POLL, KIND_POLL, KIND_SEND, STATUS_INFO, STATUS_OK, TABLES
 from harness.host.scratch import scratch_folder
 
@@ -19,7 +20,7 @@ _NODES = [1, 2, 3]
 
 
 def warm_up(spark: SparkSession, *, progress: Progress | None = None) -> None:
-    """Takes about as long as the first check of a small run; the next one finds everything loaded.
+    """Takes about as long as the first checks of a small run and of a larger one; the next finds everything loaded.
 
     `progress` is called with each stage and may stop the warm-up by raising.
     """
@@ -30,8 +31,10 @@ def warm_up(spark: SparkSession, *, progress: Progress | None = None) -> None:
         )
         for name, schema in TABLES.items()
     }
-    with scratch_folder("kafka-chaos-warm-up-") as folder:
-        judge_tables(spark, tables_of(spark, folder, arrow, 1), [RunInput(scenario=None)], progress=progress)
+    for at_least in (0, FEW_ROWS + 1):  # interpreted, and compiled
+        with scratch_folder("kafka-chaos-warm-up-") as folder:
+            tables = tables_of(spark, folder, arrow, 1, at_least=at_least)
+            judge_tables(spark, tables, [RunInput(scenario=None)], progress=progress)
 
 
 def _rows() -> dict[str, list[dict[str, Any]]]:

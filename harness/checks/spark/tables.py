@@ -358,10 +358,13 @@ def read_small(folder: Path, table: RowsOf[R], run: int) -> list[R]:
     return [cast(R, {**row, "run": run}) for row in _rows_of(table.name, [folder], memory.Together())]
 
 
-def tables_of(spark: SparkSession, folder: Path, arrow: Mapping[str, pa.Table], runs: int) -> Tables:
-    """Tables whose rows are numbered already, through files in `folder`: how tests judge many histories at once."""
+def tables_of(
+    spark: SparkSession, folder: Path, arrow: Mapping[str, pa.Table], runs: int, *, at_least: int = 0
+) -> Tables:
+    """Tables whose rows are numbered already, through files in `folder`: how tests judge many histories at once.
+    at_least: they are asked as if they had so many rows."""
     arrow = {**arrow, **derived_of(arrow["records"])}
-    large, count = {}, sum(arrow[name].num_rows for name in LARGE)
+    large, count = {}, max(at_least, sum(arrow[name].num_rows for name in LARGE))
     arrow.setdefault("operations", TABLES["operations"].empty_table())
     for name in (*LARGE, "operations"):
         path = folder / f"{name}.parquet"
