@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
-from harness.checks.cycles.graph import Graph, Sights
+from harness.checks.cycles.graph import Graph, MicroOperations
 from harness.checks.cycles.model import REALTIME, RW, WR, WW, Component, Cycle, Step
 from harness.history.jepsen.clojure_order import set_order
 
@@ -71,7 +71,9 @@ def with_evidence(
 
 
 def _proofs(graph: Graph, pairs: Sequence[_Pair], key_of: KeyOf | None) -> dict[_Pair, tuple[int, _Proof]]:
-    seen = _Seen.of(graph.sights({(run, name) for run, source, target, _ in pairs for name in (source, target)}))
+    seen = _Seen.of(
+        graph.micro_operations({(run, name) for run, source, target, _ in pairs for name in (source, target)})
+    )
     chosen = {}
     for pair in pairs:
         by_partition: dict[int, list[_Proof]] = defaultdict(list)
@@ -85,7 +87,7 @@ def _proofs(graph: Graph, pairs: Sequence[_Pair], key_of: KeyOf | None) -> dict[
 
 @dataclass(frozen=True, kw_only=True)
 class _Seen:
-    """The sights by operation (run, name). met: where an operation met each partition first, reading and writing."""
+    """By operation (run, name). met: where an operation met each partition first, reading and writing."""
 
     reads: Mapping[tuple[int, int], Mapping[_Value, _At]]
     writers: Mapping[tuple[int, int], Mapping[_Value, _At]]
@@ -94,17 +96,17 @@ class _Seen:
     previous: Mapping[_Value, int]
 
     @classmethod
-    def of(cls, sights: Sights) -> "_Seen":
+    def of(cls, found: MicroOperations) -> "_Seen":
         met: dict[tuple[int, int, int], dict[int, _At]] = defaultdict(dict)
-        for relation, table in ((WR, sights.reads), (WW, sights.writes)):
+        for relation, table in ((WR, found.reads), (WW, found.writes)):
             for (run, partition_id, _), name, at in _rows(table):
                 keys = met[run, name, relation]
                 keys[partition_id] = min(at, keys.get(partition_id, at))
-        orders = sights.ordered.select(["run", "partition_id", "value", "index", "previous"]).to_pylist()
+        orders = found.ordered.select(["run", "partition_id", "value", "index", "previous"]).to_pylist()
         values = [((row["run"], row["partition_id"], row["value"]), row) for row in orders]
         return cls(
-            reads=_firsts(sights.reads),
-            writers=_firsts(sights.writers),
+            reads=_firsts(found.reads),
+            writers=_firsts(found.writers),
             met=met,
             index={value: row["index"] for value, row in values},
             previous={value: row["previous"] for value, row in values if row["previous"] is not None},

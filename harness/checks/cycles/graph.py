@@ -37,7 +37,7 @@ class Facts:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sights:
+class MicroOperations:
     """Of a few operations, each record that they wrote or read, in which micro-operation and at which place there.
 
     writes, writers (the one writer of each value), reads: run, partition_id, value, name, micro_operation, position.
@@ -55,7 +55,7 @@ class Graph(Protocol):
         """Of each stretch of the line in which a cycle can lie; and the stretches that were too long."""
         ...
 
-    def sights(self, names: Collection[tuple[int, int]]) -> Sights:
+    def micro_operations(self, names: Collection[tuple[int, int]]) -> MicroOperations:
         """names: (run, name) of operations."""
         ...
 

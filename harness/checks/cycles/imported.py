@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harness.checks.cycles.graph import NO_END, OPERATION, VALUE, Facts, Sights, edges_of
+from harness.checks.cycles.graph import NO_END, OPERATION, VALUE, Facts, MicroOperations, edges_of
 from harness.checks.cycles.interval import Answer, search_intervals, sizes_of, too_long
 from harness.checks.cycles.model import Limits, Mode, NotSearched
 from harness.history.schema.schemas import KIND_SEND, STATUS_OK
@@ -54,13 +54,13 @@ class ImportedGraph:
             stretch = stretch.filter(pc.invert(pc.field("interval").isin([one.interval for one in left_out])))
         return list(search_intervals(stretch, self._edges, mode, limits)), left_out
 
-    def sights(self, names: Collection[tuple[int, int]]) -> Sights:
+    def micro_operations(self, names: Collection[tuple[int, int]]) -> MicroOperations:
         wanted = pa.table(
             {"run": pa.array([run for run, _ in names], pa.int32()), "name": pa.array([name for _, name in names])}
         )
         writes, reads = (table.join(wanted, OPERATION, join_type="left semi") for table in (self._writes, self._reads))
         named = pa.concat_tables([writes.select(VALUE), reads.select(VALUE)])
-        return Sights(
+        return MicroOperations(
             writes=writes,
             writers=writes.join(self._writers, [*VALUE, "name"], join_type="left semi"),
             reads=reads,
@@ -108,7 +108,8 @@ class ImportedGraph:
 
     @cached_property
     def _stands(self) -> tuple[Any, Any]:
-        """Of each operation its place on the line, and its rank among all: by place, and among equals as Graph says."""
+        """Of each operation its place on the line, and its rank among all: by place; among equals readers come last,
+        and writers stand in the order of their logs."""
         begin, end, ok, reads = (
             self._operations[name].to_numpy(zero_copy_only=False) for name in ("begin", "end", "ok", "reads")
         )

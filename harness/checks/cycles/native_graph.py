@@ -16,7 +16,7 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as sf
 
-from harness.checks.cycles.graph import NO_END, OPERATION, VALUE, Facts, Sights, edges_of
+from harness.checks.cycles.graph import NO_END, OPERATION, VALUE, Facts, MicroOperations, edges_of
 from harness.checks.cycles.interval import Answer, search_intervals, too_long
 from harness.checks.cycles.intervals import intervals_of
 from harness.checks.cycles.model import Limits, Mode, NotSearched
@@ -73,14 +73,14 @@ class NativeGraph:
                 return _answers(tables, mode, limits), left_out
         return list(_in_workers(parts, totals[0], mode, limits)), left_out
 
-    def sights(self, names: Collection[tuple[int, int]]) -> Sights:
+    def micro_operations(self, names: Collection[tuple[int, int]]) -> MicroOperations:
         wanted = sf.broadcast(self._spark.createDataFrame(sorted(names), "run int, name long"))
         rows = self.rows.join(wanted, OPERATION, "left_semi").select(
             *VALUE, "name", sf.lit(0).alias("micro_operation"), "position", "kind"
         )
         is_send = sf.col("kind") == KIND_SEND
         writers = self._writers.join(wanted, OPERATION, "left_semi").toArrow()
-        return Sights(
+        return MicroOperations(
             writes=rows.where(is_send).toArrow(),
             writers=writers.append_column("micro_operation", pa.repeat(0, writers.num_rows)),
             reads=rows.where(~is_send).toArrow(),

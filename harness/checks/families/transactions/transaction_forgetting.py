@@ -13,6 +13,7 @@ the offsets that were sent to it, a second producer in one epoch, a part of it, 
 - what lawfully takes the marker from a partition that keeps the records below.
 """
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 
@@ -89,7 +90,7 @@ class TransactionForgetting:
         name = own["transactional_id"]
         if name is None or not self._may_be_forgotten:
             return None
-        until_ns = min(until_ns, self._kept_decision_ns(own))
+        until_ns = min(until_ns, self._kept_decisions_ns.get(own["transaction"], END_OF_TIME_NS))
         key = name, self._since(own), until_ns
         if key not in self._ruled:
             self._ruled[key] = self._taken(*key)
@@ -114,37 +115,41 @@ class TransactionForgetting:
             own[row["process"]] = min(begin, row["invoked_ns"]), max(end, row["completed_ns"])
         return found
 
-    def _kept_decision_ns(self, own: TransactionRow) -> int:
-        """When the decision had been written that its client was told, if the log has it to the end: with it stayed all
-        that stood before, so what took something from that log afterwards took nothing of this transaction."""
-        states = _TOLD.get(own["outcome"], ())
-        times = [
-            row["time_ns"] + CLOCKS_APART_NS
-            for row in self._states_of.get(own["transactional_id"], ())
-            if row["state"] in states
-            and row["time_ns"] is not None
-            and self._begun_in(row) == [own["transaction"]]
-            and self._ends(row["partition"]) <= set(row["snapshots"])
-        ]
-        return min(times, default=END_OF_TIME_NS)
-
     @cached_property
-    def _states_of(self) -> Mapping[str | None, Sequence[TransactionStateRow]]:
-        found: dict[str | None, list[TransactionStateRow]] = {}
-        for row in self._states:
-            found.setdefault(row["transactional_id"], []).append(row)
+    def _kept_decisions_ns(self) -> Mapping[int, int]:
+        """Of each transaction, when the decision had been written that its client was told, if the log has it to the
+        end: with it stayed all that stood before, so what took something from that log afterwards took nothing of this
+        transaction."""
+        found: dict[int, int] = {}
+        for name, rows in self._states_of.items():
+            begun = sorted((row for row in rows if row["begun_ns"] is not None), key=_begun)
+            owners: list[list[TransactionRow]] = [[] for _ in begun]
+            for own in self._transactions_of.get(name, ()):
+                first = bisect_left(begun, own["invoked_ns"] - CLOCKS_APART_NS, key=_begun)
+                for place in range(first, bisect_right(begun, own["completed_ns"] + CLOCKS_APART_NS, key=_begun)):
+                    owners[place].append(own)
+            for row, its in zip(begun, owners, strict=True):
+                time_ns = row["time_ns"]
+                if len(its) != 1 or time_ns is None or row["state"] not in _TOLD.get(its[0]["outcome"], ()):
+                    continue
+                if self._ends(row["partition"]) <= set(row["snapshots"]):
+                    number = its[0]["transaction"]
+                    found[number] = min(found.get(number, END_OF_TIME_NS), time_ns + CLOCKS_APART_NS)
         return found
 
-    def _begun_in(self, row: TransactionStateRow) -> list[int]:
-        """The transactions of its id that it may be of."""
-        begun_ns = row["begun_ns"]
-        return [
-            each["transaction"]
-            for each in self._transactions
-            if each["transactional_id"] == row["transactional_id"]
-            and begun_ns is not None
-            and each["invoked_ns"] - CLOCKS_APART_NS <= begun_ns <= each["completed_ns"] + CLOCKS_APART_NS
-        ]
+    @cached_property
+    def _states_of(self) -> Mapping[str, Sequence[TransactionStateRow]]:
+        found: dict[str, list[TransactionStateRow]] = {}
+        for row in self._states:
+            found.setdefault(row["transactional_id"] or "", []).append(row)
+        return found
+
+    @cached_property
+    def _transactions_of(self) -> Mapping[str, Sequence[TransactionRow]]:
+        found: dict[str, list[TransactionRow]] = {}
+        for row in self._transactions:
+            found.setdefault(row["transactional_id"] or "", []).append(row)
+        return found
 
     def _ends(self, partition: int) -> set[int]:
         """The logs of that partition that were read in the end; {-1}, which nothing is in, if none was."""
@@ -176,7 +181,7 @@ class TransactionForgetting:
 
     def _places(self, name: str) -> list[PartitionHistory]:
         """Its own partition, or all of which it may be one; none: none was recorded."""
-        written = {row["partition"] for row in self._states if row["transactional_id"] == name}
+        written = {row["partition"] for row in self._states_of.get(name, ())}
         number = number_of(self._history, TRANSACTIONS_TOPIC, name, written)
         recorded = {
             part: place for (topic, part), place in self._history.internal.items() if topic == TRANSACTIONS_TOPIC
@@ -198,9 +203,9 @@ class TransactionForgetting:
         """The records of that id that were in logs, and are in none at the end."""
         ends = {row["snapshot"] for row in place.end_snapshots.values()}
         nodes = {row["snapshot"]: row["node"] for row in place.snapshots}
-        for row in self._states:
+        for row in self._states_of.get(name, ()):
             time_ns = row["time_ns"]
-            if (row["partition"], row["transactional_id"]) != (place.partition, name) or time_ns is None:
+            if row["partition"] != place.partition or time_ns is None:
                 continue
             if ends & set(row["snapshots"]) or time_ns > stored.gone_ns + CLOCKS_APART_NS:
                 continue
@@ -218,6 +223,10 @@ class TransactionForgetting:
                 ),
                 t_sent=time_ns - CLOCKS_APART_NS,
             )
+
+
+def _begun(row: TransactionStateRow) -> int:
+    return row["begun_ns"] or 0
 
 
 def marker_ruled(partition: PartitionHistory, *, since_ns: int, until_ns: int) -> Ruled | None:
