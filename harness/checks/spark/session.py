@@ -5,11 +5,10 @@ Masters other than local ones and standalone clusters use PySpark's ordinary way
 
 import contextlib
 import os
-import signal
 import sys
-import threading
 import weakref
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -152,22 +151,12 @@ def _open(settings: Mapping[str, str]) -> SparkSession:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     for key, value in settings.items():
         builder = builder.config(key, value)
-    with _own_answer_to_ctrl_c():
-        session: SparkSession = builder.getOrCreate()
+    # In a thread of its own: opened in the main thread, PySpark answers Ctrl-C from then on by asking a JVM that may
+    # have been interrupted as well, in the midst of another question to it.
+    with ThreadPoolExecutor(max_workers=1) as opening:
+        session: SparkSession = opening.submit(builder.getOrCreate).result()
     session.sparkContext.setLogLevel("ERROR")
     return session
-
-
-@contextlib.contextmanager
-def _own_answer_to_ctrl_c() -> Iterator[None]:
-    """PySpark's, which it sets in the main thread, asks a JVM that may have been interrupted as well."""
-    is_main = threading.current_thread() is threading.main_thread()
-    own = signal.getsignal(signal.SIGINT)
-    try:
-        yield
-    finally:
-        if is_main:
-            signal.signal(signal.SIGINT, own)
 
 
 @contextlib.contextmanager

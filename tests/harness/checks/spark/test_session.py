@@ -1,6 +1,7 @@
 """The JVM is ours to start and ours to end."""
 
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -133,3 +134,19 @@ def test_the_wait_for_the_kept_classes_is_one_line_when_there_is_one(
     assert printed.count("\n") == lines
     assert ("KAFKA_CHAOS_NO_CLASS_ARCHIVE" in printed) == waits
     assert archive.path.exists()
+
+
+NOTES_HANDLERS = """
+import signal
+from harness.checks.spark.session import spark_session
+set_handler, handlers = signal.signal, []
+signal.signal = lambda number, handler: (handlers.append(number), set_handler(number, handler))[1]
+with spark_session():
+    print(handlers)
+"""
+
+
+def test_while_a_session_is_opened_ctrl_c_is_answered_by_whoever_answered_it_before() -> None:
+    """PySpark's own answer asks the JVM again in the midst of another question, and prints what comes of that."""
+    said = subprocess.run([sys.executable, "-c", NOTES_HANDLERS], capture_output=True, text=True, check=True)
+    assert said.stdout == "[]\n"
