@@ -83,10 +83,7 @@ class Appended:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Cut:
-    """Entries from `to` on left the log. `epoch`: of the leader that it followed; `journalled`: the broker tells.
-
-    spoiled: only those up to `end` did, by a damage that the broker has not found yet.
-    """
+    """Entries from `to` on left the log. `epoch`: of the leader that it followed; `journalled`: the broker tells."""
 
     time_ns: int
     partition: Partition
@@ -97,7 +94,6 @@ class Cut:
     cause: Cause
     epoch: int | None = None
     journalled: bool = True
-    spoiled: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -54,18 +54,17 @@ def damage(world: World, node: Node, partition: Partition) -> None:
     first = replica.batches[place]
     after = [*[batch for batch in replica.batches if batch > first], replica.end][0]
     replica.damaged_from = first
-    # The batch is gone by now, whatever comes to pass before the broker finds out.
+    # It is gone by now, with all that stands above it, whatever comes to pass before the broker finds out.
     world.chronicle.happenings.append(
         Cut(
             time_ns=world.now,
             partition=partition,
             node=node,
             to=first,
-            end=after,
-            entries=list(replica.slice(first, after)),
+            end=replica.end,
+            entries=list(replica.slice(first, replica.end)),
             cause=Cause.DAMAGED,
             journalled=False,
-            spoiled=True,
         )
     )
     proof = (

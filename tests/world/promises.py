@@ -57,32 +57,33 @@ def broken_promises(history: History) -> list[Broken]:
 
 @dataclass(frozen=True, kw_only=True)
 class _Amiss:
-    """What became of lost markers, by partition and producer id, and of lost decisions, by producer id."""
+    """What became of lost markers, and of lost decisions, by producer id."""
 
-    markers: Mapping[tuple[Partition, int], set[Verdict]]
+    markers: Mapping[int, set[Verdict]]
     decisions: Mapping[int, set[Verdict]]
 
     @classmethod
     def of(cls, history: History) -> "_Amiss":
-        markers: dict[tuple[Partition, int], set[Verdict]] = {}
+        markers: dict[int, set[Verdict]] = {}
         decisions: dict[int, set[Verdict]] = {}
         for lost in lost_writes(history):
-            entry, partition, verdict = lost.entry, lost.partition, lost.verdict
+            entry = lost.entry
             if entry.marks is not None and entry.producer is not None:
-                markers.setdefault((partition, entry.producer[0]), set()).add(verdict)
+                markers.setdefault(entry.producer[0], set()).add(lost.verdict)
             elif isinstance(entry.kept, TransactionState):
-                decisions.setdefault(entry.kept.producer[0], set()).add(verdict)
+                decisions.setdefault(entry.kept.producer[0], set()).add(lost.verdict)
         return cls(markers=markers, decisions=decisions)
 
-    def excuses(self, identity: int, partition: Partition | None = None) -> bool:
+    def excuses(self, identity: int) -> bool:
         """Whether a marker or a decision of that producer was lost, and not against the promise alone."""
-        found = self.decisions.get(identity, set()) | {
-            verdict
-            for (place, producer), verdicts in self.markers.items()
-            if producer == identity and partition in (None, place)
-            for verdict in verdicts
-        }
-        return bool(found - {Verdict.VIOLATION})
+        return bool(self._fates(identity) - {Verdict.VIOLATION})
+
+    def says_nothing(self, identity: int) -> bool:
+        """Whether the promise does not say of one of them whether it might be lost."""
+        return Verdict.UNSAID in self._fates(identity)
+
+    def _fates(self, identity: int) -> set[Verdict]:
+        return self.markers.get(identity, set()) | self.decisions.get(identity, set())
 
 
 def _read_and_lost(history: History) -> Iterator[Broken]:
@@ -187,14 +188,14 @@ def _hidden(history: History, amiss: _Amiss) -> Iterator[Broken]:
                 continue
             # Where readers stand still, nobody knows that they came further than to the last record that they got.
             end = final.stable if final.read_to_end else reached.get(send.partition, 0)
-            waits = held[value] >= end
+            unsaid = held[value] >= end or amiss.says_nothing(transaction.producer[0])
             excused = amiss.excuses(transaction.producer[0])
             yield Broken(
                 kind="hidden",
                 checks=_HIDDEN,
                 partition=send.partition,
                 value=value,
-                verdict=Verdict.UNSAID if waits else Verdict.PERMITTED if excused else Verdict.VIOLATION,
+                verdict=Verdict.UNSAID if unsaid else Verdict.PERMITTED if excused else Verdict.VIOLATION,
                 story=f"transaction {transaction.number} was committed, value {value} at {held[value]} is hidden",
             )
 

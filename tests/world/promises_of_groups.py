@@ -51,7 +51,7 @@ def _lost_offsets(history: History, lost: dict[int, LostWrite]) -> Iterator[Brok
         last = max(newer, key=lambda each: order[each.source])
         if last.offset == fetch.offset:
             continue  # nobody can tell them apart
-        verdicts = {_verdict(history, fetch, lost.get(each.source or -1)) for each in newer}
+        verdicts = {_verdict(history, fetch, last, lost.get(each.source or -1)) for each in newer}
         worst = next(each for each in (Verdict.VIOLATION, Verdict.UNSAID, Verdict.PERMITTED) if each in verdicts)
         yield Broken(
             kind="lost offset",
@@ -62,7 +62,9 @@ def _lost_offsets(history: History, lost: dict[int, LostWrite]) -> Iterator[Brok
         )
 
 
-def _verdict(history: History, fetch: GroupEvent, lost: LostWrite | None) -> Verdict:
+def _verdict(history: History, fetch: GroupEvent, last: GroupEvent, lost: LostWrite | None) -> Verdict:
+    if lost is not None and lost.time_ns < last.invoked_ns and lost.entry.value != last.source:
+        return Verdict.UNSAID  # what took the last one, which came after that, may have taken this one with it
     if lost is not None and lost.time_ns <= fetch.completed_ns:
         return lost.verdict
     # What a deposed coordinator may answer is said nowhere: a fetch is no write.

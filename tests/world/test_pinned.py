@@ -31,11 +31,13 @@ PINNED = {
         (7000031, "full"),  # an allowed unclean election took the begin of a transaction, an older decision ended it
         (9000144, "full"),  # read before the transaction began there, in a log that was cut since
         (7700081, "full"),  # who lacked it was elected and lost its election again before it began to lead
+        (9970181, "full"),  # an unclean election of the decisions' log that took nothing of it
     ),
     GROUPS: (
         (77167, "nothing of states"),  # within an assignment the log was cut below the position
         (7500046, "full"),  # a commit without an answer, of which a whole log has no record
         (7500350, "full"),  # a deposed leader's log ended below the position
+        (9983658, "full"),  # its commits were dropped, and what came after them went with the only disk
         (7200039, "full"),  # a wiped broker was elected and never led, and the last of those in sync was wiped then
     ),
     SETTINGS: (
@@ -62,6 +64,11 @@ PINNED = {
         (9040384, "full"),  # done twice, for a decision went in an unclean election that was forbidden
         (9020201, "full"),  # outputs that a forgotten decision hid
         (9000702, "full"),  # an input was lost, and another one got its offset
+        (9040300, "full"),  # a producer that was replaced long before was at it still, and its epoch was kept
+        (9981341, "full"),  # a marker went with the power of one of two, who was elected as if he had it
+        (9982525, "full"),
+        (9981125, "full"),  # what stood above a damaged batch was left to it alone
+        (9040447, "full"),  # the coordinator forgot that it had begun, and wrote down that it began again
     ),
     IN_FLIGHT: (
         (70, "full"),  # below one that was cut, and below one that it overtook
@@ -69,6 +76,7 @@ PINNED = {
         (85, "full"),
         (9900100, "full"),  # its own process's records above it were lawfully lost, and another's were not
         (9900276, "full"),
+        (9970420, "full"),  # another record of its epoch had its place, and was dropped before it was sent
     ),
 }
 

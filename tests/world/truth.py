@@ -25,6 +25,7 @@ from tests.world.chronicle import (
     Cut,
     Entry,
     Happening,
+    Led,
     Node,
     Partition,
     Removed,
@@ -93,6 +94,7 @@ class _Trail:
     gone: "_Gone | None" = None
     emptied: "_Gone | None" = None  # the happening itself, also where it only followed another
     leader_without: "_Gone | None" = None  # since when, and why, the leader in office has not had it
+    elected_without: "_Gone | None" = None  # the election of one that has not got it and has not begun to lead
     destroyed: dict[Node, int] = field(default_factory=dict)  # who lost a copy to a disaster, and when
     unnoticed: set[Node] = field(default_factory=set)  # of those: to one that no directory id tells
     had: set[Node] = field(default_factory=set)
@@ -251,6 +253,8 @@ def _replay(happenings: Sequence[Happening], trails: Sequence[_Trail]) -> None:
                 continue
             if isinstance(happening, Removed):
                 trail.removed = happening.to > trail.offset and copies.has(copies.leader, trail.offset, trail.value)
+            elif isinstance(happening, Led):
+                _begins(trail, copies, happening)
             elif isinstance(happening, Checkpointed):
                 held = copies.has(happening.node, trail.offset, trail.value)
                 trail.told |= held and happening.high_watermark > trail.offset
@@ -274,10 +278,9 @@ def _apply(copies: _Copies, happening: Happening) -> tuple[int, int] | None:
             return happening.offset, happening.offset + len(happening.entries)
         case Cut():
             log = copies.logs.setdefault(happening.node, {})
-            end = happening.end if happening.spoiled else 2**62
-            for offset in [offset for offset in log if happening.to <= offset < end]:
+            for offset in [offset for offset in log if offset >= happening.to]:
                 del log[offset]
-            return happening.to, end
+            return happening.to, 2**62
         case Committed():
             state = happening.state
             for node in state.isr:
@@ -316,11 +319,11 @@ def _follow(
                 others = tuple(node for node in gone.unscathed if node != happening.node)
                 gone = _Gone(happening=happening, isr=isr, unscathed=others)
         elects = isinstance(happening, Committed) and _elects(happening)
-        if leader_has:
+        if elects:
+            trail.elected_without = None if leader_has else gone
+        if leader_has or elects:
             trail.leader_without = None
-        elif elects or (
-            isinstance(happening, Cut) and happening.node == copies.leader and trail.leader_without is None
-        ):
+        elif isinstance(happening, Cut) and happening.node == copies.leader and trail.leader_without is None:
             trail.leader_without = gone
         held = bool(copies.holders(offset, value))
         if trail.held and not held:
@@ -337,6 +340,13 @@ def _follow(
         if leader_has:
             trail.leader_without = None
     trail.ever |= trail.held
+
+
+def _begins(trail: _Trail, copies: _Copies, happening: Led) -> None:
+    """Only who leads makes others cut what it has not got: until then somebody else may yet be elected with it."""
+    in_office = (happening.node, happening.epoch) == (copies.leader, copies.epoch)
+    if in_office and trail.elected_without is not None and not copies.has(happening.node, trail.offset, trail.value):
+        trail.leader_without, trail.elected_without = trail.elected_without, None
 
 
 def _elects(happening: Committed) -> bool:

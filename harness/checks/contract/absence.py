@@ -140,10 +140,12 @@ class Absence:
         )
 
     def _successors(self, lost: LostRecord) -> Iterator[Copy]:
-        """Records that had its place after it: of a later epoch, or of its own and seen later than its own copies."""
+        """Records that had its place after it: of a later epoch, or of its own and seen later than its own copies, or
+        where no log has one, than it was acknowledged."""
         if lost.epoch is None:
             return
-        last = max((log.time_ns for copy in lost.copies if (log := self._logs.get(copy.snapshot))), default=-1)
+        seen = (log.time_ns for copy in lost.copies if (log := self._logs.get(copy.snapshot)))
+        last = max(seen, default=-1 if lost.t_acknowledged is None else lost.t_acknowledged)
         for copy in lost.others:
             log = self._logs.get(copy.snapshot)
             later = log is not None and log.time_ns > last

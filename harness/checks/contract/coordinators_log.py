@@ -10,6 +10,7 @@ unclean election that was allowed under a fault.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from harness.checks.contract.deposed import ENDING
 from harness.checks.contract.destruction import Destruction, destruction
 from harness.checks.contract.rulings import Cause, CauseCode, Class, Doubt, Rule, Ruling
 from harness.checks.contract.timeline import Gone, Seen, Window
@@ -17,6 +18,7 @@ from harness.checks.contract.timelines import Timelines
 from harness.checks.model.elections import Election
 from harness.checks.model.lost_records import LostRecord
 from harness.checks.model.partition_history import DiskLoss, PartitionHistory, RunHistory
+from harness.history.facts.fault_facts import begin_of, end_of
 from harness.history.facts.internal_topics import GROUP_OFFSETS_TOPIC, TRANSACTIONS_TOPIC, partition_of
 
 Ruled = tuple[Class, Cause]
@@ -166,5 +168,33 @@ def _elected_uncleanly(place: PartitionHistory, timelines: Timelines, stored: St
         after = election.latest_t >= stored.sent_ns or timelines.deposed.may_answer_for_another(
             election, stored.stored_ns
         )
-        if election.unclean and election.earliest_t <= stored.gone_ns and after:
+        if election.unclean and election.earliest_t <= stored.gone_ns and after and not _took_nothing(place, election):
             yield election
+
+
+def _took_nothing(place: PartitionHistory, election: Election) -> bool:
+    """Whether the new leader's log is known to have all that is in the logs of those who were in sync."""
+    return bool(election.eligible) and all(_had_all_of(place, election, node) for node in election.eligible)
+
+
+def _had_all_of(place: PartitionHistory, election: Election, node: int) -> bool:
+    """The other one's log was read while a fault had it down, which lasted beyond the election; and it ends where the
+    leader's began, or below, after the same epochs (Raft's log matching, which KIP-101 brought to Kafka)."""
+    if election.start is None or election.chain is None:
+        return False
+    for log in place.logs:
+        end = log.row.get("log_end_offset")
+        if log.node != node or not log.is_whole or end is None or end > election.start:
+            continue
+        same = tuple(each for each in election.chain if each[1] < end) == log.chain
+        faults = place.faults_between(log.time_ns, election.latest_t)
+        down = any(
+            row["kind"] in ENDING
+            and node in (row["nodes"] or ())
+            and begin_of(row) <= log.time_ns
+            and end_of(row) > election.latest_t
+            for row in faults
+        )
+        if same and down and log.time_ns < election.earliest_t:
+            return True
+    return False

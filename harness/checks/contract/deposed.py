@@ -13,7 +13,7 @@ READ_AHEAD_NS = SECOND_NS
 # How soon a leader that no fault delays knows its successor.
 LEARN_NS = SECOND_NS
 # After one of these events a node has restarted, or is down: it does not continue to lead in an old epoch.
-_ENDING = frozenset(
+ENDING = frozenset(
     {"kill", "crash", "stop", "shut-down", "wipe", "disk-loss", "power-loss", "damage", "rolling-restart"}
 )
 
@@ -49,7 +49,7 @@ class Deposed:
             row for row in self._history.faults_between(deposed.earliest_t, time_ns) if node in (row["nodes"] or ())
         ]
         ended = any(end["node"] == node for end in self._history.ends_between(deposed.earliest_t, time_ns))
-        if ended or any(row["kind"] in _ENDING for row in touching):
+        if ended or any(row["kind"] in ENDING for row in touching):
             return False
         if any(row["kind"] == "pause" and (row["end_ns"] is None or row["end_ns"] > time_ns) for row in touching):
             return False

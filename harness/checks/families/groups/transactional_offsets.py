@@ -28,12 +28,13 @@ from pyspark.sql import functions as sf
 
 from harness.checks.families.transactions import transactions_in_logs
 from harness.checks.families.transactions.isolation import committed_readers
+from harness.checks.families.transactions.kept_decisions import Written
 from harness.checks.families.transactions.transaction_forgetting import TransactionForgetting
 from harness.checks.families.transactions.transactions_in_logs import key_of
 from harness.checks.judged_runs import JudgedRuns, PlacedEvent
 from harness.checks.model.leaders_known import LeadersKnown
 from harness.checks.model.partition_history import RunHistory
-from harness.history.facts.internal_topics import CLOCKS_APART_NS
+from harness.history.facts.internal_topics import CLOCKS_APART_NS, GROUP_OFFSETS_TOPIC
 from harness.history.schema.client_rows import TRANSACTIONS, TransactionRow
 from harness.history.schema.column_types import END_OF_TIME_NS
 from harness.history.schema.schemas import STATUS_FAIL, STATUS_INFO, STATUS_OK
@@ -87,7 +88,8 @@ class TransactionalOffsets:
             return False
         ended_ns = self._successors.committed_after(row, row["completed_ns"])
         complete_ns = self._complete(row)
-        return self._forgetting[row["run"]].ruled(row, min(ended_ns, complete_ns or ended_ns)) is not None
+        record = Written(topic=GROUP_OFFSETS_TOPIC, partition=None, sent_ns=event["invoked_ns"])
+        return self._forgetting[row["run"]].ruled(row, min(ended_ns, complete_ns or ended_ns), record) is not None
 
     def _complete(self, row: TransactionRow) -> int | None:
         logged = self._logged.get(key_of(row))

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from harness.checks.contract.coordinators_log import Ruled
 from harness.checks.contract.rulings import NOTHING_PERMITS_IT
 from harness.checks.families.transactions.isolation import OpenlyReadRow, aborted_copies, openly_read
-from harness.checks.families.transactions.transaction_forgetting import TransactionForgetting, marker_ruled
+from harness.checks.families.transactions.transaction_forgetting import TransactionForgetting, marker_ruled, written_at
 from harness.checks.family import Family
 from harness.checks.findings import Finding, RunContext, finding_of_rows
 from harness.checks.model.partition_history import PartitionHistory
@@ -57,7 +57,7 @@ def _ruled(forgetting: TransactionForgetting, history: PartitionHistory, row: Fl
     """That it was aborted may lawfully have been forgotten: by its coordinator, or by its partition's log."""
     until_ns = read["strict_ns"] or 0
     return (
-        forgetting.of_number(read["transaction"], until_ns)
+        forgetting.of_number(read["transaction"], until_ns, written_at(history, row))
         or marker_ruled(history, since_ns=row.invoked_ns or 0, until_ns=until_ns)
         or ("violation", NOTHING_PERMITS_IT)
     )

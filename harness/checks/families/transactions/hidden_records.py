@@ -10,7 +10,7 @@ what the coordinator knew, it is an open question.
 from dataclasses import replace
 
 from harness.checks.contract.rulings import Doubt, Ruling
-from harness.checks.families.transactions.transaction_forgetting import TransactionForgetting
+from harness.checks.families.transactions.transaction_forgetting import TransactionForgetting, written_at
 from harness.checks.findings import RunContext
 from harness.checks.model.lost_records import LostRecord
 from harness.checks.model.partition_history import PartitionHistory
@@ -37,7 +37,7 @@ def hidden_ruled(
     if context.judge(history).rule(marker).classification != "violation":
         return replace(ruling, classification="observation", undecided=Doubt(code="marker-may-be-lost"))
     # So may its partition have been taken into the transaction, at any time since that began.
-    if forgetting.ruled(transaction, END_OF_TIME_NS) is not None:
+    if forgetting.ruled(transaction, END_OF_TIME_NS, written_at(history, row)) is not None:
         return replace(ruling, classification="observation", undecided=Doubt(code="decision-may-be-lost"))
     return ruling
 

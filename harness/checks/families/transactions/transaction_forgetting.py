@@ -9,11 +9,12 @@ the offsets that were sent to it, a second producer in one epoch, a part of it, 
 
 - what lawfully takes a record from the coordinator's log (contract/coordinators_log.py), since the transaction began,
   or the first of the id's other producers that were at work beside it; until what follows shows, or the decision was
-  written that its client was told, if the log has that to the end;
+  written that its client was told. Such a decision that the log has to the end says more: of what was written after
+  the transaction that it ends had begun, in a partition that it names, nothing older was to be known; and the epoch of
+  its producer was known, to whoever got a later one;
 - what lawfully takes the marker from a partition that keeps the records below.
 """
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 
@@ -30,16 +31,16 @@ from harness.checks.contract.coordinators_log import (
 from harness.checks.contract.rule import rule
 from harness.checks.contract.rulings import Cause, Doubt
 from harness.checks.contract.timelines import Timelines
+from harness.checks.families.transactions.kept_decisions import Decision, Written, decisions_of
 from harness.checks.findings import RunContext
 from harness.checks.judged_runs import JudgedRuns
 from harness.checks.model.lost_records import LostRecord
 from harness.checks.model.partition_history import PartitionHistory, RunHistory
-from harness.checks.spark.detection import Copy
+from harness.checks.spark.detection import Copy, Flagged
+from harness.history.facts.incarnations import client_name
 from harness.history.facts.internal_topics import CLOCKS_APART_NS, TRANSACTIONS_TOPIC
 from harness.history.schema.client_rows import TRANSACTIONS, TransactionRow
-from harness.history.schema.column_types import END_OF_TIME_NS
 from harness.history.schema.internal_rows import TRANSACTION_STATE, TransactionStateRow
-from harness.history.schema.schemas import STATUS_FAIL, STATUS_OK
 
 CODES = Codes(
     topic=TRANSACTIONS_TOPIC,
@@ -50,11 +51,6 @@ CODES = Codes(
     elected_uncleanly=Cause(code="coordinators-log-in-doubt", doubt=Doubt(code="coordinators-log-elected-uncleanly")),
 )
 _Span = tuple[int, int]
-# The decisions that answer to a client's outcome; no decision that it was told answers to an unknown one.
-_TOLD: Mapping[int, Sequence[str]] = {
-    STATUS_OK: ("PrepareCommit", "CompleteCommit"),
-    STATUS_FAIL: ("PrepareAbort", "CompleteAbort"),
-}
 
 
 class TransactionForgetting:
@@ -81,17 +77,20 @@ class TransactionForgetting:
     def _numbered(self) -> Mapping[int, TransactionRow]:
         return {row["transaction"]: row for row in self._transactions}
 
-    def of_number(self, transaction: int, until_ns: int) -> Ruled | None:
+    def of_number(self, transaction: int, until_ns: int, written: Written | None = None) -> Ruled | None:
         own = self._numbered.get(transaction)
-        return None if own is None else self.ruled(own, until_ns)
+        return None if own is None else self.ruled(own, until_ns, written)
 
-    def ruled(self, own: TransactionRow, until_ns: int) -> Ruled | None:
-        """What took what its coordinator had stored, before something showed at `until_ns`; None: nothing did."""
+    def ruled(self, own: TransactionRow, until_ns: int, written: Written | None = None) -> Ruled | None:
+        """What took what its coordinator had stored, before something showed at `until_ns`; None: nothing did.
+        written: the record that it showed of, if it is one."""
         name = own["transactional_id"]
         if name is None or not self._may_be_forgotten:
             return None
-        until_ns = min(until_ns, self._kept_decisions_ns.get(own["transaction"], END_OF_TIME_NS))
-        key = name, self._since(own), until_ns
+        decision = self._kept_decisions.get(own["transaction"])
+        if decision is not None:
+            until_ns = min(until_ns, decision.time_ns)
+        key = name, self._since(own, written), until_ns
         if key not in self._ruled:
             self._ruled[key] = self._taken(*key)
         return self._ruled[key]
@@ -116,25 +115,13 @@ class TransactionForgetting:
         return found
 
     @cached_property
-    def _kept_decisions_ns(self) -> Mapping[int, int]:
-        """Of each transaction, when the decision had been written that its client was told, if the log has it to the
-        end: with it stayed all that stood before, so what took something from that log afterwards took nothing of this
-        transaction."""
-        found: dict[int, int] = {}
+    def _kept_decisions(self) -> Mapping[int, Decision]:
+        """By transaction. With its decision stayed all that stood before, so what took something from that log
+        afterwards took nothing of this transaction."""
+        found: dict[int, Decision] = {}
         for name, rows in self._states_of.items():
-            begun = sorted((row for row in rows if row["begun_ns"] is not None), key=_begun)
-            owners: list[list[TransactionRow]] = [[] for _ in begun]
-            for own in self._transactions_of.get(name, ()):
-                first = bisect_left(begun, own["invoked_ns"] - CLOCKS_APART_NS, key=_begun)
-                for place in range(first, bisect_right(begun, own["completed_ns"] + CLOCKS_APART_NS, key=_begun)):
-                    owners[place].append(own)
-            for row, its in zip(begun, owners, strict=True):
-                time_ns = row["time_ns"]
-                if len(its) != 1 or time_ns is None or row["state"] not in _TOLD.get(its[0]["outcome"], ()):
-                    continue
-                if self._ends(row["partition"]) <= set(row["snapshots"]):
-                    number = its[0]["transaction"]
-                    found[number] = min(found.get(number, END_OF_TIME_NS), time_ns + CLOCKS_APART_NS)
+            kept = [row for row in rows if self._ends(row["partition"]) <= set(row["snapshots"])]
+            found |= decisions_of(self._transactions_of.get(name, ()), kept)
         return found
 
     @cached_property
@@ -157,16 +144,32 @@ class TransactionForgetting:
         rows = () if place is None else place.end_snapshots.values()
         return {row["snapshot"] for row in rows} or {-1}
 
-    def _since(self, own: TransactionRow) -> int:
+    def _since(self, own: TransactionRow, written: Written | None) -> int:
         """Its producer begins a transaction when the one before is complete, whoever coordinates by then: what was
         taken before concerns it only by the epoch of another producer that was at work beside it."""
+        decision = self._kept_decisions.get(own["transaction"])
+        begun_ns = own["invoked_ns"]
+        if decision is not None and written is not None and decision.had_begun_before(written):
+            begun_ns = max(begun_ns, decision.begun_ns)
         producers = self._producers.get(own["transactional_id"] or "", {})
         begins = [
-            begin
+            max(begin, self._known_by(own, process))
             for process, (begin, end) in producers.items()
             if process != own["process"] and begin <= own["completed_ns"] and end >= own["invoked_ns"]
         ]
-        return min([own["invoked_ns"], *begins])
+        return min([begun_ns, *begins])
+
+    def _known_by(self, own: TransactionRow, process: int) -> int:
+        """When that producer's epoch was certainly kept, for good, before a transaction of a later one."""
+        decision = self._kept_decisions.get(own["transaction"])
+        if decision is None:
+            return 0
+        theirs = (
+            kept
+            for each in self._transactions_of.get(own["transactional_id"] or "", ())
+            if each["process"] == process and (kept := self._kept_decisions.get(each["transaction"])) is not None
+        )
+        return max((each.time_ns for each in theirs if each.is_before(decision.producer, decision.time_ns)), default=0)
 
     def _taken(self, name: str, since_ns: int, until_ns: int) -> Ruled | None:
         stored = Stored(sent_ns=since_ns, stored_ns=since_ns, gone_ns=until_ns)
@@ -225,8 +228,10 @@ class TransactionForgetting:
             )
 
 
-def _begun(row: TransactionStateRow) -> int:
-    return row["begun_ns"] or 0
+def written_at(partition: PartitionHistory, row: Flagged) -> Written | None:
+    if row.invoked_ns is None:
+        return None
+    return Written(topic=client_name(partition.topic), partition=partition.partition, sent_ns=row.invoked_ns)
 
 
 def marker_ruled(partition: PartitionHistory, *, since_ns: int, until_ns: int) -> Ruled | None:

@@ -1,8 +1,11 @@
 """What shows that a record was gone, or that it was committed, and what leaves that open."""
 
+from dataclasses import replace
+
 import pytest
 
 from harness.checks.contract.rulings import Ruling
+from harness.checks.spark.detection import Copy
 from tests.harness.checks.contract.test_survival import LOG, fate, ruled
 from tests.harness.checks.histories.build import SECOND, History
 
@@ -60,6 +63,20 @@ def test_a_log_whose_disk_was_lost_does_not_tell_that_the_record_was_gone(wiped:
     history = gone_from_its_leader()
     history.fault("wipe", [wiped], at=3, until=4)
     assert then_elected_uncleanly(history).classification == expected
+
+
+@pytest.mark.parametrize(("acknowledged_at", "expected"), [(6, "permitted"), (4, "violation")])
+def test_what_had_the_offset_in_the_same_epoch_and_was_cut_before_it_shows_nothing_of_it(
+    acknowledged_at: float, expected: str
+) -> None:
+    """A leader drops what it wrote, writes there again, and loses its office; no log has the later one."""
+    history = History()
+    history.state(1, 0, (1, 2), at=0, start=0)
+    history.snapshot(1, LOG, at=5, reason="heal", epochs="0:0")
+    history.state(2, 1, (2,), at=8, start=4)
+    lost = fate(history, 8, acks=1, at=acknowledged_at)
+    another = replace(lost, copies=frozenset(), others=frozenset({Copy(node=1, snapshot=0, epoch=0)}))
+    assert ruled(history, another).classification == expected
 
 
 def failed_over_near_a_mark(

@@ -1,0 +1,102 @@
+"""How a transaction ended, as its coordinator's log says to the end: the decision that its client was told (KIP-98).
+
+The log names the id, the producer, the partitions, and when the transaction began there, which was while its client was
+at it. Two clients of one id may be at it at once, where one has replaced the other: a transaction of the newer one is
+told apart by the greater epoch, above a decision of the older one's.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from harness.history.facts.internal_topics import CLOCKS_APART_NS
+from harness.history.schema.client_rows import TransactionRow
+from harness.history.schema.internal_rows import TransactionStateRow
+from harness.history.schema.schemas import STATUS_FAIL, STATUS_OK
+
+# The decisions that answer to a client's outcome; no decision that it was told answers to an unknown one.
+_TOLD: Mapping[int, Sequence[str]] = {
+    STATUS_OK: ("PrepareCommit", "CompleteCommit"),
+    STATUS_FAIL: ("PrepareAbort", "CompleteAbort"),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Written:
+    """A record of a transaction: in that partition, of which None is any, after `sent_ns`."""
+
+    topic: str
+    partition: int | None
+    sent_ns: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decision:
+    """time_ns: it was certainly written by then. begun_ns: what it ends had certainly not begun by then."""
+
+    time_ns: int
+    begun_ns: int
+    producer: tuple[int | None, int | None]
+    partitions: frozenset[tuple[str, int]]
+
+    @staticmethod
+    def of(row: TransactionStateRow) -> "Decision":
+        return Decision(
+            time_ns=(row["time_ns"] or 0) + CLOCKS_APART_NS,
+            begun_ns=_begun(row) - CLOCKS_APART_NS,
+            producer=(row["producer_id"], row["producer_epoch"]),
+            partitions=frozenset((place["topic"], place["partition"]) for place in row["partitions"] or ()),
+        )
+
+    def had_begun_before(self, written: Written) -> bool:
+        """Whether it ends what had certainly begun before that record was sent to a partition which it names."""
+        named = any(
+            topic == written.topic and written.partition in (None, partition) for topic, partition in self.partitions
+        )
+        return named and self.begun_ns + 2 * CLOCKS_APART_NS <= written.sent_ns
+
+    def is_before(self, producer: tuple[int | None, int | None], time_ns: int) -> bool:
+        """Whether it is of a smaller epoch of that producer, which got its own when this one was known."""
+        (identity, mine), (their_identity, theirs) = self.producer, producer
+        known = mine is not None and theirs is not None and identity == their_identity
+        return known and (mine or 0) < (theirs or 0) and self.time_ns < time_ns
+
+
+def decisions_of(transactions: Sequence[TransactionRow], kept: Sequence[TransactionStateRow]) -> Mapping[int, Decision]:
+    """Of each transaction of an id the earliest decision, where it is certain which is its own. kept: what the log has
+    of that id to the end."""
+    begun = sorted((row for row in kept if row["begun_ns"] is not None and row["time_ns"] is not None), key=_begun)
+    owners: list[list[TransactionRow]] = [[] for _ in begun]
+    for own in transactions:
+        first = bisect_left(begun, own["invoked_ns"] - CLOCKS_APART_NS, key=_begun)
+        for place in range(first, bisect_right(begun, own["completed_ns"] + CLOCKS_APART_NS, key=_begun)):
+            owners[place].append(own)
+    found: dict[int, Decision] = {}
+    shared = []
+    for row, its in zip(begun, owners, strict=True):
+        if len(its) == 1:
+            _add(found, row, its[0])
+        else:
+            shared.append((row, its))
+    of_one_alone = dict(found)
+    for row, its in shared:
+        producer, time_ns = (row["producer_id"], row["producer_epoch"]), (row["time_ns"] or 0) + CLOCKS_APART_NS
+        over = (of_one_alone.get(each["transaction"]) for each in its)
+        left = [
+            each
+            for each, its_end in zip(its, over, strict=True)
+            if not (its_end and its_end.is_before(producer, time_ns))
+        ]
+        if len(left) == 1:
+            _add(found, row, left[0])
+    return found
+
+
+def _add(found: dict[int, Decision], row: TransactionStateRow, own: TransactionRow) -> None:
+    if row["state"] in _TOLD.get(own["outcome"], ()):
+        number, decision = own["transaction"], Decision.of(row)
+        found[number] = min(found.get(number, decision), decision, key=lambda each: each.time_ns)
+
+
+def _begun(row: TransactionStateRow) -> int:
+    return row["begun_ns"] or 0
