@@ -302,6 +302,33 @@ def expired_in_an_empty_group() -> HistoryBuilder:
     return _expired("kafka:4.3.1", stays=False)
 
 
+def _expired_where_brokers_differ(of_coordinator: str, of_others: str) -> HistoryBuilder:
+    history = _expired("kafka:4.3.1", stays=False)
+    history.kept_state(("__consumer_offsets", 12), 1, 0, (1, 2, 3), at=0)
+    for node in history.brokers:
+        history.said_at_start(node, "offsets.retention.minutes", of_coordinator if node == 1 else of_others)
+    return history
+
+
+@case(
+    "the same, and only its coordinator keeps offsets for a minute",
+    PASS,
+    why="a coordinator forgets by its own setting",
+)
+def expired_by_the_coordinators_setting() -> HistoryBuilder:
+    return _expired_where_brokers_differ("1", "10080")
+
+
+@case(
+    "the same, and all but its coordinator keep offsets for a minute",
+    VIOLATION,
+    {"lost-group-offset violation": SOME},
+    why="a coordinator forgets by its own setting, which is a week",
+)
+def expired_by_the_setting_of_others() -> HistoryBuilder:
+    return _expired_where_brokers_differ("10080", "1")
+
+
 @case(
     "it is still there 72 seconds after the only member left", PASS, why="it is removed at the next check at the latest"
 )

@@ -33,6 +33,7 @@ _WORDS: Mapping[CauseCode, str] = {
     "cut-in-doubt": "the log was cut, and it is unknown whether that was permitted: {doubt}",
     "retention-time": "{setting}",
     "retention-size": "{setting}",
+    "retention-in-doubt": "{setting}, as far as known: {doubt}",
     "deletion": "the topic was deleted, and no step of the plan asked for that",
     "deletion-of-its-topic": "the deletion of its topic, which a step of the plan asked for",
     "compaction-of-a-key": "compaction, by a later record of the same key",

@@ -30,6 +30,7 @@ from harness.checks.families.groups.group_presence import ANSWER as PRESENCE
 from harness.checks.families.groups.group_presence import MINUTE_NS, RETENTION
 from harness.checks.families.groups.stored_records import is_still_stored, rulings_on
 from harness.checks.findings import RunContext
+from harness.checks.model.elections import led_until
 from harness.checks.model.partition_history import PartitionHistory
 from harness.history.facts.finding_facts import Setting
 from harness.history.facts.internal_topics import GROUP_OFFSETS_TOPIC
@@ -75,7 +76,9 @@ def _expired(context: RunContext, kept: Kept) -> Cause | None:
     settings, since = context.history.settings, kept.stored_ns
     if kept.generation is not None or settings.release >= GROUPS_KEEP_THEIR_OFFSETS:
         since = max([since, *_seen_with_a_member(context, kept)])
-    minutes = settings.numbers(RETENTION, None, since, kept.gone_ns)[0]
+    place = partition_of_group(context, kept.group)  # whose leader coordinates the group
+    led = led_until(place.states, since, kept.gone_ns) if place is not None and place.exact else {}
+    minutes = min(settings.numbers(RETENTION, None, since, kept.gone_ns, node)[0] for node in led or (None,))
     if kept.gone_ns - since < minutes * MINUTE_NS:
         return None
     return Cause(code=EXPIRED, settings=(Setting(key=RETENTION, value=str(minutes), scope="broker"),))
