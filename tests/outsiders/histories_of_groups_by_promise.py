@@ -565,7 +565,11 @@ def _cut(*, kept: int, begins: int) -> HistoryBuilder:
     for value in range(20, 25):
         history.ack(value, at=15 + value / 100, process=2)
     history.group("assigned", at=30, process=B, generation=2, offset=begins)
-    history.poll([(offset, value) for offset, _, value in history.log if offset >= begins], at=31, process=B, epoch=1)
+    history.poll([(offset, value) for offset, _, value in history.log if offset >= begins], at=31, process=B)
+    epochs = {offset: epoch for offset, epoch, _ in history.log}
+    for row in history.rows["records"]:
+        if row["process"] == B:
+            row["leader_epoch"] = epochs[row["offset"]]  # of the batch, whoever answers
     history.group("committed", at=32, process=B, offset=len(history.log), generation=2)
     return _finished(history)
 

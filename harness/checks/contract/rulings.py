@@ -327,6 +327,7 @@ CauseCode = Literal[
     "min-insync-replicas-not-kept",
     "two-leaders",
     "epochs-only-rise",
+    "epoch-of-no-log",
     "epochs-before-kip-279",
     "epochs-of-a-damaged-log",
     "high-watermark-only-rises",

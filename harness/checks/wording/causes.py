@@ -194,6 +194,7 @@ _WORDS: Mapping[CauseCode, str] = {
     "nobody-serves-them": "{nodes} ended by themselves, and nobody is left who could serve them",
     "min-insync-replicas-not-kept": "min.insync.replicas not kept",
     "two-leaders": "two leaders in one epoch",
+    "epoch-of-no-log": "a leader answers with its batches as they lie in its log, stamp and all",
     "epochs-only-rise": "a leader stamps what it appends with its epoch, and epochs only rise along a log (KIP-101)",
     "epochs-before-kip-279": (
         "before Kafka 2.0 (KIP-279) a follower might be cut to its high watermark and go on with an older epoch"
