@@ -302,6 +302,33 @@ def expired_in_an_empty_group() -> HistoryBuilder:
     return _expired("kafka:4.3.1", stays=False)
 
 
+def _expired_where_brokers_differ(of_coordinator: str, of_others: str) -> HistoryBuilder:
+    history = _expired("kafka:4.3.1", stays=False)
+    history.kept_state(("__consumer_offsets", 12), 1, 0, (1, 2, 3), at=0)
+    for node in history.brokers:
+        history.said_at_start(node, "offsets.retention.minutes", of_coordinator if node == 1 else of_others)
+    return history
+
+
+@case(
+    "the same, and only its coordinator keeps offsets for a minute",
+    PASS,
+    why="a coordinator forgets by its own setting",
+)
+def expired_by_the_coordinators_setting() -> HistoryBuilder:
+    return _expired_where_brokers_differ("1", "10080")
+
+
+@case(
+    "the same, and all but its coordinator keep offsets for a minute",
+    VIOLATION,
+    {"lost-group-offset violation": SOME},
+    why="a coordinator forgets by its own setting, which is a week",
+)
+def expired_by_the_setting_of_others() -> HistoryBuilder:
+    return _expired_where_brokers_differ("10080", "1")
+
+
 @case(
     "it is still there 72 seconds after the only member left", PASS, why="it is removed at the next check at the latest"
 )
@@ -538,7 +565,11 @@ def _cut(*, kept: int, begins: int) -> HistoryBuilder:
     for value in range(20, 25):
         history.ack(value, at=15 + value / 100, process=2)
     history.group("assigned", at=30, process=B, generation=2, offset=begins)
-    history.poll([(offset, value) for offset, _, value in history.log if offset >= begins], at=31, process=B, epoch=1)
+    history.poll([(offset, value) for offset, _, value in history.log if offset >= begins], at=31, process=B)
+    epochs = {offset: epoch for offset, epoch, _ in history.log}
+    for row in history.rows["records"]:
+        if row["process"] == B:
+            row["leader_epoch"] = epochs[row["offset"]]  # of the batch, whoever answers
     history.group("committed", at=32, process=B, offset=len(history.log), generation=2)
     return _finished(history)
 

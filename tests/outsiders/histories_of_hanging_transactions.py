@@ -266,6 +266,45 @@ def forgotten_with_the_only_copy() -> HistoryBuilder:
     return _end(history)
 
 
+def _wiped_while_ongoing(at: float, *, timeout_ms: int = 4_000) -> HistoryBuilder:
+    history = _coordinated(_open(), [(4.05, "Ongoing")], reason="wipe", at=at, replicas=(1,), timeout_ms=timeout_ms)
+    history.destroyed("wipe", 1, "disk", at=at, until=at + 2)
+    return _end(history)
+
+
+@case(
+    "the same at second 70, and its time-out of 4 s had passed more than a quiet minute before",
+    VIOLATION,
+    HANGS,
+    also=UNREAD,
+    why="up to there its coordinator knew of it, and did not abort it",
+)
+def forgotten_long_after_it_was_overdue() -> HistoryBuilder:
+    return _wiped_while_ongoing(70)
+
+
+@case(
+    "the same at second 46, when its coordinator still had time",
+    (PASS, OPEN),
+    HANGS_LAWFULLY,
+    also=UNREAD,
+    why="time-out, interval and 30 s of patience end at second 48: the wipe took it before",
+)
+def forgotten_just_before_it_was_overdue() -> HistoryBuilder:
+    return _wiped_while_ongoing(46)
+
+
+@case(
+    "the same at second 70, and its time-out is a minute",
+    (PASS, OPEN),
+    HANGS_LAWFULLY,
+    also=UNREAD,
+    why="it was not overdue before it was forgotten",
+)
+def forgotten_within_a_long_time_out() -> HistoryBuilder:
+    return _wiped_while_ongoing(70, timeout_ms=60_000)
+
+
 @case(
     "the only copy was wiped while the record was on its way, and the answer came while that broker was down",
     (PASS, OPEN),
@@ -465,3 +504,17 @@ def overdue_where_it_is_looked_for_often() -> HistoryBuilder:
 )
 def in_its_time_where_it_is_looked_for_seldom() -> HistoryBuilder:
     return _end(_coordinated(_open(system="kafka:1.1.1"), [(4.05, "Ongoing")], timeout_ms=30_000))
+
+
+@case(
+    "its time-out of 47 s passed, and nobody had to see it yet; its client stamped the record with an earlier time",
+    OPEN,
+    PERHAPS,
+    also=UNREAD,
+    why="a client stamps its records as it likes (CreateTime): the transaction began when it was begun",
+)
+def stamped_before_it_began() -> HistoryBuilder:
+    history = _end(_coordinated(_open(), [(4.05, "Ongoing")], timeout_ms=47_000))
+    for row in history.rows["replica_snapshots"]:
+        row["open_transactions"] = [{**_told(), "begun_ms": 0}]
+    return history

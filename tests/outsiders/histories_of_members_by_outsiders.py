@@ -353,8 +353,10 @@ def expired_and_started_at_the_end() -> HistoryBuilder:
     return _ended(history)
 
 
-def _without_offsets(*, again: float, commits: bool = False, leaves: bool = True) -> HistoryBuilder:
-    """A is told generation 3 and reads, and perhaps leaves at 5; B is told generation 1."""
+def _without_offsets(
+    *, again: float, commits: bool = False, leaves: bool = True, reads_on: bool = False, cut_off: bool = False
+) -> HistoryBuilder:
+    """A is told generation 3 and reads, and perhaps leaves at 5 or reads on to the end; B is told generation 1."""
     history = _group(system="kafka:4.3.1", settings={"offsets.retention.check.interval.ms": "5000"})
     history.group("assigned", at=2.5, process=A, generation=3, offset=0)
     _reads(history, A, range(10), at=3)
@@ -365,6 +367,12 @@ def _without_offsets(*, again: float, commits: bool = False, leaves: bool = True
     history.group("assigned", at=again, process=B, generation=1, offset=10 if commits else 0)
     if not commits:
         _reads(history, B, range(10), at=again + 1)
+    if reads_on:
+        for value, at in enumerate(range(10, 75, 10), start=len(history.log)):
+            history.ack(value, at=at)
+            _reads(history, A, [value], at=at + 0.1)
+    if cut_off:
+        history.fault("cut", [1], at=12, until=70)
     return _ended(history)
 
 
@@ -386,6 +394,39 @@ def empty_group_without_offsets() -> HistoryBuilder:
 )
 def empty_group_with_offsets() -> HistoryBuilder:
     return _without_offsets(again=45, commits=True)
+
+
+@case(
+    "a group that never committed: its only member reads on, and another one is told generation 1",
+    VIOLATION,
+    {"generation-regression violation": SOME},
+    also=[AGAIN],
+    why="a group with a member is not empty, and is not removed",
+)
+def group_without_offsets_that_was_never_empty() -> HistoryBuilder:
+    return _without_offsets(again=45, leaves=False, reads_on=True)
+
+
+@case(
+    "the same, and a broker was cut off meanwhile",
+    PASS,
+    also=[AGAIN],
+    why="the member may have been removed, and not have heard of it",
+)
+def group_without_offsets_that_may_have_been_empty() -> HistoryBuilder:
+    return _without_offsets(again=45, leaves=False, reads_on=True, cut_off=True)
+
+
+@case(
+    "a group that never committed is left by its last member, who comes back into generation 1; the next is told 2",
+    PASS,
+    also=[AGAIN],
+    why="it begins again, and goes on from there",
+)
+def empty_group_that_begins_again_and_goes_on() -> HistoryBuilder:
+    history = _without_offsets(again=45)
+    history.group("assigned", at=60, process=A, generation=2, partition_id=1)
+    return history
 
 
 @case(

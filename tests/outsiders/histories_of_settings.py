@@ -648,3 +648,109 @@ def both_of_a_key_lost_uncleanly() -> HistoryBuilder:
     history.ack(51, at=40, key=5)
     _keyed_end(history, keys, without=(), snapshots=True)
     return history
+
+
+# -- brokers that were started differently ------------------------------------
+
+
+def _differently(history: HistoryBuilder, key: str, *, of_node: Mapping[int, str]) -> HistoryBuilder:
+    for node, value in of_node.items():
+        history.said_at_start(node, key, value)
+    return history
+
+
+@case(
+    "broker 1, which leads, was started with min.insync.replicas=2 and the others with 1; it acknowledges alone",
+    VIOLATION,
+    TOO_FEW,
+    why="the leader counts who is in sync, by its own setting",
+)
+def least_by_the_leaders_own_word() -> HistoryBuilder:
+    return _differently(_alone((), acks_at=40), LEAST, of_node={1: "2", 2: "1", 3: "1"})
+
+
+@case(
+    "broker 1, which leads, was started with min.insync.replicas=1 and the others with 2; it acknowledges alone",
+    PASS,
+    {},
+    why="what the others would ask for is no promise of this leader's",
+)
+def least_by_a_followers_word() -> HistoryBuilder:
+    return _differently(_alone((), acks_at=40), LEAST, of_node={1: "1", 2: "2", 3: "2"})
+
+
+KEPT_BRIEFLY, KEPT_LONG = "1000", "3600000"
+EXPIRED = {"removed-by-configuration observation": {0, 1, 2, 3, 4}}
+
+
+def _begins_at_five(of_node: Mapping[int, str], *, second_leader_at: float | None = None) -> HistoryBuilder:
+    """Values 0 to 4 are gone below the log's start; a second leader, if there is one, follows broker 1."""
+    history = led(10)
+    if second_leader_at is not None:
+        history.fail_over(2, at=second_leader_at)
+    history.finish()
+    history.partition.update(log_start_offset=5, cleanup_policy="delete")
+    history.rows["records"] = [
+        row for row in history.rows["records"] if row["kind"] != KIND_FINAL_POLL or row["offset"] >= 5
+    ]
+    for row in history.rows["replica_snapshots"]:
+        if row["reason"] == "end":
+            row["log_start_offset"] = 5
+    ends = {row["snapshot"] for row in history.rows["replica_snapshots"] if row["reason"] == "end"}
+    history.rows["replica_log"] = [
+        row for row in history.rows["replica_log"] if row["snapshot"] not in ends or row["offset"] >= 5
+    ]
+    return _differently(history, "log.retention.ms", of_node=of_node)
+
+
+@case(
+    "the first five records went below the log's start; only broker 1, which leads, was started to keep them a second",
+    PASS,
+    EXPIRED,
+    why="a replica deletes by its own broker's setting, and followers follow the leader's log start",
+)
+def expired_by_the_leaders_setting() -> HistoryBuilder:
+    return _begins_at_five({1: KEPT_BRIEFLY, 2: KEPT_LONG, 3: KEPT_LONG})
+
+
+@case(
+    "the same, and only broker 2, which never led, keeps them for a second",
+    VIOLATION,
+    {"lost-write violation": {0, 1, 2, 3, 4}},
+    why="what a follower deletes no reader misses, as long as it does not lead",
+)
+def expired_by_a_followers_setting() -> HistoryBuilder:
+    return _begins_at_five({1: KEPT_LONG, 2: KEPT_BRIEFLY, 3: KEPT_LONG})
+
+
+@case(
+    "the same, and broker 2 leads from second 8 on",
+    PASS,
+    EXPIRED,
+    why="readers are given its log from then on",
+)
+def expired_by_a_later_leaders_setting() -> HistoryBuilder:
+    return _begins_at_five({1: KEPT_LONG, 2: KEPT_BRIEFLY, 3: KEPT_LONG}, second_leader_at=8)
+
+
+@case(
+    "broker 1 keeps records for 20 seconds and led only until second 8; broker 2 follows, and keeps them for an hour",
+    VIOLATION,
+    {"lost-write violation": {0, 1, 2, 3, 4}},
+    why="while it led they were not old enough, and what it deletes as a follower nobody misses",
+)
+def expired_by_a_former_leaders_setting() -> HistoryBuilder:
+    return _begins_at_five({1: "20000", 2: KEPT_LONG, 3: KEPT_LONG}, second_leader_at=8)
+
+
+@case(
+    "only broker 2 keeps them for a second, and nobody recorded who led",
+    OPEN,
+    {"removed-by-configuration observation": {0, 1, 2, 3, 4}},
+    why="it may have led",
+)
+def expired_by_the_setting_of_whoever_led() -> HistoryBuilder:
+    history = _begins_at_five({1: KEPT_LONG, 2: KEPT_BRIEFLY, 3: KEPT_LONG})
+    history.rows["partition_states"].clear()
+    history.rows["broker_events"].clear()
+    return history

@@ -57,6 +57,7 @@ DoubtCode = Literal[
     "end-told-before-the-mark",
     "end-told-on-an-unknown-release",
     "later-one-may-be-lost",
+    "brokers-keep-differently",
     "coordinators-log-on-a-lost-disk",
     "coordinators-log-elected-uncleanly",
     "asked-on-an-unknown-release",
@@ -184,6 +185,7 @@ AttemptsCode = Literal[
 RemovalCode = Literal[
     "retention-time",
     "retention-size",
+    "retention-in-doubt",
     "compaction-of-a-key",
     "compaction-in-doubt",
     "compaction-of-a-tombstone",
@@ -325,6 +327,7 @@ CauseCode = Literal[
     "min-insync-replicas-not-kept",
     "two-leaders",
     "epochs-only-rise",
+    "epoch-of-no-log",
     "epochs-before-kip-279",
     "epochs-of-a-damaged-log",
     "high-watermark-only-rises",

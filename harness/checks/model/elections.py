@@ -131,6 +131,17 @@ def states_near(states: Sequence[PartitionStateRow], time_ns: int) -> list[Parti
     return list(states[first:last])
 
 
+def led_until(states: Sequence[PartitionStateRow], begin_ns: int, end_ns: int) -> Mapping[int, int]:
+    """Who led at a moment of [begin_ns, end_ns], as far as the states, in order of time, say, and until when."""
+    found: dict[int, int] = {}
+    for state, after in zip(states, [*states[1:], None], strict=True):
+        from_ns = state["time_ns"] - (state["uncertainty_ns"] or 0) if state is not states[0] else begin_ns
+        until_ns = end_ns if after is None else after["time_ns"] + (after["uncertainty_ns"] or 0)
+        if state["leader"] >= 0 and from_ns <= end_ns and until_ns >= begin_ns:
+            found[state["leader"]] = min(until_ns, end_ns)
+    return found
+
+
 def _facts_of(row: PartitionStateRow) -> tuple[object, ...]:
     return row["leader"], row["leader_epoch"], row["isr"], row["elr"]
 

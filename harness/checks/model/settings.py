@@ -3,7 +3,7 @@ brokers, what a broker started with, and last the default of the release.
 
 What a broker started with is what it said itself, otherwise what the scenario gave it. A topic's own value is what the
 books say, and until their first word on it what the scenario says; a removed one gives way to the next in this order.
-Brokers may differ: then each value counts as in force.
+Brokers may differ: then the value of the one that is asked for counts, and where nobody knows which, each.
 """
 
 from bisect import bisect_left, bisect_right
@@ -73,7 +73,7 @@ class SettingsOverTime:
         self._topics = {spec.name: spec.settings for spec in scenario.topics} if scenario is not None else {}
         self._started_with = scenario.cluster.settings if scenario is not None else {}
         self.release: Release = or_newest(None if scenario is None else scenario.cluster.release)
-        self._spans: dict[tuple[str, str | None], list[Span]] = {}
+        self._spans: dict[tuple[str, str | None, int | None], list[Span]] = {}
 
     # -- at one moment ------------------------------------
 
@@ -114,41 +114,49 @@ class SettingsOverTime:
 
     # -- over time ----------------------------------------
 
-    def spans(self, key: str, topic: str | None = None) -> Sequence[Span]:
-        """The whole time, split at each change."""
-        if (key, topic) not in self._spans:
+    def spans(self, key: str, topic: str | None = None, node: int | None = None) -> Sequence[Span]:
+        """The whole time, split at each change. node: the broker that uses it; None: any may be."""
+        if (key, topic, node) not in self._spans:
             times = sorted({0, *self._times(key, topic)})
-            self._spans[key, topic] = [
-                Span(begin_ns=begin, end_ns=end, values=self._values_at(key, topic, begin))
+            self._spans[key, topic, node] = [
+                Span(begin_ns=begin, end_ns=end, values=self._values_at(key, topic, begin, node))
                 for begin, end in zip(times, [*times[1:], END_OF_TIME_NS], strict=True)
             ]
-        return self._spans[key, topic]
+        return self._spans[key, topic, node]
 
     def _times(self, key: str, topic: str | None) -> set[int]:
         names = {name for name, _ in ((key, 1), *_BROKER_NAMES.get(key, ()))}
         own = self._of_topic.get((key, topic), _NO_CHANGES).times if topic is not None else []
         return {*own, *(t for (name, *_), found in self._of_broker.items() if name in names for t in found.times)}
 
-    def _values_at(self, key: str, topic: str | None, time_ns: int) -> frozenset[str]:
+    def _values_at(self, key: str, topic: str | None, time_ns: int, node: int | None) -> frozenset[str]:
         own = self.of_topic(key, topic, time_ns) if topic is not None else None
         if own is not None:
             return frozenset({own.value})
-        found = (self.of_broker(key, node, time_ns) for node in self.nodes)
+        found = (self.of_broker(key, each, time_ns) for each in (self.nodes if node is None else (node,)))
         return frozenset(setting.value for setting in found if setting is not None)
 
-    def within(self, key: str, topic: str | None, begin_ns: int, end_ns: int) -> Sequence[Span]:
+    def within(
+        self, key: str, topic: str | None, begin_ns: int, end_ns: int, node: int | None = None
+    ) -> Sequence[Span]:
         """The spans with a moment in [begin_ns, end_ns]."""
-        spans = self.spans(key, topic)
+        spans = self.spans(key, topic, node)
         first = bisect_right(spans, begin_ns, key=lambda span: span.begin_ns) - 1
         return spans[max(first, 0) : bisect_right(spans, end_ns, key=lambda span: span.begin_ns)]
 
-    def values(self, key: str, topic: str | None, begin_ns: int, end_ns: int) -> frozenset[str]:
-        return frozenset().union(*(span.values for span in self.within(key, topic, begin_ns, end_ns)))
+    def values(
+        self, key: str, topic: str | None, begin_ns: int, end_ns: int, node: int | None = None
+    ) -> frozenset[str]:
+        return frozenset().union(*(span.values for span in self.within(key, topic, begin_ns, end_ns, node)))
 
-    def numbers(self, key: str, topic: str | None, begin_ns: int, end_ns: int) -> list[int]:
+    def numbers(self, key: str, topic: str | None, begin_ns: int, end_ns: int, node: int | None = None) -> list[int]:
         """The values in order; what is no number is no value, and without any the default is."""
-        found = sorted(int(value) for value in self.values(key, topic, begin_ns, end_ns) if is_number(value))
+        found = sorted(int(value) for value in self.values(key, topic, begin_ns, end_ns, node) if is_number(value))
         return found or [int(default_of(key, self.release) or 0)]
+
+    def agree(self, keys: Iterable[str], topic: str | None) -> bool:
+        """Whether these were the same on all brokers at all times."""
+        return all(len(span.values) <= 1 for key in keys for span in self.spans(key, topic))
 
     def policies(self, topic: str, at_the_end: str | None, begin_ns: int, end_ns: int) -> frozenset[str]:
         """The policies of clean-up, "delete" and "compact", with a moment in [begin_ns, end_ns].

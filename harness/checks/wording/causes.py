@@ -33,6 +33,7 @@ _WORDS: Mapping[CauseCode, str] = {
     "cut-in-doubt": "the log was cut, and it is unknown whether that was permitted: {doubt}",
     "retention-time": "{setting}",
     "retention-size": "{setting}",
+    "retention-in-doubt": "{setting}, as far as known: {doubt}",
     "deletion": "the topic was deleted, and no step of the plan asked for that",
     "deletion-of-its-topic": "the deletion of its topic, which a step of the plan asked for",
     "compaction-of-a-key": "compaction, by a later record of the same key",
@@ -193,6 +194,7 @@ _WORDS: Mapping[CauseCode, str] = {
     "nobody-serves-them": "{nodes} ended by themselves, and nobody is left who could serve them",
     "min-insync-replicas-not-kept": "min.insync.replicas not kept",
     "two-leaders": "two leaders in one epoch",
+    "epoch-of-no-log": "a leader answers with its batches as they lie in its log, stamp and all",
     "epochs-only-rise": "a leader stamps what it appends with its epoch, and epochs only rise along a log (KIP-101)",
     "epochs-before-kip-279": (
         "before Kafka 2.0 (KIP-279) a follower might be cut to its high watermark and go on with an older epoch"

@@ -154,6 +154,9 @@ _DOUBTS: Mapping[DoubtCode, str] = {
     "topic-deleted-by-somebody": (
         "its topic was deleted, and somebody else runs this cluster: nobody knows who asked for it"
     ),
+    "brokers-keep-differently": (
+        "brokers have different settings, not all of which allow it, and nobody knows whose log readers were given"
+    ),
     "later-one-may-be-lost": "the later one was lost itself, and a log may have been compacted for it before that",
     "marker-may-be-lost": (
         "every in-sync log has it, and the marker that commits it may have been lawfully lost, so that a later one of "

@@ -80,7 +80,7 @@ def _unwritable(partition: PartitionHistory, settings: SettingsOverTime) -> list
         (begin, end)
         for state, begin, end in zip(partition.states, begins, ends[1:], strict=True)
         if state["leader"] < 0
-        or len(state["isr"] or ()) < settings.numbers(_MIN_ISR_KEY, partition.topic, begin, end)[-1]
+        or len(state["isr"] or ()) < settings.numbers(_MIN_ISR_KEY, partition.topic, begin, end, state["leader"])[-1]
     ]
     return [(-END_OF_TIME_NS, ends[0]), *spans]
 

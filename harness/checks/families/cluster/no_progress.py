@@ -121,7 +121,11 @@ def _too_few(context: RunContext, history: PartitionHistory, row: ProgressRow) -
     acks = _ALL if row["age"] == "fresh" or scenario is None else scenario.workload.acks
     if row["what"] != "write" or row["isr"] is None or acks != _ALL:
         return None
-    least = context.history.settings.numbers("min.insync.replicas", row["topic"], row["asked_ns"], row["until_ns"])[-1]
+    leader = None if row["leader"] is None or row["leader"] < 0 else row["leader"]
+    in_force = context.history.settings.numbers(
+        "min.insync.replicas", row["topic"], row["asked_ns"], row["until_ns"], leader
+    )
+    least = in_force[-1]
     return Cause(code="too-few-in-sync", settings=(min_isr_setting(least),)) if len(row["isr"]) < least else None
 
 

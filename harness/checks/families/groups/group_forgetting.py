@@ -12,7 +12,7 @@ of an old generation, inputs without an output. Lawful is
 Nothing is excused if the group's record is in the logs of its partition's in-sync replicas at the end.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from harness.checks.contract.coordinators_log import (
@@ -30,6 +30,7 @@ from harness.checks.families.groups.group_presence import ANSWER as PRESENCE
 from harness.checks.families.groups.group_presence import MINUTE_NS, RETENTION
 from harness.checks.families.groups.stored_records import is_still_stored, rulings_on
 from harness.checks.findings import RunContext
+from harness.checks.model.elections import led_until
 from harness.checks.model.partition_history import PartitionHistory
 from harness.history.facts.finding_facts import Setting
 from harness.history.facts.internal_topics import GROUP_OFFSETS_TOPIC
@@ -41,6 +42,7 @@ from harness.history.schema.schemas import STATUS_FAIL, STATUS_OK
 EXPIRED: CauseCode = "group-offsets-expired"
 _LOOKS = "offsets.retention.check.interval.ms"
 _MS = 1_000_000
+_HEARS_NS = 10 * 10**9  # a removed member hears of it with its next heartbeat
 _UP_BEFORE_NS = MINUTE_NS  # how long before the load its brokers had been started, at most
 CODES = Codes(
     topic=GROUP_OFFSETS_TOPIC,
@@ -75,7 +77,9 @@ def _expired(context: RunContext, kept: Kept) -> Cause | None:
     settings, since = context.history.settings, kept.stored_ns
     if kept.generation is not None or settings.release >= GROUPS_KEEP_THEIR_OFFSETS:
         since = max([since, *_seen_with_a_member(context, kept)])
-    minutes = settings.numbers(RETENTION, None, since, kept.gone_ns)[0]
+    place = partition_of_group(context, kept.group)  # whose leader coordinates the group
+    led = led_until(place.states, since, kept.gone_ns) if place is not None and place.exact else {}
+    minutes = min(settings.numbers(RETENTION, None, since, kept.gone_ns, node)[0] for node in led or (None,))
     if kept.gone_ns - since < minutes * MINUTE_NS:
         return None
     return Cause(code=EXPIRED, settings=(Setting(key=RETENTION, value=str(minutes), scope="broker"),))
@@ -93,19 +97,34 @@ def _removed_empty(context: RunContext, kept: Kept) -> Cause | None:
     looked_ns = context.history.settings.numbers(_LOOKS, None, 0, kept.gone_ns)[0] * _MS
     since_ns = context.history.origin - _UP_BEFORE_NS
     may_have_looked = kept.partition.is_foreign or kept.gone_ns - since_ns >= looked_ns
-    if kept.generation is None or had_offsets or not may_have_looked or _stays_a_member(own, kept.gone_ns):
+    if kept.generation is None or had_offsets or not may_have_looked or _stays_a_member(context, kept, own):
         return None
     setting = Setting(key=_LOOKS, value=str(looked_ns // _MS), scope="broker")
     return Cause(code="group-empty-without-offsets", settings=(setting,))
 
 
-def _stays_a_member(events: Iterable[GroupEventRow], time_ns: int) -> bool:
-    """Whether a member gave something up after that moment that it had been assigned before."""
-    next_of: dict[int, GroupEventRow] = {}
+def _stays_a_member(context: RunContext, kept: Kept, events: Sequence[GroupEventRow]) -> bool:
+    """Whether a member of that generation was in the group all the while: it gave something up afterwards, or read on
+    for longer than a client needs to hear that it was removed, and no fault kept it from hearing."""
+    last: dict[int, GroupEventRow] = {}
+    after: dict[int, GroupEventRow] = {}
     for event in events:
-        if event["completed_ns"] > time_ns:
-            next_of.setdefault(event["process"], event)
-    return any(event["event"] in ("revoked", "lost") for event in next_of.values())
+        if event["completed_ns"] <= kept.gone_ns:
+            last[event["process"]] = event
+        else:
+            after.setdefault(event["process"], event)
+    read_on = {
+        row["process"]
+        for row in context.rows[PRESENCE]
+        if row["group"] == kept.group and row["first_ns"] <= kept.gone_ns <= row["last_ns"] - _HEARS_NS
+    }
+    return any(
+        event["event"] in ("assigned", "committed", "fetched")
+        and (event["generation"] or 0) >= (kept.generation or 0)
+        and (process in read_on or (process in after and after[process]["event"] in ("revoked", "lost")))
+        and not _was_disturbed(context, kept, event["completed_ns"], kept.gone_ns)
+        for process, event in last.items()
+    )
 
 
 def _seen_with_a_member(context: RunContext, kept: Kept) -> Iterator[int]:

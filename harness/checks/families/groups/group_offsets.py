@@ -11,19 +11,21 @@ from dataclasses import replace
 
 from harness.checks.contract.rulings import Cause, Class
 from harness.checks.families.groups.group_forgetting import EXPIRED, forgetting_ruled
-from harness.checks.families.groups.group_partition import Kept
-from harness.checks.families.groups.group_register import Commit, Fetch, Register, fetch_of, registers
+from harness.checks.families.groups.group_partition import Kept, partition_of_group
+from harness.checks.families.groups.group_register import Asking, Fetch, Register, fetch_of, registers
+from harness.checks.families.groups.unstored_commits import Unstored, unstored
 from harness.checks.family import Family
 from harness.checks.findings import Finding, RunContext
 from harness.checks.judged_runs import JudgedRuns, PlacedEvent
 from harness.checks.model.partition_history import PartitionHistory
 from harness.checks.wording.causes import cause_words
-from harness.checks.wording.words import plural
+from harness.checks.wording.words import nodes_words, plural
 from harness.history.schema.client_rows import GROUP_EVENTS
 from harness.history.schema.schemas import STATUS_OK
 from harness.history.schema.typed_rows import RowsOf
 
 CHECK = "lost-group-offset"
+UNSTORED = "unstored"
 _WORDS = {
     "lost": "that none was",
     "regressed": "a lower one",
@@ -54,49 +56,48 @@ def query(runs: JudgedRuns) -> list[WrongFetchRow]:
     """Fetches whose answer no commit explains. Commits and fetches are few: no Spark job."""
     known = runs.once(registers)
     rows: list[WrongFetchRow] = []
-    for event in runs.group_events():
+    events = runs.group_events()
+    for event in events:
         if event["event"] != "fetched" or event["status"] != STATUS_OK:
             continue
         register = known.get((event["run"], event["group"], event["partition_id"]))
         fetch = fetch_of(event)
         kind = _kind(register, fetch)
         if kind is not None:
-            shown = None if register is None else register.shown_before(fetch.invoked_ns)
-            last = None if register is None else _held_last(register, fetch, kind, shown)
-            rows.append(
-                {
-                    **event,
-                    "kind": kind,
-                    "told": fetch.offset,
-                    "committed": last.offset if last else None,
-                    "committed_sent": _asked_for(register, last),
-                    "committed_t": last.completed_ns if last else None,
-                    "shown_ns": shown.invoked_ns if shown else None,
-                    "first": None if register is None else _first_after(register, fetch),
-                }
-            )
+            rows.append(_wrong(event, register, fetch, kind))
+    harmed = {(row["run"], row["group"], row["partition_id"], row["committed"]) for row in rows}
+    for each in unstored(runs):
+        if (*each.key, each.held.offset) not in harmed:
+            event = next(event for event in events if _is_of(each, event))
+            read: PlacedEvent = {**event, "invoked_ns": each.read.invoked_ns, "completed_ns": each.read.completed_ns}
+            rows.append(_wrong(read, known[each.key], each.read, UNSTORED))
     return rows
 
 
-def _first_after(register: Register, fetch: Fetch) -> tuple[int, int, int] | None:
-    first = register.first_after(fetch)
-    return None if first is None else (first.invoked_ns, first.completed_ns, first.offset)
+def _wrong(event: PlacedEvent, register: Register | None, fetch: Fetch, kind: str) -> WrongFetchRow:
+    held = None if register is None else register.held_by(fetch.invoked_ns, _asking(kind, fetch))
+    shown = None if register is None else register.shown_before(fetch.invoked_ns)
+    first = None if register is None else register.first_after(fetch)
+    return {
+        **event,
+        "kind": kind,
+        "told": fetch.offset,
+        "committed": held.offset if held else None,
+        "committed_sent": register.asked_for(held) if register is not None and held is not None else None,
+        "committed_t": held.completed_ns if held else None,
+        "shown_ns": shown.invoked_ns if shown else None,
+        "first": None if first is None else (first.invoked_ns, first.completed_ns, first.offset),
+    }
 
 
-def _held_last(register: Register, fetch: Fetch, kind: str, shown: Fetch | None) -> Commit | Fetch | None:
-    """What the group's offset was, for all that is known: the last certain commit, or what was answered after it."""
-    last = register.last_before(fetch.invoked_ns, "late" if kind == "pending" else fetch.asking)
-    if shown is None or (last is not None and (last.completed_ns >= shown.invoked_ns or last.offset == shown.offset)):
-        return last
-    return shown
+def _asking(kind: str, fetch: Fetch) -> Asking:
+    return "late" if kind in ("pending", UNSTORED) else fetch.asking
 
 
-def _asked_for(register: Register | None, held: Commit | Fetch | None) -> int | None:
-    """When its record cannot have been written before."""
-    if register is None or not isinstance(held, Fetch):
-        return None if held is None else held.invoked_ns
-    own = (each.invoked_ns for each in register.commits if each.offset == held.offset)
-    return max((sent_ns for sent_ns in own if sent_ns <= held.completed_ns), default=held.invoked_ns)
+def _is_of(each: Unstored, event: PlacedEvent) -> bool:
+    """Whether it committed, or fetched, what stands in no log."""
+    place = event["run"], event["group"], event["partition_id"]
+    return (place, event["offset"]) == (each.key, each.held.offset) and event["invoked_ns"] == each.held.invoked_ns
 
 
 def _kind(register: Register | None, fetch: Fetch) -> str | None:
@@ -150,9 +151,9 @@ def _kept(context: RunContext, row: WrongFetchRow) -> Kept:
         gone_ns=row["completed_ns"],
         offset=row["committed"],
         shown_ns=row["shown_ns"],
-        expires=row["kind"] == "lost" and row["committed_t"] is not None,
+        expires=row["told"] is None and row["committed_t"] is not None,
         asked_ns=row["invoked_ns"],
-        process=row["process"],
+        process=None if row["kind"] == UNSTORED else row["process"],
     )
 
 
@@ -161,18 +162,33 @@ def _all_are_known(context: RunContext) -> bool:
     return not any(event["event"] == "committed" for event in context.tables[GROUP_EVENTS])
 
 
+def _told_words(context: RunContext, history: PartitionHistory, kind: str, rows: Sequence[WrongFetchRow]) -> str:
+    first = rows[0]
+    had = "" if first["committed"] is None else f" although {first['committed']} had been committed"
+    where = "" if first["told"] is None else f" ({first['told']})"
+    return (
+        f"Group {first['group']} asked {plural(len(rows), 'time')} for its committed offset of {history.name} and was "
+        f"told {_WORDS[kind]}{where}{had}, first {context.history.seconds(first['completed_ns'])}"
+    )
+
+
+def _unstored_words(context: RunContext, history: PartitionHistory, kind: str, rows: Sequence[WrongFetchRow]) -> str:
+    first = rows[0]
+    place = partition_of_group(context, first["group"] or "")
+    logs = "its logs" if place is None else f"the logs of {place.name} in sync ({nodes_words(place.final_isr)})"
+    stands = "there is none" if first["told"] is None else f"the newest one there is {first['told']}"
+    return (
+        f"Group {first['group']} committed {first['committed']} of {history.name}, and no client was told otherwise; "
+        f"{logs} do not have it, {context.history.seconds(first['completed_ns'])}, {stands}"
+    )
+
+
 def _finding(
     context: RunContext, history: PartitionHistory, kind: str, ruled: tuple[Class, Cause], rows: Sequence[WrongFetchRow]
 ) -> Finding:
     first = rows[0]
     classification, cause = ruled
-    had = "" if first["committed"] is None else f" although {first['committed']} had been committed"
-    where = "" if first["told"] is None else f" ({first['told']})"
-    sentence = (
-        f"Group {first['group']} asked {plural(len(rows), 'time')} for its committed offset of {history.name} and was "
-        f"told {_WORDS[kind]}{where}{had}, first {context.history.seconds(first['completed_ns'])}: "
-        f"{cause_words(cause)}."
-    )
+    words = _unstored_words if kind == UNSTORED else _told_words
     return Finding(
         run=context.run,
         check=CHECK,
@@ -181,7 +197,7 @@ def _finding(
         topic=history.topic,
         partition=history.partition,
         count=len(rows),
-        sentence=sentence,
+        sentence=f"{words(context, history, kind, rows)}: {cause_words(cause)}.",
         cause=cause,
         open_question=cause.doubt is not None,
         first_ns=first["invoked_ns"],

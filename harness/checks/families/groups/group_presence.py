@@ -2,7 +2,7 @@
 
 A member reads on under one assignment only while it is in its group. A client may not have heard yet that it was
 removed, where a fault keeps it from its coordinator: what it read around a fault says nothing (group_forgetting.py).
-Asked only of runs that last as long as offsets are kept.
+Asked only of runs that last as long as offsets are kept, or in which a group was told a lower generation than before.
 """
 
 from typing import TypedDict
@@ -57,7 +57,7 @@ def query(runs: JudgedRuns) -> list[PresenceRow]:
 
 def _joined(runs: JudgedRuns) -> list[_JoinedRow]:
     """When clients first were told an assignment in a generation; others may read without being members."""
-    long = {history.run for history in runs.histories if _is_long(runs, history.run)}
+    long = {history.run for history in runs.histories if _is_long(runs, history.run)} | _went_back(runs)
     found: dict[tuple[int, int, str], int] = {}
     for event in runs.rows(GROUP_EVENTS):
         told = event["event"] == "assigned" and event["status"] == STATUS_OK and (event["generation"] or -1) >= 0
@@ -75,6 +75,20 @@ def _is_long(runs: JudgedRuns, run: int) -> bool:
     last_ns = None if activity is None else activity["last_ns"]
     least = min(history.settings.numbers(RETENTION, None, 0, END_OF_TIME_NS))
     return last_ns is not None and last_ns - history.origin >= least * MINUTE_NS
+
+
+def _went_back(runs: JudgedRuns) -> set[int]:
+    """The runs in which a member was told a lower generation than another before it."""
+    reached: dict[tuple[int, str | None], int] = {}
+    found: set[int] = set()
+    for event in sorted(runs.rows(GROUP_EVENTS), key=lambda event: event["completed_ns"]):
+        generation = event["generation"]
+        if event["event"] == "assigned" and generation is not None and generation > 0:
+            key = event["run"], event["group"]
+            if generation < reached.setdefault(key, generation):
+                found.add(event["run"])
+            reached[key] = max(reached[key], generation)
+    return found
 
 
 FAMILY = Family(name=NAME, query=query)

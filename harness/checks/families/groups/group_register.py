@@ -186,6 +186,22 @@ class Register:
             default=None,
         )
 
+    def held_by(self, time_ns: int, asking: Asking = "any") -> Commit | Fetch | None:
+        """What the offset was, for all that is known: the last certain commit, or what was answered after it."""
+        last, shown = self.last_before(time_ns, asking), self.shown_before(time_ns)
+        if shown is None or (
+            last is not None and (last.completed_ns >= shown.invoked_ns or last.offset == shown.offset)
+        ):
+            return last
+        return shown
+
+    def asked_for(self, held: Commit | Fetch) -> int:
+        """When its record cannot have been written before."""
+        if isinstance(held, Commit):
+            return held.invoked_ns
+        own = (each.invoked_ns for each in self._by_offset.get(held.offset, ()))
+        return max((sent_ns for sent_ns in own if sent_ns <= held.completed_ns), default=held.invoked_ns)
+
     def was_aborted(self, fetch: Fetch) -> bool:
         """Whether what it answered was sent to a transaction that was aborted, and by nobody else."""
         return any(

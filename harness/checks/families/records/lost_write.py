@@ -75,7 +75,7 @@ def _stands_still(context: RunContext, history: PartitionHistory) -> bool:
     if not history.states or not history.final_isr:
         return False
     last_ns = history.states[-1]["time_ns"]
-    least = least_in_sync(context.history.settings, history.topic, last_ns, last_ns)
+    least = least_in_sync(context.history.settings, history.topic, last_ns, last_ns, history.states[-1]["leader"])
     return len(history.final_isr) < min(least, len(history.replicas))
 
 

@@ -210,12 +210,12 @@ def _pieces(
     A lower value may count shortly before its change is known, a higher one only when the leader has surely heard of
     it.
     """
-    spans = settings.spans(MIN_ISR_KEY, partition.topic)
+    spans = settings.spans(MIN_ISR_KEY, partition.topic, leader)
     changes = [(span.begin_ns, heard_by(partition.faults, (leader,), span.begin_ns)) for span in spans[1:]]
     edges = {t for changed, heard in changes for t in (changed - LEARN_NS, heard) if begin < t < end}
     for first, last in pairwise([begin, *sorted(edges), end]):
         since = min((changed - 1 for changed, heard in changes if changed <= first < heard), default=first)
-        yield first, last, least_in_sync(settings, partition.topic, since, last + LEARN_NS - 1)
+        yield first, last, least_in_sync(settings, partition.topic, since, last + LEARN_NS - 1, leader)
 
 
 def _end(partition: PartitionHistory, state: PartitionStateRow, after: PartitionStateRow) -> int:
@@ -261,9 +261,10 @@ def _known_at(
     return min([*reported, *asked], default=None)
 
 
-def least_in_sync(settings: SettingsOverTime, topic: str, begin: int, end: int) -> int:
-    """The lowest min.insync.replicas in force at any moment of [begin, end]: brokers are not judged by a higher one."""
-    return settings.numbers(MIN_ISR_KEY, topic, begin, end)[0]
+def least_in_sync(settings: SettingsOverTime, topic: str, begin: int, end: int, leader: int) -> int:
+    """The lowest min.insync.replicas that the leader, or if there is none any broker, had at any moment of [begin,
+    end]: it is not judged by a higher one. It is the leader who counts (Partition.checkEnoughReplicasReachOffset)."""
+    return settings.numbers(MIN_ISR_KEY, topic, begin, end, leader if leader >= 0 else None)[0]
 
 
 def find(context: RunContext) -> list[Finding]:
@@ -288,14 +289,13 @@ def perhaps_too_few(
     """
     if row.acks != -1 or row.invoked_ns is None or row.completed_ns is None:
         return None
-    least = least_in_sync(settings, history.topic, row.invoked_ns - LEARN_NS, row.completed_ns + LEARN_NS)
-    if least <= 1:
-        return None
+    begin, end = row.invoked_ns - LEARN_NS, row.completed_ns + LEARN_NS
     answered = states_near(history.states, row.completed_ns)
     for state in states_near(history.states, row.invoked_ns):
         own = epoch is None or state["leader_epoch"] in (epoch, -1)
+        least = least_in_sync(settings, history.topic, begin, end, state["leader"])
         enough = min(least, len(state["replicas"] or history.replicas) or least)
-        if own and state["leader"] >= 0 and len(state["isr"] or ()) < enough and state in answered:
+        if least > 1 and own and state["leader"] >= 0 and len(state["isr"] or ()) < enough and state in answered:
             return enough
     return None
 

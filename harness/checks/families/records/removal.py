@@ -7,9 +7,11 @@ same key that was not aborted, older than min.compaction.lag.ms (KIP-58); the la
 tombstone. What neither allows is judged like any other loss; so is what a poll had passed over before it was old
 enough, or before its key had a later record.
 
-Settings count while they are in force: from a change until brokers have surely heard of the next one. A later record of
-the key counts only if it stayed itself, or if what removed it came after: an election that cost it cost its effect too,
-because no log is compacted above the high watermark (KAFKA-13194).
+Settings count while they are in force: from a change until brokers have surely heard of the next one. Each replica
+cleans its own log by its own broker's settings, and readers are given that of the leader: so where brokers differ those
+count that led after the record was sent, each up to the end of its time. A later record of the key counts only if it
+stayed itself, or if what removed it came after: an election that cost it cost its effect too, because no log is
+compacted above the high watermark (KAFKA-13194).
 
 A tombstone may be removed after delete.retention.ms, and never before the earlier records of its key, which would
 reappear. Clients of the workloads send none: this applies only to histories with tombstones (`records.tombstone`).
@@ -29,6 +31,7 @@ from harness.checks.families.transactions.isolation import ABORTED_SQL
 from harness.checks.family import Family
 from harness.checks.findings import Finding, RunContext, finding_of_rows
 from harness.checks.judged_runs import JudgedRuns
+from harness.checks.model.elections import led_until
 from harness.checks.model.partition_history import PartitionHistory, heard_by
 from harness.checks.model.settings import is_number
 from harness.checks.spark.detection import Flagged
@@ -44,12 +47,14 @@ CHECK = "removed-by-configuration"
 WITH_ITS_TOPIC = Cause(code="deletion-of-its-topic")
 # What a record needs on disk at most, in addition to its value and key: its own headers and a batch of its own.
 _OVERHEAD_BYTES = 128
+_OF_CLEANING = ("cleanup.policy", "retention.ms", "retention.bytes", "delete.retention.ms", "min.compaction.lag.ms")
 _KINDS: Mapping[CauseCode, str] = {
     "compaction-of-a-key": "compaction",
     "compaction-in-doubt": "compaction",
     "compaction-of-a-tombstone": "compaction",
     "retention-time": "retention",
     "retention-size": "retention",
+    "retention-in-doubt": "retention",
     "deletion-of-its-topic": "deletion",
 }
 
@@ -149,6 +154,14 @@ class _Later:
 
 
 @dataclass(frozen=True, kw_only=True)
+class _Cleaner:
+    """A broker whose removals readers saw, and until when; node None: all brokers have the same settings."""
+
+    node: int | None
+    until_ns: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class _InForce:
     """A value of a setting, and until when brokers may have used it."""
 
@@ -194,18 +207,29 @@ class Removal:
 
     def _why(self, known: GoneRow, offset: int | None, later: Sequence[_Later]) -> Cause | None:
         history = self._context.partition(known["partition_id"])
+        cleaners, certain = self._cleaners(history, known)
+        by_each = [self._why_by(each, history, known, offset, later) for each in cleaners]
+        found = sorted((cause for cause in by_each if cause is not None), key=lambda cause: cause.doubt is not None)
+        if not found or certain or len(found) == len(by_each):
+            return found[0] if found else None
+        code: CauseCode = "retention-in-doubt" if _KINDS[found[0].code] == "retention" else "compaction-in-doubt"
+        return replace(found[0], code=code, doubt=Doubt(code="brokers-keep-differently"))
+
+    def _why_by(
+        self, cleaner: _Cleaner, history: PartitionHistory, known: GoneRow, offset: int | None, later: Sequence[_Later]
+    ) -> Cause | None:
         below = offset is not None and history.log_start is not None and offset < history.log_start
-        if below and (why := self._deleted(history, known)) is not None:
+        if below and (why := self._deleted(cleaner, history, known)) is not None:
             return why
         if offset is None or known["key"] is None:
             return None
-        replaced_by = [each for each in later if self._was_replaced(history, known, each)]
+        replaced_by = [each for each in later if self._was_replaced(cleaner, history, known, each)]
         settings = (_setting("cleanup.policy", "compact"),)
         if any(each.lost is None for each in replaced_by):
             return Cause(code="compaction-of-a-key", settings=settings)
         if replaced_by and self._broke_the_promise(history, known):
             return Cause(code="compaction-in-doubt", settings=settings, doubt=Doubt(code="later-one-may-be-lost"))
-        return self._deleted_for_good(history, known)
+        return self._deleted_for_good(cleaner, history, known)
 
     # -- what came later of the same key ------------------
 
@@ -298,66 +322,78 @@ class Removal:
 
     # -- what settings allow ------------------------------
 
-    def _was_replaced(self, history: PartitionHistory, known: GoneRow, later: _Later) -> bool:
+    def _was_replaced(self, cleaner: _Cleaner, history: PartitionHistory, known: GoneRow, later: _Later) -> bool:
         """Whether compaction may have removed it when it was gone, for a later record that was old enough by then."""
-        gone_ns = self._gone_ns(known)
-        if later.sent_ns > gone_ns:
+        if later.sent_ns > cleaner.until_ns:
             return False
         if later.lost is not None and (
             self._was_spared(history, known, later.lost) or self._was_there_till_then(history, known)
         ):
             return False
-        for _, until_ns in self._compacting(history, later.sent_ns, gone_ns):
-            for lag in self._in_force(history, "min.compaction.lag.ms", later.sent_ns, until_ns):
+        for _, until_ns in self._compacting(cleaner, history, later.sent_ns):
+            for lag in self._in_force(cleaner, history, "min.compaction.lag.ms", later.sent_ns, until_ns):
                 age_ms = self._age_ms(history, later.stamp_ms, later.sent_ns, min(until_ns, lag.until_ns))
                 if age_ms is None or (is_number(lag.value) and age_ms >= int(lag.value)):
                     return True
         return False
 
-    def _deleted_for_good(self, history: PartitionHistory, known: GoneRow) -> Cause | None:
+    def _deleted_for_good(self, cleaner: _Cleaner, history: PartitionHistory, known: GoneRow) -> Cause | None:
         """The cause for the last record of a key: a tombstone whose time is over."""
         if not known["tombstone"] or known["oldest"] is not None:
             return None
-        gone_ns, sent_ns = self._gone_ns(known), known["invoked_ns"] or 0
-        for _, until_ns in self._compacting(history, sent_ns, gone_ns):
-            for kept in self._in_force(history, "delete.retention.ms", sent_ns, until_ns):
+        sent_ns = known["invoked_ns"] or 0
+        for _, until_ns in self._compacting(cleaner, history, sent_ns):
+            for kept in self._in_force(cleaner, history, "delete.retention.ms", sent_ns, until_ns):
                 age_ms = self._age_ms(history, known["timestamp_ms"], known["invoked_ns"], min(until_ns, kept.until_ns))
                 if is_number(kept.value) and (age_ms is None or age_ms >= int(kept.value)):
                     setting = _setting("delete.retention.ms", kept.value)
                     return Cause(code="compaction-of-a-tombstone", settings=(setting,))
         return None
 
-    def _deleted(self, history: PartitionHistory, known: GoneRow) -> Cause | None:
-        gone_ns, sent_ns = self._gone_ns(known), known["invoked_ns"] or 0
-        for begin_ns, until_ns in self._cleaning("delete", history, sent_ns, gone_ns):
-            for kept in self._in_force(history, "retention.ms", begin_ns, until_ns):
+    def _deleted(self, cleaner: _Cleaner, history: PartitionHistory, known: GoneRow) -> Cause | None:
+        for begin_ns, until_ns in self._cleaning(cleaner, "delete", history, known["invoked_ns"] or 0):
+            for kept in self._in_force(cleaner, history, "retention.ms", begin_ns, until_ns):
                 age_ms = self._age_ms(history, known["timestamp_ms"], known["invoked_ns"], min(until_ns, kept.until_ns))
                 limited = is_number(kept.value) and int(kept.value) >= 0
                 if limited and (age_ms is None or age_ms >= int(kept.value)):
                     return Cause(code="retention-time", settings=(_setting("retention.ms", kept.value),))
-            for size in self._in_force(history, "retention.bytes", begin_ns, until_ns):
+            for size in self._in_force(cleaner, history, "retention.bytes", begin_ns, until_ns):
                 if is_number(size.value) and 0 <= int(size.value) <= self._bytes_left(history):
                     return Cause(code="retention-size", settings=(_setting("retention.bytes", size.value),))
         return None
 
-    def _compacting(self, history: PartitionHistory, begin_ns: int, end_ns: int) -> Sequence[tuple[int, int]]:
-        return self._cleaning("compact", history, begin_ns, end_ns)
+    def _compacting(self, cleaner: _Cleaner, history: PartitionHistory, begin_ns: int) -> Sequence[tuple[int, int]]:
+        return self._cleaning(cleaner, "compact", history, begin_ns)
 
     def _cleaning(
-        self, policy: str, history: PartitionHistory, begin_ns: int, end_ns: int
+        self, cleaner: _Cleaner, policy: str, history: PartitionHistory, begin_ns: int
     ) -> Sequence[tuple[int, int]]:
-        """The times of [begin_ns, end_ns] in which brokers may have cleaned up the topic in this way."""
+        """The times since then in which this broker may have cleaned up the topic in this way."""
+        end_ns = cleaner.until_ns
         if policy in self._settings.policies(history.topic, history.cleanup_policy, END_OF_TIME_NS, END_OF_TIME_NS):
             told = self._settings.values("cleanup.policy", history.topic, END_OF_TIME_NS, END_OF_TIME_NS)
             if not any(policy in value for value in told):
                 return [(begin_ns, end_ns)]  # nothing recorded says since when
-        spans = self._in_force(history, "cleanup.policy", begin_ns, end_ns)
+        spans = self._in_force(cleaner, history, "cleanup.policy", begin_ns, end_ns)
         return [(max(each.begin_ns, begin_ns), each.until_ns) for each in spans if policy in each.value]
 
-    def _in_force(self, history: PartitionHistory, key: str, begin_ns: int, end_ns: int) -> Sequence[_InForce]:
-        """The values that brokers may have used at a moment of [begin_ns, end_ns]."""
+    def _cleaners(self, history: PartitionHistory, known: GoneRow) -> tuple[Sequence[_Cleaner], bool]:
+        """Whose settings count, and whether it is certain whose; else it may have been any of them."""
+        gone_ns = self._gone_ns(known)
+        if self._settings.agree(_OF_CLEANING, history.topic):
+            return [_Cleaner(node=None, until_ns=gone_ns)], True
+        led = led_until(history.states, known["invoked_ns"] or 0, gone_ns) if history.exact else {}
+        if led:
+            return [_Cleaner(node=node, until_ns=until_ns) for node, until_ns in led.items()], True
+        nodes = [node for node in self._settings.nodes if node in history.replicas]
+        return [_Cleaner(node=node, until_ns=gone_ns) for node in nodes or self._settings.nodes], False
+
+    def _in_force(
+        self, cleaner: _Cleaner, history: PartitionHistory, key: str, begin_ns: int, end_ns: int
+    ) -> Sequence[_InForce]:
+        """The values that this broker may have used at a moment of [begin_ns, end_ns]."""
         found = []
-        for span in self._settings.spans(key, history.topic):
+        for span in self._settings.spans(key, history.topic, cleaner.node):
             until_ns = min(heard_by(history.faults, history.replicas, span.end_ns), end_ns)
             if span.begin_ns <= end_ns and until_ns >= begin_ns:
                 found += [_InForce(value=value, begin_ns=span.begin_ns, until_ns=until_ns) for value in span.values]

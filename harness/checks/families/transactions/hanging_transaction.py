@@ -97,9 +97,9 @@ def _not_told(context: RunContext, row: OpenRow) -> _Ruled:
 
 
 def _stored(row: OpenRow) -> Stored:
-    """Its coordinator stored it before its first record was appended, at the latest. What took a decision after its
+    """Its coordinator stored it before its first record was appended, at the latest. What took it from there after its
     marker was overdue excuses nothing."""
-    known_ns, gone_ns = _known_ns(row), row["read_ns"] if row["decided_ns"] is None else row["due_ns"]
+    known_ns, gone_ns = _known_ns(row), min(row["read_ns"], row["owed_ns"] or row["read_ns"])
     sent_ns = row["begun_ns"] if row["state_ns"] is None and row["begun_ns"] is not None else known_ns
     return Stored(sent_ns=min(sent_ns, known_ns), stored_ns=known_ns, gone_ns=gone_ns)
 

@@ -66,7 +66,8 @@ class _ClientRow(TypedDict):
 
 class OpenRow(_PlaceRow):
     """transaction, process: of a client. decided_ns, complete_ns: by the coordinator's log, else by the answer that the
-    client got. state_ns: of the last thing that its log says. due_ns: from then on its marker is overdue."""
+    client got. state_ns: of the last thing that its log says. due_ns: from then on its marker is overdue. owed_ns: that
+    moment if its coordinator had not forgotten it; None: nobody knows that it ever knew of it."""
 
     transactional_id: str | None
     transaction: int | None
@@ -80,6 +81,7 @@ class OpenRow(_PlaceRow):
     complete_ns: int | None
     timeout_ms: int | None
     due_ns: int
+    owed_ns: int | None
 
 
 ANSWER = RowsOf(NAME, OpenRow)
@@ -235,7 +237,7 @@ class _Coordinators:
         kept = [row for row in said if self._ends & set(row["snapshots"])]
         name = name or next((row["transactional_id"] for row in said if row["transactional_id"]), None)
         partition = self._history.partitions[place["partition_id"]]
-        begun_ns = place["begun_ns"] if place["begun_ns"] is not None else own["invoked_ns"] if own else None
+        begun_ns = _begun_ns(place, own)
         course = _course(kept or said, partition, begun_ns)
         number = self._number(name, said)
         known = course.known if kept else self._unkept(number)
@@ -258,8 +260,9 @@ class _Coordinators:
             "complete_ns": course.complete_ns,
             "timeout_ms": course.timeout_ms,
             "due_ns": 0,
+            "owed_ns": None,
         }
-        return {**row, "due_ns": self._due_ns(row)}
+        return {**row, "due_ns": self._due_ns(row), "owed_ns": self._owed_ns(row)}
 
     def _number(self, name: str | None, said: Sequence[TransactionStateRow]) -> int | None:
         written = [each["partition"] for each in said]
@@ -278,6 +281,16 @@ class _Coordinators:
         if since_ns is None:
             begun_ns = row["begun_ns"] if row["begun_ns"] is not None else self._history.origin
             since_ns = begun_ns + (self._longest_ms(row, begun_ns) + self._setting_ms(_INTERVAL, begun_ns)) * _MS
+        return self._leaders(row).for_long(since_ns, PENDING_NS)
+
+    def _owed_ns(self, row: OpenRow) -> int | None:
+        since_ns, state_ns = row["decided_ns"], row["state_ns"]
+        if since_ns is None:
+            if state_ns is None:
+                return None
+            told = row["timeout_ms"]
+            timeout_ms = self._setting_ms(_LONGEST, state_ns) if told is None else told
+            since_ns = max(state_ns, row["begun_ns"] or 0) + (timeout_ms + self._setting_ms(_INTERVAL, state_ns)) * _MS
         return self._leaders(row).for_long(since_ns, PENDING_NS)
 
     def _leaders(self, row: OpenRow) -> LeadersKnown:
@@ -300,6 +313,14 @@ class _Coordinators:
 
     def _setting_ms(self, key: str, time_ns: int) -> int:
         return self._history.settings.numbers(key, None, time_ns, time_ns)[-1]
+
+
+def _begun_ns(place: _PlaceRow, own: TransactionRow | None) -> int | None:
+    """Its log has the time that its client gave its first record, which the client may have taken from anywhere."""
+    if own is None:
+        return place["begun_ns"]
+    told = own["invoked_ns"] if place["begun_ns"] is None else place["begun_ns"]
+    return min(max(told, own["invoked_ns"]), own["completed_ns"])
 
 
 @dataclass(kw_only=True)

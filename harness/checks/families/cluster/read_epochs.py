@@ -1,0 +1,192 @@
+"""Leader epochs that readers were given: each record's is the one that it has in the logs.
+
+A leader answers a fetch with the batches as they lie in its log, stamp and all (KIP-320 has consumers fence themselves
+by it). So a record that a reader got at an offset, with the value that the logs have there, has the epoch that they
+have; else what it got was stamped otherwise than what is stored, or it was committed in one epoch, cut, and written
+again in another. The latter is lawful where its loss is: the contract rules on it as on any lost record that was read.
+
+Asked record by record only where the epochs that a partition's readers saw go beyond where its logs have them.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import TypedDict
+
+from pyspark.sql import functions as sf
+
+from harness.checks.contract.rulings import Cause
+from harness.checks.family import Family
+from harness.checks.findings import Finding, RunContext, is_damaged
+from harness.checks.judged_runs import JudgedRuns
+from harness.checks.model.lost_records import LostRecord
+from harness.checks.model.partition_history import PartitionHistory
+from harness.checks.wording.causes import cause_words
+from harness.checks.wording.words import plural
+from harness.history.schema.typed_rows import RowsOf, typed
+
+NAME = "read-epochs"
+CHECK = "leader-epochs"
+_PLACE = ("run", "partition_id")
+_COPY = (*_PLACE, "offset", "value")
+_READ = "kind > 0 and replica is null and status = 0 and leader_epoch >= 0"
+
+
+class _SpanRow(TypedDict):
+    """The first and the last offset that readers saw of one epoch."""
+
+    run: int
+    partition_id: int
+    leader_epoch: int
+    first: int
+    last: int
+
+
+class OtherEpochRow(TypedDict):
+    """Records that readers were given with leader_epoch, and that the logs have with `stored`: how many, of the first
+    one its place and a reader, and when they were read."""
+
+    run: int
+    partition_id: int
+    leader_epoch: int
+    stored: int
+    count: int
+    offset: int
+    value: int
+    process: int
+    first_ns: int
+    last_ns: int
+
+
+ANSWER = RowsOf(NAME, OtherEpochRow)
+
+
+def query(runs: JudgedRuns) -> list[OtherEpochRow]:
+    chains = {
+        (history.run, partition.partition_id): chain
+        for history in runs.histories
+        for partition in history.partitions.values()
+        if (chain := _chains(partition))
+    }
+    if not chains:
+        return []
+    read = runs.tables.records.where(_READ)
+    spans = read.groupBy(*_PLACE, "leader_epoch").agg(sf.min("offset").alias("first"), sf.max("offset").alias("last"))
+    beyond = [row for row in typed(_SpanRow, spans.toArrow()) if _is_beyond(row, chains)]
+    if not beyond:
+        return []
+    wanted = runs.frame(
+        (*_PLACE, "leader_epoch"),
+        [
+            {"run": each["run"], "partition_id": each["partition_id"], "leader_epoch": each["leader_epoch"]}
+            for each in beyond
+        ],
+    )
+    seen = (
+        read.join(sf.broadcast(wanted), [*_PLACE, "leader_epoch"])
+        .groupBy(*_COPY, "leader_epoch")
+        .agg(
+            sf.min("invoked_ns").alias("first_ns"),
+            sf.max("completed_ns").alias("last_ns"),
+            sf.min("process").alias("process"),
+        )
+    )
+    stored = (
+        runs.tables.replica_log.where("leader_epoch >= 0")
+        .join(sf.broadcast(wanted.select(*_PLACE).distinct()), [*_PLACE], "left_semi")
+        .groupBy(*_COPY)
+        .agg(sf.collect_set("leader_epoch").alias("epochs"), sf.max("leader_epoch").alias("stored"))
+    )
+    found = (
+        seen.join(stored, [*_COPY])
+        .where("not array_contains(epochs, leader_epoch)")
+        .groupBy(*_PLACE, "leader_epoch", "stored")
+        .agg(
+            sf.count("offset").alias("count"),
+            sf.min(sf.struct("offset", "value", "process")).alias("record"),
+            sf.min("first_ns").alias("first_ns"),
+            sf.max("last_ns").alias("last_ns"),
+        )
+        .select(*_PLACE, "leader_epoch", "stored", "count", "record.*", "first_ns", "last_ns")
+    )
+    return typed(OtherEpochRow, found.toArrow())
+
+
+def _chains(partition: PartitionHistory) -> Mapping[int, tuple[int, int]]:
+    """epoch -> the offsets between which any log that was read has it: from the first on, and below the second."""
+    found: dict[int, tuple[int, int]] = {}
+    for log in partition.logs:
+        behind_all = (-1, log.row["log_end_offset"] or 0)
+        for (epoch, start), (_, end) in pairwise([*log.chain, behind_all]):
+            first, behind = found.get(epoch, (start, end))
+            found[epoch] = min(first, start), max(behind, end)
+    return found
+
+
+def _is_beyond(row: _SpanRow, chains: Mapping[tuple[int, int], Mapping[int, tuple[int, int]]]) -> bool:
+    chain = chains.get((row["run"], row["partition_id"]))
+    if chain is None:
+        return False
+    first, behind = chain.get(row["leader_epoch"], (row["last"] + 1, 0))
+    return row["first"] < first or row["last"] >= behind
+
+
+# ---- what they come to ----------------------------------------------------------------------------------------------
+
+
+def find(context: RunContext) -> list[Finding]:
+    rows: Sequence[OtherEpochRow] = context.rows[ANSWER]
+    return list(_found(context, sorted(rows, key=lambda row: (row["partition_id"], row["offset"]))))
+
+
+def _found(context: RunContext, rows: Sequence[OtherEpochRow]) -> Iterator[Finding]:
+    for row in rows:
+        history = context.partition(row["partition_id"])
+        ruling = context.judge(history).rule(_lost(history, row))
+        if ruling.classification == "permitted":
+            continue  # its loss is told; another attempt of its producer's got its place
+        cause = Cause(code="epoch-of-no-log", doubt=ruling.undecided)
+        if is_damaged(history, row["offset"]):  # no checksum covers the stamp
+            cause = Cause(
+                code="epochs-of-a-damaged-log", nodes=tuple(sorted({loss.node for loss in history.disk_losses}))
+            )
+        sentence = (
+            f"{plural(row['count'], 'record')} of {history.name}, the first at {row['offset']}, "
+            f"{plural(row['count'], 'was')} given to readers as of epoch {row['leader_epoch']}, and every log that was "
+            f"read has {'them' if row['count'] > 1 else 'it'} with epoch {row['stored']}: {cause_words(cause)}."
+        )
+        is_decided = cause.code == "epoch-of-no-log" and cause.doubt is None
+        yield Finding(
+            run=context.run,
+            check=CHECK,
+            classification="violation" if is_decided else "observation",
+            kind="read",
+            topic=history.topic,
+            partition=history.partition,
+            count=row["count"],
+            sentence=sentence,
+            cause=cause,
+            epoch=row["leader_epoch"],
+            offsets=[row["offset"]],
+            values=[row["value"]],
+            first_ns=row["first_ns"],
+            last_ns=row["last_ns"],
+            open_question=cause.doubt is not None,
+            evidence={"partition": history.name, "read": dict(row)},
+        )
+
+
+def _lost(history: PartitionHistory, row: OtherEpochRow) -> LostRecord:
+    """What was read, as a record of its own: committed in that epoch, and in no log any more."""
+    return LostRecord(
+        offset=row["offset"],
+        epoch=row["leader_epoch"],
+        acks=None,
+        t_acknowledged=row["first_ns"],
+        committed=True,
+        in_a_log=False,
+        t_last_read=row["first_ns"],
+        matched=not is_damaged(history, row["offset"]),
+    )
+
+
+FAMILY = Family(name=NAME, query=query, find=find)
