@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from harness.checks.judge import Judgement
-from harness.history.schema.schemas import AT_START
+from harness.history.schema.schemas import ADDED_COLUMNS, ADDED_TABLES, AT_START
 from harness.ports.load import WorkloadSpec
 from harness.scenario.model import ClusterSpec, ExpectSpec, Scenario, TopicSpec
 from harness.verdict import Verdict
@@ -461,6 +461,22 @@ class HistoryBuilder(History):
         for row in self.rows["records"]:
             if row["kind"] == 2 and row["partition_id"] == 0:
                 row["leader_epoch"] = epochs[row["offset"]]
+
+    def finish_partition(
+        self, partition_id: int, log: Sequence[Entry], *, nodes: Sequence[int] | None = None, at: float = 100.0
+    ) -> None:
+        """The same of another partition: its replicas hold `log`, and the final read gets all of it."""
+        for node in self.brokers if nodes is None else nodes:
+            self.replica(node, log, high_watermark=len(log), partition_id=partition_id)
+        self.final([(offset, value) for offset, _, value in log], at=at, partition_id=partition_id)
+
+    def as_sealed_before(self) -> None:
+        """Without the tables and columns that came later, as a folder of old is read."""
+        for table in ADDED_TABLES:
+            self.rows[table].clear()
+        for table, columns in ADDED_COLUMNS.items():
+            for row in self.rows.get(table, ()):
+                row.update(dict.fromkeys(columns))
 
 
 def led(count: int = 10, *, acks: int = -1, **more: Any) -> HistoryBuilder:

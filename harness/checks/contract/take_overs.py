@@ -5,7 +5,7 @@ A record that is seen *downstream* of an election was not lost by it. Downstream
 of a later one; a copy on a follower whose log has the election's epoch begin where the leader's does; a later record of
 the same epoch in such a log (a log with the later one has the earlier one too: Raft's log matching, which KIP-101
 brought to Kafka); and a read that only such a leader can have answered (timelines.py). A deposed or dead replica's own
-copy proves nothing.
+copy proves nothing. Where no log is left that could show it, the leaders' own words of where their logs ended do.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -57,7 +57,28 @@ class TakeOvers:
             return True
         if lost.epoch is not None and lost.offset is not None and self._cut_by_its_word(election, lost.offset):
             return False
-        return False if lost.offset is not None and self._ended_below_already(election, lost, lost.offset) else None
+        if lost.offset is not None and self._ended_below_already(election, lost, lost.offset):
+            return False
+        return True if lost.offset is not None and self._began_above_it(election, lost, lost.offset) else None
+
+    def _began_above_it(self, election: Election, lost: LostRecord, offset: int) -> bool:
+        """Whether every leader since it was acknowledged, up to this one, cleanly began with a log that ended above it,
+        and nothing shows another record, or a cut, at its place: a log has no holes that an election can make."""
+        history, begin, end = self._history, lost.t_sent, election.latest_t
+        if begin is None or lost.t_acknowledged is None or not (history.exact and lost.matched):
+            return False
+        if lost.taken or (lost.absent_t is not None and lost.absent_t <= end):
+            return False
+        if any(copy.epoch is None or copy.epoch <= election.epoch for copy in lost.others):
+            return False
+        epoch = history.epoch_at(begin)
+        if epoch is None or epoch != history.epoch_at(lost.t_acknowledged) or lost.epoch not in (None, epoch):
+            return False
+        since = [each for each in history.elections if epoch < each.epoch <= election.epoch]
+        cut = any(
+            cut.to_offset <= offset < cut.from_offset and begin <= cut.time_ns <= end for cut in history.truncations
+        )
+        return not cut and all(each.begins_above(offset) and not each.unclean for each in since)
 
     def _sent_after(self, election: Election, lost: LostRecord) -> bool:
         """Whether it was sent when this leader of a later epoch had begun its own log already, and had fetched for the

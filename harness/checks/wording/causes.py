@@ -34,6 +34,8 @@ _WORDS: Mapping[CauseCode, str] = {
     "retention-time": "{setting}",
     "retention-size": "{setting}",
     "retention-in-doubt": "{setting}, as far as known: {doubt}",
+    "position-removed": "{setting} had removed offset {offset}, where it was to go on, and its reset policy decided",
+    "position-perhaps-removed": "its position may have been removed, and its reset policy have decided: {doubt}",
     "deletion": "the topic was deleted, and no step of the plan asked for that",
     "deletion-of-its-topic": "the deletion of its topic, which a step of the plan asked for",
     "compaction-of-a-key": "compaction, by a later record of the same key",

@@ -157,6 +157,9 @@ _DOUBTS: Mapping[DoubtCode, str] = {
     "brokers-keep-differently": (
         "brokers have different settings, not all of which allow it, and nobody knows whose log readers were given"
     ),
+    "keys-not-told": "nobody recorded its key, so that any later record may have replaced it",
+    "sizes-not-told": "nobody recorded how large the application's records are",
+    "stamps-not-told": "nobody recorded its timestamp, which an application may set as it likes",
     "later-one-may-be-lost": "the later one was lost itself, and a log may have been compacted for it before that",
     "marker-may-be-lost": (
         "every in-sync log has it, and the marker that commits it may have been lawfully lost, so that a later one of "

@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from harness.checks.contract.rulings import Ruling
 from harness.checks.explaining.causes import faults_of, loss_evidence
 from harness.checks.families.evidence.disks_against_reads import is_unreached, last_read
-from harness.checks.families.records.lost_write import loss_cause
+from harness.checks.families.records.lost_write import loss_cause, may_be_there
 from harness.checks.families.records.removal import Removal
 from harness.checks.families.transactions.hidden_records import hidden_ruled
-from harness.checks.families.transactions.isolation import strict_readers
+from harness.checks.families.transactions.isolation import OpenlyReadRow, openly_read
 from harness.checks.families.transactions.transaction_forgetting import TransactionForgetting
 from harness.checks.family import Family
 from harness.checks.findings import Finding, RunContext, finding_of_rows
@@ -18,18 +18,20 @@ from harness.checks.wording.causes import cause_words
 from harness.checks.wording.words import epochs_words, offsets_words, plural
 
 
-def _promised(row: Flagged, strict: Mapping[tuple[int, int], int]) -> bool:
-    """Whether it was promised to stay; not if only read_uncommitted readers saw it in an open transaction."""
-    return strict.get((row.partition_id, row.value), 1) > 0
+def _promised(row: Flagged, read: Mapping[tuple[int, int], OpenlyReadRow]) -> bool:
+    """Whether it was promised to stay; not if only read_uncommitted readers saw it in an open transaction, or if that
+    was aborted: that it was read is told as such (aborted-read)."""
+    own = read.get((row.partition_id, row.value))
+    return own is None or (own["strict"] > 0 and "aborted" not in row.flags)
 
 
 def find(context: RunContext) -> list[Finding]:
     findings = []
-    removal, strict, last = Removal(context), strict_readers(context), last_read(context)
+    removal, read, last = Removal(context), openly_read(context), last_read(context)
     forgetting = TransactionForgetting.of(context)
     for history, rows in context.by_partition("dirty"):
         in_sync = frozenset(history.final_isr)
-        rows = [row for row in rows if _promised(row, strict) and removal.of(row) is None]
+        rows = [row for row in rows if _promised(row, read) and removal.of(row) is None]
         groups: dict[tuple[str, str, int | None], list[tuple[Flagged, Ruling]]] = {}
         for row in rows:
             if (
@@ -39,6 +41,8 @@ def find(context: RunContext) -> list[Finding]:
                 and row.offset >= (history.end_offset or 0)
             ):
                 continue  # the high watermark went back temporarily: unreadable, but every in-sync copy has it
+            if {"lost", "unseen"} & row.flags and may_be_there(history, row):
+                continue  # told as not read
             if is_unreached(context, history, row, last.get(history.partition_id, -1)):
                 continue  # the evidence contradicts itself; another family reports it
             ruling = hidden_ruled(context, history, row, context.ruling(history, row), forgetting)

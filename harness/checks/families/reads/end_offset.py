@@ -24,6 +24,7 @@ from harness.checks.model.partition_history import PartitionHistory
 from harness.checks.spark.detection import SEEN_POLL, Flagged
 from harness.checks.wording.causes import cause_words
 from harness.checks.wording.words import plural, ranges, span_words
+from harness.history.schema.client_rows import TRANSACTIONS
 from harness.history.schema.cluster_rows import FINAL_READS, PARTITIONS, FinalReadRow
 from harness.history.schema.schemas import STATUS_OK
 from harness.history.schema.typed_rows import RowsOf, typed
@@ -235,8 +236,14 @@ def _told(context: RunContext, history: PartitionHistory, answers: Sequence[Fina
     return Told(
         end=history.end_offset,
         asked_ns=read_since(context).get(history.partition_id),
-        perhaps_stable=stable.get(history.partition_id) == history.end_offset,
+        perhaps_stable=_may_be_stable(context, history, stable.get(history.partition_id)),
     )
+
+
+def _may_be_stable(context: RunContext, history: PartitionHistory, stable: int | None) -> bool:
+    """Whether the answer may be the last stable offset, to a reader of which nobody knows what it asked for: without
+    transactions that is the end."""
+    return bool(context.tables[TRANSACTIONS]) if stable is None else stable == history.end_offset
 
 
 def _was_committed(row: Flagged, told: Told, start: int) -> bool:

@@ -3,7 +3,8 @@
 The required start is the offset it sought to; for a member of a group, the group's committed offset; otherwise, if
 assigned from the beginning or with auto.offset.reset=earliest, the start of the log. A record of the final log was
 committed and readable before any record above it, unless it was sent only later, to a log that had been cut, or its
-transaction was not committed: for a consumer that may be read_committed it counts only where it was. Not judged:
+transaction was not committed: for a consumer that may be read_committed it counts only where it was. What lawfully
+removed the required start itself permits a start elsewhere, unless the reset policy is earliest. Not judged:
 auto.offset.reset=latest without a commit or a seek, and clients that the table `processes` does not describe. Commits
 with unknown outcome count in the consumer's favour. A member that may start anywhere without a committed offset is
 excused by what lawfully made its group forget it (group_forgetting.py).
@@ -19,6 +20,7 @@ from harness.checks.families.groups.group_forgetting import EXPIRED, forgetting_
 from harness.checks.families.groups.group_partition import Kept
 from harness.checks.families.groups.group_register import Register, registers
 from harness.checks.families.groups.transactional_offsets import TransactionalOffsets
+from harness.checks.families.records.removal import Removal
 from harness.checks.families.transactions.isolation import perhaps_committed_readers, with_outcome
 from harness.checks.family import Family
 from harness.checks.findings import Finding, RunContext
@@ -62,9 +64,11 @@ class _ForgottenRow(TypedDict):
 
 
 class _SpanRow(FirstRow, _ForgottenRow):
-    """start: its required start, and why; first: its actual first offset."""
+    """start: its required start, and why; first: its actual first offset. resets_elsewhere: where its start does not
+    exist, it does not begin at the head of the log."""
 
     start: int
+    resets_elsewhere: bool
     cause: Cause
     first: int
 
@@ -116,7 +120,16 @@ def query(runs: JudgedRuns) -> list[HeadSkipRow]:
         if start is not None and start[0] < row["offset"]:
             register = known.get((row["run"], client["group"] or "", row["partition_id"]))
             of_group = _forgotten(row, client, seeks.get(place, ()), committed, register)
-            spans.append({**row, **of_group, "start": start[0], "cause": start[1], "first": row["offset"]})
+            elsewhere = client["offset_reset"] != "earliest"
+            own: _SpanRow = {
+                **row,
+                **of_group,
+                "start": start[0],
+                "resets_elsewhere": elsewhere,
+                "cause": start[1],
+                "first": row["offset"],
+            }
+            spans.append(own)
     between = _between(runs, spans) if spans else {}
     return [
         {**span, "skipped": found["skipped"], "skip_from": found["skip_from"], "skip_to": found["skip_to"]}
@@ -247,16 +260,21 @@ def _between(runs: JudgedRuns, spans: Sequence[_SpanRow]) -> dict[tuple[int, ...
 
 def find(context: RunContext) -> list[Finding]:
     ordered = sorted(context.rows[ANSWER], key=lambda row: (row["partition_id"], row["invoked_ns"], row["process"]))
-    ruled = ((row, _ruled(context, row)) for row in ordered)
+    removal = Removal(context)
+    ruled = ((row, _ruled(context, row, removal)) for row in ordered)
     return [_finding(context, row, *ruling) for row, ruling in ruled if ruling[1].code != EXPIRED]
 
 
-def _ruled(context: RunContext, row: HeadSkipRow) -> tuple[Class, Cause]:
-    """Class and cause: where it had to start, or what made its group lawfully forget that."""
+def _ruled(context: RunContext, row: HeadSkipRow, removal: Removal) -> tuple[Class, Cause]:
+    """Class and cause: where it had to start, what lawfully removed that, or what made its group lawfully forget it."""
+    history = context.partition(row["partition_id"])
+    overtaken = removal.of_position(history, row["start"], row["completed_ns"]) if row["resets_elsewhere"] else None
+    if overtaken is not None:
+        return "observation" if overtaken.doubt else "permitted", overtaken
     if row["group"] is not None:
         kept = Kept(
             group=row["group"],
-            partition=context.partition(row["partition_id"]),
+            partition=history,
             sent_ns=row["committed_sent"],
             stored_ns=row["committed_t"],
             gone_ns=row["completed_ns"],

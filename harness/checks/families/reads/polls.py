@@ -4,7 +4,8 @@ A skip counts only over records of the final log that were there when the poll w
 read_committed, over committed ones. A consumer's position may be reset when it no longer exists, so a permitted cut of
 *committed* records explains it; a clean fail-over does not. The cut must lie between the previous poll and this one: an
 election long before explains nothing. With auto.offset.reset=earliest the reset leads to the head of the log, to
-records that are older than the cut; otherwise what comes next was written after it.
+records that are older than the cut; otherwise what comes next was written after it. Where retention overtook the
+position, any other reset leads over what is left of the log.
 """
 
 from collections.abc import Mapping
@@ -15,6 +16,7 @@ from pyspark.sql import functions as sf
 
 from harness.checks.contract.rulings import NOTHING_PERMITS_IT
 from harness.checks.explaining.rewinds import Rewind, Rewinds, under_a_reader
+from harness.checks.families.records.removal import Removal
 from harness.checks.families.transactions.isolation import perhaps_committed_readers, with_outcome
 from harness.checks.family import Family
 from harness.checks.findings import Finding, RunContext, finding_of_rows
@@ -43,7 +45,7 @@ class JumpedRow(TypedDict):
     over_nothing: they jumped over no record that had been written by then and that they had to be given: what the
     final log has there came later, of a leader or a send after the poll, or had not certainly been committed. position:
     the lowest at which they were to go on. to_the_head: none is below it in the final log, and all of them begin there
-    where their position does not exist.
+    where their position does not exist. resets_elsewhere: none of them does.
     """
 
     run: int
@@ -55,6 +57,7 @@ class JumpedRow(TypedDict):
     over_nothing: bool
     position: int
     to_the_head: bool
+    resets_elsewhere: bool
 
 
 ANSWER = RowsOf(NAME, JumpedRow)
@@ -99,6 +102,7 @@ def query(runs: JudgedRuns) -> list[JumpedRow]:
             sf.bool_and("over_nothing").alias("over_nothing"),
             sf.min(sf.expr("came_from + 1")).alias("position"),
             sf.bool_and("to_the_head").alias("to_the_head"),
+            sf.bool_and("resets_elsewhere").alias("resets_elsewhere"),
         )
     )
     return typed(JumpedRow, found.toArrow())
@@ -138,7 +142,7 @@ def _over_nothing(runs: JudgedRuns, jumps: DataFrame) -> DataFrame:
 
 
 def _to_the_head(runs: JudgedRuns, jumps: DataFrame) -> DataFrame:
-    """With a column of this name."""
+    """With a column of this name, and `resets_elsewhere`."""
     earliest = [
         {"run": run, "process": process}
         for (run, process), client in runs.processes().items()
@@ -151,6 +155,7 @@ def _to_the_head(runs: JudgedRuns, jumps: DataFrame) -> DataFrame:
         jumps.join(readers.withColumn("goes_back", sf.lit(True)), ["run", "process"], "left")
         .join(lowest, ["run", "partition_id"], "left")
         .withColumn("to_the_head", sf.expr("coalesce(goes_back and offset <= lowest, false)"))
+        .withColumn("resets_elsewhere", sf.expr("goes_back is null"))
     )
 
 
@@ -159,7 +164,7 @@ def find(context: RunContext) -> list[Finding]:
     jumps: dict[tuple[int, int, int | None], JumpedRow] = {
         (row["partition_id"], row["value"], row["offset"]): row for row in context.rows[ANSWER]
     }
-    rewinds = Rewinds(context)
+    rewinds, removal = Rewinds(context), Removal(context)
     lawful = {place for place, row in jumps.items() if row["over_nothing"]}
     for flag, (check, kind, what) in _KINDS.items():
         for history, rows in context.by_partition(flag):
@@ -167,7 +172,8 @@ def find(context: RunContext) -> list[Finding]:
             for row in rows:
                 if flag in ("skip_inside", "skip_between") and (row.partition_id, row.value, row.offset) in lawful:
                     continue
-                groups.setdefault(_rewind(history, row, jumps, rewinds), []).append(row)
+                reset = _overtaken(history, row, jumps, removal) if flag == "skip_between" else None
+                groups.setdefault(reset or _rewind(history, row, jumps, rewinds), []).append(row)
             for rewind, members in groups.items():
                 sentence = (
                     f"{plural(len(members), 'read record')} {offsets_words(members)} of {history.name} {what}: "
@@ -187,6 +193,18 @@ def find(context: RunContext) -> list[Finding]:
                     )
                 )
     return findings
+
+
+def _overtaken(
+    history: PartitionHistory, row: Flagged, jumps: Mapping[tuple[int, int, int | None], JumpedRow], removal: Removal
+) -> Rewind | None:
+    """Why the consumer's position may lawfully have been removed, so that it went on at the log's end."""
+    jump = jumps.get((row.partition_id, row.value, row.offset))
+    cause = removal.of_position(history, jump["position"], jump["until"]) if jump and jump["resets_elsewhere"] else None
+    if cause is None:
+        return None
+    in_doubt = cause.doubt is not None
+    return Rewind(classification="observation" if in_doubt else "permitted", cause=cause, open_question=in_doubt)
 
 
 def _rewind(

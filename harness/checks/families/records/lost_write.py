@@ -70,6 +70,13 @@ def kept_there(history: PartitionHistory, row: Flagged) -> frozenset[int]:
     return frozenset(copy.node for copy in row.copies if copy.snapshot in ends)
 
 
+def may_be_there(history: PartitionHistory, row: Flagged) -> bool:
+    """Whether every log in sync that was read, and at least one, has it at or above the end that was told."""
+    read = frozenset(history.final_isr) & history.end_snapshots.keys()
+    above = row.offset is not None and history.end_offset is not None and row.offset >= history.end_offset
+    return above and bool(read) and read <= kept_there(history, row)
+
+
 def _stands_still(context: RunContext, history: PartitionHistory) -> bool:
     """Whether the final ISR is too small for the high watermark to rise (KIP-966): there may be more above it."""
     if not history.states or not history.final_isr:
@@ -86,15 +93,15 @@ def _parted(
     lost, unreadable, unseen = [], [], []
     in_sync = frozenset(history.final_isr)
     logs_known = bool(in_sync) and in_sync <= history.end_snapshots.keys()
-    hides = mark_stands_still and not logs_known
     for row in rows:
+        below = row.offset is None or row.offset < (history.end_offset or 0)
         if is_unreadable(history, row, last):
             unreadable.append(row)
         elif was_passed_over(context, history, row):
             lost.append(row)
         elif is_unreached(context, history, row, last):
             unseen.append(row)  # the evidence contradicts itself here
-        elif hides and row.offset is not None and row.offset >= (history.end_offset or 0):
+        elif not logs_known and (may_be_there(history, row) or (mark_stands_still and not below)):
             unseen.append(row)
         elif "lost" in row.flags or _passed_by(row, last) or (logs_known and not in_sync & row.held_at_end):
             lost.append(row)
@@ -262,11 +269,15 @@ def _unseen(
 ) -> Finding:
     why = "the partition was not read that far"
     stands = mark_stands_still and history.read_to_end
+    held = sorted({node for row in rows if may_be_there(history, row) for node in kept_there(history, row)})
     marks = [node for node, end in history.end_snapshots.items() if any(map(_is_below(end["high_watermark"]), rows))]
     if stands and marks:
         why = f"it was told no further, although a high watermark on the disks of {nodes_words(sorted(marks))} is above"
     elif stands:
         why = f"with {nodes_words(history.final_isr)} alone in sync the high watermark does not rise"
+    elif held:
+        having = f"{nodes_words(held)} {plural(len(held), 'has')} them"
+        why = f"it was told that the log ends at {history.end_offset}, and {having}"
     sentence = (
         f"{plural(len(rows), 'record')} acknowledged {offsets_words(rows)} of {history.name} "
         f"{plural(len(rows), 'was')} never read: {why}, so nobody knows whether it is lost."
@@ -285,7 +296,7 @@ def _unseen(
         kind="unseen",
         sentence=sentence,
         cause=Cause(code="frozen-high-watermark" if stands else "not-read-to-its-end"),
-        open_question=stands,
+        open_question=stands or bool(held),
         evidence={"end_offset": history.end_offset, "read_to_end": history.read_to_end},
     )
 

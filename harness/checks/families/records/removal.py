@@ -17,10 +17,10 @@ A tombstone may be removed after delete.retention.ms, and never before the earli
 reappear. Clients of the workloads send none: this applies only to histories with tombstones (`records.tombstone`).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import TypedDict
+from functools import cached_property, partial
+from typing import Literal, TypedDict
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
@@ -41,6 +41,7 @@ from harness.history.facts.finding_facts import Setting
 from harness.history.schema.column_types import END_OF_TIME_NS
 from harness.history.schema.schemas import STATUS_OK
 from harness.history.schema.typed_rows import RowsOf, typed
+from harness.ports.load import WorkloadSpec
 
 NAME = "removal"
 CHECK = "removed-by-configuration"
@@ -52,9 +53,9 @@ _KINDS: Mapping[CauseCode, str] = {
     "compaction-of-a-key": "compaction",
     "compaction-in-doubt": "compaction",
     "compaction-of-a-tombstone": "compaction",
+    "retention-in-doubt": "retention",
     "retention-time": "retention",
     "retention-size": "retention",
-    "retention-in-doubt": "retention",
     "deletion-of-its-topic": "deletion",
 }
 
@@ -174,6 +175,9 @@ def _setting(key: str, value: int | str) -> Setting:
     return Setting(key=key, value=str(value), scope="topic")
 
 
+_COMPACT = (_setting("cleanup.policy", "compact"),)
+
+
 class Removal:
     """Decides for one run's records whether the configuration removed them, and why."""
 
@@ -194,6 +198,25 @@ class Removal:
     def of_record(self, partition_id: int, value: int, offset: int | None) -> Cause | None:
         return self._of(partition_id, value, offset)
 
+    def of_position(self, history: PartitionHistory, position: int, by_ns: int) -> Cause | None:
+        """Why the log's start may lawfully have been above a consumer's position by then, whose reset policy says then
+        where it goes on; None if it was not."""
+        if position >= (history.log_start or 0):
+            return None
+        if history.is_foreign and "delete" in (history.cleanup_policy or "delete"):
+            return Cause(code="position-perhaps-removed", doubt=Doubt(code="moved-by-somebody"))
+        missing = [row for row in self._missing.values() if row.partition_id == history.partition_id]
+        below = [row for row in missing if row.offset is not None and row.offset < (history.log_start or 0)]
+        above = [row for row in below if (row.offset or 0) >= position]
+        there = min(above, key=_offset) if above else max(below, key=_offset, default=None)
+        known = None if there is None else self._rows.get((there.partition_id, there.value))
+        if there is None or known is None or (there.read_last or 0) > by_ns:
+            return None
+        why = self._by_settings(history, known, partial(self._deleted, history=history, known=known), by_ns)
+        if why is not None and why.doubt is not None:
+            return Cause(code="position-perhaps-removed", doubt=why.doubt)
+        return None if why is None else Cause(code="position-removed", offset=position, settings=why.settings)
+
     def _of(self, partition_id: int, value: int, offset: int | None) -> Cause | None:
         known = self._rows.get((partition_id, value))
         if known is None:
@@ -207,8 +230,19 @@ class Removal:
 
     def _why(self, known: GoneRow, offset: int | None, later: Sequence[_Later]) -> Cause | None:
         history = self._context.partition(known["partition_id"])
+        why = partial(self._why_by, history=history, known=known, offset=offset, later=later)
+        return self._by_settings(history, known, why)
+
+    def _by_settings(
+        self,
+        history: PartitionHistory,
+        known: GoneRow,
+        why: Callable[[_Cleaner], Cause | None],
+        by_ns: int = END_OF_TIME_NS,
+    ) -> Cause | None:
+        """By the settings of whoever may have removed it until then; in doubt if not all of these allow it."""
         cleaners, certain = self._cleaners(history, known)
-        by_each = [self._why_by(each, history, known, offset, later) for each in cleaners]
+        by_each = [why(replace(each, until_ns=min(each.until_ns, by_ns))) for each in cleaners]
         found = sorted((cause for cause in by_each if cause is not None), key=lambda cause: cause.doubt is not None)
         if not found or certain or len(found) == len(by_each):
             return found[0] if found else None
@@ -221,15 +255,31 @@ class Removal:
         below = offset is not None and history.log_start is not None and offset < history.log_start
         if below and (why := self._deleted(cleaner, history, known)) is not None:
             return why
-        if offset is None or known["key"] is None:
+        if offset is None:
             return None
+        if known["key"] is None:
+            return self._perhaps_replaced(cleaner, history, known, offset)
         replaced_by = [each for each in later if self._was_replaced(cleaner, history, known, each)]
-        settings = (_setting("cleanup.policy", "compact"),)
         if any(each.lost is None for each in replaced_by):
-            return Cause(code="compaction-of-a-key", settings=settings)
+            return Cause(code="compaction-of-a-key", settings=_COMPACT)
         if replaced_by and self._broke_the_promise(history, known):
-            return Cause(code="compaction-in-doubt", settings=settings, doubt=Doubt(code="later-one-may-be-lost"))
+            return Cause(code="compaction-in-doubt", settings=_COMPACT, doubt=Doubt(code="later-one-may-be-lost"))
         return self._deleted_for_good(cleaner, history, known)
+
+    @cached_property
+    def _is_an_applications(self) -> bool:
+        """Whether the load is an application, which need not tell of what it sends but the values."""
+        scenario = self._context.history.scenario
+        return scenario is not None and scenario.workload.name == WorkloadSpec.name
+
+    def _perhaps_replaced(
+        self, cleaner: _Cleaner, history: PartitionHistory, known: GoneRow, offset: int
+    ) -> Cause | None:
+        """Of a record whose key nobody recorded: any later one of the log may have replaced it."""
+        compacted = self._compacting(cleaner, history, known["invoked_ns"] or 0)
+        if not self._is_an_applications or not compacted or offset + 1 >= (history.end_offset or 0):
+            return None
+        return Cause(code="compaction-in-doubt", settings=_COMPACT, doubt=Doubt(code="keys-not-told"))
 
     # -- what came later of the same key ------------------
 
@@ -351,16 +401,28 @@ class Removal:
         return None
 
     def _deleted(self, cleaner: _Cleaner, history: PartitionHistory, known: GoneRow) -> Cause | None:
+        perhaps: Cause | None = None
         for begin_ns, until_ns in self._cleaning(cleaner, "delete", history, known["invoked_ns"] or 0):
             for kept in self._in_force(cleaner, history, "retention.ms", begin_ns, until_ns):
                 age_ms = self._age_ms(history, known["timestamp_ms"], known["invoked_ns"], min(until_ns, kept.until_ns))
                 limited = is_number(kept.value) and int(kept.value) >= 0
+                setting = _setting("retention.ms", kept.value)
                 if limited and (age_ms is None or age_ms >= int(kept.value)):
-                    return Cause(code="retention-time", settings=(_setting("retention.ms", kept.value),))
+                    return Cause(code="retention-time", settings=(setting,))
+                if limited and self._may_be_stamped_otherwise(history, known):
+                    perhaps = _perhaps_expired(setting, "stamps-not-told")
             for size in self._in_force(cleaner, history, "retention.bytes", begin_ns, until_ns):
-                if is_number(size.value) and 0 <= int(size.value) <= self._bytes_left(history):
-                    return Cause(code="retention-size", settings=(_setting("retention.bytes", size.value),))
-        return None
+                setting, limited = _setting("retention.bytes", size.value), is_number(size.value)
+                if limited and 0 <= int(size.value) <= self._bytes_left(history):
+                    return Cause(code="retention-size", settings=(setting,))
+                if limited and int(size.value) >= 0 and self._is_an_applications:
+                    perhaps = _perhaps_expired(setting, "sizes-not-told")
+        return perhaps
+
+    def _may_be_stamped_otherwise(self, history: PartitionHistory, known: GoneRow) -> bool:
+        """Whether an application may have given it a time of its own, which nobody recorded."""
+        stamps = self._settings.values("message.timestamp.type", history.topic, 0, END_OF_TIME_NS)
+        return self._is_an_applications and known["timestamp_ms"] is None and "LogAppendTime" not in stamps
 
     def _compacting(self, cleaner: _Cleaner, history: PartitionHistory, begin_ns: int) -> Sequence[tuple[int, int]]:
         return self._cleaning(cleaner, "compact", history, begin_ns)
@@ -427,6 +489,14 @@ class Removal:
         if scenario is None or history.end_offset is None or history.log_start is None:
             return float("inf")
         return float((history.end_offset - history.log_start) * (scenario.workload.facts.value_bytes + _OVERHEAD_BYTES))
+
+
+def _perhaps_expired(setting: Setting, doubt: Literal["stamps-not-told", "sizes-not-told"]) -> Cause:
+    return Cause(code="retention-in-doubt", settings=(setting,), doubt=Doubt(code=doubt))
+
+
+def _offset(row: Flagged) -> int:
+    return row.offset or 0
 
 
 def _earlier(one: _Later | None, other: _Later) -> _Later:

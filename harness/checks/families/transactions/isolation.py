@@ -124,11 +124,6 @@ def openly_read(context: RunContext) -> Mapping[tuple[int, int], OpenlyReadRow]:
     return {(row["partition_id"], row["value"]): row for row in context.rows[ANSWER]}
 
 
-def strict_readers(context: RunContext) -> Mapping[tuple[int, int], int]:
-    """(partition, value) of such records -> reads by read_committed readers."""
-    return {place: row["strict"] for place, row in openly_read(context).items()}
-
-
 def aborted_copies(context: RunContext) -> Mapping[tuple[int, int, int], OpenlyReadRow]:
     """(partition, value, offset) of copies of aborted transactions that read_committed readers were given."""
     rows = context.rows[ANSWER]
