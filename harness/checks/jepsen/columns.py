@@ -11,7 +11,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from harness.history.schema.schemas import KIND_SEND
 from harness.history.schema.typed_rows import OfRun
@@ -67,7 +66,7 @@ def records_of(tables: Mapping[str, pa.Table], *, completed_only: bool) -> Recor
     """tables: of all histories together, run rising."""
     rows = tables["records"]
     if completed_only:
-        rows = rows.filter(pc.is_valid(rows["completed_ns"]))
+        rows = rows.filter(rows["completed"])
     column = {
         name: _numbers(rows, name)
         for name in (
@@ -93,22 +92,18 @@ def records_of(tables: Mapping[str, pa.Table], *, completed_only: bool) -> Recor
         key_of_id=first_key[of_id[0]] + of_id[1],
         first_key=first_key,
         of_key=(tables["partitions"]["run"].to_numpy(), tables["partitions"]["partition_id"].to_numpy()),
-        transactional=_valid(rows, "transaction"),
-        completed=_valid(rows, "completed_ns"),
-        moved=_numbers(rows, "moved").astype(bool),
+        **{name: _truths(rows, name) for name in ("transactional", "completed", "moved")},
         operation_rank=_operations(run, column["operation"]),
     )
 
 
 def _numbers(table: pa.Table, name: str) -> Column:
     column = table[name].combine_chunks()
-    if pa.types.is_boolean(column.type):
-        column = column.cast(pa.int8())
     return column.fill_null(NONE).to_numpy() if column.null_count else column.to_numpy()
 
 
-def _valid(table: pa.Table, name: str) -> Column:
-    return pc.is_valid(table[name]).combine_chunks().to_numpy(zero_copy_only=False)
+def _truths(table: pa.Table, name: str) -> Column:
+    return table[name].combine_chunks().to_numpy(zero_copy_only=False)
 
 
 def _ids(
