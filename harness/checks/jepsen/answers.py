@@ -7,7 +7,6 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 from harness.checks.cycles.champ import in_trie_order
@@ -75,11 +74,7 @@ class RunRows:
         return plain(self.history.keys[partition_id])
 
     def value(self, number: int) -> Any:
-        return self._plain_values[number]
-
-    @cached_property
-    def _plain_values(self) -> list[Any]:
-        return [plain(value) for value in self.history.values]
+        return plain(self.history.values[number])
 
     def flagged(self, bit: int) -> list[RuleRow]:
         """Rows of values with this bit, in order of key, place in the log and value."""
@@ -90,8 +85,8 @@ class RunRows:
 
     def between(self, low: int, high: int, partition_id: int) -> list[Any]:
         """The values of a gap, indexes low to high without its ends."""
-        at, plain_values = self._value_at[partition_id], self._plain_values
-        return [plain_values[at[index]] for index in range(low + 1, high)]
+        at = self._value_at[partition_id]
+        return [self.value(at[index]) for index in range(low + 1, high)]
 
     @staticmethod
     def sort_key(value: Any) -> tuple[str, Any]:

@@ -11,7 +11,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from harness.history.schema.schemas import KIND_SEND
 from harness.history.schema.typed_rows import OfRun
@@ -67,7 +66,7 @@ def records_of(tables: Mapping[str, pa.Table], *, completed_only: bool) -> Recor
     """tables: of all histories together, run rising."""
     rows = tables["records"]
     if completed_only:
-        rows = rows.filter(pc.is_valid(rows["completed_ns"]))
+        rows = rows.filter(rows["completed"])
     column = {
         name: _numbers(rows, name)
         for name in (
@@ -89,26 +88,28 @@ def records_of(tables: Mapping[str, pa.Table], *, completed_only: bool) -> Recor
         offset=_numbers(rows, "offset"),
         id=number,
         of_id=of_id,
-        key=first_key[run] + partition_id,
+        key=_of_run(first_key, run) + partition_id,
         key_of_id=first_key[of_id[0]] + of_id[1],
         first_key=first_key,
         of_key=(tables["partitions"]["run"].to_numpy(), tables["partitions"]["partition_id"].to_numpy()),
-        transactional=_valid(rows, "transaction"),
-        completed=_valid(rows, "completed_ns"),
-        moved=_numbers(rows, "moved").astype(bool),
+        **{name: _truths(rows, name) for name in ("transactional", "completed", "moved")},
         operation_rank=_operations(run, column["operation"]),
     )
 
 
 def _numbers(table: pa.Table, name: str) -> Column:
-    column = table[name].combine_chunks()
-    if pa.types.is_boolean(column.type):
-        column = column.cast(pa.int8())
+    column = _in_one(table, name)
     return column.fill_null(NONE).to_numpy() if column.null_count else column.to_numpy()
 
 
-def _valid(table: pa.Table, name: str) -> Column:
-    return pc.is_valid(table[name]).combine_chunks().to_numpy(zero_copy_only=False)
+def _truths(table: pa.Table, name: str) -> Column:
+    return _in_one(table, name).to_numpy(zero_copy_only=False)
+
+
+def _in_one(table: pa.Table, name: str) -> pa.Array:
+    """What is in one piece already is not copied."""
+    column = table[name]
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 def _ids(
@@ -125,7 +126,10 @@ def _ids(
     values = np.bincount(tables["value_names"]["run"].to_numpy(), minlength=runs).astype(np.int64)
     first_key = np.cumsum(keys) - keys
     first = np.cumsum(keys * values) - keys * values
-    place = first[run] + partition_id * values[run] + value
+    place = partition_id * _of_run(values, run)
+    place += value
+    if runs > 1:
+        place += first[run]
     size = int((keys * values).sum())
     if size <= 4 * len(run) + _ROOM:
         number = place
@@ -138,16 +142,21 @@ def _ids(
     return number, of_id, first_key
 
 
+def _of_run(numbers: Column, run: Column) -> Column:
+    """The number of each row's run; of the only one there is, it alone."""
+    return numbers[0] if len(numbers) == 1 else numbers[run]
+
+
 def _operations(run: Column, operation: Column) -> Column:
     if not len(run):
         return np.empty(0, np.int64)
-    begins = np.concatenate([[True], (run[1:] != run[:-1]) | (operation[1:] != operation[:-1])])
+    begins = _changes(operation) if run[0] == run[-1] else _changes(run, operation)
     rows = np.flatnonzero(begins)
     order = np.lexsort((operation[rows], run[rows]))
     new = _changes(run[rows][order], operation[rows][order])
     number = np.empty(len(rows), np.int64)
     number[order] = np.cumsum(new) - 1
-    return number[np.cumsum(begins) - 1]
+    return np.repeat(number, np.diff(rows, append=len(run)))
 
 
 def _changes(*columns: Column) -> Column:

@@ -64,7 +64,7 @@ class Searches:
             return Search(mode=mode)
         here, kept = (
             pc.field("run").isin(list(runs)),
-            pc.field("completed_ns").is_valid() & (pc.field("kind") < KIND_FINAL_POLL),
+            pc.field("completed") & (pc.field("kind") < KIND_FINAL_POLL),
         )
         ops = self._ops.filter(here)
         rows = self._tables["records"].filter(here & kept).select(_RECORD_COLUMNS)

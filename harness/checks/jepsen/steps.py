@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from harness.checks.jepsen.columns import NONE, Column, Records, begins_of
+from harness.checks.jepsen.columns import NONE, Column, Records, begins_of, mark
 from harness.checks.jepsen.values import Values
 from harness.history.schema.schemas import KIND_POLL, KIND_SEND
 
@@ -47,21 +47,25 @@ class Steps:
 
 def steps_of(records: Records, values: Values) -> tuple[Steps, Lanes]:
     rows = np.flatnonzero((records.kind == KIND_SEND) | (records.kind == KIND_POLL))
-    lane = (records.operation_rank[rows] * max(records.keys, 1) + records.key[rows]) * 2 + (
-        records.kind[rows] == KIND_POLL
-    )
+    lane = records.operation_rank * max(records.keys, 1)
+    lane += records.key
+    lane *= 2
+    lane += records.kind == KIND_POLL
+    every = len(rows) == len(lane)
+    lane = lane if every else lane[rows]
     if (lane[1:] < lane[:-1]).any():
         order = np.argsort(lane, kind="stable")
-        rows, lane = rows[order], lane[order]
-    number, op = records.id[rows], records.operation[rows]
+        rows, lane, every = rows[order], lane[order], False
+    number, value = (column if every else column[rows] for column in (records.id, records.value))
     first = begins_of(lane)
     last = np.append(first[1:], len(rows)) - 1 if len(first) else first
-    at, value = values.at[number], records.value[rows]
+    at = values.at[number]
     at_before = _before(at, first)
-    jumps = (at != NONE) & (at_before != NONE) & (at - at_before != 1)
-    polled = records.kind[rows] == KIND_POLL
+    jumps = at - at_before != 1
+    jumps &= (at != NONE) & (at_before != NONE)
+    polled = lane % 2 == 1
     aborted = polled & values.failed[number]
-    own = polled & (values.writer[number] != NONE) & (op >= values.first_writer[number]) & (op <= values.writer[number])
+    own = _own(records, values, rows, polled)
     i_first = records.position[rows[first]]
     kept = np.flatnonzero(jumps | aborted | own)
     lane_of = np.searchsorted(first, kept, side="right") - 1
@@ -91,8 +95,19 @@ def steps_of(records: Records, values: Values) -> tuple[Steps, Lanes]:
     return steps, lanes
 
 
+def _own(records: Records, values: Values, rows: Column, polled: Column) -> Column:
+    """Only an operation that sends too, or the readers of what several sent, can have read what it may have sent."""
+    sends = mark(int(records.operation_rank.max(initial=-1)) + 1, records.operation_rank[records.sends])
+    several = values.first_writer != values.writer
+    asked = np.flatnonzero(polled & (sends[records.operation_rank[rows]] | several[records.id[rows]]))
+    number, operation = records.id[rows[asked]], records.operation[rows[asked]]
+    written = (values.writer[number] != NONE) & (operation <= values.writer[number])
+    return mark(len(rows), asked[written & (operation >= values.first_writer[number])])
+
+
 def _before(column: Column, first: Column) -> Column:
-    shifted = np.roll(column, 1)
+    shifted = np.empty_like(column)
+    shifted[1:] = column[:-1]
     shifted[first] = NONE
     return shifted
 

@@ -1,214 +1,233 @@
-"""Reads Jepsen's histories line by line in bulk, where lines have the form that Jepsen prints: nearly all of them.
+"""Reads Jepsen's histories in bulk: the numbers of many lines at once, and what they mean once for each skeleton.
 
-A regular line is one map of the fields that every operation of the Kafka workload has, with integers for keys, offsets
-and values. A few replacements turn the values of many lines into JSON, which one call parses. The plain reader reads
-every other line by itself. This equals reading the whole text as long as each line is complete; a line that is not (a
-map over several lines, an open string, a discard of what follows) is not valid EDN by itself. Then, as for every error,
-`NotInBulk` is raised: the plain reader reads the whole file and reports place and remedy.
+Lines are the same but for their numbers (skeletons.py). So the text is cut into columns: where its numbers are, what
+they are, and which skeleton each line has; then the events of all lines whose skeleton is known are columns too. The
+plain reader reads every other line by itself. This equals reading the whole text as long as each line is complete; a
+line that is not (a map over several lines, an open string, a discard of what follows) is not valid EDN by itself. Then,
+as for every error, `NotInBulk` is raised: the plain reader reads the whole file and reports place and remedy.
 """
 
-import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-import msgspec
+import numpy as np
+import pyarrow as pa
 
 from harness.errors import UsageError
-from harness.history.jepsen.clojure_order import ARRAY_MAP_MAX, map_order
-from harness.history.jepsen.edn_reader import OPERATION_TAGS, read_text
+from harness.history.jepsen.edn_reader import read_text
+from harness.history.jepsen.micro_operations import NO_OFFSET
+from harness.history.jepsen.skeletons import INVOKED, NOTHING, NUMBER, ODD, PAIRS, Skeletons
 
-_CHUNK_BYTES = 1 << 20
-_SHAPES_MAX = 6  # accepted orders of the fields; Jepsen writes one
-_FIELDS = ("index", "time", "type", "process", "f", "value")
-_WHOLE = rb"0|[1-9][0-9]{0,17}"
-_PATTERNS = {
-    "index": _WHOLE,
-    "time": rb"-?(?:%s)" % _WHOLE,
-    "process": rb"0|[1-9][0-9]{0,8}",
-    "type": rb":(?:invoke|ok|fail|info)",
-    "f": rb":(?:send|poll|txn)",
-    "value": rb'\[[^"]*\]',
-}
-_NAMED = re.compile(rb":(%s) " % b"|".join(name.encode() for name in _FIELDS))
-_TAGS = b"|".join(re.escape(f"#{tag}".encode()) for tag in OPERATION_TAGS)
-_MORE = re.compile(rb"(, :batch\? true)?(?:, :error (:[a-z][a-z0-9-]*))?(, :batch\? true)?")
+Column: TypeAlias = Any  # an array of NumPy
 
-# A value as JSON: each `[:send k v]` is ["s",k,v], each `[:poll {k [[offset v] ...] ...}]` is
-# ["p",[k,[[offset,v],...],...]].
-_TO_JSON = bytes.maketrans(b"{} \n", b"[],,")
-_OF_JSON = b'0123456789-[]{}"sp \n'
-
-_TO_NOUGHTS = bytes.maketrans(b"123456789", b"000000000")
-_TOO_LONG = b"0" * 19  # digits: more than fit into 63 bits
-
-Pair: TypeAlias = tuple[int, int]
-
-
-class BulkSend(msgspec.Struct, array_like=True, forbid_unknown_fields=True, gc=False, tag="s"):
-    key: int
-    sent: int | Pair
-
-
-class BulkPoll(msgspec.Struct, array_like=True, forbid_unknown_fields=True, gc=False, tag="p"):
-    read: list[int | list[Pair]] | None = None
-
-
-Micro: TypeAlias = BulkSend | BulkPoll
-_DECODER = msgspec.json.Decoder(list[list[Micro]])
+_CHUNK_BYTES = 1 << 21  # what is made of it stays in a processor's cache
+_DIGITS_MAX = 18  # as many fit into 63 bits, whatever they are
+_SPACE, _ZERO = b" 0"
+_NUMBER, _PAIRS = NUMBER[0], PAIRS[0]
+_NO_DIGITS = bytes(byte for byte in range(256) if byte not in b"0123456789")
+_TO_NUMBER = bytes.maketrans(b"123456789", NUMBER * 9)
+_PROCESS_MAX = 2**31 - 1
 
 
 class NotInBulk(Exception):
     """This reader does not support the text: the plain one reads it, or reports what is wrong."""
 
 
-@dataclass(slots=True)
-class Line:
-    """A regular line: one event."""
+@dataclass(frozen=True, kw_only=True)
+class Block:
+    """The events of some lines. Columns have a row an event of a line with a known skeleton; odd: (position, event) of
+    the others. position: among all events; begin, end: of its line in the text.
 
-    index: int
-    time: int
-    type: str
-    process: int
-    f: str
-    value: Sequence[Micro]
-    batch: bool
-    error: str | None
+    Of the completions, in order, those of `groups`: position, kind, micro_operation, key (its place in keys), count;
+    and offset (or NO_OFFSET) and value of their records."""
+
+    events: int
+    position: Column
+    begin: Column
+    end: Column
+    skeleton: Column
+    kind: Column
+    index: Column
+    time: Column
+    process: Column
+    odd: Sequence[tuple[int, Any]]
+    keys: Sequence[int]
+    groups: Mapping[str, Column]
+    offsets: Column
+    values: Column
 
 
-class OddLine:
-    """Events read by the plain reader, as maps."""
-
-    __slots__ = ("events",)
-
-    def __init__(self, events: Sequence[Any]) -> None:
-        self.events = events
-
-
-def reads(poll: BulkPoll) -> Sequence[tuple[int, Sequence[tuple[int, int]]]]:
-    """(key, pairs) of a poll in the order of Clojure's map. Raises NotInBulk for a duplicate or invalid key."""
-    entries: list[Any] = poll.read or []
-    keys, pairs = entries[::2], entries[1::2]
-    if len(keys) == 1 and len(pairs) == 1 and type(keys[0]) is int and type(pairs[0]) is list:
-        return [(keys[0], pairs[0])]
-    if len(keys) != len(pairs) or any(type(key) is not int for key in keys) or any(type(p) is int for p in pairs):
+def blocks_of(text: bytes, skeletons: Skeletons, *, place: str) -> Iterator[Block]:
+    """All events, in order. Raises NotInBulk, at any time."""
+    if PAIRS in text:
         raise NotInBulk
-    by_key = dict(zip(keys, pairs, strict=True))
-    if len(by_key) < len(keys):
-        raise NotInBulk
-    return list(by_key.items()) if len(keys) <= ARRAY_MAP_MAX else [(key, by_key[key]) for key in map_order(keys)]
-
-
-def lines_of(text: bytes, *, place: str) -> Iterator[Line | OddLine]:
-    """Yields every line, in order. Raises NotInBulk, at any time."""
-    shapes: list[Callable[[bytes], Any]] = []
-    for lines in _chunks(_inside(text)):
-        matches = [_matched(line, shapes) for line in lines]
-        bodies = [match["value"] for match in matches if match is not None]
-        values = iter(_decoded(bodies))
-        for line, match in zip(lines, matches, strict=True):
-            value = None if match is None else next(values)
-            yield _odd(line, place) if match is None or value is None else _regular(match, value)
-
-
-def _inside(text: bytes) -> tuple[int, int, bytes]:
-    """The begin and end of the lines of maps: inside the vector, if the text is one."""
-    begin, end = len(text) - len(text.lstrip()), len(text.rstrip())
-    if text[begin : begin + 1] == b"[" and text[end - 1 : end] == b"]":
-        if b";" in text[text.rfind(b"\n", begin, end) + 1 : end]:
-            raise NotInBulk  # the last bracket may belong to a comment
-        return begin + 1, end - 1, text
-    return 0, len(text), text
-
-
-def _chunks(inside: tuple[int, int, bytes]) -> Iterator[list[bytes]]:
-    at, end, text = inside
+    position = 0
+    at, end = _inside(text)
     while at < end:
         newline = text.find(b"\n", min(at + _CHUNK_BYTES, end), end)
         until = end if newline < 0 else newline
-        yield text[at:until].split(b"\n")
+        block = _Chunk(text[at:until], skeletons, place).block(at, position)
+        position += block.events
         at = until + 1
+        yield block
 
 
-def _matched(line: bytes, shapes: list[Callable[[bytes], Any]]) -> "re.Match[bytes] | None":
-    """Matches the known orders of fields; a line in a new order adds one."""
-    line = line.strip(b" ,\t")
-    for shape in shapes:
-        if (match := shape(line)) is not None and _MORE.fullmatch(match["more"]):
-            return match  # type: ignore[no-any-return]
-    if len(shapes) >= _SHAPES_MAX or b":f :" not in line:
-        return None
-    names = [name.decode() for name in _NAMED.findall(line)]
-    if sorted(names) != sorted(_FIELDS):
-        return None
-    fields = rb",? ".join(rb":%s (?P<%s>%s)" % (name.encode(), name.encode(), _PATTERNS[name]) for name in names)
-    shape = re.compile(rb"(?:(?:%s) ?)?\{%s(?P<more>(?:, .*)?)\}" % (_TAGS, fields)).fullmatch
-    match = shape(line)
-    if match is None or not _MORE.fullmatch(match["more"]):
-        return None
-    shapes.append(shape)
-    return match
+def _inside(text: bytes) -> tuple[int, int]:
+    """The begin and end of the lines of maps: inside the vector, if the text is one."""
+    begin, end = 0, len(text)
+    while begin < end and text[begin : begin + 1].isspace():
+        begin += 1
+    while begin < end and text[end - 1 : end].isspace():
+        end -= 1
+    if text[begin : begin + 1] == b"[" and text[end - 1 : end] == b"]":
+        if b";" in text[text.rfind(b"\n", begin, end) + 1 : end]:
+            raise NotInBulk  # the last bracket may belong to a comment
+        return begin + 1, end - 1
+    return 0, len(text)
 
 
-def _decoded(bodies: Sequence[bytes]) -> Sequence[list[Micro] | None]:
-    """The micro-operations of each body; None for those that need the plain reader."""
-    try:
-        return _DECODER.decode(_json(bodies))
-    except (NotInBulk, msgspec.DecodeError):
-        return [_decoded_alone(body) for body in bodies]
+def ranges(first: Column, counts: Column) -> Column:
+    """The numbers from each first on, as many as counted."""
+    ends = np.cumsum(counts)
+    return np.arange(ends[-1] if len(ends) else 0) + np.repeat(first - ends + counts, counts)
 
 
-def _decoded_alone(body: bytes) -> list[Micro] | None:
-    try:
-        return _DECODER.decode(_json([body]))[0]
-    except (NotInBulk, msgspec.DecodeError):
-        return None
+class _Chunk:
+    """Some lines. number: of each number of the text its value; start: of each mark of a line's skeleton, the place of
+    its first number, and behind the last one their count; first: of each line its first mark."""
 
+    def __init__(self, text: bytes, skeletons: Skeletons, place: str) -> None:
+        self._text = text
+        self._place = place
+        self._skeletons = skeletons
+        raw = np.frombuffer(text, np.uint8)
+        self._lines = np.concatenate([[0], np.flatnonzero(raw == 10) + 1, [len(text) + 1]])
+        digit = (raw - np.uint8(_ZERO)) < 10
+        edges = np.flatnonzero(np.diff(digit, prepend=False, append=False))
+        begins, lengths = edges[::2], edges[1::2] - edges[::2]
+        wrong = (lengths > _DIGITS_MAX) | (raw[begins] == _ZERO) & (lengths > 1)
+        self._number = _values_of(text, lengths)
+        digit[begins] = False
+        marked = np.frombuffer(text.translate(_TO_NUMBER), np.uint8)[~digit]
+        lines = self._marked(marked.tobytes().replace(b"[0 0]", PAIRS))
+        self._skeleton = skeletons.numbers_of(lines)
+        known = skeletons.columns
+        marks = known["marks"][self._skeleton]
+        self._first = np.cumsum(marks) - marks
+        self._kind = known["kind"][self._skeleton]
+        self._kind[np.searchsorted(self._lines, begins[wrong], side="right") - 1] = ODD
 
-def _json(bodies: Sequence[bytes]) -> bytes:
-    """Converts to JSON; raises NotInBulk where JSON's one kind of bracket would hide a difference between EDN's two
-    kinds.
+    def _marked(self, text: bytes) -> list[bytes]:
+        """The skeletons of all lines: pairs in a row have one mark."""
+        found = np.frombuffer(text, np.uint8)
+        pairs = found == _PAIRS
+        goes_on = np.zeros(len(found), bool)
+        goes_on[2:] = pairs[2:] & pairs[:-2] & (found[1:-1] == _SPACE)
+        at = np.flatnonzero(pairs | (found == _NUMBER))
+        width = 1 + pairs[at]
+        start = np.cumsum(width) - width
+        self._start = np.append(start[~goes_on[at]], len(self._number))
+        gone = goes_on.copy()
+        gone[:-1] |= goes_on[1:]
+        return found[~gone].tobytes().split(b"\n")
 
-    `{` only follows `:poll`. In what the decoder accepts, each `}` ends some list: that of a map if the end of the
-    micro-operation follows, and the end of a pair and of all pairs precedes it, or nothing at all.
-    """
-    text = b"\n".join(bodies).replace(b", ", b" ").replace(b"[:send ", b'["s" ')
-    text = text.replace(b"[:poll {", b'["p" {').replace(b"[:poll]", b'["p"]')
-    maps = text.count(b'["p" {')
-    ends = text.count(b"{}]") + text.count(b"[]}]") + text.count(b"]]}]") - text.count(b"]]]}]") - text.count(b"[]]}]")
-    if text.translate(None, _OF_JSON) or _TOO_LONG in text.translate(_TO_NOUGHTS):
-        raise NotInBulk
-    if text.count(b"{") != maps or text.count(b"}") != maps or ends != maps:
-        raise NotInBulk
-    return b"[" + text.translate(_TO_JSON) + b"]"
-
-
-def _regular(match: "re.Match[bytes]", value: list[Micro]) -> Line:
-    index, time, kind, process, f, more = match.group("index", "time", "type", "process", "f", "more")
-    batch, error = False, None
-    if more:
-        matched = _MORE.fullmatch(more)
-        assert matched is not None, "it was matched before"
-        if matched[1] and matched[3]:
+    def block(self, begin: int, position: int) -> Block:
+        events = np.ones(len(self._kind), np.int64)
+        events[self._kind == NOTHING] = 0
+        read = {line: self._plainly(line) for line in np.flatnonzero(self._kind == ODD).tolist()}
+        for line, found in read.items():
+            events[line] = len(found)
+        positions = position + np.cumsum(events) - events
+        rows = np.flatnonzero(self._kind >= INVOKED)
+        known, skeleton = self._skeletons.columns, self._skeleton[rows]
+        field = {name: self._numbered(rows, known[name][skeleton]) for name in ("index", "time", "process")}
+        if (field["process"] > _PROCESS_MAX).any():
             raise NotInBulk
-        batch, error = bool(matched[1] or matched[3]), matched[2].decode() if matched[2] else None
-    return Line(
-        index=int(index),
-        time=int(time),
-        type=_KINDS[kind],
-        process=int(process),
-        f=_KINDS[f],
-        value=value,
-        batch=batch,
-        error=error,
-    )
+        return Block(
+            events=int(events.sum()),
+            position=positions[rows],
+            begin=begin + self._lines[rows],
+            end=begin + self._lines[rows + 1] - 1,
+            skeleton=skeleton,
+            kind=self._kind[rows],
+            index=field["index"],
+            time=field["time"] * known["time_sign"][skeleton],
+            process=field["process"],
+            odd=[(int(positions[line]) + i, event) for line, found in read.items() for i, event in enumerate(found)],
+            **self._grouped(rows[self._kind[rows] != INVOKED], positions),
+        )
+
+    def _plainly(self, line: int) -> Sequence[Any]:
+        return events_of_line(self._text[self._lines[line] : self._lines[line + 1] - 1], self._place)
+
+    def _numbered(self, lines: Column, marks: Column) -> Column:
+        return self._number[self._start[self._first[lines] + marks]]
+
+    def _grouped(self, lines: Column, positions: Column) -> dict[str, Any]:
+        """What the completions sent and polled."""
+        known, shape, skeleton = self._skeletons.columns, self._skeletons.groups, self._skeleton[lines]
+        counts = known["groups"][skeleton]
+        group, line = ranges(known["first_group"][skeleton], counts), np.repeat(lines, counts)
+        keys = pa.array(self._numbered(line, shape["key"][group])).dictionary_encode()
+        key = keys.indices.to_numpy()
+        micro_operation = shape["micro_operation"][group]
+        beside = np.flatnonzero(shape["beside"][group])
+        if len(beside):
+            _distinct(line[beside], micro_operation[beside], key[beside])
+        mark, with_offsets = self._first[line] + shape["pairs"][group], shape["with_offsets"][group] != 0
+        start, end = self._start[mark], self._start[mark + 1]
+        count = np.where(shape["pairs"][group] < 0, 0, np.where(with_offsets, (end - start) // 2, 1))
+        if (count[shape["single"][group] != 0] > 1).any():
+            raise NotInBulk
+        offsets, values = self._pairs(start, count, with_offsets)
+        return {
+            "keys": keys.dictionary.to_pylist(),
+            "groups": {
+                "order": positions[line],
+                "kind": shape["kind"][group],
+                "micro_operation": micro_operation,
+                "key": key,
+                "count": count,
+            },
+            "offsets": offsets,
+            "values": values,
+        }
+
+    def _pairs(self, start: Column, count: Column, with_offsets: Column) -> tuple[Column, Column]:
+        ends = np.cumsum(count)
+        total = int(ends[-1]) if len(ends) else 0
+        at = np.repeat(start - 2 * (ends - count), count)
+        at += 2 * np.arange(total)
+        offsets, values = self._number[at], self._number[np.minimum(at + 1, len(self._number) - 1)]
+        alone = (ends - count)[~with_offsets & (count > 0)]
+        values[alone] = offsets[alone]
+        offsets[alone] = NO_OFFSET
+        return offsets, values
 
 
-_KINDS = {f":{kind}".encode(): kind for kind in ("invoke", "ok", "fail", "info", "send", "poll", "txn")}
+def _values_of(text: bytes, lengths: Column) -> Column:
+    """The numbers of a text, given how long each is; 0 for what is too long."""
+    ends = np.zeros(len(lengths) + 1, np.int32)
+    np.cumsum(lengths, out=ends[1:])
+    digits = pa.py_buffer(text.translate(None, _NO_DIGITS))
+    fits = np.packbits(lengths <= _DIGITS_MAX, bitorder="little")
+    written = pa.StringArray.from_buffers(len(lengths), pa.py_buffer(ends), digits, pa.py_buffer(fits))
+    return written.cast(pa.int64()).fill_null(0).to_numpy()
 
 
-def _odd(line: bytes, place: str) -> OddLine:
+def _distinct(line: Column, micro_operation: Column, key: Column) -> None:
+    """The keys of a map are."""
+    begins = np.ones(len(line), bool)
+    begins[1:] = (line[1:] != line[:-1]) | (micro_operation[1:] != micro_operation[:-1])
+    in_map = np.cumsum(begins) * (int(key.max()) + 1) + key
+    if len(np.unique(in_map)) < len(in_map):
+        raise NotInBulk
+
+
+def events_of_line(line: bytes, place: str) -> Sequence[Any]:
+    """What the plain reader makes of one line."""
     try:
-        return OddLine([event for _, event in read_text(line.decode(), place=place, whole=False)])
+        return [event for _, event in read_text(line.decode(), place=place, whole=False)]
     except (UsageError, UnicodeDecodeError) as error:
         raise NotInBulk from error

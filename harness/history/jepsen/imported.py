@@ -17,11 +17,31 @@ from harness.history.schema.schemas import TABLES
 # them and nothing else.
 KIND_STRAY_SEND, KIND_STRAY_POLL = 10, 11
 
-# records, and beside its columns invocation_index, the event index of the invocation, and moved: the operation's
-# rebalance log names the key. records.transaction: the operation, where its sends may be a transaction (all but what
-# our own export marks :batch? true).
-IMPORTED_RECORDS: pa.Schema = (
-    TABLES["records"].append(pa.field("invocation_index", pa.int64())).append(pa.field("moved", pa.bool_()))
+# Of the columns of records those that the rules ask for, and beside them invocation_index, the event index of the
+# invocation; completed: whether the operation ever was; moved: the operation's rebalance log names the key;
+# transactional: its sends may be a transaction (all but what our own export marks :batch? true).
+IMPORTED_RECORDS: pa.Schema = pa.schema(
+    [
+        *(
+            TABLES["records"].field(name)
+            for name in (
+                "run",
+                "kind",
+                "status",
+                "operation",
+                "process",
+                "partition_id",
+                "position",
+                "offset",
+                "value",
+                "micro_operation",
+            )
+        ),
+        ("invocation_index", pa.int64()),
+        ("completed", pa.bool_()),
+        ("transactional", pa.bool_()),
+        ("moved", pa.bool_()),
+    ]
 )
 
 # Keys that an operation names without a record. what: read_nothing (a poll's empty list) | assigned (by assign or
@@ -69,16 +89,15 @@ class ImportedHistory:
 
 
 def together(histories: Sequence[ImportedHistory]) -> dict[str, pa.Table]:
-    """Combines the tables of all histories; run is the index in the list."""
+    """Combines the tables of all histories; run is the index in the list. What there is one of is not copied."""
     joined = {}
-    for name in SCHEMAS:
-        schema = SCHEMAS[name]
+    for name, schema in SCHEMAS.items():
         numbered = [
             table.set_column(0, schema.field(0), pa.array(np.full(table.num_rows, run, np.int32)))
             for run, table in ((run, history.tables[name]) for run, history in enumerate(histories))
             if table.num_rows
         ]
-        joined[name] = pa.concat_tables([schema.empty_table(), *numbered]).combine_chunks()
+        joined[name] = pa.concat_tables(numbered).combine_chunks() if numbered else schema.empty_table()
     return joined
 
 

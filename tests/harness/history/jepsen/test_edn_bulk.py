@@ -9,11 +9,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from harness.errors import HarnessError
-from harness.history.jepsen import jepsen_import
-from harness.history.jepsen.edn_bulk import Line, NotInBulk, OddLine, lines_of
+from harness.history.jepsen import edn_bulk, skeletons
+from harness.history.jepsen.edn_bulk import NotInBulk, blocks_of
 from harness.history.jepsen.edn_reader import read_text
 from harness.history.jepsen.imported import ImportedHistory
-from harness.history.jepsen.jepsen_import import import_events, import_lines, import_text
+from harness.history.jepsen.jepsen_import import import_events, import_text
+from harness.history.jepsen.operations_in_bulk import import_in_bulk
+from harness.history.jepsen.skeletons import Skeletons
 
 
 class _Spelled:
@@ -158,7 +160,7 @@ def _plainly(text: str) -> ImportedHistory | str:
 
 def _in_bulk(text: str) -> ImportedHistory | None:
     try:
-        return import_lines("h", lines_of(text.encode(), place="h"))
+        return import_in_bulk("h", text.encode(), place="h")
     except (NotInBulk, HarnessError):
         return None
 
@@ -235,18 +237,97 @@ REGULAR = """
 
 @pytest.mark.parametrize("text", [REGULAR, f"[{REGULAR}]"])
 def test_lines_as_jepsen_prints_them_need_no_plain_reader(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    lines = list(lines_of(text.encode(), place="h"))
+    monkeypatch.setattr(edn_bulk, "read_text", None)
+    history = import_in_bulk("h", text.encode(), place="h")
 
-    assert [type(line) for line in lines if not isinstance(line, OddLine) or line.events] == [Line] * 4
-    monkeypatch.setattr(jepsen_import, "read_text", None)
-    history = import_text("h", text)
     assert [row["offset"] for row in history.tables["records"].to_pylist()] == [0, 0]
     assert [row["error"] for row in history.tables["operations"].to_pylist()] == [None, ":late"]
 
 
 def test_among_regular_lines_only_the_odd_ones_are_read_plainly() -> None:
-    text = f"; a comment\n{REGULAR}{{:process :nemesis, :type :info, :f :kill, :value nil}}\n"
-    lines = list(lines_of(text.encode(), place="h"))
+    text = f"; a comment of 7\n{REGULAR}{{:process :nemesis, :type :info, :f :kill, :value nil}}\n"
+    (block,) = blocks_of(text.encode(), Skeletons(), place="h")
 
-    assert sum(isinstance(line, Line) for line in lines) == 4
-    assert [len(line.events) for line in lines if isinstance(line, OddLine)] == [0, 0, 1, 0]
+    assert block.position.tolist() == [0, 1, 2, 3]
+    assert [(position, len(event)) for position, event in block.odd] == [(4, 4)]
+
+
+def test_a_skeleton_is_read_once_however_many_its_lines_and_its_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+
+    def counted(text: str, **options: Any) -> Iterator[tuple[int, Any]]:
+        read.append(text)
+        return read_text(text, **options)
+
+    monkeypatch.setattr(skeletons, "read_text", counted)
+    monkeypatch.setattr(edn_bulk, "read_text", None)
+    lines = []
+    for i in range(200):
+        polled = f"{{3 [{' '.join(f'[{7 * i + j} {i}]' for j in range(1 + i % 7))}], {4 + i} []}}"
+        lines += [
+            f"{{:index {2 * i}, :time {i}, :type :invoke, :process {i % 9}, :f :poll, :value [[:poll]]}}",
+            f"{{:index {2 * i + 1}, :time {i}, :type :ok, :process {i % 9}, :f :poll, :value [[:poll {polled}]]}}",
+        ]
+    history = import_in_bulk("h", "\n".join(lines).encode(), place="h")
+
+    assert len(read) == 2
+    assert history.tables["records"].num_rows == sum(1 + i % 7 for i in range(200))
+
+
+def _as_one_map(numbers: str) -> str:
+    head = ":index {}, :time 0, :process 0, :f :poll"
+    return (
+        f"{{{head.format(0)}, :type :invoke, :value [[:poll]]}}\n"
+        f"{{{head.format(1)}, :type :ok, :value [[:poll {{{numbers}}}]]}}"
+    )
+
+
+@pytest.mark.parametrize("keys", [1, 2, 8, 9, 40])
+def test_keys_stand_in_the_order_of_clojures_maps_and_none_twice(keys: int) -> None:
+    pairs = [f"{key} [[{key} {key}] [{key + 1} 7]]" for key in range(keys)]
+    _agree(_as_one_map(", ".join(pairs)))
+    _agree(_as_one_map(", ".join([*pairs, "0 []"])))
+    assert _in_bulk(_as_one_map(", ".join([*pairs, "0 []"]))) is None
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        "[:send 1 [0 1] [1 2]]",
+        "[:send 1 [[0 1] [1 2]]]",
+        "[:send 1 [0 1]] [0 1]",
+        "[:send [0 1] 5]",
+        "[:send 1 007]",
+        "[:send 1 0x7]",
+        "[:send 1 7N]",
+        "[:send 1 1000000000000000000]",
+        "[:send 1 [1000000000000000000 5]]",
+        "[:send 1000000000000000000 [0 5]]",
+        "[:send 1 99999999999999999999999]",
+        "[:send 1 -5]",
+        "[:send -1 [0 -5]]",
+        "[:send 1 [-0 +5]]",
+        "[:send 1 6/3]",
+        "[:send 1 \\7]",
+        "[:send 1 [nil 5]]",
+        "[:send 1 #{3 4}]",
+        "[:send 1 #_7 8]",
+        '[:send "7" 8]',
+        "[:send :k7 8]",
+    ],
+)
+def test_a_number_that_is_not_plainly_one_is_what_the_plain_reader_says(sent: str) -> None:
+    for kind in ("ok", "info"):
+        _agree(
+            "{:index 0, :time -3, :process 0, :f :send, :type :invoke, :value [[:send 1 7]]}\n"
+            f"{{:index 1, :time 4, :process 0, :f :send, :type :{kind}, :value [{sent}]}}"
+        )
+
+
+def test_of_an_operation_that_never_completed_the_invocation_is_read() -> None:
+    invoked = "{:index 0, :time 5, :type :invoke, :process 3, :f :send, :value [[:send 3 7]]}"
+    for text in (invoked, f"[{invoked}]", f"[\n{invoked}\n]"):
+        history = _in_bulk(text)
+        assert history is not None
+        _agree(text)
+        assert [row["completed"] for row in history.tables["records"].to_pylist()] == [False]
