@@ -15,7 +15,7 @@ import typer
 
 from harness import compose
 from harness.cli import check_many, client_process, exits, presentation, serving, verification
-from harness.cli.commands import bisect, campaign, check, nightly, results, serve, trends
+from harness.cli.commands import bisect, campaign, check, conform, nightly, results, serve, trends
 from harness.cli.controlled import Control
 from harness.cli.options import (
     MASTER,
@@ -166,7 +166,7 @@ def _recorded(folder: RunFolder, outcome: RunOutcome) -> int:
     return Verdict.PASS.exit_code if outcome.status == "complete" else Verdict.INCONCLUSIVE.exit_code
 
 
-for each in (check, campaign, bisect, serve, trends, results, nightly):
+for each in (check, campaign, bisect, serve, trends, results, nightly, conform):
     each.add_to(app)
 
 
@@ -373,7 +373,19 @@ def worker(spec: str) -> None:
 
 _NEED_NO_SWEEP = ("worker", "--help", "--version")
 # Go on where no sweep can be.
-_LEAVE_NOTHING = ("check", "doctor", "export", "fetch-kafka", "list", "report", "results", "serve", "show", "trends")
+_LEAVE_NOTHING = (
+    "check",
+    "conform",
+    "doctor",
+    "export",
+    "fetch-kafka",
+    "list",
+    "report",
+    "results",
+    "serve",
+    "show",
+    "trends",
+)
 
 
 def main() -> None:
