@@ -19,6 +19,7 @@ _REMEDIES = {
     "what its journals hold": "put them back as the run left them",
     "what its lines hold": "write the history as Jepsen does",
     "what its nodes left on their disks": "take an image whose broker writes Kafka's files",
+    "what the broker answers": "hold it against the schemas of Kafka's messages",
 }
 
 

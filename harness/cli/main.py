@@ -15,7 +15,7 @@ import typer
 
 from harness import compose
 from harness.cli import check_many, client_process, exits, presentation, serving, verification
-from harness.cli.commands import bisect, campaign, check, nightly, results, serve, trends
+from harness.cli.commands import bisect, campaign, check, conform, nightly, results, serve, trends
 from harness.cli.controlled import Control
 from harness.cli.options import (
     MASTER,
@@ -46,7 +46,7 @@ from harness.cli.ready_file import ReadyFile
 from harness.controller.run import RunOutcome
 from harness.errors import HarnessError, UsageError
 from harness.history.run_folder import RunFolder
-from harness.preflight import capabilities, looking, machine
+from harness.preflight import capabilities, foreign, looking, machine
 from harness.scenario.file import load
 from harness.scenario.model import ClusterSpec
 from harness.scenario.names import seed_names, shipped_names
@@ -112,8 +112,12 @@ def run(
         *(overrides or []),
     ]
     ready = looking.ready(reference, overrides=given, checks=check)
+    of_cluster = foreign.notes(ready.cluster)
+    for line in of_cluster:
+        terminal.say(line)
     if only_preflight:
-        terminal.say(f"{ready.name}: nothing is known against it ({ready.cluster.system}, {ready.cluster.world})")
+        what = "nothing else" if of_cluster else "nothing"
+        terminal.say(f"{ready.name}: {what} is known against it ({ready.cluster.system}, {ready.cluster.world})")
         return
     for line in capabilities.notes(ready):
         terminal.say(line)
@@ -166,7 +170,7 @@ def _recorded(folder: RunFolder, outcome: RunOutcome) -> int:
     return Verdict.PASS.exit_code if outcome.status == "complete" else Verdict.INCONCLUSIVE.exit_code
 
 
-for each in (check, campaign, bisect, serve, trends, results, nightly):
+for each in (check, campaign, bisect, serve, trends, results, nightly, conform):
     each.add_to(app)
 
 
@@ -373,7 +377,19 @@ def worker(spec: str) -> None:
 
 _NEED_NO_SWEEP = ("worker", "--help", "--version")
 # Go on where no sweep can be.
-_LEAVE_NOTHING = ("check", "doctor", "export", "fetch-kafka", "list", "report", "results", "serve", "show", "trends")
+_LEAVE_NOTHING = (
+    "check",
+    "conform",
+    "doctor",
+    "export",
+    "fetch-kafka",
+    "list",
+    "report",
+    "results",
+    "serve",
+    "show",
+    "trends",
+)
 
 
 def main() -> None:

@@ -7,16 +7,58 @@ every age answer; only brokers before 0.10 do not support that request.
 
 import asyncio
 import contextlib
+import io
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 from kafka.protocol.metadata import ApiVersionsRequest
 
 _CLIENT_ID = "kafka-chaos-observer"
 _ANSWER_MAX_BYTES = 100 << 20  # as Kafka's clients and brokers take (socket.request.max.bytes)
+_CORRELATION_BYTES = 4
+_UNKNOWN_VERSION = -1
 
 
 class UnreadableAnswer(OSError):
-    """Somebody answered, in another form than Kafka's."""
+    """Somebody answered, in another form than Kafka's. `answer`: the bytes that cannot be read, without their size."""
+
+    def __init__(self, why: str, *, api: str, version: int, answer: bytes) -> None:
+        super().__init__(f"its answer to {api} version {version} {why}")
+        self.why = why
+        self.api = api
+        self.version = version
+        self.answer = answer
+
+
+def framed(request: Any, version: int, *, correlation: int) -> bytes:
+    """The request's bytes as they are sent, with their length."""
+    request.with_header(correlation_id=correlation, client_id=_CLIENT_ID)
+    return bytes(request.encode(version=version, header=True, framed=True))
+
+
+def decoded(request: Any, version: int, frame: bytes) -> tuple[Any, int]:
+    """(the answer to a request that was `framed`, how many bytes follow it). Raises UnreadableAnswer."""
+
+    def unreadable(why: str) -> UnreadableAnswer:
+        return UnreadableAnswer(why, api=type(request).__name__, version=version, answer=frame)
+
+    correlation = int.from_bytes(frame[:_CORRELATION_BYTES], "big", signed=True)
+    if len(frame) >= _CORRELATION_BYTES and correlation != request.header.correlation_id:
+        raise unreadable(f"is for request {correlation}, and not for {request.header.correlation_id}")
+    kind = request.header.get_response_class()[None]
+    try:
+        head = io.BytesIO(frame)
+        kind.parse_header(head, version=version)
+        if request.API_KEY == ApiVersionsRequest.API_KEY and any(frame[head.tell() : head.tell() + 2]):
+            version = 0  # an error comes in version 0, whatever was asked (KIP-511)
+        flexible = kind.flexible_version_q(version)
+        decode = kind._struct.compiled_decode_from(version, compact=flexible, tagged=flexible, data_class=kind)
+        answer, end = decode(memoryview(frame), head.tell())
+    except Exception as error:  # the codec raises whatever it stumbles over
+        raise unreadable(f"cannot be read ({type(error).__name__})") from error
+    if end > len(frame):  # the codec slices: a field that claims more than there is becomes shorter
+        raise unreadable(f"cannot be read (it ends {end - len(frame)} bytes early)")
+    return answer, len(frame) - end
 
 
 class BrokerConnection:
@@ -40,10 +82,46 @@ class BrokerConnection:
         Raises OSError, also for an answer that cannot be read, or TimeoutError; the next call opens a new connection
         then.
         """
+        async with self._in_turn(timeout_s):
+            return await self._ask(request, version)
+
+    async def ask_exactly(self, request: Any, version: int, *, timeout_s: float) -> Any:
+        """Like `ask`, in exactly this version, whatever the broker supports. Nothing may follow the answer."""
+        api = type(request).__name__
+        (frame,) = await self.exchange([self.frame(request, version)], answers=1, timeout_s=timeout_s, api=api)
+        try:
+            answer, left = decoded(request, version, frame)
+            if left:
+                why = f"has {left} bytes more than that version"
+                raise UnreadableAnswer(why, api=api, version=version, answer=frame)
+        except UnreadableAnswer:
+            self.close()
+            raise
+        return answer
+
+    def frame(self, request: Any, version: int) -> bytes:
+        """The request as `exchange` sends it, with a correlation id of its own."""
+        self._correlation += 1
+        return framed(request, version, correlation=self._correlation)
+
+    async def exchange(
+        self, frames: Sequence[bytes], *, answers: int, timeout_s: float, api: str = "bytes"
+    ) -> list[bytes]:
+        """Sends the frames at once and returns the first `answers` frames that come, as they are. Raises OSError or
+        TimeoutError."""
+        async with self._in_turn(timeout_s):
+            if self._writer is None:
+                await self._open()
+            assert self._writer is not None, "the connection was opened"
+            self._writer.write(b"".join(frames))
+            return [await self._answer(api, _UNKNOWN_VERSION) for _ in range(answers)]
+
+    @contextlib.asynccontextmanager
+    async def _in_turn(self, timeout_s: float) -> AsyncIterator[None]:
         async with self._turn:
             try:
                 async with asyncio.timeout(timeout_s):
-                    return await self._ask(request, version)
+                    yield
             except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.CancelledError) as error:
                 self.close()
                 if isinstance(error, asyncio.IncompleteReadError):
@@ -83,22 +161,20 @@ class BrokerConnection:
         self._highest = {each.api_key: each.max_version for each in answer.api_keys}
 
     async def _exchange(self, request: Any, version: int) -> Any:
-        assert self._reader is not None, "the connection was opened"
         assert self._writer is not None, "the connection was opened"
         self._correlation += 1
-        request.with_header(correlation_id=self._correlation, client_id=_CLIENT_ID)
-        self._writer.write(bytes(request.encode(version=version, header=True, framed=True)))
-        asked = type(request).__name__
-        size = int.from_bytes(await self._reader.readexactly(4), "big")
+        self._writer.write(framed(request, version, correlation=self._correlation))
+        frame = await self._answer(type(request).__name__, version)
+        return decoded(request, version, frame)[0]
+
+    async def _answer(self, api: str, version: int) -> bytes:
+        assert self._reader is not None, "the connection was opened"
+        prefix = await self._reader.readexactly(4)
+        size = int.from_bytes(prefix, "big")
         if size > _ANSWER_MAX_BYTES:
-            raise UnreadableAnswer(f"its answer to {asked} would have {size} bytes: it speaks another protocol")
-        frame = await self._reader.readexactly(size)
-        answer = request.header.get_response_class()
-        try:
-            return answer[None].decode(frame, version=version, header=True)
-        except Exception as error:  # the codec raises whatever it stumbles over
-            raised = type(error).__name__
-            raise UnreadableAnswer(f"its answer to {asked} version {version} cannot be read ({raised})") from error
+            why = f"would have {size} bytes: it speaks another protocol"
+            raise UnreadableAnswer(why, api=api, version=version, answer=prefix)
+        return await self._reader.readexactly(size)
 
     def close(self) -> None:
         if self._writer is not None:

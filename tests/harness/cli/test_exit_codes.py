@@ -135,6 +135,12 @@ Use = Callable[..., tuple[int, str, str]]
         ("campaign --random 2 --junit none/j.xml", 2, "--junit none/j.xml: there is no folder"),
         ("campaign --random 2 --summary folder", 2, "--summary folder: that is a folder; name a file"),
         ("nightly --junit none/j.xml", 2, "--junit none/j.xml: there is no folder"),
+        ("conform", 2, "Missing argument"),
+        ("conform nowhere", 2, "BOOTSTRAP: 'nowhere' is no address"),
+        ("conform ,", 2, "BOOTSTRAP: name an address"),
+        ("conform 127.0.0.1:1 --row prodice", 2, "--row prodice: no such row; did you mean 'produce'?"),
+        ("conform 127.0.0.1:1 --junit none/j.xml", 2, "--junit none/j.xml: there is no folder"),
+        ("conform 127.0.0.1:1", 4, "no broker answers at the bootstrap addresses"),
         ("results none --summary none/s.md", 2, "--summary none/s.md: there is no folder"),
     ],
 )

@@ -2,7 +2,9 @@
 
 import asyncio
 import contextlib
+import re
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 from kafka.protocol.admin import DeleteTopicsRequest
@@ -14,8 +16,9 @@ VERSIONS = bytes(4) + b"\x00\x00" + (1).to_bytes(4, "big") + b"\x00\x14\x00\x00\
 
 
 @contextlib.asynccontextmanager
-async def broker(*answers: bytes) -> AsyncIterator[int]:
-    """It gives these answers, of which each begins with its length, one to each request."""
+async def broker(*answers: bytes, echoes: bool = True) -> AsyncIterator[int]:
+    """It gives these answers, of which each begins with its length, one to each request. `echoes`: each names the
+    request that it answers."""
     left = list(answers)  # of every connection's requests together
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -23,7 +26,7 @@ async def broker(*answers: bytes) -> AsyncIterator[int]:
             while left:
                 request = await reader.readexactly(int.from_bytes(await reader.readexactly(4), "big"))
                 answer = left.pop(0)
-                writer.write(answer[:4] + request[4:8] + answer[8:])
+                writer.write(answer[:4] + (request[4:8] if echoes else answer[4:8]) + answer[8:])
                 await writer.drain()
             await reader.read()
         writer.close()
@@ -68,3 +71,39 @@ def test_who_answers_what_cannot_be_read_is_not_gone() -> None:
             return await look_at("127.0.0.1", port)
 
     assert asyncio.run(looked()).kind == "answers"
+
+
+DELETED = (
+    b"\x00\x00\x00\x00" + (1).to_bytes(4, "big") + b"\x00\x06orders" + b"\x00\x00"
+)  # throttle, one topic, no error
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ((1).to_bytes(4, "big") + DELETED, ""),
+        ((1).to_bytes(4, "big") + DELETED + b"\x00", "has 1 bytes more than that version"),
+        ((1).to_bytes(4, "big") + DELETED[:-1], "cannot be read"),
+        ((1).to_bytes(4, "big") + DELETED[:9], "it ends 5 bytes early|cannot be read"),
+        ((7).to_bytes(4, "big") + DELETED, "is for request 7, and not for 1"),
+    ],
+    ids=["whole", "longer", "shorter", "cut within a name", "of another request"],
+)
+def test_what_cannot_be_read_of_an_answer_in_one_version_is_kept_with_its_bytes(answer: bytes, said: str) -> None:
+    async def asked() -> Any:
+        async with broker(framed(answer), echoes=False) as port:
+            connection = BrokerConnection("127.0.0.1", port)
+            request = DeleteTopicsRequest(topic_names=["orders"], timeout_ms=1000)
+            try:
+                return await connection.ask_exactly(request, 1, timeout_s=20)
+            except UnreadableAnswer as error:
+                return error
+            finally:
+                connection.close()
+
+    found = asyncio.run(asked())
+    if said:
+        assert re.search(said, found.why)
+        assert (found.api, found.version, found.answer) == ("DeleteTopicsRequest", 1, answer)
+    else:
+        assert [each.error_code for each in found.responses] == [0]

@@ -1,0 +1,100 @@
+"""The command that holds a cluster against Kafka's protocol, row by row."""
+
+import asyncio
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harness.ci.junit import write_junit
+from harness.cli.options import aside, can_be_written, terminal
+from harness.cluster.attached.administration import ADDRESS, address_of
+from harness.conform import told
+from harness.conform.asking import ALL_S, READING_ROWS, ROWS, results
+from harness.conform.probe import probing, reach
+from harness.conform.row import Result, Row, State
+from harness.errors import HarnessError, UsageError
+from harness.host.clock import SystemClock
+from harness.scenario.names import nearest
+
+_STYLES = {State.VIOLATES: "bold red", State.UNDECIDED: "yellow", State.CONFORMS: "green", State.NOT_OFFERED: "dim"}
+
+
+def row_names(incomplete: str) -> list[str]:
+    """For the shell's completion."""
+    return [row.name for row in ROWS if row.name.startswith(incomplete)]
+
+
+def conform(
+    bootstrap: Annotated[str, typer.Argument(metavar="BOOTSTRAP", help="HOST:PORT,... of the cluster.")],
+    names: Annotated[
+        list[str] | None,
+        typer.Option("--row", metavar="NAME", help="Only this row; may be repeated.", autocompletion=row_names),
+    ] = None,
+    only_reads: Annotated[
+        bool, typer.Option("--reads", help="Only what leaves nothing behind and makes nothing: no topic, no group.")
+    ] = False,
+    whole: Annotated[
+        bool, typer.Option("--all", help="What is expected, and which text that follows, of each row.")
+    ] = (False),
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document, with every fact of every row.")] = False,
+    junit: Annotated[Path | None, typer.Option(callback=can_be_written, help="Where to write JUnit XML.")] = None,
+    within_s: Annotated[int, typer.Option("--within", min=1, metavar="SECONDS", help="For all rows.")] = int(ALL_S),
+) -> None:
+    """Asks a cluster whether it keeps Kafka's protocol: versions, fields, errors, groups, transactions, a row each."""
+    addresses = _addresses(bootstrap)
+    rows = _chosen(names or [], READING_ROWS if only_reads else ROWS)
+    found, mark, left = asyncio.run(_ask(addresses, rows, within_s=within_s, whole=whole, quiet=as_json))
+    if as_json:
+        terminal.say(json.dumps(told.document(found, bootstrap=bootstrap, mark=mark, left=left), indent=1))
+    else:
+        terminal.say(told.headline(found))
+    for line in left:
+        aside.say(f"kafka-chaos: {line}")
+    if junit is not None:
+        write_junit(told.cases(found), junit, suite="kafka-chaos conform")
+    raise typer.Exit(told.exit_code(found))
+
+
+def _addresses(bootstrap: str) -> list[ADDRESS]:
+    try:
+        found = [address_of(each, "BOOTSTRAP") for each in bootstrap.split(",") if each.strip()]
+    except HarnessError as error:
+        raise UsageError(str(error)) from None
+    if not found:
+        raise UsageError('BOOTSTRAP: name an address of the cluster, "host:port"')
+    return found
+
+
+def _chosen(names: Sequence[str], rows: Sequence[Row]) -> Sequence[Row]:
+    """Raises UsageError."""
+    known = {row.name: row for row in ROWS}
+    for name in names:
+        if name not in known:
+            raise UsageError(f"--row {name}: no such row; {nearest(name, tuple(known))}")
+    return [row for row in rows if row.name in names] if names else rows
+
+
+async def _ask(
+    addresses: Sequence[ADDRESS], rows: Sequence[Row], *, within_s: float, whole: bool, quiet: bool
+) -> tuple[list[Result], str, list[str]]:
+    """(what each row came to, the mark of all that was made, what of it is left). Raises HarnessError."""
+    found: list[Result] = []
+    async with probing(await reach(addresses), clock=SystemClock()) as probe:
+        try:
+            async for result in results(probe, rows, all_s=within_s):
+                found.append(result)
+                if not quiet:
+                    head, *more = told.lines(result, whole=whole)
+                    terminal.say(head, style=_STYLES[result.state])
+                    for line in more:
+                        terminal.say(line)
+        finally:
+            left = await probe.delete_all()
+    return found, probe.mark, left
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command()(conform)

@@ -1,0 +1,63 @@
+"""Each row about versions, topics, records and producers holds for the reference, and for no answer that is false."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from harness.conform.asking import READING_ROWS, ROWS
+from harness.conform.row import State
+from tests.harness.conform.falsifying import Lie
+from tests.harness.conform.lies import OF_GROUPS_AND_TRANSACTIONS, OF_THE_LOG
+from tests.harness.conform.rows_asked import Addresses, asked, cluster, falls_for_no
+
+pytestmark = pytest.mark.cluster
+LIES = [
+    pytest.param(name, lie, id=f"{name}: {lie.breaks} ({number})")
+    for name, lies in OF_THE_LOG.items()
+    for number, lie in enumerate(lies)
+]
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Addresses]:
+    with cluster(tmp_path_factory.mktemp("conform")) as addresses:
+        yield addresses
+
+
+def test_every_row_is_shown_to_fail() -> None:
+    told = {**OF_THE_LOG, **OF_GROUPS_AND_TRANSACTIONS}
+    assert [row.name for row in ROWS] == list(told)
+    assert not [name for name, lies in told.items() if not lies]
+
+
+@pytest.mark.parametrize("name", OF_THE_LOG)
+def test_the_reference_keeps_the_row(reference: Addresses, name: str) -> None:
+    result, _ = asked(reference, name)
+    assert result.state is State.CONFORMS, result.seen
+
+
+@pytest.mark.parametrize("name", OF_GROUPS_AND_TRANSACTIONS)
+def test_what_the_reference_does_not_offer_is_neither_kept_nor_broken(reference: Addresses, name: str) -> None:
+    result, _ = asked(reference, name)
+    assert result.state is State.NOT_OFFERED, result.seen
+
+
+@pytest.mark.parametrize(("name", "lie"), LIES)
+def test_a_false_answer_breaks_the_row(reference: Addresses, name: str, lie: Lie) -> None:
+    falls_for_no(reference, name, lie)
+
+
+def test_rows_that_merely_read_are_those_about_versions_and_brokers() -> None:
+    assert {row.name for row in READING_ROWS} == {row.name for row in ROWS[: len(READING_ROWS)]}
+    assert "metadata-unknown-topic" not in {row.name for row in READING_ROWS}, "it may make it"
+
+
+def test_a_planted_flaw_of_the_reference_breaks_the_row_about_the_end_of_a_log(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    flaw = ("--brokers", "1", "--set", "chaos.flaws=answer-end-as-of-election")
+    with cluster(tmp_path_factory.mktemp("flaw"), *flaw) as one:
+        result, _ = asked(one, "list-offsets")
+        sound, _ = asked(one, "fetch")
+    assert (result.state, sound.state) == (State.VIOLATES, State.CONFORMS), (result.seen, sound.seen)
+    assert {fact.what for fact in result.facts if not fact.holds} == {f"version {each}, latest" for each in range(1, 9)}

@@ -1,0 +1,45 @@
+"""Each row about groups and transactions holds for Apache Kafka, and for no answer that is false.
+
+The reference has neither, so these ask Kafka itself."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from harness.cluster.brokers.kafka_jars import installed
+from harness.cluster.brokers.kafka_versions import resolve_version
+from harness.conform.row import State
+from tests.harness.conform.falsifying import Lie
+from tests.harness.conform.lies import OF_GROUPS_AND_TRANSACTIONS, OF_THE_LOG
+from tests.harness.conform.rows_asked import Addresses, asked, cluster, falls_for_no
+
+VERSION = "4.3.1"
+# Otherwise the first member of each group waits three seconds for others.
+SETTINGS = ("--set", "group.initial.rebalance.delay.ms=0")
+LIES = [
+    pytest.param(name, lie, id=f"{name}: {lie.breaks} ({number})")
+    for name, lies in OF_GROUPS_AND_TRANSACTIONS.items()
+    for number, lie in enumerate(lies)
+]
+
+pytestmark = [pytest.mark.cluster, pytest.mark.jvm]
+
+
+@pytest.fixture(scope="module")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Addresses]:
+    if installed(resolve_version(VERSION)) is None:
+        pytest.skip(f"Kafka {VERSION} is not on this machine: kafka-chaos fetch-kafka {VERSION}")
+    folder = tmp_path_factory.mktemp("conform")
+    with cluster(folder, "--brokers", "2", "--system", f"kafka:{VERSION}", *SETTINGS) as addresses:
+        yield addresses
+
+
+@pytest.mark.parametrize("name", [*OF_GROUPS_AND_TRANSACTIONS, *OF_THE_LOG])
+def test_kafka_keeps_the_row(kafka: Addresses, name: str) -> None:
+    result, _ = asked(kafka, name)
+    assert result.state is State.CONFORMS, result.seen
+
+
+@pytest.mark.parametrize(("name", "lie"), LIES)
+def test_a_false_answer_breaks_the_row(kafka: Addresses, name: str, lie: Lie) -> None:
+    falls_for_no(kafka, name, lie)
