@@ -22,6 +22,7 @@ PINNED = {
         (22048, "full"),  # sent to a deposed leader after its successor had begun
         (50296, "full"),  # read, never acknowledged, and lost with the power of all
         (20193, "full"),
+        (9981008, "late clocks"),  # its leader cut it before an unclean election, or after
         (7501196, "no books, no journals"),  # a cycle of what was read before a cut of which nobody knows the reason
     ),
     TRANSACTIONS: (
