@@ -22,6 +22,7 @@ PINNED = {
         (22048, "full"),  # sent to a deposed leader after its successor had begun
         (50296, "full"),  # read, never acknowledged, and lost with the power of all
         (20193, "full"),
+        (9981008, "late clocks"),  # its leader cut it before an unclean election, or after
         (7501196, "no books, no journals"),  # a cycle of what was read before a cut of which nobody knows the reason
     ),
     TRANSACTIONS: (
@@ -84,6 +85,8 @@ DECIDED = (
     (CLEANING, 8100311),  # a later one of its key was lost with it, and the log that had both was not compacted before
     (TRANSACTIONS, 5000029),  # hidden by a reversed marker, below the last stable offset
     (TRANSACTIONS, 5000065),
+    (TRANSACTIONS, 9970281),  # hidden: its decision went with the power of the coordinator's only log
+    (PROCESSING, 9981541),
     (RECORDS, 6000040),  # dropped by its leader before an unclean election, and one in sync had it still
     (RECORDS, 6000576),  # an elected leader was read with it and wiped before it began to lead
     (GROUPS, 7200252),  # a batch of the offsets' log was damaged below the commit

@@ -59,18 +59,26 @@ class Absence:
     def _cuts_of(self, lost: LostRecord) -> Iterator[_Without]:
         """What a leader cut, or the only one that had to have it, is gone, whoever is elected afterwards."""
         for cut in self._history.truncations:
-            state = self._history.state_at(cut.time_ns)
-            if lost.offset is None or state is None or not cut.to_offset <= lost.offset < cut.from_offset:
+            if lost.offset is None or not cut.to_offset <= lost.offset < cut.from_offset:
                 continue
-            # One who follows a later leader already cuts by the word of that one.
-            if cut.epoch is not None and cut.epoch > state["leader_epoch"]:
-                continue
+            near = states_near(self._history.states, cut.time_ns)
             term = self._history.term_at(cut.time_ns)
-            leads = term is not None and term.leader == cut.node == state["leader"]
-            if leads or committed_copies(state) == (cut.node,):
-                near = states_near(self._history.states, cut.time_ns)
-                alone = all(committed_copies(each) == (cut.node,) for each in near)
-                yield _Without(epoch=state["leader_epoch"], node=cut.node, time_ns=cut.time_ns, is_sure=leads or alone)
+            leads = term is not None and term.leader == cut.node
+            # One who follows a later leader already cuts by the word of that one.
+            such = [
+                state
+                for state in near
+                if (cut.epoch is None or cut.epoch <= state["leader_epoch"])
+                and (state["leader"] == cut.node or committed_copies(state) == (cut.node,))
+            ]
+            if such:
+                known = leads and self._history.state_at(cut.time_ns) in such
+                yield _Without(
+                    epoch=such[-1]["leader_epoch"],
+                    node=cut.node,
+                    time_ns=cut.time_ns,
+                    is_sure=known or such == near,
+                )
 
     def _by_clients(self, lost: LostRecord) -> Iterator[_Without]:
         """The leader in force, when clients saw that another record has its place, or none."""

@@ -15,7 +15,15 @@ from harness.history.facts.finding_facts import Setting
 
 Class = Literal["violation", "permitted", "observation"]
 LossCause = Literal[
-    "unclean-election", "fail-over", "destruction", "clean-election", "restart", "log-start", "deletion", "unknown"
+    "unclean-election",
+    "fail-over",
+    "destruction",
+    "clean-election",
+    "restart",
+    "log-start",
+    "deletion",
+    "forgotten-decision",  # `forgotten` says how
+    "unknown",
 ]
 RuleName = Literal["unclean-election", "fail-over", "destruction", "deletion", "min-insync-replicas"]
 
@@ -157,6 +165,7 @@ class Ruling:
     disk_losses: tuple[DiskLoss, ...] = ()
     destroyed: bool | None = False  # whether every in-sync copy was destroyed
     undecided: Doubt | None = None  # what may have permitted it and is unknown
+    forgotten: "Cause | None" = None  # what took its transaction's decision from the coordinator's log
 
     @property
     def cause_epoch(self) -> int | None:

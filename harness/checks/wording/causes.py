@@ -126,6 +126,7 @@ _WORDS: Mapping[CauseCode, str] = {
     "decision-on-a-lost-disk": "{doubt}",
     "decision-elected-uncleanly": "{doubt}",
     "producer-ids-in-doubt": "{doubt}",
+    "forgotten-decision": "its coordinator lawfully forgot how its transaction was to end",
     "marker-not-due": "its coordinator still had time to end it",
     "marker-in-doubt": "{doubt}",
     "marker-cut": "the election of epoch {epoch} cut the log to {offset}, and its marker with what was cut",

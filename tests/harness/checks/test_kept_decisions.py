@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from harness.checks.families.transactions.kept_decisions import Decision, Written, decisions_of
+from harness.checks.families.transactions.kept_decisions import Decision, Written, decisions_of, may_be_decided
 from harness.history.schema.client_rows import TransactionRow
 from harness.history.schema.internal_rows import TransactionStateRow
 from tests.rows import row_of
@@ -74,3 +74,10 @@ def test_what_it_ends_had_begun_before_what_was_sent_later_to_a_partition_that_i
     assert not decision.had_begun_before(replace(written, partition=1))
     assert not decision.had_begun_before(replace(written, topic="u"))
     assert not decision.had_begun_before(replace(written, sent_ns=int(4.05 * SECOND))), "clocks differ by as much"
+
+
+def test_a_decision_may_be_a_transactions_if_that_was_at_work_when_it_was_begun() -> None:
+    own = client(0, OLDER, 1, 3)
+    assert may_be_decided(own, [decided("PrepareCommit", begun=1.5, at=9)])
+    assert not may_be_decided(own, [decided("PrepareAbort", begun=1.5, at=9)]), "its client was told otherwise"
+    assert not may_be_decided(own, [decided("PrepareCommit", begun=4, at=9)])

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from harness.checks.contract.rulings import Ruling
+from harness.checks.contract.rulings import Cause, Ruling
 from harness.checks.explaining.causes import faults_of, loss_evidence
 from harness.checks.families.evidence.disks_against_reads import is_unreached, last_read
 from harness.checks.families.records.lost_write import loss_cause, may_be_there
@@ -32,7 +32,7 @@ def find(context: RunContext) -> list[Finding]:
     for history, rows in context.by_partition("dirty"):
         in_sync = frozenset(history.final_isr)
         rows = [row for row in rows if _promised(row, read) and removal.of(row) is None]
-        groups: dict[tuple[str, str, int | None], list[tuple[Flagged, Ruling]]] = {}
+        groups: dict[tuple[str, str, Cause | None, int | None], list[tuple[Flagged, Ruling]]] = {}
         for row in rows:
             if (
                 in_sync
@@ -46,7 +46,8 @@ def find(context: RunContext) -> list[Finding]:
             if is_unreached(context, history, row, last.get(history.partition_id, -1)):
                 continue  # the evidence contradicts itself; another family reports it
             ruling = hidden_ruled(context, history, row, context.ruling(history, row), forgetting)
-            groups.setdefault((ruling.classification, ruling.cause, ruling.cause_epoch), []).append((row, ruling))
+            key = (ruling.classification, ruling.cause, ruling.forgotten, ruling.cause_epoch)
+            groups.setdefault(key, []).append((row, ruling))
         for group in groups.values():
             members, ruling = [row for row, _ in group], group[0][1]
             cause = loss_cause(history, ruling, members)

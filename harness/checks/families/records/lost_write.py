@@ -116,7 +116,7 @@ def _passed_by(row: Flagged, last: int) -> bool:
 
 
 def _lost(context: RunContext, history: PartitionHistory, rows: Sequence[Flagged], *, compacts: bool) -> list[Finding]:
-    groups: dict[tuple[str, str, int | None, bool], list[tuple[Flagged, Ruling]]] = {}
+    groups: dict[tuple[str, str, Cause | None, int | None, bool], list[tuple[Flagged, Ruling]]] = {}
     broken, forgetting = broken_promises(context), TransactionForgetting.of(context)
     for row in rows:
         ruling = hidden_ruled(context, history, row, context.ruling(history, row), forgetting)
@@ -127,7 +127,7 @@ def _lost(context: RunContext, history: PartitionHistory, rows: Sequence[Flagged
             ruling = ruling if least is None else perhaps_forfeited(ruling, least)
         # Nothing else explains it, and something removes records here: it removed the last one of a key.
         away = compacts and ruling.classification == "violation" and ruling.election is None
-        key = (ruling.classification, ruling.cause, ruling.cause_epoch, away)
+        key = (ruling.classification, ruling.cause, ruling.forgotten, ruling.cause_epoch, away)
         groups.setdefault(key, []).append((row, ruling))
     findings = []
     for (*_, away), group in groups.items():
@@ -191,6 +191,8 @@ def _sentence(history: PartitionHistory, rows: Sequence[Flagged], ruling: Ruling
 
 def loss_cause(history: PartitionHistory, ruling: Ruling, rows: Sequence[Flagged]) -> Cause:
     """The ruling's cause with its deciding facts: the election or the disks, and the settings."""
+    if ruling.forgotten is not None:
+        return ruling.forgotten
     deciding = [rule for rule in ruling.rules if rule.holds or (rule.rule == "min-insync-replicas")]
     settings = [rule.setting for rule in deciding if rule.setting is not None]
     if ruling.cause == "unclean-election" and ruling.election is not None and ruling.election.permission.setting:

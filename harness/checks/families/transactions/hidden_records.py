@@ -3,8 +3,9 @@
 Such a record was not lost, or where no log was read nobody knows that it was: the marker that commits it was, and the
 next marker of its producer aborted it; or the coordinator lost its decision, or that the partition belongs to the
 transaction. Markers are no records, and in no table. They are appended after the decision and acknowledged by all in
-sync, so what the contract says of such a record is what it says of them. If something may lawfully have taken one, or
-what the coordinator knew, it is an open question.
+sync, so what the contract says of such a record is what it says of them. What lawfully took what the coordinator knew
+permits that, if the coordinator's log has no decision as the client was told, and no copy of it one that was done. If
+something may lawfully have taken one, or what the coordinator knew, it is an open question.
 """
 
 from dataclasses import replace
@@ -37,9 +38,12 @@ def hidden_ruled(
     if context.judge(history).rule(marker).classification != "violation":
         return replace(ruling, classification="observation", undecided=Doubt(code="marker-may-be-lost"))
     # So may its partition have been taken into the transaction, at any time since that began.
-    if forgetting.ruled(transaction, END_OF_TIME_NS, written_at(history, row)) is not None:
-        return replace(ruling, classification="observation", undecided=Doubt(code="decision-may-be-lost"))
-    return ruling
+    taken = forgetting.ruled(transaction, END_OF_TIME_NS, written_at(history, row))
+    if taken is None:
+        return ruling
+    if taken[0] == "permitted" and forgetting.lost_its_decision(transaction):
+        return replace(ruling, classification="permitted", cause="forgotten-decision", forgotten=taken[1])
+    return replace(ruling, classification="observation", undecided=Doubt(code="decision-may-be-lost"))
 
 
 def was_passed_over(context: RunContext, history: PartitionHistory, row: Flagged) -> bool:

@@ -6,7 +6,7 @@ told apart by the greater epoch, above a decision of the older one's.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.history.facts.internal_topics import CLOCKS_APART_NS
@@ -19,6 +19,7 @@ _TOLD: Mapping[int, Sequence[str]] = {
     STATUS_OK: ("PrepareCommit", "CompleteCommit"),
     STATUS_FAIL: ("PrepareAbort", "CompleteAbort"),
 }
+COMPLETE = ("CompleteCommit", "CompleteAbort")  # once every marker was written
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,6 +91,16 @@ def decisions_of(transactions: Sequence[TransactionRow], kept: Sequence[Transact
         if len(left) == 1:
             _add(found, row, left[0])
     return found
+
+
+def may_be_decided(own: TransactionRow, rows: Iterable[TransactionStateRow]) -> bool:
+    """Whether one of these records may be the decision that its client was told."""
+    begin_ns, end_ns = own["invoked_ns"] - CLOCKS_APART_NS, own["completed_ns"] + CLOCKS_APART_NS
+    return any(
+        row["state"] in _TOLD.get(own["outcome"], ())
+        and (row["begun_ns"] is None or begin_ns <= row["begun_ns"] <= end_ns)
+        for row in rows
+    )
 
 
 def _add(found: dict[int, Decision], row: TransactionStateRow, own: TransactionRow) -> None:

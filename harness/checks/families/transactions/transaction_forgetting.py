@@ -31,7 +31,13 @@ from harness.checks.contract.coordinators_log import (
 from harness.checks.contract.rule import rule
 from harness.checks.contract.rulings import Cause, Doubt
 from harness.checks.contract.timelines import Timelines
-from harness.checks.families.transactions.kept_decisions import Decision, Written, decisions_of
+from harness.checks.families.transactions.kept_decisions import (
+    COMPLETE,
+    Decision,
+    Written,
+    decisions_of,
+    may_be_decided,
+)
 from harness.checks.findings import RunContext
 from harness.checks.judged_runs import JudgedRuns
 from harness.checks.model.lost_records import LostRecord
@@ -63,6 +69,7 @@ class TransactionForgetting:
         self._transactions = transactions
         self._states = states
         self._ruled: dict[tuple[str, int, int], Ruled | None] = {}
+        self._undecided: dict[int, bool] = {}
 
     @staticmethod
     def of(context: RunContext) -> "TransactionForgetting":
@@ -94,6 +101,21 @@ class TransactionForgetting:
         if key not in self._ruled:
             self._ruled[key] = self._taken(*key)
         return self._ruled[key]
+
+    def lost_its_decision(self, own: TransactionRow) -> bool:
+        """Whether its coordinator's log was read in the end from its start, and has nothing that may be the decision
+        that its client was told; and no earlier copy shows that all was done by it."""
+        number = own["transaction"]
+        if number not in self._undecided:
+            name = own["transactional_id"] or ""
+            logs = [row for place in self._places(name) for row in place.end_snapshots.values()]
+            whole = bool(logs) and all(row["log_start_offset"] == 0 for row in logs)
+            ends = {row["snapshot"] for row in logs}
+            telling = (
+                row for row in self._states_of.get(name, ()) if ends & set(row["snapshots"]) or row["state"] in COMPLETE
+            )
+            self._undecided[number] = whole and not may_be_decided(own, telling)
+        return self._undecided[number]
 
     @cached_property
     def _may_be_forgotten(self) -> bool:

@@ -79,6 +79,20 @@ def test_what_had_the_offset_in_the_same_epoch_and_was_cut_before_it_shows_nothi
     assert ruled(history, another).classification == expected
 
 
+@pytest.mark.parametrize(("cut_at", "expected"), [(6.5, "violation"), (7.8, "observation"), (9.5, "permitted")])
+def test_a_leaders_cut_of_which_nobody_knows_whether_the_next_was_elected_by_then_leaves_it_open(
+    cut_at: float, expected: str
+) -> None:
+    history = History()
+    history.unclean_config("true")
+    history.state(1, 0, (1,), at=0, start=0)
+    history.truncation(1, 5, 10, epoch=None, at=cut_at)
+    history.state(3, 1, (3,), at=8, start=7)
+    history.rows["partition_states"][-1]["uncertainty_ns"] = SECOND
+    lost = replace(fate(history, 8), in_a_log=True)
+    assert ruled(history, lost).classification == expected
+
+
 def failed_over_near_a_mark(
     *, mark: int = 9, at: float, acks: int = 1, unclean: bool = False, again: bool = False
 ) -> Ruling:
