@@ -46,7 +46,7 @@ from harness.cli.ready_file import ReadyFile
 from harness.controller.run import RunOutcome
 from harness.errors import HarnessError, UsageError
 from harness.history.run_folder import RunFolder
-from harness.preflight import capabilities, looking, machine
+from harness.preflight import capabilities, foreign, looking, machine
 from harness.scenario.file import load
 from harness.scenario.model import ClusterSpec
 from harness.scenario.names import seed_names, shipped_names
@@ -112,8 +112,12 @@ def run(
         *(overrides or []),
     ]
     ready = looking.ready(reference, overrides=given, checks=check)
+    of_cluster = foreign.notes(ready.cluster)
+    for line in of_cluster:
+        terminal.say(line)
     if only_preflight:
-        terminal.say(f"{ready.name}: nothing is known against it ({ready.cluster.system}, {ready.cluster.world})")
+        what = "nothing else" if of_cluster else "nothing"
+        terminal.say(f"{ready.name}: {what} is known against it ({ready.cluster.system}, {ready.cluster.world})")
         return
     for line in capabilities.notes(ready):
         terminal.say(line)

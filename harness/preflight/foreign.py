@@ -1,0 +1,35 @@
+"""What is to be known of somebody else's cluster before a run: the rows of `kafka-chaos conform` that merely read.
+
+None of them is a reason not to run: what a cluster promises otherwise is what a run may be about.
+"""
+
+import asyncio
+from collections.abc import Sequence
+
+from harness.cluster.attached.administration import address_of
+from harness.conform.asking import READING_ROWS, results
+from harness.conform.probe import probing, reach
+from harness.conform.row import State
+from harness.errors import HarnessError
+from harness.host.clock import SystemClock
+from harness.scenario.model import ClusterSpec
+
+_WITHIN_S = 30.0
+
+
+def notes(on: ClusterSpec) -> Sequence[str]:
+    """A line for each row that is broken or could not be asked."""
+    if not (on.is_foreign and on.bootstrap):
+        return ()
+    return asyncio.run(_notes(on.bootstrap))
+
+
+async def _notes(bootstrap: str) -> list[str]:
+    addresses = [address_of(each, "bootstrap") for each in bootstrap.split(",") if each.strip()]
+    try:
+        async with probing(await reach(addresses), clock=SystemClock()) as probe:
+            found = [each async for each in results(probe, READING_ROWS, all_s=_WITHIN_S)]
+    except HarnessError as error:
+        return [f"conform: not asked: {error}"]
+    told = (State.VIOLATES, State.UNDECIDED)
+    return [f"conform: {each.row.name} {each.state.value}: {each.seen}" for each in found if each.state in told]
