@@ -48,7 +48,7 @@ def conform(
     rows = _chosen(names or [], READING_ROWS if only_reads else ROWS)
     found, mark, left = asyncio.run(_ask(addresses, rows, within_s=within_s, whole=whole, quiet=as_json))
     if as_json:
-        terminal.say(json.dumps(told.document(found, bootstrap=bootstrap, mark=mark, left=left), indent=1))
+        terminal.say(json.dumps(told.document(found, bootstrap=bootstrap, mark=mark, left=left)))
     else:
         terminal.say(told.headline(found))
     for line in left:
