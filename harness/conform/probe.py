@@ -82,6 +82,7 @@ class Probe:
         self._offered: dict[NodeId, Mapping[int, Versions]] = {}
         self._connections: dict[tuple[NodeId, str], BrokerConnection] = {}
         self._made: list[str] = []
+        self.groups: list[str] = []  # that this run's members or offsets have made
         self._round = 0
         self.last_asked: tuple[NodeId, str, int] = (self.first, "ApiVersionsRequest", 0)
 
@@ -291,7 +292,7 @@ class Probe:
 
     # -- afterwards ---------------------------------------------------------------------------------------------------
 
-    async def delete_all(self) -> list[str]:
+    async def delete_topics(self) -> list[str]:
         """Deletes this run's topics, and returns what could not be deleted and why. No other is named: all that carry
         the mark were made by this run."""
         administration = Administration(self.addresses)
