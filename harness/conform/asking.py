@@ -13,6 +13,7 @@ from kafka.protocol.metadata import ApiVersionsRequest
 
 from harness.cluster.broker_requests import UnreadableAnswer
 from harness.conform import groups, idempotence, producing, reading, topics, transactions, versions
+from harness.conform.groups import delete_groups
 from harness.conform.probe import ASK_S, Probe
 from harness.conform.row import (
     AnsweredNothing,
@@ -50,6 +51,12 @@ async def results(probe: Probe, rows: Sequence[Row], *, all_s: float = ALL_S) ->
             yield Result(row=row, state=State.UNDECIDED, seen=f"not asked: {all_s:g} s were over")
             continue
         yield await _asked(probe, row, again=True, within_s=min(ROW_S, deadline - began))
+
+
+async def delete_all(probe: Probe) -> list[str]:
+    """What rows have made; returns what may be left, and why."""
+    probe.close()
+    return [*await delete_groups(probe), *await probe.delete_topics()]
 
 
 async def _asked(probe: Probe, row: Row, *, again: bool, within_s: float) -> Result:

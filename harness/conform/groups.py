@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from kafka.protocol.admin import DeleteGroupsRequest
@@ -19,13 +20,14 @@ from kafka.protocol.metadata import FindCoordinatorRequest
 from harness.conform.client_versions import GROUPS, OFFSETS
 from harness.conform.probe import GROUP, Probe, Topic
 from harness.conform.records import most_for
-from harness.conform.row import Looked, Need, Row, Undecided, only
+from harness.conform.row import AnsweredNothing, Looked, Need, NotOffered, Row, Undecided, only
 from harness.history.facts.error_codes import error_code
 from harness.ports.cluster import NodeId
 
 _NOT_COORDINATOR, _ILLEGAL_GENERATION, _INCONSISTENT, _INVALID_GROUP, _UNKNOWN_MEMBER = 16, 22, 23, 24, 25
 _INVALID_SESSION, _REBALANCING, _NOT_EMPTY, _NOT_FOUND, _MEMBER_ID_REQUIRED = 26, 27, 68, 69, 79
 _SESSION_MS, _REBALANCE_MS = 10_000, 6_000
+_ALL_GROUPS_S = 60.0
 _REBALANCE_FROM, _MEMBER_ID_FROM, _LEAVE_MANY_FROM, _GROUPS_FROM = 1, 4, 3, 8
 _KEPT_FROM = 1  # before, OffsetCommit and OffsetFetch were about offsets in ZooKeeper
 # Above, topics have ids in place of names.
@@ -135,6 +137,7 @@ class Member:
 async def new_member(probe: Probe, group: str = "") -> Member:
     """Of a new group, unless it is named; it has not joined yet."""
     name = group or probe.name("group")
+    probe.groups.append(name)
     return Member(probe=probe, group=name, node=await probe.coordinator(name, GROUP))
 
 
@@ -183,6 +186,25 @@ async def committed(
         )
 
     return await probe.settled(ask, lambda each: each.error_code)
+
+
+async def delete_groups(probe: Probe) -> list[str]:
+    """Deletes this run's groups, and returns which may be left and why. One with members is waited for: they are gone,
+    and the group hears of it when their sessions are over."""
+    left = []
+    try:
+        async with asyncio.timeout(_ALL_GROUPS_S):
+            for group in dict.fromkeys(probe.groups):
+                node = await probe.coordinator(group, GROUP)
+                deletion = partial(_deletion, Member(probe=probe, group=group, node=node, lane="afterwards"))
+                code = await probe.becomes(deletion, lambda code: code != _NOT_EMPTY)
+                if code not in (0, _NOT_FOUND):
+                    left.append(f"group {group!r} is left: {error_code(code)}")
+    except NotOffered:
+        return left  # they expire
+    except (AnsweredNothing, Undecided, OSError, TimeoutError) as error:
+        left.append(f"groups that begin with {probe.mark!r} may be left: {type(error).__name__} {error}".rstrip())
+    return left
 
 
 # -- rows -------------------------------------------------------------------------------------------------------------

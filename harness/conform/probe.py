@@ -9,6 +9,7 @@ import contextlib
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 from kafka.protocol.admin import CreateTopicsRequest
@@ -82,6 +83,7 @@ class Probe:
         self._offered: dict[NodeId, Mapping[int, Versions]] = {}
         self._connections: dict[tuple[NodeId, str], BrokerConnection] = {}
         self._made: list[str] = []
+        self.groups: list[str] = []  # that this run's members or offsets have made
         self._round = 0
         self.last_asked: tuple[NodeId, str, int] = (self.first, "ApiVersionsRequest", 0)
 
@@ -104,6 +106,11 @@ class Probe:
         self.close()
 
     # -- whom, and in which version -----------------------------------------------------------------------------------
+
+    @property
+    def nodes(self) -> Sequence[NodeId]:
+        """Those that have answered."""
+        return sorted(self._offered)
 
     @property
     def first(self) -> NodeId:
@@ -220,15 +227,8 @@ class Probe:
         return await self._led(wanted.name)
 
     async def _led(self, name: str) -> Topic:
-        async def seen() -> Any:
-            return await self.metadata_of(name)
-
-        def has_leaders(topic: Any) -> bool:
-            return bool(topic.partitions) and all(each.leader_id in self.addresses for each in topic.partitions)
-
-        topic = await self.becomes(seen, has_leaders)
-        if not has_leaders(topic):
-            raise Undecided(f"a new topic has no leader that can be asked after {SETTLES_S:g} s")
+        """Once every broker knows it: a leader has its log, a coordinator its name, before or after others do."""
+        topic = await self._known_by(name, self.first)
         partition = min(topic.partitions, key=lambda each: int(each.partition_index))
         found = Topic(
             name=name,
@@ -236,13 +236,23 @@ class Probe:
             leader=NodeId(partition.leader_id),
             epoch=int(getattr(partition, "leader_epoch", -1)),
         )
-        # The leader itself may hear of it later than the broker that was asked.
+        for node in sorted({*self.nodes, found.leader} - {self.first}):
+            await self._known_by(name, node)
         await self.settled(
             lambda: self.list_offsets(found, EARLIEST),
             lambda each: int(each.error_code),
             also=frozenset({_UNKNOWN_TOPIC}),
         )
         return found
+
+    async def _known_by(self, name: str, node: NodeId) -> Any:
+        def has_leaders(topic: Any) -> bool:
+            return bool(topic.partitions) and all(each.leader_id in self.addresses for each in topic.partitions)
+
+        topic = await self.becomes(partial(self.metadata_of, name, node=node), has_leaders)
+        if not has_leaders(topic):
+            raise Undecided(f"broker {node} knows no leader of a new topic after {SETTLES_S:g} s")
+        return topic
 
     async def metadata_of(self, name: str, *, node: NodeId | None = None) -> Any:
         wanted = [MetadataRequest.MetadataRequestTopic(name=name)]
@@ -291,7 +301,7 @@ class Probe:
 
     # -- afterwards ---------------------------------------------------------------------------------------------------
 
-    async def delete_all(self) -> list[str]:
+    async def delete_topics(self) -> list[str]:
         """Deletes this run's topics, and returns what could not be deleted and why. No other is named: all that carry
         the mark were made by this run."""
         administration = Administration(self.addresses)

@@ -168,7 +168,6 @@ async def _not_leader(probe: Probe, looked: Looked) -> str:
     other = next(node for node in sorted(probe.addresses) if node != topic.leader)
     request = produce_request(topic, batch([b"a"], times=[now_ms(probe)]))
     version = probe.versions(ProduceRequest, least=PRODUCE_FROM, most=PRODUCE_BY_NAME, node=other)[-1]
-    await probe.becomes(lambda: probe.metadata_of(topic.name, node=other), lambda seen: bool(seen.partitions))
     answer = await probe.ask(request, node=other, version=version)
     partition = only(only(answer.responses, "topics").partition_responses, "partitions")
     looked.code("error", partition.error_code, _NOT_LEADER)

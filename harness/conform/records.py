@@ -23,7 +23,7 @@ PRODUCE_FROM, FETCH_FROM = 3, 4  # the versions that have batches with producers
 PRODUCE_BY_NAME, FETCH_BY_NAME = 12, 12
 # Above, a transaction's partitions are added by the producing itself (KIP-890).
 TRANSACTIONAL_PRODUCE = 11
-_NOT_ENOUGH_REPLICAS = 19
+_NOT_ENOUGH_REPLICAS, _INVALID_TIMESTAMP = 19, 32
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,7 +89,12 @@ async def produce(
         answer = await probe.ask(request, node=topic.leader, version=version)
         return only(only(answer.responses, "topics").partition_responses, "partitions")
 
-    return await probe.settled(ask, lambda each: int(each.error_code), also=frozenset({_NOT_ENOUGH_REPLICAS}))
+    answer = await probe.settled(ask, lambda each: int(each.error_code), also=frozenset({_NOT_ENOUGH_REPLICAS}))
+    if answer.error_code == _INVALID_TIMESTAMP:
+        raise Undecided(
+            "records of now are not taken for their time: are this machine's and the brokers' clocks apart?"
+        )
+    return answer
 
 
 async def append(probe: Probe, topic: Topic, *values: bytes, times: Sequence[int] | None = None) -> int:

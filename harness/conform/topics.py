@@ -1,6 +1,6 @@
 """Rows about topics: that they are made as they were wanted, refused where they cannot be, and gone when deleted."""
 
-from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from kafka.protocol.admin import CreateTopicsRequest, DeleteTopicsRequest, DescribeConfigsRequest
@@ -40,17 +40,13 @@ async def _created(probe: Probe, looked: Looked) -> str:
         if version >= _COUNTS_FROM and not made.topic_config_error_code:
             looked.same(f"{at}partitions", made.num_partitions, _PARTITIONS)
             looked.same(f"{at}replicas", made.replication_factor, probe.replicas)
-        seen = await probe.becomes(_asking(probe, wanted.name), _is_whole)
+        seen = await probe.becomes(partial(probe.metadata_of, wanted.name), _is_whole)
         looked.same(f"{at}partitions in the metadata", len(seen.partitions), _PARTITIONS)
         replicas = {len(each.replica_nodes) for each in seen.partitions}
         looked.same(f"{at}replicas in the metadata", str(sorted(replicas)), f"[{probe.replicas}]")
         if version >= _IDS_FROM and hasattr(seen, "topic_id"):
             looked.same(f"{at}the topic's id in the metadata", str(known_id(seen)), str(known_id(made)))
     return f"versions {versions[0]} to {versions[-1]}"
-
-
-def _asking(probe: Probe, name: str) -> Callable[[], Any]:
-    return lambda: probe.metadata_of(name)
 
 
 def _is_whole(topic: Any) -> bool:
@@ -122,8 +118,10 @@ async def _deleted(probe: Probe, looked: Looked) -> str:
         if code == _DELETION_DISABLED:
             raise NotOffered("the brokers are set to delete no topics")
         looked.code(f"version {version}, error", code)
-        gone = await probe.becomes(_asking(probe, topic.name), lambda seen: bool(seen.error_code == _UNKNOWN_TOPIC))
-        looked.code(f"version {version}, metadata afterwards", gone.error_code, _UNKNOWN_TOPIC)
+        for node in probe.nodes:
+            ask = partial(probe.metadata_of, topic.name, node=node)
+            gone = await probe.becomes(ask, lambda seen: bool(seen.error_code == _UNKNOWN_TOPIC))
+            looked.code(f"version {version}, metadata of broker {node}", gone.error_code, _UNKNOWN_TOPIC)
         looked.code(f"version {version}, again", await _deletion(probe, topic.name, version), _UNKNOWN_TOPIC)
     return f"versions {versions[0]} to {versions[-1]}"
 

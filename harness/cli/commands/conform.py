@@ -12,7 +12,7 @@ from harness.ci.junit import write_junit
 from harness.cli.options import aside, can_be_written, terminal
 from harness.cluster.attached.administration import ADDRESS, address_of
 from harness.conform import told
-from harness.conform.asking import ALL_S, READING_ROWS, ROWS, results
+from harness.conform.asking import ALL_S, READING_ROWS, ROWS, delete_all, results
 from harness.conform.probe import probing, reach
 from harness.conform.row import Result, Row, State
 from harness.errors import HarnessError, UsageError
@@ -48,7 +48,7 @@ def conform(
     rows = _chosen(names or [], READING_ROWS if only_reads else ROWS)
     found, mark, left = asyncio.run(_ask(addresses, rows, within_s=within_s, whole=whole, quiet=as_json))
     if as_json:
-        terminal.say(json.dumps(told.document(found, bootstrap=bootstrap, mark=mark, left=left), indent=1))
+        terminal.say(json.dumps(told.document(found, bootstrap=bootstrap, mark=mark, left=left)))
     else:
         terminal.say(told.headline(found))
     for line in left:
@@ -92,7 +92,7 @@ async def _ask(
                     for line in more:
                         terminal.say(line)
         finally:
-            left = await probe.delete_all()
+            left = await delete_all(probe)
     return found, probe.mark, left
 
 

@@ -112,7 +112,7 @@ def of_topic(**fields: Any) -> Alter:
     """Of the topics in metadata, creations and deletions."""
 
     def alter(exchange: Exchange) -> None:
-        for topic in getattr(exchange.answer, "topics", None) or exchange.answer.responses:
+        for topic in getattr(exchange.answer, "topics", None) or getattr(exchange.answer, "responses", None) or ():
             for name, value in fields.items():
                 setattr(topic, name, value)
 

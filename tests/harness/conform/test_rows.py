@@ -1,11 +1,16 @@
 """Each row about versions, topics, records and producers holds for the reference, and for no answer that is false."""
 
+import asyncio
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
-from harness.conform.asking import READING_ROWS, ROWS
+from harness.conform.asking import READING_ROWS, ROWS, delete_all
+from harness.conform.probe import Probe
 from harness.conform.row import State
+from harness.host.clock import SystemClock
+from harness.ports.cluster import NodeId
 from tests.harness.conform.falsifying import Lie
 from tests.harness.conform.lies import OF_GROUPS_AND_TRANSACTIONS, OF_THE_LOG
 from tests.harness.conform.rows_asked import Addresses, asked, cluster, falls_for_no
@@ -45,6 +50,31 @@ def test_what_the_reference_does_not_offer_is_neither_kept_nor_broken(reference:
 @pytest.mark.parametrize(("name", "lie"), LIES)
 def test_a_false_answer_breaks_the_row(reference: Addresses, name: str, lie: Lie) -> None:
     falls_for_no(reference, name, lie)
+
+
+def test_a_new_topic_is_asked_about_once_every_broker_knows_it(reference: Addresses) -> None:
+    known: dict[NodeId, int] = dict.fromkeys(reference, 0)
+
+    class Lagging(Probe):
+        async def metadata_of(self, name: str, *, node: NodeId | None = None) -> Any:
+            topic = await super().metadata_of(name, node=node)
+            asked_node = self.first if node is None else node
+            known[asked_node] += bool(topic.partitions)
+            if known[asked_node] < 3:  # this broker does not know it yet
+                topic.partitions = []
+            return topic
+
+    async def ask() -> None:
+        probe = Lagging(reference, clock=SystemClock())
+        try:
+            await probe.learn()
+            await probe.topic()
+        finally:
+            await delete_all(probe)
+            probe.close()
+
+    asyncio.run(ask())
+    assert min(known.values()) >= 3
 
 
 def test_rows_that_merely_read_are_those_about_versions_and_brokers() -> None:

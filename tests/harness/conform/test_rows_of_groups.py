@@ -2,16 +2,22 @@
 
 The reference has neither, so these ask Kafka itself."""
 
+import asyncio
 from collections.abc import Iterator
 
 import pytest
+from kafka.protocol.admin import ListGroupsRequest
+from kafka.protocol.metadata import MetadataRequest
 
 from harness.cluster.brokers.kafka_jars import installed
 from harness.cluster.brokers.kafka_versions import resolve_version
+from harness.conform.asking import delete_all, results
+from harness.conform.probe import probing
 from harness.conform.row import State
+from harness.host.clock import SystemClock
 from tests.harness.conform.falsifying import Lie
 from tests.harness.conform.lies import OF_GROUPS_AND_TRANSACTIONS, OF_THE_LOG
-from tests.harness.conform.rows_asked import Addresses, asked, cluster, falls_for_no
+from tests.harness.conform.rows_asked import NAMED, Addresses, asked, cluster, falls_for_no
 
 VERSION = "4.3.1"
 # Otherwise the first member of each group waits three seconds for others.
@@ -38,6 +44,23 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Addresses]:
 def test_kafka_keeps_the_row(kafka: Addresses, name: str) -> None:
     result, _ = asked(kafka, name)
     assert result.state is State.CONFORMS, result.seen
+
+
+def test_groups_and_topics_of_a_row_are_gone_afterwards(kafka: Addresses) -> None:
+    async def ask() -> tuple[list[str], set[str]]:
+        async with probing(kafka, clock=SystemClock()) as probe:
+            rows = [NAMED["group-deleted"], NAMED["group-offsets"], NAMED["group-rebalance"]]
+            assert [each.state async for each in results(probe, rows)] == [State.CONFORMS] * len(rows)
+            listed = [await probe.ask(ListGroupsRequest(), node=node) for node in kafka]
+            assert any(group.group_id.startswith(probe.mark) for answer in listed for group in answer.groups)
+            left = await delete_all(probe)
+            listed = [await probe.ask(ListGroupsRequest(), node=node) for node in kafka]
+            known = await probe.ask(MetadataRequest(topics=None), node=probe.first)
+            groups = {group.group_id for answer in listed for group in answer.groups}
+            there = groups | {topic.name for topic in known.topics}
+            return left, {name for name in there if name.startswith(probe.mark)}
+
+    assert asyncio.run(ask()) == ([], set())
 
 
 @pytest.mark.parametrize(("name", "lie"), LIES)
