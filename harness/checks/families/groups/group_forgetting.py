@@ -40,6 +40,7 @@ from harness.history.schema.internal_rows import CONSUMER_OFFSETS
 from harness.history.schema.schemas import STATUS_FAIL, STATUS_OK
 
 EXPIRED: CauseCode = "group-offsets-expired"
+REMOVED_EMPTY: CauseCode = "group-empty-without-offsets"
 _LOOKS = "offsets.retention.check.interval.ms"
 _MS = 1_000_000
 _HEARS_NS = 10 * 10**9  # a removed member hears of it with its next heartbeat
@@ -100,7 +101,7 @@ def _removed_empty(context: RunContext, kept: Kept) -> Cause | None:
     if kept.generation is None or had_offsets or not may_have_looked or _stays_a_member(context, kept, own):
         return None
     setting = Setting(key=_LOOKS, value=str(looked_ns // _MS), scope="broker")
-    return Cause(code="group-empty-without-offsets", settings=(setting,))
+    return Cause(code=REMOVED_EMPTY, settings=(setting,))
 
 
 def _stays_a_member(context: RunContext, kept: Kept, events: Sequence[GroupEventRow]) -> bool:
