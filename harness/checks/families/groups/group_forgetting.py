@@ -80,7 +80,8 @@ def _expired(context: RunContext, kept: Kept) -> Cause | None:
         since = max([since, *_seen_with_a_member(context, kept)])
     place = partition_of_group(context, kept.group)  # whose leader coordinates the group
     led = led_until(place.states, since, kept.gone_ns) if place is not None and place.exact else {}
-    minutes = min(settings.numbers(RETENTION, None, since, kept.gone_ns, node)[0] for node in led or (None,))
+    nodes = led if led and all(map(settings.knows, led)) else (None,)
+    minutes = min(settings.numbers(RETENTION, None, since, kept.gone_ns, node)[0] for node in nodes)
     if kept.gone_ns - since < minutes * MINUTE_NS:
         return None
     return Cause(code=EXPIRED, settings=(Setting(key=RETENTION, value=str(minutes), scope="broker"),))
