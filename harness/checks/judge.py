@@ -39,6 +39,7 @@ from harness.checks.findings import Finding, RunContext
 from harness.checks.judged_runs import JudgedRuns, by_run
 from harness.checks.log_starts import with_bounds
 from harness.checks.model.decided_transactions import with_decisions
+from harness.checks.model.kept_records import with_each_record_once
 from harness.checks.model.partition_history import RunHistory, read_run_history
 from harness.checks.outcome import ExpectationRow, outcome_of
 from harness.checks.spark.concurrent_queries import Progress, concurrent_queries
@@ -189,7 +190,7 @@ def judge_tables(
     """Judges runs 0..n-1 of `tables`; writes nothing."""
     tell = progress or _nobody
     spark = sized_for(spark, tables.row_count)
-    tables = with_decisions(spark, tables, [given.scenario for given in inputs])
+    tables = with_decisions(spark, with_each_record_once(tables), [given.scenario for given in inputs])
     asked = _ask(spark, tables, inputs, tell)
     contexts, detection = asked.contexts, asked.detection
     tell("findings")

@@ -744,6 +744,16 @@ def expired_by_a_former_leaders_setting() -> HistoryBuilder:
 
 
 @case(
+    "broker 1, which leads, said nothing of its settings; the others keep records for a second",
+    OPEN,
+    EXPIRED,
+    why="it may have been started as they were",
+)
+def expired_by_a_setting_that_nobody_told() -> HistoryBuilder:
+    return _begins_at_five({2: KEPT_BRIEFLY, 3: KEPT_BRIEFLY})
+
+
+@case(
     "only broker 2 keeps them for a second, and nobody recorded who led",
     OPEN,
     {"removed-by-configuration observation": {0, 1, 2, 3, 4}},

@@ -475,6 +475,7 @@ def generations_of_an_unknown_protocol() -> HistoryBuilder:
 @case(
     "every disk in sync that had the group's partition was lost between the two generations",
     PASS,
+    {"generation-regression permitted": 1},
     why="the group was forgotten, and begins again with its first generation",
 )
 def a_group_that_was_lawfully_forgotten() -> HistoryBuilder:

@@ -154,6 +154,11 @@ class SettingsOverTime:
         found = sorted(int(value) for value in self.values(key, topic, begin_ns, end_ns, node) if is_number(value))
         return found or [int(default_of(key, self.release) or 0)]
 
+    def knows(self, node: int) -> bool:
+        """Whether this broker said what it started with, as far as any did: else it may have had anything."""
+        told = {each for _, each, at_start in self._of_broker if at_start}
+        return not told or node in told
+
     def agree(self, keys: Iterable[str], topic: str | None) -> bool:
         """Whether these were the same on all brokers at all times."""
         return all(len(span.values) <= 1 for key in keys for span in self.spans(key, topic))

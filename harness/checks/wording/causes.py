@@ -134,7 +134,7 @@ _WORDS: Mapping[CauseCode, str] = {
         "the disks of every in-sync copy of {partitions}, where its coordinator keeps it, were lost ({nodes})"
     ),
     "coordinators-log-lost-in-an-election": (
-        "{nodes} was elected uncleanly, in epoch {epoch} of {partitions}, where its coordinator keeps it"
+        "{nodes} was elected uncleanly, in epoch {epoch} of {partitions}, where its coordinator keeps it ({setting})"
     ),
     "coordinators-log-in-doubt": "it is unknown whether its coordinator lawfully forgot it: {doubt}",
     "appended-without-asking": (
@@ -233,7 +233,7 @@ def cause_words(cause: Cause | OtherCause | None) -> str:
 
 
 def _filled(cause: Cause) -> str:
-    return _WORDS[cause.code].format(
+    words = _WORDS[cause.code].format(
         by=cause.by,
         check=cause.check,
         doubt=doubt_words(cause.doubt) if cause.doubt is not None else "",
@@ -245,6 +245,7 @@ def _filled(cause: Cause) -> str:
         setting=", ".join(f"{setting.key}={setting.value}" for setting in cause.settings),
         number=cause.number,
     )
+    return words if cause.settings else words.replace(" ()", "")
 
 
 def _elected(cause: Cause, election: Election) -> str:

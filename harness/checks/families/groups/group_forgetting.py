@@ -40,6 +40,7 @@ from harness.history.schema.internal_rows import CONSUMER_OFFSETS
 from harness.history.schema.schemas import STATUS_FAIL, STATUS_OK
 
 EXPIRED: CauseCode = "group-offsets-expired"
+REMOVED_EMPTY: CauseCode = "group-empty-without-offsets"
 _LOOKS = "offsets.retention.check.interval.ms"
 _MS = 1_000_000
 _HEARS_NS = 10 * 10**9  # a removed member hears of it with its next heartbeat
@@ -79,7 +80,8 @@ def _expired(context: RunContext, kept: Kept) -> Cause | None:
         since = max([since, *_seen_with_a_member(context, kept)])
     place = partition_of_group(context, kept.group)  # whose leader coordinates the group
     led = led_until(place.states, since, kept.gone_ns) if place is not None and place.exact else {}
-    minutes = min(settings.numbers(RETENTION, None, since, kept.gone_ns, node)[0] for node in led or (None,))
+    nodes = led if led and all(map(settings.knows, led)) else (None,)
+    minutes = min(settings.numbers(RETENTION, None, since, kept.gone_ns, node)[0] for node in nodes)
     if kept.gone_ns - since < minutes * MINUTE_NS:
         return None
     return Cause(code=EXPIRED, settings=(Setting(key=RETENTION, value=str(minutes), scope="broker"),))
@@ -100,7 +102,7 @@ def _removed_empty(context: RunContext, kept: Kept) -> Cause | None:
     if kept.generation is None or had_offsets or not may_have_looked or _stays_a_member(context, kept, own):
         return None
     setting = Setting(key=_LOOKS, value=str(looked_ns // _MS), scope="broker")
-    return Cause(code="group-empty-without-offsets", settings=(setting,))
+    return Cause(code=REMOVED_EMPTY, settings=(setting,))
 
 
 def _stays_a_member(context: RunContext, kept: Kept, events: Sequence[GroupEventRow]) -> bool:

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from typing import TypedDict
 
 from harness.checks.contract.rulings import Cause, Class
-from harness.checks.families.groups.group_forgetting import forgetting_ruled
+from harness.checks.families.groups.group_forgetting import EXPIRED, REMOVED_EMPTY, forgetting_ruled
 from harness.checks.families.groups.group_members import Members
 from harness.checks.families.groups.group_partition import Kept, kept_generation
 from harness.checks.family import Family
@@ -131,12 +131,12 @@ def find(context: RunContext) -> list[Finding]:
 
 
 def _ruled(context: RunContext, row: WentBackRow) -> tuple[Class, Cause] | None:
-    """None: the group was lawfully forgotten, which is told of what it cost; or the older one was told late."""
+    """None: the group had expired, or was removed when it was empty; or the older one was told late."""
     for stored_ns in (row["reached_ns"], row["reached_ns"] - _LATE_NS):
         forgotten, cause = forgetting_ruled(context, _kept(context, row, stored_ns))
-        if forgotten == "permitted":
+        if forgotten == "permitted" and cause.code in (EXPIRED, REMOVED_EMPTY):
             return None
-        if forgotten == "observation":
+        if forgotten != "violation":
             return forgotten, cause
     if not row["own"]:
         if row["told_ns"] - row["reached_ns"] < _LATE_NS:

@@ -9,10 +9,18 @@ said in group_forgetting.py.
 from collections.abc import Sequence
 from dataclasses import replace
 
+from harness.checks.contract.coordinators_log import Ruled
 from harness.checks.contract.rulings import Cause, Class
 from harness.checks.families.groups.group_forgetting import EXPIRED, forgetting_ruled
 from harness.checks.families.groups.group_partition import Kept, partition_of_group
-from harness.checks.families.groups.group_register import Asking, Fetch, Register, fetch_of, registers
+from harness.checks.families.groups.group_register import (
+    Asking,
+    Fetch,
+    Register,
+    fetch_of,
+    registers,
+    registers_as_told,
+)
 from harness.checks.families.groups.unstored_commits import Unstored, unstored
 from harness.checks.family import Family
 from harness.checks.findings import Finding, RunContext
@@ -38,7 +46,8 @@ _WORDS = {
 class WrongFetchRow(PlacedEvent):
     """A fetch with a wrong answer, and the commit that it had to return, if known. shown_ns: when a fetch began that
     was still answered lawfully. first: of the commits after what was told, if known: when it was asked for, when it
-    was answered, and its offset."""
+    was answered, and its offset. forgotten: what lawfully made the coordinator of a transaction forget it, if nothing
+    else explains the answer."""
 
     kind: str
     told: int | None
@@ -47,6 +56,7 @@ class WrongFetchRow(PlacedEvent):
     committed_t: int | None
     shown_ns: int | None
     first: tuple[int, int, int] | None
+    forgotten: Ruled | None
 
 
 ANSWER = RowsOf(CHECK, WrongFetchRow)
@@ -54,17 +64,23 @@ ANSWER = RowsOf(CHECK, WrongFetchRow)
 
 def query(runs: JudgedRuns) -> list[WrongFetchRow]:
     """Fetches whose answer no commit explains. Commits and fetches are few: no Spark job."""
-    known = runs.once(registers)
+    known, as_told = runs.once(registers), registers_as_told(runs)
     rows: list[WrongFetchRow] = []
     events = runs.group_events()
     for event in events:
         if event["event"] != "fetched" or event["status"] != STATUS_OK:
             continue
-        register = known.get((event["run"], event["group"], event["partition_id"]))
-        fetch = fetch_of(event)
+        key = event["run"], event["group"], event["partition_id"]
+        register, fetch = known.get(key), fetch_of(event)
         kind = _kind(register, fetch)
         if kind is not None:
             rows.append(_wrong(event, register, fetch, kind))
+        elif (told := as_told.get(key)) is not None:
+            kind = _kind(told.register, fetch)
+            if kind not in (None, "pending"):  # lawful only since a coordinator forgot a transaction
+                row = _wrong(event, told.register, fetch, kind)
+                held = told.register.held_by(fetch.invoked_ns, fetch.asking)
+                rows.append({**row, "forgotten": told.ruled(fetch, held)})
     harmed = {(row["run"], row["group"], row["partition_id"], row["committed"]) for row in rows}
     for each in unstored(runs):
         if (*each.key, each.held.offset) not in harmed:
@@ -87,6 +103,7 @@ def _wrong(event: PlacedEvent, register: Register | None, fetch: Fetch, kind: st
         "committed_t": held.completed_ns if held else None,
         "shown_ns": shown.invoked_ns if shown else None,
         "first": None if first is None else (first.invoked_ns, first.completed_ns, first.offset),
+        "forgotten": None,
     }
 
 
@@ -120,7 +137,9 @@ def find(context: RunContext) -> list[Finding]:
         if row["kind"] == "foreign" and row["committed"] is None and not _all_are_known(context):
             continue
         ruled: tuple[Class, Cause] = "observation", Cause(code="transaction-perhaps-pending")
-        if row["kind"] != "pending":
+        if row["forgotten"] is not None:
+            ruled = row["forgotten"]
+        elif row["kind"] != "pending":
             ruled = forgetting_ruled(context, _kept(context, row))
             if ruled[0] == "permitted" and ruled[1].code != EXPIRED:
                 ruled = _first_ruled(context, row) or ruled

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Literal
 
+from harness.checks.contract.coordinators_log import Ruled
 from harness.checks.families.groups import offsets_in_logs
 from harness.checks.families.groups.transactional_offsets import Sent, TransactionalOffsets
 from harness.checks.judged_runs import JudgedRuns, PlacedEvent
@@ -235,15 +236,61 @@ class Register:
 
 def registers(runs: JudgedRuns) -> dict[Key, Register]:
     """To be asked for by `runs.once`."""
-    events = [event for event in runs.group_events() if event["event"] in ("committed", "fetched")]
-    inside = any(event["transaction"] is not None for event in events)
-    transactional = runs.once(TransactionalOffsets) if inside else None
+    return _registers(runs, _events(runs), _transactional(runs))
+
+
+@dataclass(frozen=True)
+class AsTold:
+    """What a register would be if every transaction had ended as its client was told. forgotten: by the offset that was
+    sent to one, and when, what lawfully made its coordinator forget it, or may have done so."""
+
+    register: Register
+    forgotten: Mapping[tuple[int, int], Ruled]
+
+    def ruled(self, fetch: Fetch, held: Commit | Fetch | None) -> Ruled:
+        """What explains an answer that is none of this register: by what held, by what was answered, or by any."""
+        own = None if held is None else self.forgotten.get((held.offset or 0, held.invoked_ns))
+        answered = (ruled for (offset, _), ruled in self.forgotten.items() if offset == fetch.offset)
+        doubtful = min(self.forgotten.values(), key=lambda ruled: ruled[0] == "permitted")
+        return own or next(answered, doubtful)
+
+
+def registers_as_told(runs: JudgedRuns) -> dict[Key, AsTold]:
+    """Those that a coordinator's forgetting makes others."""
+    transactional, events = _transactional(runs), _events(runs)
+    if transactional is None:
+        return {}
+    forgotten: dict[Key, dict[tuple[int, int], Ruled]] = {}
+    for event in events:
+        if event["event"] == "committed" and (ruled := transactional.forgotten(event)) is not None:
+            forgotten.setdefault(_key_of(event), {})[event["offset"] or 0, event["invoked_ns"]] = ruled
+    concerned = [event for event in events if _key_of(event) in forgotten]
+    told = _registers(runs, concerned, transactional.as_told()) if concerned else {}
+    return {key: AsTold(register, forgotten[key]) for key, register in told.items()}
+
+
+def _events(runs: JudgedRuns) -> list[PlacedEvent]:
+    return [event for event in runs.group_events() if event["event"] in ("committed", "fetched")]
+
+
+def _transactional(runs: JudgedRuns) -> TransactionalOffsets | None:
+    inside = any(event["transaction"] is not None for event in _events(runs))
+    return runs.once(TransactionalOffsets) if inside else None
+
+
+def _key_of(event: PlacedEvent) -> Key:
+    return event["run"], event["group"], event["partition_id"]
+
+
+def _registers(
+    runs: JudgedRuns, events: Sequence[PlacedEvent], transactional: TransactionalOffsets | None
+) -> dict[Key, Register]:
     logged, unwritten = runs.once(offsets_in_logs.in_logs), runs.once(offsets_in_logs.unwritten)
     commits: dict[Key, list[Commit]] = {}
     fetches: dict[Key, list[Fetch]] = {}
     aborted: dict[Key, list[Commit]] = {}
     for event in events:
-        key = (event["run"], event["group"], event["partition_id"])
+        key = _key_of(event)
         offset = event["offset"]
         if event["event"] == "fetched":
             if event["status"] == STATUS_OK:

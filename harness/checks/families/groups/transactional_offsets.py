@@ -20,12 +20,14 @@ offsets, whatever its client was told (transaction_forgetting.py).
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import TypedDict
 
 from pyspark.sql import functions as sf
 
+from harness.checks.contract.coordinators_log import Ruled
 from harness.checks.families.transactions import transactions_in_logs
 from harness.checks.families.transactions.isolation import committed_readers
 from harness.checks.families.transactions.kept_decisions import Written
@@ -75,6 +77,13 @@ class TransactionalOffsets:
         self._logged = runs.once(transactions_in_logs.in_logs)
         self._leaders = {history.run: LeadersKnown(history, runs.tables) for history in runs.histories}
         self._forgetting = {run: TransactionForgetting.of_run(runs, own) for run, own in self._histories.items()}
+        self._forgets = True
+
+    def as_told(self) -> "TransactionalOffsets":
+        """What clients were told of them, as if no coordinator had forgotten anything."""
+        told = copy(self)
+        told._forgets = False
+        return told
 
     def was_aborted(self, event: PlacedEvent) -> bool:
         """For certain."""
@@ -82,14 +91,17 @@ class TransactionalOffsets:
         return row is not None and row["outcome"] == STATUS_FAIL and not self.was_forgotten(event)
 
     def was_forgotten(self, event: PlacedEvent) -> bool:
-        """Whether its coordinator may lawfully have lost what it was to do with it, before it had done so."""
+        return self.forgotten(event) is not None
+
+    def forgotten(self, event: PlacedEvent) -> Ruled | None:
+        """What lawfully took, or may have taken, what its coordinator was to do with it, before it had done so."""
         row = self._row(event)
-        if row is None:
-            return False
+        if row is None or not self._forgets:
+            return None
         ended_ns = self._successors.committed_after(row, row["completed_ns"])
         complete_ns = self._complete(row)
         record = Written(topic=GROUP_OFFSETS_TOPIC, partition=None, sent_ns=event["invoked_ns"])
-        return self._forgetting[row["run"]].ruled(row, min(ended_ns, complete_ns or ended_ns), record) is not None
+        return self._forgetting[row["run"]].ruled(row, min(ended_ns, complete_ns or ended_ns), record)
 
     def _complete(self, row: TransactionRow) -> int | None:
         logged = self._logged.get(key_of(row))

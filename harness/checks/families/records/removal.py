@@ -445,7 +445,7 @@ class Removal:
         if self._settings.agree(_OF_CLEANING, history.topic):
             return [_Cleaner(node=None, until_ns=gone_ns)], True
         led = led_until(history.states, known["invoked_ns"] or 0, gone_ns) if history.exact else {}
-        if led:
+        if led and all(map(self._settings.knows, led)):
             return [_Cleaner(node=node, until_ns=until_ns) for node, until_ns in led.items()], True
         nodes = [node for node in self._settings.nodes if node in history.replicas]
         return [_Cleaner(node=node, until_ns=gone_ns) for node in nodes or self._settings.nodes], False

@@ -1,0 +1,90 @@
+"""A transaction whose coordinator lawfully forgot that it was committed: the group's offset from before is answered,
+and whoever runs this wants to know that an offset was lost, and by which leave."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from harness.history.facts.internal_topics import partition_of
+from tests.outsiders.history_builder import OPEN, PASS, VIOLATION, HistoryBuilder, case, led
+
+COMMITTED = 0
+PROCESSOR, READER = 21, 22
+OFFSETS = ("__consumer_offsets", partition_of("g", 50))
+STATE = ("__transaction_state", partition_of("p", 50))
+UNCLEAN = "unclean.leader.election.enable"
+LAWFUL = {"lost-group-offset permitted": 2}
+MISSED = {"lost-group-offset violation": 2}
+
+
+def _processed(*, replicas: Sequence[int] = (3,), isr: Sequence[int] | None = None, **more: Any) -> HistoryBuilder:
+    """A processor commits 2 plainly at second 4, and sends 4 to a transaction that it is told is committed at second 8.
+    replicas: of its coordinator's log; none: nobody recorded them."""
+    history = led(10, **more)
+    history.kept_state(OFFSETS, 1, 0, (1, 2, 3), at=0)
+    if replicas:
+        history.kept_state(STATE, replicas[0], 0, isr or replicas, at=0, replicas=replicas)
+    history.client(PROCESSOR, role="both", group="g", transactional_id="p", offset_reset="latest", acks=-1)
+    history.client(READER, role="consumer", group="g", offset_reset="latest", isolation="read_committed")
+    history.group("assigned", at=2.5, process=PROCESSOR, generation=1, offset=0)
+    history.poll([(offset, offset) for offset in range(4)], at=3, process=PROCESSOR)
+    history.group("committed", at=4, process=PROCESSOR, generation=1, offset=2)
+    history.transaction(1, COMMITTED, at=7, until=8, process=PROCESSOR, transactional_id="p", group="g")
+    history.group("committed", at=7.5, took=0.1, process=PROCESSOR, generation=1, offset=4, transaction=1)
+    return history
+
+
+def _asked(history: HistoryBuilder, offset: int = 2) -> HistoryBuilder:
+    """Twice, long after."""
+    for at in (80, 90):
+        history.group("fetched", at=at, process=READER, offset=offset, require_stable=True)
+    history.finish()
+    return history
+
+
+def _wiped(history: HistoryBuilder, node: int = 3) -> HistoryBuilder:
+    history.destroyed("wipe", node, "disk", at=8.2, until=9)
+    history.started(node, at=9.2)
+    return history
+
+
+@case(
+    "told committed; then the only copy of its coordinator's log is wiped, and the offset from before is answered",
+    PASS,
+    LAWFUL,
+    why="the decision was lost with the only copy that was promised; the loss is told, once",
+)
+def decision_lost_with_the_only_copy() -> HistoryBuilder:
+    return _asked(_wiped(_processed()))
+
+
+@case("the same, and its own offset is answered", PASS, why="nothing is lost: its markers had been written")
+def decision_lost_after_its_markers() -> HistoryBuilder:
+    return _asked(_wiped(_processed()), 4)
+
+
+@case("the disk of a broker without a copy of that log is wiped", VIOLATION, MISSED, why="its coordinator knew still")
+def decision_kept_elsewhere() -> HistoryBuilder:
+    return _asked(_wiped(_processed(), 2))
+
+
+@case(
+    "a broker out of sync is elected leader of that log, which the brokers' setting allows",
+    PASS,
+    LAWFUL,
+    why="an unclean election that is allowed may cost what its coordinator had decided",
+)
+def decision_lost_in_an_allowed_election() -> HistoryBuilder:
+    history = _processed(replicas=(3, 1, 2), isr=(3,), settings={UNCLEAN: "true"})
+    history.fault("kill", [3], at=8.2, until=20)
+    history.kept_state(STATE, 1, 1, (1,), at=9)
+    return _asked(history)
+
+
+@case(
+    "a disk is wiped, and nobody recorded where that log was",
+    OPEN,
+    {"lost-group-offset observation": 2},
+    why="it may have had the only copy",
+)
+def decision_lost_perhaps() -> HistoryBuilder:
+    return _asked(_wiped(_processed(replicas=())))
