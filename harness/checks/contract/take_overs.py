@@ -16,6 +16,7 @@ from harness.checks.model.lost_records import LostRecord, same_epoch
 from harness.checks.model.partition_history import PartitionHistory
 from harness.checks.model.watermarks import marks_of
 from harness.checks.spark.detection import EpochRead
+from harness.history.schema.column_types import END_OF_TIME_NS
 
 
 def logs_with(lost: LostRecord, logs: Mapping[int, Snapshot]) -> Iterator[Snapshot]:
@@ -75,10 +76,14 @@ class TakeOvers:
         if epoch is None or epoch != history.epoch_at(lost.t_acknowledged) or lost.epoch not in (None, epoch):
             return False
         since = [each for each in history.elections if epoch < each.epoch <= election.epoch]
-        cut = any(
-            cut.to_offset <= offset < cut.from_offset and begin <= cut.time_ns <= end for cut in history.truncations
-        )
-        return not cut and all(each.begins_above(offset) and not each.unclean for each in since)
+        # What was cut before the next leader came was cut by the word of this one, or of one before.
+        following = next((each for each in history.elections if each.epoch > election.epoch), None)
+        until = following.earliest_t if following is not None else END_OF_TIME_NS
+        cuts = [cut.time_ns for cut in history.truncations if cut.to_offset <= offset < cut.from_offset]
+        cuts += [log.time_ns for log in logs_with(lost, self._logs) if not log.is_whole]
+        if any(begin <= time_ns < until for time_ns in cuts):
+            return False
+        return all(each.begins_above(offset) and not each.unclean for each in since)
 
     def _sent_after(self, election: Election, lost: LostRecord) -> bool:
         """Whether it was sent when this leader of a later epoch had begun its own log already, and had fetched for the

@@ -17,6 +17,7 @@ A tombstone may be removed after delete.retention.ms, and never before the earli
 reappear. Clients of the workloads send none: this applies only to histories with tombstones (`records.tombstone`).
 """
 
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -203,18 +204,19 @@ class Removal:
         where it goes on; None if it was not."""
         if position >= (history.log_start or 0):
             return None
-        if history.is_foreign and "delete" in (history.cleanup_policy or "delete"):
-            return Cause(code="position-perhaps-removed", doubt=Doubt(code="moved-by-somebody"))
-        missing = [row for row in self._missing.values() if row.partition_id == history.partition_id]
-        below = [row for row in missing if row.offset is not None and row.offset < (history.log_start or 0)]
-        above = [row for row in below if (row.offset or 0) >= position]
-        there = min(above, key=_offset) if above else max(below, key=_offset, default=None)
+        missing = self._missing_in_order.get(history.partition_id, ())
+        there = missing[min(bisect_left(missing, position, key=_offset), len(missing) - 1)] if missing else None
         known = None if there is None else self._rows.get((there.partition_id, there.value))
-        if there is None or known is None or (there.read_last or 0) > by_ns:
+        if there is not None and (there.read_last or 0) > by_ns:
             return None
-        why = self._by_settings(history, known, partial(self._deleted, history=history, known=known), by_ns)
-        if why is not None and why.doubt is not None:
-            return Cause(code="position-perhaps-removed", doubt=why.doubt)
+        why = None
+        if known is not None:
+            why = self._by_settings(history, known, partial(self._deleted, history=history, known=known), by_ns)
+        doubt = None if why is None else why.doubt
+        if why is None and history.is_foreign and "delete" in (history.cleanup_policy or "delete"):
+            doubt = Doubt(code="moved-by-somebody")
+        if doubt is not None:
+            return Cause(code="position-perhaps-removed", doubt=doubt)
         return None if why is None else Cause(code="position-removed", offset=position, settings=why.settings)
 
     def _of(self, partition_id: int, value: int, offset: int | None) -> Cause | None:
@@ -332,6 +334,16 @@ class Removal:
     @cached_property
     def _missing(self) -> Mapping[tuple[int, int], Flagged]:
         return {(row.partition_id, row.value): row for row in self._context.flagged if row.flags & {"lost", "dirty"}}
+
+    @cached_property
+    def _missing_in_order(self) -> Mapping[int, Sequence[Flagged]]:
+        """By partition, those below the log's start."""
+        found: dict[int, list[Flagged]] = {}
+        for row in self._missing.values():
+            start = self._context.partition(row.partition_id).log_start
+            if row.offset is not None and start is not None and row.offset < start:
+                found.setdefault(row.partition_id, []).append(row)
+        return {partition_id: sorted(rows, key=_offset) for partition_id, rows in found.items()}
 
     def _broke_the_promise(self, history: PartitionHistory, known: GoneRow) -> bool:
         """Whether nothing but compaction can have permitted its loss: what cost the later one may have cost it too."""
