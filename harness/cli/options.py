@@ -29,8 +29,8 @@ aside = Terminal(aside=True)
 _MASTER = re.compile(r"local|local\[([1-9]\d*|\*)(,\s*\d+)?\]|local-cluster\[.+\]|yarn|(spark|k8s)://.+")
 
 
-def _known_master(master: str) -> str:
-    if not _MASTER.fullmatch(master):
+def _known_master(master: str | None) -> str | None:
+    if master is not None and not _MASTER.fullmatch(master):
         raise UsageError(f"--master {master}: write local[2], or a Spark cluster's URL, for example spark://host:7077")
     return master
 
@@ -72,6 +72,15 @@ SeedOption = Annotated[
 ]
 MasterOption = Annotated[
     str, typer.Option(callback=_known_master, help="Where the checks run: local[N], or a Spark cluster's URL.")
+]
+MasterIfGiven = Annotated[
+    str | None,
+    typer.Option(
+        "--master",
+        callback=_known_master,
+        help="Where the checks run: local[N], or a Spark cluster's URL.",
+        show_default=MASTER,
+    ),
 ]
 MemoryOption = Annotated[
     int,

@@ -444,7 +444,11 @@ class BrokerCluster(ABC):
         return NodeFolders.below(self._run / "nodes" / str(node)).log
 
     def _name(self, node: NodeId) -> str:
-        return next((each.name for each in self.nodes if each.node == node), f"node {node}")
+        for each in self.nodes:
+            if each.node == node:
+                return each.name
+        known = ", ".join(map(str, sorted(each.node for each in self.nodes)))
+        raise HarnessError(f"there is no node {node}: give one of {known}, and one at a time")
 
 
 def after_refusals(count: int) -> str:

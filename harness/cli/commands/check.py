@@ -1,5 +1,6 @@
 """The commands that need no cluster: they judge, export and show stored runs, ours or Jepsen's."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -12,7 +13,7 @@ from harness.cli.options import (
     MASTER,
     MEMORY,
     RUNS,
-    MasterOption,
+    MasterIfGiven,
     MemoryOption,
     RunArgument,
     RunsOption,
@@ -36,7 +37,7 @@ OURS, JEPSEN = "ours", "jepsen"
 def check(
     paths: PathsArgument,
     runs: RunsOption = RUNS,
-    master: MasterOption = MASTER,
+    master: MasterIfGiven = None,
     memory_mb: MemoryOption = MEMORY,
     pages: Annotated[
         bool | None, typer.Option("--pages/--no-pages", help="Whether pages are written; if not said, up to 20 are.")
@@ -74,7 +75,7 @@ def _check(
     paths: list[str],
     runs: Path,
     *,
-    master: str,
+    master: str | None,
     pages: bool | None,
     kind: str,
     as_json: bool,
@@ -84,6 +85,10 @@ def _check(
 ) -> int:
     """The exit code of the worst verdict."""
     if kind == JEPSEN:
+        _refuse_given(
+            {"--master": master is not None, "--pages": pages is not None, "--runs": runs != RUNS},
+            "is for runs of ours; Jepsen's histories are judged without Spark, and have no pages: leave it out",
+        )
         via = sub_via or check_many.SUB_VIA[0]
         answers = check_many.check_jepsen(
             [Path(path) for path in paths], ww_deps=ww_deps, sub_via=via, compatible=compatible, tell=aside.say
@@ -95,11 +100,13 @@ def _check(
             for line in [check_many.answer_json(answer)] if as_json else check_many.answer_summary(answer):
                 terminal.say(line)
         return check_many.worst_of_histories(answers)
-    given = {"--json": as_json, "--ww-deps": ww_deps, "--sub-via": sub_via, "--jepsen-compatible": compatible}
-    for option, value in given.items():
-        if value:
-            raise UsageError(f"{option} is for Jepsen's histories; add --format jepsen")
-    with check_many.check_runs(run_folders(paths, runs), master=master, pages=pages, tell=aside.say) as judged:
+    _refuse_given(
+        {"--json": as_json, "--ww-deps": ww_deps, "--sub-via": bool(sub_via), "--jepsen-compatible": compatible},
+        "is for Jepsen's histories; add --format jepsen",
+    )
+    with check_many.check_runs(
+        run_folders(paths, runs), master=master or MASTER, pages=pages, tell=aside.say
+    ) as judged:
         match judged:
             case [Judged() as alone]:
                 presentation.print_outcome(terminal, alone)
@@ -109,6 +116,13 @@ def _check(
                 for each in judged:
                     terminal.say(check_many.verdict_line(each))
     return exit_code_of({each.verdict for each in judged})
+
+
+def _refuse_given(options: Mapping[str, bool], why: str) -> None:
+    """options: whether each was given."""
+    for option, given in options.items():
+        if given:
+            raise UsageError(f"{option} {why}")
 
 
 def export(

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from harness.errors import UsageError
+from harness.history.jepsen.clojure_order import set_orders_of_numbers
 from harness.history.jepsen.edn_reader import read_text
 from harness.history.jepsen.micro_operations import NO_OFFSET
 from harness.history.jepsen.skeletons import INVOKED, NOTHING, NUMBER, ODD, PAIRS, Skeletons
@@ -171,6 +172,9 @@ class _Chunk:
         group, line = ranges(known["first_group"][skeleton], counts), np.repeat(lines, counts)
         keys = pa.array(self._numbered(line, shape["key"][group])).dictionary_encode()
         key = keys.indices.to_numpy()
+        if shape["wide"][group].any():
+            order = _clojure_order(line, shape["micro_operation"][group], shape["wide"][group] != 0, keys)
+            group, line, key = group[order], line[order], key[order]
         micro_operation = shape["micro_operation"][group]
         beside = np.flatnonzero(shape["beside"][group])
         if len(beside):
@@ -214,6 +218,12 @@ def _values_of(text: bytes, lengths: Column) -> Column:
     fits = np.packbits(lengths <= _DIGITS_MAX, bitorder="little")
     written = pa.StringArray.from_buffers(len(lengths), pa.py_buffer(ends), digits, pa.py_buffer(fits))
     return written.cast(pa.int64()).fill_null(0).to_numpy()
+
+
+def _clojure_order(line: Column, micro_operation: Column, wide: Column, keys: pa.DictionaryArray) -> Column:
+    """The groups, those of each wide map in its order."""
+    orders = set_orders_of_numbers(keys.dictionary.to_numpy().view(np.uint64)).astype(np.int64)
+    return np.lexsort((np.where(wide, orders[keys.indices.to_numpy()], 0), micro_operation, line))
 
 
 def _distinct(line: Column, micro_operation: Column, key: Column) -> None:

@@ -37,7 +37,8 @@ _NOWHERE = -1
 
 class GroupShape(NamedTuple):
     """key, pairs: which marks. pairs is _NOWHERE where the group is empty; with_offsets: it is one of PAIRS.
-    beside: other keys are in the same map; single: it is what was sent, one record."""
+    beside: other keys are in the same map; wide: so many that Clojure orders them by their hashes; single: it is what
+    was sent, one record."""
 
     kind: int
     micro_operation: int
@@ -45,6 +46,7 @@ class GroupShape(NamedTuple):
     pairs: int
     with_offsets: bool
     beside: bool
+    wide: bool
     single: bool
 
 
@@ -208,9 +210,8 @@ def _groups(function: str, value: Any, marks: _Marks) -> Iterator[GroupShape]:
     keys_of = Counter((kind, micro_operation) for kind, micro_operation, _, _ in groups)
     for kind, micro_operation, key, pairs in groups:
         keys = keys_of[kind, micro_operation]
-        if keys > ARRAY_MAP_MAX:
-            raise _Unfit  # Clojure orders them by their hashes
-        shape = GroupShape(kind, micro_operation, marks.number(key), _NOWHERE, False, keys > 1, kind in SENDS)
+        mark, wide = marks.number(key), keys > ARRAY_MAP_MAX
+        shape = GroupShape(kind, micro_operation, mark, _NOWHERE, False, keys > 1, wide, kind in SENDS)
         match pairs:
             case []:
                 yield shape

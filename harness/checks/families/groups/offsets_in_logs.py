@@ -20,6 +20,8 @@ from harness.history.schema.schemas import STATUS_FAIL, STATUS_INFO, STATUS_OK
 
 Place = tuple[int, int, int, int, int]  # run, process, partition_id, invoked_ns, offset
 
+Commit = tuple[str | None, str | None, int | None, int | None]  # group, topic, partition, offset
+
 
 def place_of(event: PlacedEvent, offset: int) -> Place:
     return event["run"], event["process"], event["partition_id"], event["invoked_ns"], offset
@@ -59,26 +61,40 @@ def unwritten(runs: JudgedRuns) -> frozenset[Place]:
     found: set[Place] = set()
     for history in runs.histories:
         rows = runs.tables.rows(CONSUMER_OFFSETS, history.run)
-        own = [event for event in events if event["run"] == history.run] if rows else []
-        answered = [event for event in own if event["status"] == STATUS_OK]
-        for event in own:
-            offset = event["offset"]
-            if event["status"] != STATUS_INFO or offset is None:
+        if not rows:
+            continue
+        own = [event for event in events if event["run"] == history.run]
+        stored, answered = _by_what_they_say(rows), _by_commit(own, STATUS_OK)
+        for event in (event for asked in _by_commit(own, STATUS_INFO).values() for event in asked):
+            offset, said = event["offset"], _commit(event)
+            if offset is None:
                 continue
-            of_it = [row for row in rows if _says(row, event)]
-            theirs = all(any(_may_be_of(row, one) for one in answered if _same(one, event)) for row in of_it)
+            theirs = all(any(_may_be_of(row, one) for one in answered.get(said, ())) for row in stored.get(said, ()))
             if theirs and _is_whole(history, rows, event):
                 found.add(place_of(event, offset))
     return frozenset(found)
 
 
-def _says(row: ConsumerOffsetsRow, event: PlacedEvent) -> bool:
-    told = row["group"], row["topic"], row["topic_partition"], row["committed_offset"], row["transactional"]
-    return told == (event["group"], event["topic"], event["partition"], event["offset"], False)
+def _commit(event: PlacedEvent) -> Commit:
+    return event["group"], event["topic"], event["partition"], event["offset"]
 
 
-def _same(one: PlacedEvent, other: PlacedEvent) -> bool:
-    return all(one[name] == other[name] for name in ("group", "topic", "partition", "offset"))
+def _by_what_they_say(rows: Sequence[ConsumerOffsetsRow]) -> Mapping[Commit, Sequence[ConsumerOffsetsRow]]:
+    """The records of commits outside transactions."""
+    found: dict[Commit, list[ConsumerOffsetsRow]] = {}
+    for row in rows:
+        if not row["transactional"]:
+            said = row["group"], row["topic"], row["topic_partition"], row["committed_offset"]
+            found.setdefault(said, []).append(row)
+    return found
+
+
+def _by_commit(events: Sequence[PlacedEvent], status: int) -> Mapping[Commit, Sequence[PlacedEvent]]:
+    found: dict[Commit, list[PlacedEvent]] = {}
+    for event in events:
+        if event["status"] == status:
+            found.setdefault(_commit(event), []).append(event)
+    return found
 
 
 def _may_be_of(row: ConsumerOffsetsRow, event: PlacedEvent) -> bool:

@@ -286,6 +286,9 @@ def _as_one_map(numbers: str) -> str:
 def test_keys_stand_in_the_order_of_clojures_maps_and_none_twice(keys: int) -> None:
     pairs = [f"{key} [[{key} {key}] [{key + 1} 7]]" for key in range(keys)]
     _agree(_as_one_map(", ".join(pairs)))
+    (block,) = blocks_of(_as_one_map(", ".join(pairs)).encode(), Skeletons(), place="h")
+    assert not block.odd
+    _agree(f"{_as_one_map(', '.join(pairs[::-1]))}\n{_as_one_map(', '.join(pairs[: keys // 2]))}")
     _agree(_as_one_map(", ".join([*pairs, "0 []"])))
     assert _in_bulk(_as_one_map(", ".join([*pairs, "0 []"]))) is None
 
