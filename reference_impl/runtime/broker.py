@@ -112,7 +112,7 @@ class Broker:
             fetchers=self._fetchers,
             wall_clock_ms=wall_clock_ms,
         )
-        self._coordinators = GroupCoordinators(
+        self.coordinators = GroupCoordinators(
             config=config,
             replicas=self.replicas,
             metadata=self.metadata,
@@ -178,7 +178,7 @@ class Broker:
         fetch = FetchHandler(replicas, self._purgatory)
         offsets = OffsetsHandler(replicas, self._decoding)
         metadata = MetadataHandler(self.metadata)
-        groups = self._coordinators
+        groups = self.coordinators
         members, admin = GroupMembersHandler(groups), GroupAdminHandler(groups)
         committed = GroupOffsetsHandler(groups, self.metadata, replicas.wall_clock_ms)
         return {
@@ -225,8 +225,8 @@ class Broker:
             every(recovery_interval_ms, self._disk.checkpoint_recovery_points),
             every(config.replica_lag_time_max_ms / 2, replicas.check_shrink),
             every(config.producer_id_expiration_check_interval_ms, replicas.expire_producers),
-            every(TICK_MS, self._coordinators.tick),
-            every(config.offsets_retention_check_interval_ms, self._coordinators.expire),
+            every(TICK_MS, self.coordinators.tick),
+            every(config.offsets_retention_check_interval_ms, self.coordinators.expire),
             every(config.log_flush_start_offset_checkpoint_interval_ms, self._disk.checkpoint_log_starts),
             every(
                 config.log_retention_check_interval_ms,
@@ -294,7 +294,7 @@ class Broker:
         await asyncio.gather(*(listener.wait_closed() for listener in self.listeners))
         self._produce.stop()
         self._offsets_topic.stop()
-        self._coordinators.end()
+        self.coordinators.end()
         await self._decoding.close()
 
     async def _controlled_shutdown(self) -> None:

@@ -9,6 +9,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
+from reference_impl.core.groups.group import GroupState
 from reference_impl.core.groups.placement import partition_of_group
 from reference_impl.core.identifiers import GROUP_OFFSETS_TOPIC
 from reference_impl.core.identifiers import TopicPartition as Key
@@ -52,9 +53,9 @@ async def send(cluster: InProcessCluster, count: int) -> None:
 
 
 @asynccontextmanager
-async def member(cluster: InProcessCluster) -> AsyncIterator[AIOKafkaConsumer]:
+async def member(cluster: InProcessCluster, *, subscribes: bool = True) -> AsyncIterator[AIOKafkaConsumer]:
     consumer = AIOKafkaConsumer(
-        "orders",
+        *(["orders"] if subscribes else []),
         bootstrap_servers=cluster.bootstrap,
         group_id=GROUP,
         enable_auto_commit=False,
@@ -89,6 +90,27 @@ def coordinator_of(cluster: InProcessCluster, group: str = GROUP) -> int | None:
     return leading[0] if len(leading) == 1 else None
 
 
+def state(cluster: InProcessCluster) -> GroupState | None:
+    """The group's, where it is coordinated."""
+    found = [
+        group.state
+        for broker in cluster.brokers.values()
+        for coordinator in broker.coordinators.all()
+        for group in coordinator.groups.values()
+        if group.group_id == GROUP
+    ]
+    return found[0] if found else None
+
+
+def isrs(cluster: InProcessCluster) -> list[tuple[int, ...]]:
+    return [
+        known.isr
+        for broker in cluster.brokers.values()
+        for key, partition in broker.replicas.partitions.items()
+        if key.topic == GROUP_OFFSETS_TOPIC and partition.is_leader and (known := partition.state)
+    ]
+
+
 async def test_a_group_shares_the_partitions_and_reads_every_record_once(groups_cluster: InProcessCluster) -> None:
     await create_topic(groups_cluster)
     await send(groups_cluster, 40)
@@ -99,16 +121,71 @@ async def test_a_group_shares_the_partitions_and_reads_every_record_once(groups_
         assert len(first.assignment() | second.assignment()) == PARTITIONS
 
 
+async def kill_coordinator(cluster: InProcessCluster) -> int:
+    """Returns the broker that was killed, when another one coordinates the group."""
+    coordinator = coordinator_of(cluster)
+    assert coordinator is not None
+    await cluster.kill(coordinator)
+    await cluster.until(lambda: coordinator_of(cluster) not in (None, coordinator))
+    return coordinator
+
+
+async def test_no_answered_commit_is_lost_with_its_coordinator(groups_cluster: InProcessCluster) -> None:
+    await create_topic(groups_cluster)
+    partition = TopicPartition("orders", 0)
+    answered = 0
+    async with member(groups_cluster, subscribes=False) as consumer:
+        consumer.assign([partition])
+
+        async def commit_until(offset: int) -> None:
+            nonlocal answered
+            while answered < offset:
+                await consumer.commit({partition: answered + 1})
+                answered += 1
+
+        committing = asyncio.ensure_future(commit_until(300))
+        for enough in (50, 150):
+            await groups_cluster.until(lambda enough=enough: answered >= enough or committing.done())  # type: ignore[misc]
+            before = answered
+            killed = await kill_coordinator(groups_cluster)
+            async with member(groups_cluster, subscribes=False) as other:
+                found = await other.committed(partition)
+                assert found is not None
+                assert found >= before, "an answered commit is gone"
+            await groups_cluster.start_broker(killed)
+            await groups_cluster.until(lambda: all(len(isr) == 3 for isr in isrs(groups_cluster)))
+        await committing
+        assert await consumer.committed(partition) == answered == 300
+
+
+async def test_a_rebalance_is_ended_by_the_next_coordinator(groups_cluster: InProcessCluster) -> None:
+    await create_topic(groups_cluster)
+    async with member(groups_cluster) as first, member(groups_cluster) as second:
+        await groups_cluster.until(lambda: len(first.assignment()) == len(second.assignment()) == 2)
+        joining = member(groups_cluster)
+        entering = asyncio.ensure_future(joining.__aenter__())
+        await groups_cluster.until(lambda: state(groups_cluster) is GroupState.PREPARING_REBALANCE)
+        await kill_coordinator(groups_cluster)
+        third = await entering
+        members = (first, second, third)
+        await groups_cluster.until(
+            lambda: (
+                sum(len(each.assignment()) for each in members) == PARTITIONS
+                and all(each.assignment() for each in members)
+                and len(set().union(*(each.assignment() for each in members))) == PARTITIONS
+            )
+        )
+        assert state(groups_cluster) is GroupState.STABLE
+        await joining.__aexit__(None, None, None)
+
+
 async def test_what_was_committed_outlives_the_coordinator(groups_cluster: InProcessCluster) -> None:
     await create_topic(groups_cluster)
     await send(groups_cluster, 40)
     async with member(groups_cluster) as consumer:
         assert sorted(await read(consumer, 40)) == list(range(40))
         await consumer.commit()
-    coordinator = coordinator_of(groups_cluster)
-    assert coordinator is not None
-    await groups_cluster.kill(coordinator)
-    await groups_cluster.until(lambda: coordinator_of(groups_cluster) not in (None, coordinator))
+    await kill_coordinator(groups_cluster)
     await send(groups_cluster, 8)
     async with member(groups_cluster) as consumer:
         assert sorted(await read(consumer, 8)) == list(range(8)), "what was committed is delivered again"
