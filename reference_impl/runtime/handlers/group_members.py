@@ -38,9 +38,9 @@ class GroupMembersHandler:
         def answered(joined: JoinAnswer) -> None:
             answer_once(future, lambda: _joined(joined, request.api_version))
 
-        protocols = [name for name, _ in asked.protocols]
+        texts = [asked.group_id, asked.member_id, asked.instance_id or asked.client_id, asked.protocol_type]
         coordinator = self._coordinators.coordinator_of(asked.group_id)
-        if too_long(asked.group_id, asked.member_id, asked.instance_id, asked.protocol_type, *protocols):
+        if too_long(*texts, *(name for name, _ in asked.protocols)):
             answered(JoinAnswer(error=ErrorCode.INVALID_REQUEST))
         elif isinstance(coordinator, ErrorCode):
             answered(JoinAnswer(error=coordinator, member_id=asked.member_id))
