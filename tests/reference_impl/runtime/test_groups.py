@@ -14,6 +14,8 @@ from reference_impl.core.groups.placement import partition_of_group
 from reference_impl.core.identifiers import GROUP_OFFSETS_TOPIC
 from reference_impl.core.identifiers import TopicPartition as Key
 from reference_impl.runtime.in_process import InProcessCluster
+from reference_impl.wire.api_keys import ApiKey
+from reference_impl.wire.messages import encode_request, request_class
 from tests.reference_impl.runtime.conftest import running_cluster
 from tests.reference_impl.runtime.test_cluster import producer
 
@@ -190,3 +192,29 @@ async def test_what_was_committed_outlives_the_coordinator(groups_cluster: InPro
     async with member(groups_cluster) as consumer:
         assert sorted(await read(consumer, 8)) == list(range(8)), "what was committed is delivered again"
         assert await consumer.committed(TopicPartition("orders", 0)) == 10
+
+
+async def test_who_disconnects_while_it_waits_for_the_others_leaves_no_connection(
+    groups_cluster: InProcessCluster,
+) -> None:
+    await create_topic(groups_cluster)
+    async with member(groups_cluster):
+        coordinator = coordinator_of(groups_cluster)
+        assert coordinator is not None
+        listeners = groups_cluster.brokers[coordinator].listeners
+        before = sum(len(listener._connections) for listener in listeners)
+        _, writer = await asyncio.open_connection(*groups_cluster.client_address(coordinator))
+        join = request_class(ApiKey.JOIN_GROUP)
+        asked = join(
+            group_id=GROUP,
+            session_timeout_ms=6000,
+            rebalance_timeout_ms=60_000,
+            member_id="",
+            protocol_type="consumer",
+            protocols=[join.JoinGroupRequestProtocol(name="roundrobin", metadata=b"")],
+        )
+        writer.write(encode_request(ApiKey.JOIN_GROUP, 2, 1, "gone", asked))
+        await groups_cluster.until(lambda: state(groups_cluster) is GroupState.PREPARING_REBALANCE)
+        writer.close()
+        await groups_cluster.until(lambda: sum(len(listener._connections) for listener in listeners) <= before)
+        assert state(groups_cluster) is not GroupState.DEAD
