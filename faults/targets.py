@@ -28,6 +28,8 @@ class View(Protocol):
 
     def isr(self, topic: str, partition: int) -> tuple[int, ...]: ...
 
+    def coordinator(self, name: str) -> int: ...  # of a group, or of a transactional id
+
 
 Roles = Callable[[View, str, int], Sequence[int]]
 
@@ -39,7 +41,7 @@ _OF_PARTITION: dict[str, Roles] = {
     ],
     "last_isr": lambda view, topic, partition: list(view.isr(topic, partition))[-1:],
 }
-_MOVING = (*_OF_PARTITION, "controller")
+_MOVING = (*_OF_PARTITION, "controller", "coordinator")
 ROLES = (*_MOVING, "random", "all", "broker")
 _SIGN = re.compile(r"([+-])(?![^(]*\))")  # between terms: a topic's name in parentheses may have a hyphen
 _TERM = re.compile(r"\s*([a-z_]+|\d+)\s*(?:\(\s*([^()]*?)\s*\))?\s*")
@@ -48,7 +50,7 @@ _TERM = re.compile(r"\s*([a-z_]+|\d+)\s*(?:\(\s*([^()]*?)\s*\))?\s*")
 def _wrong(expression: Any) -> UsageError:
     return UsageError(
         f'target {expression!r}: write a broker id, "leader(topic/0)", "followers(topic/0)", "isr(topic/0)", '
-        '"last_isr(topic/0)", "controller", "random(1)" or "all", joined by + and -'
+        '"last_isr(topic/0)", "controller", "coordinator(group)", "random(1)" or "all", joined by + and -'
     )
 
 
@@ -58,6 +60,7 @@ class _LedLast:
     def __init__(self, view: View) -> None:
         self.controller = view.controller
         self.isr = view.isr
+        self.coordinator = view.coordinator
         self.leader = view.last_leader
         self.last_leader = view.last_leader
 
@@ -133,6 +136,8 @@ def _term(word: str, argument: str | None, view: View, brokers: Sequence[NodeId]
         return list(brokers)
     if word == "controller":
         return [view.controller]
+    if word == "coordinator" and argument:
+        return [view.coordinator(argument)]
     if word == "broker" and argument and is_number(argument):
         return [int(argument)]
     if word in _OF_PARTITION and argument:

@@ -37,14 +37,18 @@ class Coordinators:
     @staticmethod
     def of(load: LoadFacts, states: Iterable[PartitionState]) -> "Coordinators":
         """`states`: of all partitions of the internal topics, since their number decides."""
-        names = _names(load)
-        counts: dict[str, int] = {}
-        for state in states:
-            if state.topic in names:
-                counts[state.topic] = max(counts.get(state.topic, 0), state.partition + 1)
-        return Coordinators(
-            frozenset((topic, partition_of(name, count)) for topic, count in counts.items() for name in names[topic])
-        )
+        partitions = ((state.topic, state.partition) for state in states)
+        return Coordinators(frozenset(places_of(load, partitions).values()))
+
+
+def places_of(load: LoadFacts, partitions: Iterable[tuple[str, int]]) -> dict[str, tuple[str, int]]:
+    """Group or transactional id of the load -> the (internal topic, partition) whose leader coordinates it."""
+    names = _names(load)
+    counts: dict[str, int] = {}
+    for topic, partition in partitions:
+        if topic in names:
+            counts[topic] = max(counts.get(topic, 0), partition + 1)
+    return {name: (topic, partition_of(name, count)) for topic, count in counts.items() for name in names[topic]}
 
 
 def snapshot_row(snapshot: int, node: int, reason: str, log: ReplicaLog | CoordinatorLog) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from harness.controller.coordinators import NO_LOAD, Coordinators, coordinators_topics
+from harness.controller.coordinators import NO_LOAD, Coordinators, coordinators_topics, places_of
 from harness.controller.recorder import Recorder
 from harness.errors import HarnessError
 from harness.history.facts.internal_topics import COORDINATORS_TOPICS
@@ -52,6 +52,7 @@ class Observer:
         self._views: dict[tuple[str, int], dict[int, PartitionState]] = {}
         self._changed_ns: dict[tuple[str, int, int], int] = {}
         self._led: dict[tuple[str, int], int] = {}
+        self._internal: dict[tuple[str, int], PartitionState] = {}  # the newest view of coordinators' partitions
         self._heard_ns: dict[int, int] = {}
         self._last_round_ns: int | None = None
         self._round = asyncio.Event()
@@ -96,8 +97,10 @@ class Observer:
         for state in states:
             if state.topic not in COORDINATORS_TOPICS:
                 self._take(state)
-            elif (state.topic, state.partition) in own:
-                self._recorder.partition_state(state)
+            else:
+                self._take_internal(state)
+                if (state.topic, state.partition) in own:
+                    self._recorder.partition_state(state)
             heard.add(state.observer)
         for partition in self._views:
             if (leader := self.leader(*partition)) >= 0:
@@ -118,6 +121,11 @@ class Observer:
             self._changed_ns[state.topic, state.partition, state.observer] = state.t_ns
             self._recorder.partition_state(state)
         views[state.observer] = state
+
+    def _take_internal(self, state: PartitionState) -> None:
+        known = self._internal.get((state.topic, state.partition))
+        if known is None or state.leader_epoch >= known.leader_epoch:
+            self._internal[state.topic, state.partition] = state
 
     def _note_ends(self) -> None:
         """Records the nodes that ended by themselves, also before a run on a running cluster began, if they are still
@@ -182,6 +190,11 @@ class Observer:
     def last_leader(self, topic: str, partition: int) -> int:
         """The node last seen as leader; -1 if there was none."""
         return self._led.get((topic, partition), -1)
+
+    def coordinator(self, name: str) -> int:
+        """The coordinator of a group or a transactional id of the load; -1 if there is none or it is not known."""
+        place = places_of(self._load, self._internal).get(name)
+        return -1 if place is None else self._internal[place].leader
 
     def isr(self, topic: str, partition: int) -> tuple[int, ...]:
         state = self.state(topic, partition)

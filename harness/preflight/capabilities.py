@@ -86,13 +86,14 @@ def problems(scenario: Scenario) -> Iterator[Problem]:
 def check_workload(scenario: Scenario) -> None:
     """Raises UsageError if the load needs groups or transactions and the system has none."""
     workload = scenario.workload
-    if not (workload.facts.group or workload.facts.outputs):
+    facts, traits = workload.facts, traits_of(scenario.cluster)
+    if not (facts.group or facts.outputs):
         return
-    if not traits_of(scenario.cluster).groups:
+    missing = "" if traits.groups or not facts.group else "groups"
+    missing = missing or ("" if traits.transactions or not facts.outputs else "transactions")
+    if missing:
         kind = "the reference" if scenario.cluster.system == "reference" else f"system {scenario.cluster.system!r}"
-        raise UsageError(
-            f"workload {workload.name!r}: {kind} has no groups and no transactions yet; use --system kafka"
-        )
+        raise UsageError(f"workload {workload.name!r}: {kind} has no {missing} yet; use --system kafka")
     clients.check_groups(workload.client)
 
 

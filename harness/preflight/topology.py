@@ -31,6 +31,7 @@ class Topology:
     apart: tuple[int, ...]  # coordination services, and controllers that are not brokers
     links: Sequence[Link]
     clients: int
+    coordinated: tuple[str, ...] = ()  # the load's group and transactional ids
     cluster: Cluster | None = None
 
     @property
@@ -77,6 +78,11 @@ class Topology:
                 return f"random({argument}) is nobody", "write random(1)"
             if self.knows_nodes and int(count) > len(self.brokers):
                 return f"random({argument}) of {len(self.brokers)} brokers", f"at most random({len(self.brokers)})"
+        if word == "coordinator" and (argument or "") not in self.coordinated:
+            names = ", ".join(self.coordinated)
+            return f"the load has no group or transactional id {argument!r}", (
+                f"it has {names}" if names else "give [workload] a group"
+            )
         if word in _OF_PARTITION:
             topic, slash, partition = (argument or "").rpartition("/")
             if not slash or not is_number(partition):
@@ -118,14 +124,17 @@ def of(scenario: Scenario) -> Topology:
     """For a scenario whose target is known (target.py)."""
     clients = max(scenario.workload.workers, 1)
     topics = {topic.name: len(topic.assignment) if topic.assignment else topic.partitions for topic in scenario.topics}
+    facts = scenario.workload.facts
+    coordinated = (*([facts.group] if facts.group else []), *facts.transactional_ids)
     cluster = made(scenario.cluster, _NOWHERE, client_links=clients)  # nothing is started
     if not isinstance(cluster, BrokerCluster):
-        return Topology(topics=topics, brokers=(), apart=(), links=(), clients=clients)
+        return Topology(topics=topics, brokers=(), apart=(), links=(), clients=clients, coordinated=coordinated)
     return Topology(
         topics=topics,
         brokers=tuple(int(node.node) for node in cluster.nodes if node.role == "broker"),
         apart=tuple(int(node.node) for node in cluster.nodes if node.role != "broker"),
         links=cluster.links(),
         clients=clients,
+        coordinated=coordinated,
         cluster=cluster,
     )

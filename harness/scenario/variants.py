@@ -27,7 +27,8 @@ class Traits:
     world: str = "local"
     version: tuple[int, ...] = ()
     eligible_leader_replicas: bool = False  # KIP-966
-    groups: bool = True  # supports consumer groups and transactions
+    groups: bool = True  # supports consumer groups
+    transactions: bool = True  # supports transactions, which need groups for their offsets
 
     @property
     def names(self) -> frozenset[str]:

@@ -6,6 +6,8 @@ They prove that the checks detect such bugs. All are off by default, and every r
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
+from reference_impl.core.groups.group_rules import CommitView, GroupRules
+from reference_impl.core.identifiers import ErrorCode
 from reference_impl.core.rules import Rules, sound
 
 __all__ = ["FLAWS", "Flaw", "sound", "with_flaws"]
@@ -39,6 +41,30 @@ def _end_as_it_took_over(readable_end: int, leader_epoch_start_offset: int) -> i
     return min(readable_end, leader_epoch_start_offset)
 
 
+def _answered_once_appended(is_committed: bool) -> bool:
+    return True
+
+
+def _commit_of_anybody(view: CommitView) -> ErrorCode:
+    return ErrorCode.NONE
+
+
+def _load_the_active_segment_alone(log_start_offset: int, active_segment_offset: int) -> int:
+    return active_segment_offset
+
+
+def _nothing_was_committed_yet() -> ErrorCode:
+    return ErrorCode.NONE
+
+
+def _sync_of_any_generation(generation: int, group_generation: int) -> bool:
+    return True
+
+
+def _of_groups(change: Callable[[GroupRules], GroupRules]) -> Callable[[Rules], Rules]:
+    return lambda rules: replace(rules, groups=change(rules.groups))
+
+
 _ALL = (
     Flaw(
         name="acknowledge-before-replication",
@@ -65,6 +91,36 @@ _ALL = (
         origin="M36, KIP-207, KAFKA-2334",
         description="a leader answers the latest offset that it knew when it was elected, whatever was committed since",
         apply=lambda rules: replace(rules, latest=_end_as_it_took_over),
+    ),
+    Flaw(
+        name="commit-before-replication",
+        origin="M90, hazard",
+        description="a group's commit is answered, and told, after the coordinator's own append",
+        apply=_of_groups(lambda groups: replace(groups, answers_commit=_answered_once_appended)),
+    ),
+    Flaw(
+        name="commit-of-anybody",
+        origin="M91, hazard",
+        description="a coordinator takes commits of whoever sends them, member or not, of whatever generation",
+        apply=_of_groups(lambda groups: replace(groups, admits_commit=_commit_of_anybody)),
+    ),
+    Flaw(
+        name="load-last-segment-of-offsets",
+        origin="M92, KAFKA-5600",
+        description="a new coordinator reads the active segment of its partition alone",
+        apply=_of_groups(lambda groups: replace(groups, loads_from=_load_the_active_segment_alone)),
+    ),
+    Flaw(
+        name="no-offsets-while-loading",
+        origin="M93, hazard",
+        description="a coordinator that is still loading says that nothing was committed",
+        apply=_of_groups(lambda groups: replace(groups, while_loading=_nothing_was_committed_yet)),
+    ),
+    Flaw(
+        name="sync-of-any-generation",
+        origin="M99, hazard",
+        description="a coordinator takes and answers a SyncGroup of any generation",
+        apply=_of_groups(lambda groups: replace(groups, takes_sync=_sync_of_any_generation)),
     ),
 )
 

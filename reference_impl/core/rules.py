@@ -7,6 +7,8 @@ is the correct broker. R7 means the seventh rule of docs/replication.md.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from reference_impl.core.groups.group_rules import GroupRules
+
 
 @dataclass(frozen=True, kw_only=True)
 class FollowerView:
@@ -114,6 +116,9 @@ def end_of_what_is_readable(readable_end: int, leader_epoch_start_offset: int) -
     return readable_end
 
 
+_GROUP_RULES = GroupRules()
+
+
 @dataclass(frozen=True, kw_only=True)
 class Rules:
     """startup_truncation and follow_truncation return the offset to truncate to (the log end: truncate nothing)."""
@@ -131,6 +136,7 @@ class Rules:
     readable_end: Callable[[int, int], int] = committed_only
     latest_is_known: Callable[[int, int], bool] = once_own_epoch_committed
     latest: Callable[[int, int], int] = end_of_what_is_readable
+    groups: GroupRules = _GROUP_RULES  # of coordinators: core/groups/group_rules.py
 
 
 def sound() -> Rules:

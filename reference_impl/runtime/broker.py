@@ -22,10 +22,14 @@ from reference_impl.runtime.controller.link import BrokersLink, ControllerLink
 from reference_impl.runtime.decoding import Decoding
 from reference_impl.runtime.disk_work import DiskEffects, DiskWork
 from reference_impl.runtime.evidence import EvidenceJournal
+from reference_impl.runtime.groups.coordinators import TICK_MS, GroupCoordinators
 from reference_impl.runtime.handlers import api
 from reference_impl.runtime.handlers.broker_authentication import BrokerAuthentication, read_secret
-from reference_impl.runtime.handlers.coordinators import CoordinatorHandler
+from reference_impl.runtime.handlers.coordinators import CoordinatorHandler, OffsetsTopic
 from reference_impl.runtime.handlers.fetch import FetchHandler
+from reference_impl.runtime.handlers.group_admin import GroupAdminHandler
+from reference_impl.runtime.handlers.group_members import GroupMembersHandler
+from reference_impl.runtime.handlers.group_offsets import GroupOffsetsHandler
 from reference_impl.runtime.handlers.metadata import MetadataCache, MetadataHandler
 from reference_impl.runtime.handlers.offsets import OffsetsHandler
 from reference_impl.runtime.handlers.produce import ProduceHandler
@@ -108,6 +112,14 @@ class Broker:
             fetchers=self._fetchers,
             wall_clock_ms=wall_clock_ms,
         )
+        self.coordinators = GroupCoordinators(
+            config=config,
+            replicas=self.replicas,
+            metadata=self.metadata,
+            rules=rules.groups,
+            new_id=lambda: str(uuid.UUID(bytes=randomness.randbytes(16), version=4)),
+        )
+        self._offsets_topic = OffsetsTopic(config, self._ask_controller)
         self._retention = Retention(self.replicas, self._log_directory, wall_clock_ms)
         self._session = BrokerSession(
             config=config,
@@ -166,6 +178,9 @@ class Broker:
         fetch = FetchHandler(replicas, self._purgatory)
         offsets = OffsetsHandler(replicas, self._decoding)
         metadata = MetadataHandler(self.metadata)
+        groups = self.coordinators
+        members, admin = GroupMembersHandler(groups), GroupAdminHandler(groups)
+        committed = GroupOffsetsHandler(groups, self.metadata, replicas.wall_clock_ms)
         return {
             ApiKey.PRODUCE: self._produce.answer,
             ApiKey.FETCH: fetch.answer,
@@ -174,7 +189,17 @@ class Broker:
             ApiKey.METADATA: metadata.answer,
             ApiKey.DESCRIBE_CLUSTER: metadata.describe_cluster,
             ApiKey.SASL_AUTHENTICATE: self._authentication.answer,
-            ApiKey.FIND_COORDINATOR: CoordinatorHandler(self.config).answer,
+            ApiKey.FIND_COORDINATOR: CoordinatorHandler(groups, self.metadata, self._offsets_topic).answer,
+            ApiKey.JOIN_GROUP: members.join,
+            ApiKey.SYNC_GROUP: members.sync,
+            ApiKey.HEARTBEAT: members.heartbeat,
+            ApiKey.LEAVE_GROUP: members.leave,
+            ApiKey.OFFSET_COMMIT: committed.commit,
+            ApiKey.OFFSET_FETCH: committed.fetch,
+            ApiKey.OFFSET_DELETE: committed.delete,
+            ApiKey.DESCRIBE_GROUPS: admin.describe,
+            ApiKey.LIST_GROUPS: admin.list,
+            ApiKey.DELETE_GROUPS: admin.delete,
             ApiKey.INIT_PRODUCER_ID: InitProducerIdHandler(self._producer_ids).answer,
             ApiKey.LEADER_AND_ISR: lambda request, _: replicas.leader_and_isr(request.body),
             ApiKey.STOP_REPLICA: lambda request, _: replicas.stop_replica(request.body),
@@ -200,6 +225,8 @@ class Broker:
             every(recovery_interval_ms, self._disk.checkpoint_recovery_points),
             every(config.replica_lag_time_max_ms / 2, replicas.check_shrink),
             every(config.producer_id_expiration_check_interval_ms, replicas.expire_producers),
+            every(TICK_MS, self.coordinators.tick),
+            every(config.offsets_retention_check_interval_ms, self.coordinators.expire),
             every(config.log_flush_start_offset_checkpoint_interval_ms, self._disk.checkpoint_log_starts),
             every(
                 config.log_retention_check_interval_ms,
@@ -266,6 +293,8 @@ class Broker:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await asyncio.gather(*(listener.wait_closed() for listener in self.listeners))
         self._produce.stop()
+        self._offsets_topic.stop()
+        self.coordinators.end()
         await self._decoding.close()
 
     async def _controlled_shutdown(self) -> None:
@@ -311,6 +340,9 @@ class Broker:
         await self._controlling.end()
 
     # Connections to other brokers
+
+    async def _ask_controller(self, api_key: int, api_version: int, body: Any) -> Any:
+        return await self._controller_link.ask(api_key, api_version, body)
 
     async def _ask_self(self, api_key: int, api_version: int, body: Any) -> Any:
         return await self._api.ask_self(api_key, api_version, body)

@@ -65,6 +65,17 @@ class BrokerConfig:
     socket_request_max_bytes: int
     request_timeout_ms: int
     controller_socket_timeout_ms: int
+    offsets_topic_replication_factor: int
+    offsets_topic_num_partitions: int
+    offsets_topic_segment_bytes: int
+    offsets_commit_timeout_ms: int
+    offsets_retention_minutes: int
+    offsets_retention_check_interval_ms: int
+    offset_metadata_max_bytes: int
+    group_initial_rebalance_delay_ms: int
+    group_min_session_timeout_ms: int
+    group_max_session_timeout_ms: int
+    group_max_size: int
     reference_validate_records: bool
     chaos_flaws: tuple[str, ...]
     chaos_evidence_dir: Path
@@ -79,9 +90,6 @@ KNOWN_BUT_UNUSED = frozenset(
     (
         "listener.security.protocol.map",
         "delete.topic.enable",
-        "offsets.topic.replication.factor",
-        "offsets.topic.num.partitions",
-        "group.initial.rebalance.delay.ms",
         "zookeeper.connection.timeout.ms",
     )
 )

@@ -31,7 +31,7 @@ def partition_settings(config: BrokerConfig, overrides: Mapping[str, str] | None
         unclean_leader_election_enable=value("unclean.leader.election.enable"),
         max_message_bytes=value("max.message.bytes"),
         retention=RetentionSettings()
-        if overrides is None
+        if overrides is None or "delete" not in value("cleanup.policy")
         else RetentionSettings(retention_ms=value("retention.ms"), retention_bytes=value("retention.bytes")),
         timestamps=TimestampSettings(
             is_log_append_time=value("message.timestamp.type") == "LogAppendTime",

@@ -30,10 +30,10 @@ def records(batch: Buffer, header: BatchHeader) -> Iterator[tuple[int, int]]:
     position = 0
     try:
         for _ in range(header.record_count):
-            length, position = _varint(content, position)
+            length, position = varint(content, position)
             end = position + length
-            timestamp_delta, position = _varint(content, position + 1)  # after the attributes, which have no meaning
-            offset_delta, position = _varint(content, position)
+            timestamp_delta, position = varint(content, position + 1)  # after the attributes, which have no meaning
+            offset_delta, position = varint(content, position)
             position = _behind_fields(content, position, end)
             if position != end:
                 raise UnsoundRecords(f"a record of {length} bytes that ends at another byte")
@@ -49,28 +49,29 @@ def records(batch: Buffer, header: BatchHeader) -> Iterator[tuple[int, int]]:
 
 def _behind_fields(content: bytes | bytearray, position: int, end: int) -> int:
     """Skips key, value and headers; a negative length means null."""
-    key_length, position = _varint(content, position)
+    key_length, position = varint(content, position)
     if key_length > 0:
         position += key_length
-    value_length, position = _varint(content, position)
+    value_length, position = varint(content, position)
     if value_length > 0:
         position += value_length
-    headers, position = _varint(content, position)
+    headers, position = varint(content, position)
     if headers < 0:
         raise UnsoundRecords(f"{headers} headers in a record")
     while headers:
         if position >= end:
             raise UnsoundRecords("a record with fewer headers than it says")
-        name_length, position = _varint(content, position)
+        name_length, position = varint(content, position)
         if name_length < 0:
             raise UnsoundRecords("a header without a name")
-        value_length, position = _varint(content, position + name_length)
+        value_length, position = varint(content, position + name_length)
         position += max(value_length, 0)
         headers -= 1
     return position
 
 
-def _varint(content: bytes | bytearray, position: int) -> tuple[int, int]:
+def varint(content: bytes | bytearray, position: int) -> tuple[int, int]:
+    """Returns (the zigzag number at `position`, the byte after it)."""
     byte = content[position]
     if byte < 0x80:  # nearly all of them
         return byte >> 1 ^ -(byte & 1), position + 1

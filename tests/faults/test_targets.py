@@ -26,6 +26,9 @@ class Roles:
     def isr(self, topic: str, partition: int) -> tuple[int, ...]:
         return (1, 3, 2) if partition == 0 else ()
 
+    def coordinator(self, name: str) -> int:
+        return 2 if name == "readers" else -1
+
 
 def victims(expression: object, *, seed: int = 7, unfit: Collection[NodeId] = ()) -> list[int]:
     chance = random.Random(seed)
@@ -45,6 +48,8 @@ def victims(expression: object, *, seed: int = 7, unfit: Collection[NodeId] = ()
         ("controller + leader(orders/0)", [3, 1]),
         ("all", [1, 2, 3]),
         ("broker(2)", [2]),
+        ("coordinator(readers)", [2]),
+        ("all - coordinator(readers)", [1, 3]),
     ],
 )
 def test_a_role_names_its_holders(expression: object, expected: list[int]) -> None:
@@ -92,6 +97,8 @@ def test_a_target_moves_if_it_names_a_role_and_not_if_it_takes_one_away(expressi
 def test_a_role_that_nobody_holds_is_an_error_of_the_run_and_a_misspelt_one_of_the_file() -> None:
     with pytest.raises(HarnessError, match="nobody has that role now"):
         victims("leader(orders/1)")
+    with pytest.raises(HarnessError, match="nobody has that role now"):
+        victims("coordinator(nobody)")
     with pytest.raises(UsageError):
         victims("leader(orders)")
     for wrong in ("laeder(orders/0)", "leader orders", ""):

@@ -1,7 +1,7 @@
 """Kafka's own tools as outside judges: the reference cluster is asked, filled, changed and taken apart by them alone.
 
-Every consumer here assigns its partitions: the reference coordinates no groups, so VerifiableConsumer, which only knows
-groups, has no place here; kafka-console-consumer reads by --partition and --offset.
+Every consumer here assigns its partitions (kafka-console-consumer reads by --partition and --offset); of groups there
+is test_kafka_group_tools.py.
 """
 
 import json

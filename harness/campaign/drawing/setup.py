@@ -130,9 +130,9 @@ def _assignment(partitions: int, chance: random.Random) -> tuple[tuple[int, ...]
 def _workload(
     profile: Profile, traits: Traits, options: set[str], loses_replies: bool, duration_s: float, chance: random.Random
 ) -> WorkloadSpec:
-    weights = {
-        name: weight for name, weight in profile.workloads.items() if traits.groups or name == "produce_and_poll"
-    }
+    missing = set() if traits.groups else {"consumer_groups", "transactions"}
+    missing |= set() if traits.transactions else {"transactions"}
+    weights = {name: weight for name, weight in profile.workloads.items() if name not in missing}
     name = weighed(chance, weights)
     acks = weighed(chance, {"all": 0.85, "1": 0.15}) if name == "produce_and_poll" else "all"
     known = not traits.version or traits.version >= _NO_IDEMPOTENCE_BEFORE

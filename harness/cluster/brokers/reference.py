@@ -38,6 +38,7 @@ TEST_SETTINGS: Mapping[str, str] = {
     "auto.leader.rebalance.enable": "false",
     "auto.create.topics.enable": "false",
     "default.replication.factor": "3",
+    "offsets.topic.num.partitions": "3",
     "log.segment.bytes": "16777216",
 }
 _SHOWN = ("zookeeper.session.timeout.ms", "replica.lag.time.max.ms", "replica.fetch.wait.max.ms")
@@ -161,8 +162,9 @@ class ReferenceSystem:
             "chaos.evidence.dir": str(environment.there(node).evidence),
             "chaos.cluster.secret.file": str(environment.there(node).config / _SECRET),
         }
+        kept = {"offsets.topic.replication.factor": str(min(3, len(self.spec.brokers)))}
         flaws = {"chaos.flaws": ",".join(self.spec.flaws)} if self.spec.flaws else {}
-        return {**TEST_SETTINGS, **self.spec.settings, **own, **flaws}
+        return {**TEST_SETTINGS, **kept, **self.spec.settings, **own, **flaws}
 
 
 def _write_secret(path: Path, secret: str) -> None:

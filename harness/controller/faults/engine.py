@@ -25,6 +25,7 @@ class Moment:
         self._observer = observer
         self._leaders: dict[tuple[str, int], int] = {}
         self._isrs: dict[tuple[str, int], tuple[int, ...]] = {}
+        self._coordinators: dict[str, int] = {}
         self._controller = -1
 
     @property
@@ -42,6 +43,12 @@ class Moment:
     def last_leader(self, topic: str, partition: int) -> int:
         leader = self.leader(topic, partition)
         return leader if leader >= 0 else self._observer.last_leader(topic, partition)
+
+    def coordinator(self, name: str) -> int:
+        known = self._coordinators.get(name, -1)
+        if known < 0:
+            known = self._coordinators[name] = self._observer.coordinator(name)
+        return known
 
     def isr(self, topic: str, partition: int) -> tuple[int, ...]:
         isr = self._isrs.get((topic, partition), ())

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
+from reference_impl.core.identifiers import INTERNAL_TOPICS
+
 
 class ConfigType(IntEnum):
     """The type numbers of DescribeConfigs (KIP-569)."""
@@ -171,6 +173,17 @@ BROKER_KEYS: Mapping[str, ConfigKey] = {
         _broker("socket.request.max.bytes", _INT, "104857600", minimum=1),
         _broker("request.timeout.ms", _INT, "30000", minimum=1),
         _broker("controller.socket.timeout.ms", _INT, "30000", minimum=1),
+        _broker("offsets.topic.replication.factor", _INT, "3", minimum=1),
+        _broker("offsets.topic.num.partitions", _INT, "50", minimum=1),
+        _broker("offsets.topic.segment.bytes", _INT, "104857600", minimum=14),
+        _broker("offsets.commit.timeout.ms", _INT, "5000", minimum=1),
+        _broker("offsets.retention.minutes", _INT, "10080", minimum=1),
+        _broker("offsets.retention.check.interval.ms", _LONG, "600000", minimum=1),
+        _broker("offset.metadata.max.bytes", _INT, "4096", minimum=0),
+        _broker("group.initial.rebalance.delay.ms", _INT, "3000", minimum=0),
+        _broker("group.min.session.timeout.ms", _INT, "6000", minimum=1),
+        _broker("group.max.session.timeout.ms", _INT, "1800000", minimum=1),
+        _broker("group.max.size", _INT, str(2**31 - 1), minimum=1),
         _broker("reference.validate.records", _BOOLEAN, "false"),
         _broker("chaos.flaws", _LIST, ""),
         _broker("chaos.evidence.dir", _STRING, None),
@@ -180,7 +193,12 @@ BROKER_KEYS: Mapping[str, ConfigKey] = {
 
 
 def _topic(
-    name: str, *, synonym: str, default: str | None = None, coarser: tuple[tuple[str, int], ...] = ()
+    name: str,
+    *,
+    synonym: str,
+    default: str | None = None,
+    coarser: tuple[tuple[str, int], ...] = (),
+    choices: tuple[str, ...] = (),
 ) -> ConfigKey:
     broker = BROKER_KEYS[synonym]
     return ConfigKey(
@@ -191,12 +209,13 @@ def _topic(
         dynamic=True,
         broker_synonym=synonym,
         coarser=coarser,
-        choices=broker.choices,
+        choices=choices or broker.choices,
         minimum=broker.minimum,
         maximum=broker.maximum,
     )
 
 
+CLEANUP_POLICY, COMPACT = "cleanup.policy", "compact"
 _MINUTE_MS, _HOUR_MS = 60_000, 3_600_000
 _WEEK_MS = str(168 * _HOUR_MS)
 
@@ -210,7 +229,7 @@ TOPIC_KEYS: Mapping[str, ConfigKey] = {
         _topic("index.interval.bytes", synonym="log.index.interval.bytes"),
         _topic("flush.messages", synonym="log.flush.interval.messages"),
         _topic("segment.ms", synonym="log.roll.ms", default=_WEEK_MS, coarser=(("log.roll.hours", _HOUR_MS),)),
-        _topic("cleanup.policy", synonym="log.cleanup.policy"),
+        _topic(CLEANUP_POLICY, synonym="log.cleanup.policy", choices=("delete", COMPACT)),
         _topic(
             "retention.ms",
             synonym="log.retention.ms",
@@ -263,12 +282,19 @@ def effective_text(
     return key.default, ConfigSource.DEFAULT_CONFIG
 
 
-def validate_overrides(scope: ConfigScope, overrides: Iterable[tuple[str, str | None]]) -> None:
+def validate_overrides(topic: str, overrides: Iterable[tuple[str, str | None]]) -> None:
     """Raises InvalidConfigurationError for the first override with an unknown key or an invalid value."""
-    table = key_table(scope)
     for name, value in overrides:
-        if name not in table:
+        if name not in TOPIC_KEYS:
             raise InvalidConfigurationError(f"unknown configuration key {name!r}")
         if value is None:
             raise InvalidConfigurationError(f"{name}: a value is needed")
-        table[name].validate(value)
+        validate_override(topic, TOPIC_KEYS[name], value)
+
+
+def validate_override(topic: str, key: ConfigKey, value: str) -> None:
+    """Raises InvalidConfigurationError. Nothing is compacted here: only internal topics say that they are, and keep
+    everything meanwhile."""
+    key.validate(value)
+    if key.name == CLEANUP_POLICY and topic not in INTERNAL_TOPICS and COMPACT in value:
+        raise InvalidConfigurationError(f"{key.name}={value}: must be delete")

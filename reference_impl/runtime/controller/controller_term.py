@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from reference_impl.core.controller import alter_partition, assignment, preferred
 from reference_impl.core.controller.assignment import RefusedRequestError
-from reference_impl.core.controller.configuration import ConfigScope, InvalidConfigurationError, validate_overrides
+from reference_impl.core.controller.configuration import InvalidConfigurationError, validate_overrides
 from reference_impl.core.controller.controller_state import (
     ClusterState,
     Topic,
@@ -237,7 +237,7 @@ class ControllerTerm:
         if wanted.name in self.state.topics:
             raise RefusedRequestError(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {wanted.name!r} already exists")
         try:
-            validate_overrides(ConfigScope.TOPIC, wanted.configs)
+            validate_overrides(wanted.name, wanted.configs)
         except InvalidConfigurationError as error:
             raise RefusedRequestError(ErrorCode.INVALID_CONFIG, str(error)) from error
         replicas = self._assignment(wanted)

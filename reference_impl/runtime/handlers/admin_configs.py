@@ -19,6 +19,7 @@ from reference_impl.core.controller.configuration import (
     InvalidConfigurationError,
     effective_text,
     key_table,
+    validate_override,
 )
 from reference_impl.core.identifiers import ErrorCode
 from reference_impl.wire.api_keys import ApiKey
@@ -161,7 +162,7 @@ class ConfigAdmin:
         while True:
             overrides, version = await self._read(topic)
             for config in resource.configs:
-                _apply(overrides, config.name, config.config_operation, config.value)
+                _apply(topic, overrides, config)
             if validate_only:
                 return
             data, path = znodes.configs(overrides), znodes.topic_config_path(topic)
@@ -181,7 +182,8 @@ def _keys_of(scope: ConfigScope, name: str) -> Iterable[ConfigKey]:
     return key_table(scope).values()
 
 
-def _apply(overrides: dict[str, str], name: str, operation: int, value: str | None) -> None:
+def _apply(topic: str, overrides: dict[str, str], config: Any) -> None:
+    name, operation, value = config.name, config.config_operation, config.value
     key = TOPIC_KEYS.get(name)
     if key is None:
         raise RefusedRequestError(ErrorCode.INVALID_CONFIG, f"unknown topic configuration key {name!r}")
@@ -193,7 +195,7 @@ def _apply(overrides: dict[str, str], name: str, operation: int, value: str | No
     if value is None:
         raise RefusedRequestError(ErrorCode.INVALID_REQUEST, f"{name}: SET needs a value")
     try:
-        key.validate(value)
+        validate_override(topic, key, value)
     except InvalidConfigurationError as error:
         raise RefusedRequestError(ErrorCode.INVALID_CONFIG, str(error)) from error
     overrides[name] = value

@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from reference_impl.core.identifiers import NO_LEADER, ErrorCode, TopicPartition, is_topic_name
+from reference_impl.core.identifiers import INTERNAL_TOPICS, NO_LEADER, ErrorCode, TopicPartition, is_topic_name
 from reference_impl.core.state import LiveBroker, PartitionState
 from reference_impl.runtime.server import Caller
 from reference_impl.wire.api_keys import ApiKey
@@ -157,7 +157,7 @@ class MetadataHandler:
             error_code=0,
             name=name,
             topic_id=self._cache.topic_ids.get(name, NO_TOPIC_ID),
-            is_internal=False,
+            is_internal=name in INTERNAL_TOPICS,
             partitions=[self._partition(states[index], caller) for index in sorted(states)],
         )
 

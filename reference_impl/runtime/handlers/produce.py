@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from reference_impl.core.identifiers import UNKNOWN_OFFSET, ErrorCode, TopicPartition
+from reference_impl.core.identifiers import INTERNAL_TOPICS, UNKNOWN_OFFSET, ErrorCode, TopicPartition
 from reference_impl.core.partition import Partition
 from reference_impl.runtime.decoding import Decoding, Turn, Turns
 from reference_impl.runtime.replication.purgatory import Purgatory, Waiting
@@ -119,6 +119,8 @@ class ProduceHandler:
     def _append(
         self, topic_partition: TopicPartition, records: Any, acks: int, api_version: int, look: Look | None
     ) -> _Outcome:
+        if topic_partition.topic in INTERNAL_TOPICS:
+            return _Outcome(topic_partition=topic_partition, error=ErrorCode.INVALID_TOPIC_EXCEPTION)
         partition = self._replicas.partitions.get(topic_partition)
         if partition is None:
             return _Outcome(topic_partition=topic_partition, error=self._replicas.error_when_absent(topic_partition))

@@ -60,6 +60,8 @@ class ReplicaManager:
         self.broker_epoch = -1
         self.controller_epoch = 0
         self.isr_may_change = asyncio.Event()  # wakes the task that sends AlterPartition
+        self.on_progress: Callable[[TopicPartition], None] = _nobody_listens  # role, log end or high watermark changed
+        self.on_topics_deleted: Callable[[frozenset[str]], None] = _nobody_listens
         self._config = config
         self._log_directory = log_directory
         self._disk = disk
@@ -232,7 +234,7 @@ class ReplicaManager:
         if known is None or known.leader_epoch != state.leader_epoch:
             logger.info("%s: leader %d in epoch %d, isr %s", key, state.leader, state.leader_epoch, list(state.isr))
         self._note_expandable(partition)
-        self._purgatory.moved(key)
+        self._progressed(key)
 
     async def _take_stop_replica(self, message: Any) -> Any:
         error = self._refused(message, (stopped.topic for stopped in message.partitions))
@@ -250,7 +252,7 @@ class ReplicaManager:
             elif partition.state is not None and partition.is_leader:
                 # Shutting down: it stays a follower without a leader until the controller names the next one.
                 partition.become_follower(replace(partition.state, leader=-1), now_ms=self.now_ms())
-            self._purgatory.moved(key)
+            self._progressed(key)
         await self._drop(dropped)
         return StopReplicaResponse(error_code=ErrorCode.NONE)
 
@@ -275,6 +277,8 @@ class ReplicaManager:
                     partition.update_settings(settings)
                 if key.topic == topic:
                     self._log_directory.logs[key].update_settings(self._log_settings(topic))
+        if message.deleted_topics:
+            self.on_topics_deleted(frozenset(message.deleted_topics))
         self._fetchers.addresses_changed()
         self.isr_may_change.set()
         return UpdateMetadataResponse(error_code=ErrorCode.NONE)
@@ -303,14 +307,14 @@ class ReplicaManager:
         # The log tracks its flushed end itself: a truncation lowers it.
         if log and flush_messages is not None and log.log_end_offset - log.recovery_point >= flush_messages:
             self._log_directory.flush([key])
-        self._purgatory.moved(key)
+        self._progressed(key)
 
     async def _drop(self, keys: Sequence[TopicPartition]) -> None:
         for key in keys:
             self._fetchers.remove(key)
             self.partitions.pop(key, None)
             self._expandable.discard(key)
-            self._purgatory.moved(key)
+            self._progressed(key)
 
         def forget() -> None:
             for key in keys:
@@ -330,6 +334,10 @@ class ReplicaManager:
         if self._metadata.state(key) is not None:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    def _progressed(self, key: TopicPartition) -> None:
+        self._purgatory.moved(key)
+        self.on_progress(key)
 
     # ISR
 
@@ -393,6 +401,10 @@ class ReplicaManager:
         self._evidence.high_watermarks_checkpointed(
             {key: high_watermark for key, high_watermark in present.items() if known.get(key) != high_watermark}
         )
+
+
+def _nobody_listens(_: object) -> None:
+    """Until the coordinators are there."""
 
 
 def _log_failed(what: str, failed: Mapping[TopicPartition, Exception]) -> None:

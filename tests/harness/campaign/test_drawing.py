@@ -163,7 +163,8 @@ def test_settings_that_show_flaws_are_drawn_both_ways() -> None:
 
 
 def test_groups_and_transactions_are_drawn_where_the_system_has_them() -> None:
-    assert {each.workload.name for each in drawn("clients", "reference", 60)} == {"produce_and_poll"}
+    on_reference = {each.workload.name for each in drawn("clients", "reference", 60)}
+    assert on_reference == {"produce_and_poll", "consumer_groups"}
     assert {each.workload.name for each in drawn("clients", "kafka:4.3.1", 60)} == {
         "produce_and_poll",
         "consumer_groups",

@@ -60,7 +60,7 @@ def test_a_scenario_may_differ_on_it(patient: None) -> None:
 
 
 def test_what_it_has_not_is_known_before_the_run(patient: None) -> None:
-    with pytest.raises(UsageError, match="system 'patient' has no groups and no transactions yet"):
+    with pytest.raises(UsageError, match="system 'patient' has no groups yet"):
         capabilities.check_workload(parse("patient", '[workload]\nname = "consumer_groups"\ngroup = "g"\n'))
     absent = parse("absent")
     (problem,) = target.problems(absent.cluster, absent.places)

@@ -52,6 +52,7 @@ def steps(*acts: str) -> str:
         (fault('at = "1 s"\ntarget = "leader(orders/2)"'), "topic 'orders' has no partition 2; it has 2, numbered"),
         (fault('at = "1 s"\ntarget = "leader"'), "leader is of a partition; write leader(orders/0)"),
         (fault('at = "1 s"\ntarget = "leadr(orders/0)"'), "s.toml:9: fault 'crash': target 'leadr(orders/0)': write a"),
+        (fault('at = "1 s"\ntarget = "coordinator(gone)"'), "the load has no group or transactional id 'gone'; give"),
         (fault('at = "1 s"\ntarget = "random(4)"'), "random(4) of 3 brokers; at most random(3)"),
         (fault('at = "1 s"\ntarget = "random(x)"'), "random(x) is nobody; write random(1)"),
         (

@@ -84,7 +84,7 @@ def operations(bootstrap: str, topic: str) -> Mapping[str, Callable[[], str]]:
 
     async def group() -> str:
         consumer = AIOKafkaConsumer(
-            topic, bootstrap_servers=bootstrap, group_id="somebody", auto_offset_reset="earliest"
+            topic, bootstrap_servers=bootstrap, group_id=f"{topic}-group", auto_offset_reset="earliest"
         )
         async with consumer:
             await consumer.getone()

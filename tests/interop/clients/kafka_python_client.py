@@ -86,7 +86,7 @@ def operations(bootstrap: str, topic: str) -> Mapping[str, Callable[[], str]]:
         return f"offset {found.offset}"
 
     def group() -> str:
-        consumer = KafkaConsumer(topic, **servers, group_id="somebody", auto_offset_reset="earliest")
+        consumer = KafkaConsumer(topic, **servers, group_id=f"{topic}-group", auto_offset_reset="earliest")
         while not (polled := consumer.poll(timeout_ms=200)):
             pass
         return f"{sum(map(len, polled.values()))} records"

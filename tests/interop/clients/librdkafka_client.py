@@ -101,7 +101,7 @@ def operations(bootstrap: str, topic: str) -> Mapping[str, Callable[[], str]]:
         return f"offset {found.offset}"
 
     def group() -> str:
-        consumer = Consumer({**servers, "group.id": "somebody", "auto.offset.reset": "earliest"})
+        consumer = Consumer({**servers, "group.id": f"{topic}-group", "auto.offset.reset": "earliest"})
         consumer.subscribe([topic])
         while (message := consumer.poll(0.2)) is None:
             pass

@@ -42,7 +42,7 @@ OPERATIONS: Mapping[str, str] = {
     "read": "assign and read from the beginning",
     "read-named": "the same with a group's name set",
     "time": "look up an offset by time",
-    "group": "subscribe as a group (not here)",
+    "group": "subscribe as a group",
     "transaction": "begin a transaction (not here)",
 }
 LIMIT_S = 30

@@ -73,6 +73,11 @@ def test_the_latest_offset_is_where_readers_end_however_long_ago_the_leader_was_
 def test_each_flaw_replaces_only_its_own_rules() -> None:
     changed = {
         name: {rule for rule in vars(RULES) if getattr(with_flaws([name]), rule) is not getattr(RULES, rule)}
+        | {
+            rule
+            for rule in vars(RULES.groups)
+            if getattr(with_flaws([name]).groups, rule) is not getattr(RULES.groups, rule)
+        }
         for name in FLAWS
     }
     assert changed == {
@@ -80,6 +85,11 @@ def test_each_flaw_replaces_only_its_own_rules() -> None:
         "truncate-to-high-watermark-on-follow": {"follow_truncation", "fetch_epoch"},
         "truncate-to-high-watermark-at-start": {"startup_truncation"},
         "answer-end-as-of-election": {"latest"},
+        "commit-before-replication": {"groups", "answers_commit"},
+        "commit-of-anybody": {"groups", "admits_commit"},
+        "load-last-segment-of-offsets": {"groups", "loads_from"},
+        "no-offsets-while-loading": {"groups", "while_loading"},
+        "sync-of-any-generation": {"groups", "takes_sync"},
     }
     assert with_flaws([]) == RULES
 

@@ -141,7 +141,7 @@ func (c franz) read(ctx context.Context) (string, error) {
 }
 
 func (c franz) group(ctx context.Context) (string, error) {
-	opened, err := c.open(kgo.ConsumerGroup("somebody"), kgo.ConsumeTopics(c.topic))
+	opened, err := c.open(kgo.ConsumerGroup(c.topic + "-group"), kgo.ConsumeTopics(c.topic))
 	if err != nil {
 		return "", err
 	}

@@ -152,7 +152,7 @@ func (h oneMessage) ConsumeClaim(_ sarama.ConsumerGroupSession, claim sarama.Con
 }
 
 func (c saramaClient) group(ctx context.Context, config *sarama.Config) (string, error) {
-	group, err := sarama.NewConsumerGroup(c.bootstrap, "somebody", config)
+	group, err := sarama.NewConsumerGroup(c.bootstrap, c.topic+"-group", config)
 	if err != nil {
 		return "", err
 	}

@@ -67,7 +67,7 @@ func (c segmentio) perform(ctx context.Context, operation string) (string, error
 		}
 		return "no offset", found.Error
 	case "group":
-		reader := kafka.NewReader(kafka.ReaderConfig{Brokers: c.bootstrap, GroupID: "somebody", Topic: c.topic})
+		reader := kafka.NewReader(kafka.ReaderConfig{Brokers: c.bootstrap, GroupID: c.topic + "-group", Topic: c.topic})
 		_, err := reader.ReadMessage(ctx)
 		return "records", err
 	case "transaction":

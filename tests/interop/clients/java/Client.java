@@ -189,7 +189,7 @@ public class Client {
 
     static String group() {
         try (KafkaConsumer<byte[], byte[]> consumer =
-                consumer(Map.of("group.id", "somebody", "auto.offset.reset", "earliest"))) {
+                consumer(Map.of("group.id", topic + "-group", "auto.offset.reset", "earliest"))) {
             consumer.subscribe(List.of(topic));
             for (;;) {
                 ConsumerRecords<byte[], byte[]> polled = consumer.poll(Duration.ofMillis(200));

@@ -78,7 +78,7 @@ const perform = {
     return `offset ${found.find((each) => each.partition === 0).offset}`;
   }),
   idempotent: () => produce({ idempotent: true }),
-  group: () => consume("somebody"),
+  group: () => consume(`${topic}-group`),
   transaction: () => within(kafka.producer({ idempotent: true, transactionalId: "somebody" }), async (producer) => {
     const transaction = await producer.transaction();
     await transaction.send({ topic, messages: [{ value: "value" }] });

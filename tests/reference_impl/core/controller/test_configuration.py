@@ -5,7 +5,6 @@ import pytest
 from reference_impl.core.controller.configuration import (
     BROKER_KEYS,
     TOPIC_KEYS,
-    ConfigScope,
     ConfigSource,
     InvalidConfigurationError,
     broker_value,
@@ -13,6 +12,7 @@ from reference_impl.core.controller.configuration import (
     topic_value,
     validate_overrides,
 )
+from reference_impl.core.identifiers import GROUP_OFFSETS_TOPIC
 
 
 def test_every_default_is_a_value_of_its_own_key() -> None:
@@ -53,7 +53,7 @@ def test_a_topic_override_goes_before_the_broker_and_the_broker_before_the_defau
 )
 def test_unknown_keys_and_unfit_values_are_refused(name: str, value: str | None) -> None:
     with pytest.raises(InvalidConfigurationError, match=name):
-        validate_overrides(ConfigScope.TOPIC, [(name, value)])
+        validate_overrides("orders", [(name, value)])
 
 
 @pytest.mark.parametrize(
@@ -87,4 +87,10 @@ def test_the_finest_unit_that_is_set_says_how_long_records_live(
 )
 def test_policies_types_and_limits_that_are_not_served_are_refused(name: str, value: str) -> None:
     with pytest.raises(InvalidConfigurationError, match=name):
-        validate_overrides(ConfigScope.TOPIC, [(name, value)])
+        validate_overrides("orders", [(name, value)])
+
+
+def test_only_an_internal_topic_says_that_it_is_compacted() -> None:
+    validate_overrides(GROUP_OFFSETS_TOPIC, [("cleanup.policy", "compact")])
+    with pytest.raises(InvalidConfigurationError, match="must be delete"):
+        validate_overrides("orders", [("cleanup.policy", "delete,compact")])

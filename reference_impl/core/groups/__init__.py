@@ -1,0 +1,1 @@
+"""Consumer groups of the classic protocol: members, generations, and committed offsets."""

@@ -1,0 +1,116 @@
+"""What members ask a coordinator and what they are answered; the ports that it needs; its settings."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from reference_impl.core.identifiers import UNKNOWN_OFFSET, ErrorCode
+from reference_impl.wire.key_values import KeyValue
+
+NO_GENERATION = -1
+NO_MEMBER_ID = ""
+
+Protocols = tuple[tuple[str, bytes], ...]  # in the member's order of preference: name, metadata
+
+
+@dataclass(frozen=True, kw_only=True)
+class JoinRequest:
+    group_id: str
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    protocol_type: str
+    protocols: Protocols
+    needs_known_id: bool  # JoinGroup since version 4: a new dynamic member asks for an id first (KIP-394)
+    can_skip_assignment: bool  # since version 9: a static leader may be told not to assign again (KIP-814)
+
+
+@dataclass(frozen=True, kw_only=True)
+class JoinedMember:
+    member_id: str
+    instance_id: str | None
+    metadata: bytes
+
+
+@dataclass(frozen=True, kw_only=True)
+class JoinAnswer:
+    error: ErrorCode
+    member_id: str = NO_MEMBER_ID
+    generation: int = NO_GENERATION
+    protocol_type: str | None = None
+    protocol: str | None = None
+    leader: str = NO_MEMBER_ID
+    members: tuple[JoinedMember, ...] = ()  # for the leader alone
+    skip_assignment: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class SyncRequest:
+    group_id: str
+    generation: int
+    member_id: str
+    instance_id: str | None
+    protocol_type: str | None
+    protocol: str | None
+    assignments: dict[str, bytes]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SyncAnswer:
+    error: ErrorCode
+    protocol_type: str | None = None
+    protocol: str | None = None
+    assignment: bytes = b""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Identity:
+    """Who speaks. member_id is empty for a static member that is named by its instance alone."""
+
+    member_id: str
+    instance_id: str | None = None
+    generation: int = NO_GENERATION
+
+
+@dataclass(frozen=True, kw_only=True)
+class Written:
+    """What became of an append. `offset` is the first record's; with an error it may be in the log all the same."""
+
+    error: ErrorCode
+    offset: int = UNKNOWN_OFFSET
+
+
+class GroupLog(Protocol):
+    """The coordinator's partition of __consumer_offsets."""
+
+    def append(self, records: Sequence[KeyValue], decided: Callable[[Written], None]) -> Written:
+        """Appends as one batch. An error: nothing was appended, and `decided` is not called. Else it is called once,
+        later, in the order of the appends: without error when the high watermark passed the records, however long
+        that takes; with one when the leader's term ends before."""
+        ...
+
+
+class GroupClock(Protocol):
+    def now_ms(self) -> float:
+        """Monotonic; for time-outs."""
+        ...
+
+    def wall_clock_ms(self) -> int:
+        """For what is stored, and retention."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupSettings:
+    """Kafka's settings of a broker, with its defaults."""
+
+    min_session_timeout_ms: int = 6000
+    max_session_timeout_ms: int = 1_800_000
+    initial_rebalance_delay_ms: int = 3000
+    max_size: int = 2**31 - 1
+    offset_metadata_max_bytes: int = 4096
+    offsets_commit_timeout_ms: int = 5000
+    offsets_retention_ms: int = 7 * 24 * 3_600_000

@@ -1,0 +1,69 @@
+"""The safety decisions of a group coordinator, each a small pure function, held in one frozen value.
+
+As in core/rules.py: a planted flaw replaces one of these functions. R64 means a rule of docs/replication.md.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from reference_impl.core.identifiers import ErrorCode
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommitView:
+    """What is known of who commits."""
+
+    is_member: bool
+    is_fenced: bool  # another member has its instance id now (KIP-345)
+    has_name: bool  # it gave a member id, an instance id or a generation; simple consumers give none
+    generation: int  # of the request
+    group_generation: int
+    group_has_members: bool
+
+
+def commit_of_current_member(view: CommitView) -> ErrorCode:
+    """R64: only a member commits, in its group's generation; in a group without members a simple consumer may, too."""
+    if not view.has_name:
+        return ErrorCode.UNKNOWN_MEMBER_ID if view.group_has_members else ErrorCode.NONE
+    if view.is_fenced:
+        return ErrorCode.FENCED_INSTANCE_ID
+    if not view.is_member:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    return ErrorCode.NONE if view.generation == view.group_generation else ErrorCode.ILLEGAL_GENERATION
+
+
+def when_replicated(is_committed: bool) -> bool:
+    """R65: a commit is answered when the high watermark passed its record."""
+    return is_committed
+
+
+def load_from_log_start(log_start_offset: int, active_segment_offset: int) -> int:
+    """R63: a new coordinator reads its partition from the beginning."""
+    assert log_start_offset <= active_segment_offset
+    return log_start_offset
+
+
+def refuse_while_loading() -> ErrorCode:
+    """R63: until all is loaded, no offset is told: "none was committed" would send a consumer elsewhere."""
+    return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+
+def current_generation_only(generation: int, group_generation: int) -> bool:
+    """R61: a SyncGroup of another generation brings and gets nothing."""
+    return generation == group_generation
+
+
+def expired_after_retention(since_ms: int, now_ms: int, retention_ms: int) -> bool:
+    """R66: an offset outlives the group's last member, or its commit, by the retention."""
+    assert retention_ms >= 0
+    return now_ms - since_ms >= retention_ms
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupRules:
+    admits_commit: Callable[[CommitView], ErrorCode] = commit_of_current_member
+    answers_commit: Callable[[bool], bool] = when_replicated  # asked after the append, and when it is committed
+    loads_from: Callable[[int, int], int] = load_from_log_start
+    while_loading: Callable[[], ErrorCode] = refuse_while_loading  # of OffsetFetch
+    takes_sync: Callable[[int, int], bool] = current_generation_only
+    is_expired: Callable[[int, int, int], bool] = expired_after_retention

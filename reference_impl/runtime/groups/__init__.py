@@ -1,0 +1,1 @@
+"""The coordinators of this broker's groups: their logs, terms and timers."""

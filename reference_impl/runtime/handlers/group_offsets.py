@@ -1,0 +1,169 @@
+"""OffsetCommit, OffsetFetch and OffsetDelete: from Kafka's messages to the coordinator and back.
+
+OffsetFetch accepts require_stable: without transactions every offset is stable.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from reference_impl.core.groups.coordinator import FetchedOffsets
+from reference_impl.core.groups.group_data import Identity
+from reference_impl.core.groups.offsets import Outcomes
+from reference_impl.core.identifiers import UNKNOWN_OFFSET, ErrorCode, TopicPartition
+from reference_impl.runtime.groups.coordinators import GroupCoordinators
+from reference_impl.runtime.groups.waiting import answer_once, too_long
+from reference_impl.runtime.handlers.metadata import MetadataCache
+from reference_impl.runtime.server import Answer, Caller
+from reference_impl.wire.api_keys import ApiKey
+from reference_impl.wire.group_records import NO_EPOCH, NO_TIME, CommittedOffset
+from reference_impl.wire.messages import Request, response_class
+
+TOP_LEVEL_ERROR_SINCE = 2  # OffsetFetch
+GROUPS_SINCE = 8
+
+OffsetCommitResponse = response_class(ApiKey.OFFSET_COMMIT)
+OffsetFetchResponse = response_class(ApiKey.OFFSET_FETCH)
+OffsetDeleteResponse = response_class(ApiKey.OFFSET_DELETE)
+
+
+class GroupOffsetsHandler:
+    def __init__(
+        self, coordinators: GroupCoordinators, metadata: MetadataCache, wall_clock_ms: Callable[[], int]
+    ) -> None:
+        self._coordinators = coordinators
+        self._metadata = metadata
+        self._wall_clock_ms = wall_clock_ms
+
+    def commit(self, request: Request, caller: Caller) -> Answer:
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        body = request.body
+        wanted = self._commits(body)
+        known = {key: value for key, value in wanted.items() if self._metadata.state(key) is not None}
+        unknown: Outcomes = {key: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION for key in wanted if key not in known}
+
+        def answered(outcomes: Outcomes) -> None:
+            answer_once(future, lambda: _committed(wanted, {**outcomes, **unknown}))
+
+        coordinator = self._coordinators.coordinator_of(body.group_id)
+        if isinstance(coordinator, ErrorCode):
+            answered(dict.fromkeys(wanted, coordinator))
+        elif too_long(body.group_id):
+            answered(dict.fromkeys(wanted, ErrorCode.INVALID_GROUP_ID))
+        elif not known:
+            answered({})
+        else:
+            identity = Identity(
+                member_id=body.member_id,
+                instance_id=body.group_instance_id,
+                generation=body.generation_id_or_member_epoch,
+            )
+            coordinator.commit(body.group_id, identity, known, answered)
+        return future
+
+    def _commits(self, body: Any) -> dict[TopicPartition, CommittedOffset]:
+        keeps_ms = body.retention_time_ms
+        return {
+            TopicPartition(topic.name, each.partition_index): CommittedOffset(
+                offset=each.committed_offset,
+                leader_epoch=each.committed_leader_epoch,
+                metadata=each.committed_metadata or "",
+                expires_ms=NO_TIME if keeps_ms < 0 else min(self._wall_clock_ms() + keeps_ms, 2**63 - 1),
+            )
+            for topic in body.topics
+            for each in topic.partitions
+        }
+
+    def fetch(self, request: Request, caller: Caller) -> Answer:
+        body, version = request.body, request.api_version
+        if version >= GROUPS_SINCE:
+            groups = [self._fetched_group(group) for group in body.groups]
+            return OffsetFetchResponse(throttle_time_ms=0, groups=groups)
+        wanted = None if body.topics is None else _keys(body.topics)
+        fetched = self._fetch(body.group_id, wanted)
+        of_partition = OffsetFetchResponse.OffsetFetchResponseTopic.OffsetFetchResponsePartition
+        inside = fetched.error if version < TOP_LEVEL_ERROR_SINCE else ErrorCode.NONE
+        topics = [
+            OffsetFetchResponse.OffsetFetchResponseTopic(name=name, partitions=parts)
+            for name, parts in _fetched(of_partition, fetched, wanted, inside).items()
+        ]
+        return OffsetFetchResponse(throttle_time_ms=0, error_code=fetched.error, topics=topics)
+
+    def _fetched_group(self, group: Any) -> Any:
+        of_group = OffsetFetchResponse.OffsetFetchResponseGroup
+        of_topic = of_group.OffsetFetchResponseTopics
+        wanted = None if group.topics is None else _keys(group.topics)
+        fetched = self._fetch(group.group_id, wanted)
+        found = _fetched(of_topic.OffsetFetchResponsePartitions, fetched, wanted, ErrorCode.NONE)
+        topics = [of_topic(name=name, partitions=parts) for name, parts in found.items()]
+        return of_group(group_id=group.group_id, topics=topics, error_code=fetched.error)
+
+    def _fetch(self, group_id: str, wanted: Sequence[TopicPartition] | None) -> FetchedOffsets:
+        coordinator = self._coordinators.coordinator_of(group_id)
+        if isinstance(coordinator, ErrorCode):
+            return FetchedOffsets(error=coordinator, offsets={})
+        return coordinator.fetch(group_id, wanted)
+
+    def delete(self, request: Request, caller: Caller) -> Answer:
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        body = request.body
+        wanted = [
+            TopicPartition(topic.name, each.partition_index) for topic in body.topics for each in topic.partitions
+        ]
+
+        def answered(error: ErrorCode, outcomes: Outcomes) -> None:
+            answer_once(future, lambda: _deleted(error, outcomes))
+
+        coordinator = self._coordinators.coordinator_of(body.group_id)
+        if isinstance(coordinator, ErrorCode):
+            answered(coordinator, {})
+        else:
+            coordinator.remove_offsets(body.group_id, wanted, answered)
+        return future
+
+
+def _keys(topics: Iterable[Any]) -> list[TopicPartition]:
+    return [TopicPartition(topic.name, number) for topic in topics for number in topic.partition_indexes]
+
+
+def _by_topic(keys: Iterable[TopicPartition], entry: Callable[[TopicPartition], Any]) -> dict[str, list[Any]]:
+    found: dict[str, list[Any]] = {}
+    for key in keys:
+        found.setdefault(key.topic, []).append(entry(key))
+    return found
+
+
+def _committed(wanted: Mapping[TopicPartition, CommittedOffset], outcomes: Outcomes) -> Any:
+    topic = OffsetCommitResponse.OffsetCommitResponseTopic
+    found = _by_topic(
+        wanted,
+        lambda key: topic.OffsetCommitResponsePartition(partition_index=key.partition, error_code=outcomes[key]),
+    )
+    topics = [topic(name=name, partitions=parts) for name, parts in found.items()]
+    return OffsetCommitResponse(throttle_time_ms=0, topics=topics)
+
+
+def _fetched(
+    entry: Any, fetched: FetchedOffsets, wanted: Sequence[TopicPartition] | None, error: ErrorCode
+) -> dict[str, list[Any]]:
+    def made(key: TopicPartition) -> Any:
+        value = fetched.offsets.get(key)
+        return entry(
+            partition_index=key.partition,
+            committed_offset=UNKNOWN_OFFSET if value is None else value.offset,
+            committed_leader_epoch=NO_EPOCH if value is None else value.leader_epoch,
+            metadata="" if value is None else value.metadata,
+            error_code=error,
+        )
+
+    return _by_topic(fetched.offsets if wanted is None else dict.fromkeys(wanted), made)
+
+
+def _deleted(error: ErrorCode, outcomes: Outcomes) -> Any:
+    topic = OffsetDeleteResponse.OffsetDeleteResponseTopic
+    found = _by_topic(
+        outcomes,
+        lambda key: topic.OffsetDeleteResponsePartition(partition_index=key.partition, error_code=outcomes[key]),
+    )
+    topics = [topic(name=name, partitions=parts) for name, parts in found.items()]
+    return OffsetDeleteResponse(error_code=error, throttle_time_ms=0, topics=topics)

@@ -1,0 +1,107 @@
+"""Batches of keys and values, as a coordinator writes them into an internal topic and reads them again.
+
+Such a batch is not compressed, has one timestamp and no producer. A null value deletes what was stored for its key (a
+tombstone).
+"""
+
+import struct
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import crc32c
+
+from reference_impl.wire.record_batches import (
+    HEADER_SIZE,
+    LENGTH_PREFIX_SIZE,
+    MAGIC,
+    NO_PRODUCER_ID,
+    BatchHeader,
+    parse_headers,
+)
+from reference_impl.wire.record_contents import UnsoundRecords, varint
+
+_BEHIND_CRC = struct.Struct(">hiqqqhii")
+_BEFORE_CRC = struct.Struct(">qiib")
+_CRC = struct.Struct(">I")
+_NULL = -1
+
+
+class KeyValue(NamedTuple):
+    key: bytes
+    value: bytes | None
+
+
+class StoredKeyValue(NamedTuple):
+    offset: int
+    key: bytes | None
+    value: bytes | None
+
+
+def key_value_batch(records: Sequence[KeyValue], timestamp_ms: int) -> bytearray:
+    """Returns one batch with base offset 0 and no leader epoch: the log stamps both."""
+    assert records, "a batch has at least one record"
+    content = b"".join(_record(number, *record) for number, record in enumerate(records))
+    last = len(records) - 1
+    covered = _BEHIND_CRC.pack(0, last, timestamp_ms, timestamp_ms, NO_PRODUCER_ID, -1, -1, len(records)) + content
+    length = HEADER_SIZE + len(content) - LENGTH_PREFIX_SIZE
+    return bytearray(_BEFORE_CRC.pack(0, length, -1, MAGIC) + _CRC.pack(crc32c.crc32c(covered)) + covered)
+
+
+def stored_key_values(batches: bytes) -> Iterator[StoredKeyValue]:
+    """Yields the data records of whole batches, in order. Raises UnreadableRecords."""
+    for header in parse_headers(batches):
+        if not header.is_control:
+            yield from _records(batches, header)
+
+
+def _records(batches: bytes, header: BatchHeader) -> Iterator[StoredKeyValue]:
+    if header.compression:
+        raise UnsoundRecords(f"codec {header.compression} in a coordinator's batch")
+    position = header.position + HEADER_SIZE
+    try:
+        for _ in range(header.record_count):
+            length, position = varint(batches, position)
+            end = position + length
+            _, position = varint(batches, position + 1)
+            offset_delta, position = varint(batches, position)
+            key, position = _field(batches, position)
+            value, position = _field(batches, position)
+            if not position < end <= header.end_position:
+                raise UnsoundRecords(f"a record that ends at byte {end} of a batch up to {header.end_position}")
+            yield StoredKeyValue(header.base_offset + offset_delta, key, value)
+            position = end
+    except IndexError:
+        raise UnsoundRecords(f"fewer than {header.record_count} records") from None
+
+
+def _field(content: bytes, position: int) -> tuple[bytes | None, int]:
+    length, position = varint(content, position)
+    if length < 0:
+        return None, position
+    return content[position : position + length], position + length
+
+
+def _record(number: int, key: bytes, value: bytes | None) -> bytes:
+    body = b"".join(
+        (
+            b"\x00",  # attributes, which have no meaning
+            _as_varint(0),  # every record has the batch's timestamp
+            _as_varint(number),
+            _as_varint(len(key)),
+            key,
+            _as_varint(_NULL if value is None else len(value)),
+            value or b"",
+            _as_varint(0),  # headers
+        )
+    )
+    return _as_varint(len(body)) + body
+
+
+def _as_varint(number: int) -> bytes:
+    rest = (number << 1) ^ (number >> 63)
+    written = bytearray()
+    while rest >= 0x80:
+        written.append(rest & 0x7F | 0x80)
+        rest >>= 7
+    written.append(rest)
+    return bytes(written)
