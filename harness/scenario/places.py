@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from harness.errors import Place, Problem, Problems, UsageError
 
+SECURITY_SECTION = "attached.security"
 _HEADER = re.compile(r"\s*\[\[?\s*([\w.\-]+)\s*\]?\]")
 
 
@@ -23,7 +24,9 @@ class Override(str):
 
     def __new__(cls, text: str, option: str = "") -> "Override":
         made = super().__new__(cls, text)
-        made.option = option or f"--set {text}"
+        key = text.partition("=")[0]
+        shown = key if key.strip().startswith(SECURITY_SECTION) else text  # it may be a secret that belongs elsewhere
+        made.option = option or f"--set {shown}"
         return made
 
     @classmethod
@@ -66,8 +69,17 @@ class Places:
 
     def key(self, section: str, key: str, *, index: int = 0, topic: str = "") -> Place:
         """The place of a key of the index-th such section; `topic`: the topic's name for a section of [[topics]]."""
+        if section == SECURITY_SECTION:
+            return self.security(key)
         said = self._option(Said(section=section, topic=topic, key=key)) or self._option(Said(section=section))
         return said or self.line(self._key_line(section, index, key))
+
+    def security(self, key: str = "") -> Place:
+        """The place of a key of [attached.security], which may also stand in [attached] as an inline table."""
+        said = self._option(Said(section="attached", key="security"))
+        if said is not None or SECURITY_SECTION in self._headers:
+            return said or self.line(self._key_line(SECURITY_SECTION, 0, key))
+        return self.line(self._key_line("attached", 0, "security"))
 
     def setting(self, section: str, setting: str, *, index: int = 0, topic: str = "") -> Place:
         """The place of one of the section's `settings`."""
