@@ -9,9 +9,10 @@ from typing import Any, TypeVar
 from kafka.protocol.admin import DeleteTopicsRequest, DescribeConfigsRequest, DescribeQuorumRequest
 from kafka.protocol.metadata import MetadataRequest
 
+from harness.cluster.admission import NotAdmitted
 from harness.cluster.attached.journal import OwnTopic
 from harness.cluster.books.observing import known_id
-from harness.cluster.broker_requests import BrokerConnection
+from harness.cluster.broker_requests import BrokerConnection, Connect
 from harness.errors import HarnessError
 from harness.host.printable import shortened
 from harness.ports.cluster import NodeId
@@ -50,6 +51,11 @@ def address_of(text: str, place: str) -> ADDRESS:
     return host, int(port)
 
 
+def addresses_of(given: str, place: str) -> list[ADDRESS]:
+    """Parses "host:port,host:port". Raises HarnessError that names `place`."""
+    return [address_of(each, place) for each in given.split(",") if each.strip()]
+
+
 def _can_be_asked(host: str, port: int) -> bool:
     """False where no resolver would take it: Python's sockets raise other errors than OSError then."""
     try:
@@ -58,13 +64,15 @@ def _can_be_asked(host: str, port: int) -> bool:
         return False
 
 
-async def brokers_by(bootstrap: Sequence[ADDRESS]) -> dict[NodeId, ADDRESS]:
+async def brokers_by(bootstrap: Sequence[ADDRESS], *, connect: Connect) -> dict[NodeId, ADDRESS]:
     """Returns the registered brokers from the first address that answers. Raises HarnessError if none does."""
     answers = []
     for host, port in bootstrap:
-        connection = BrokerConnection(host, port)
+        connection = connect(host, port)
         try:
             answer = await connection.ask(_metadata([]), 9, timeout_s=_ASK_S)
+        except NotAdmitted as refused:
+            raise HarnessError(str(refused)) from None
         except (OSError, TimeoutError) as error:
             answers.append(f"{host}:{port} {type(error).__name__} {error}".rstrip())
             continue
@@ -90,8 +98,8 @@ def _metadata(topics: Sequence[str] | None) -> Any:
 class Administration:
     """Sends requests to any broker that answers; requests that only the controller executes are tried on each."""
 
-    def __init__(self, addresses: Mapping[NodeId, ADDRESS]) -> None:
-        self._connections = {node: BrokerConnection(*address) for node, address in addresses.items()}
+    def __init__(self, addresses: Mapping[NodeId, ADDRESS], *, connect: Connect) -> None:
+        self._connections = {node: connect(*address) for node, address in addresses.items()}
 
     def close(self) -> None:
         for connection in self._connections.values():

@@ -80,7 +80,7 @@ class OwnTopics:
             if found is not None:
                 return found
             if loop.time() >= deadline:  # until then it may be one that is being deleted, or known to no broker yet
-                raise is_there(topic.name)
+                raise there_already(topic.name)
             await asyncio.sleep(_LOOK_AGAIN_S)
 
     async def _marked(self, own: OwnTopic) -> OwnTopic | None:
@@ -164,7 +164,7 @@ class OwnTopics:
         return await self.administration.look(name, MARK_KEY)
 
 
-def is_there(name: str) -> HarnessError:
+def there_already(name: str) -> HarnessError:
     return HarnessError(
         f"topic {name!r} is there already, and its records are not this run's: delete it "
         "(delete_topics = true does so after each run), or choose another name in [[topics]]"

@@ -16,8 +16,7 @@ from kafka.protocol.admin import (
 )
 from kafka.protocol.metadata import MetadataRequest
 
-from harness.cluster.attached import administration
-from harness.cluster.books import observing
+from harness.cluster import broker_requests
 from harness.ports.cluster import NodeId
 
 ALREADY_EXISTS, UNKNOWN_TOPIC, INVALID_CONFIG, UNKNOWN_TOPIC_ID = 36, 3, 40, 100
@@ -53,8 +52,7 @@ class LaggingCluster:
         class Connection(_Connection):
             cluster = self
 
-        monkeypatch.setattr(administration, "BrokerConnection", Connection)
-        monkeypatch.setattr(observing, "BrokerConnection", Connection)
+        monkeypatch.setattr(broker_requests, "BrokerConnection", Connection)
         return {NodeId(broker): ("somebody", broker) for broker in BROKERS}
 
     def highest(self, api_key: int) -> int:
@@ -161,7 +159,7 @@ class LaggingCluster:
 class _Connection:
     cluster: LaggingCluster
 
-    def __init__(self, host: str, port: int, *, reports_versions: bool = True) -> None:
+    def __init__(self, host: str, port: int, *, security: object) -> None:
         self._broker = port
 
     async def ask(self, request: Any, version: int, *, timeout_s: float) -> Any:
