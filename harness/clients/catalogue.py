@@ -73,6 +73,11 @@ def check_groups(name: str) -> None:
         raise UsageError(f"client {name!r} knows no groups and transactions here; use --client {OWN}")
 
 
+def looked_up_group(name: str) -> str:
+    """The group whose coordinator this library's consumers look up though they join none; empty: they look up none."""
+    return str(getattr(_module(name), "LOOKED_UP_GROUP", ""))
+
+
 def limits(settings: WorkloadSpec) -> str:
     """One line on which of the workload's settings the library does not support; empty if it supports all."""
     of = getattr(_module(settings.client), "limits", None)

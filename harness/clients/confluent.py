@@ -24,6 +24,7 @@ from harness.ports.load import WorkloadSpec
 from harness.ports.security import SecuritySpec
 
 POLL_S = 0.1
+LOOKED_UP_GROUP = "kafka-chaos"  # of its consumers, which never join it
 LEAST_SOCKET_TIMEOUT_MS = 1000  # librdkafka does not accept less time for setting up a connection
 
 
@@ -107,7 +108,7 @@ class ConfluentClient(ThreadedClient):
             self._consumer = confluent_kafka.Consumer(
                 {
                     **self._servers,
-                    "group.id": "kafka-chaos",  # required, but never joined
+                    "group.id": LOOKED_UP_GROUP,
                     "enable.auto.commit": False,
                     "enable.auto.offset.store": False,
                     # A position that no longer exists (truncation) is an error, not silently reset: the owner starts a

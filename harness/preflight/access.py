@@ -6,6 +6,7 @@ authorizations lack, is told before anything is begun.
 
 import asyncio
 
+from harness.clients import catalogue as clients
 from harness.cluster.attached.administration import ADDRESS
 from harness.cluster.attached.authorizations import Lacking, Wanted, lacking
 from harness.cluster.attached.listener import refusal_of
@@ -59,12 +60,14 @@ async def _lacking(security: SecuritySpec, listener: ADDRESS, wanted: Wanted) ->
 
 
 def _wanted(scenario: Scenario) -> Wanted:
-    facts, acts = scenario.workload.facts, [next(iter(step.body)) for step in scenario.steps if step.kind == "act"]
+    workload, facts = scenario.workload, scenario.workload.facts
+    acts = [next(iter(step.body)) for step in scenario.steps if step.kind == "act"]
     return Wanted(
         topics=topic_definitions(scenario),
         group=facts.group,
+        looked_up_group=clients.looked_up_group(workload.client) if facts.clients.get("consumer") else "",
         transactional_ids=facts.transactional_ids,
-        idempotent=scenario.workload.idempotent and scenario.workload.workers > 0,
+        idempotent=workload.idempotent and workload.workers > 0,
         elects="elect" in acts,
         configures="configure" in acts,
     )

@@ -21,9 +21,11 @@ from kafka.admin import (
     ACLOperation,
     ACLPermissionType,
     KafkaAdminClient,
+    NewTopic,
     ResourcePattern,
     ResourceType,
 )
+from kafka.errors import KafkaError
 
 from harness.cluster.brokers.kafka_jars import KafkaHome
 from reference_impl.runtime.loopback import free_port
@@ -244,6 +246,32 @@ class SecuredKafka:
         if pid is not None:
             os.kill(pid, number)
             until(lambda: self.pid(node) is None, f"node {node} has ended")
+
+    def kill(self, node: int) -> None:
+        self.stop(node, signal.SIGKILL)
+
+    def wait_until_up(self) -> None:
+        def all_are_known() -> bool:
+            try:
+                administration = KafkaAdminClient(bootstrap_servers=self.bootstrap("INTERNAL").split(","))
+            except KafkaError:
+                return False
+            try:
+                return len(administration.describe_cluster()["brokers"]) == len(NODES)
+            except KafkaError:
+                return False
+            finally:
+                administration.close()
+
+        until(all_are_known, "all nodes are registered", timeout_s=180)
+
+    def make_topic(self, name: str) -> None:
+        """Led by the first node, which has every listener."""
+        administration = KafkaAdminClient(bootstrap_servers=self.bootstrap("INTERNAL").split(","))
+        try:
+            administration.create_topics([NewTopic(name, -1, -1, replica_assignments={0: list(NODES)})])
+        finally:
+            administration.close()
 
     def pid(self, node: int) -> int | None:
         """None if it does not run."""

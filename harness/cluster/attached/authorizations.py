@@ -40,6 +40,7 @@ class Wanted:
 
     topics: Sequence[TopicDefinition]
     group: str = ""
+    looked_up_group: str = ""  # which nobody joins
     transactional_ids: Sequence[str] = ()
     idempotent: bool = False
     elects: bool = False
@@ -64,7 +65,9 @@ async def lacking(connection: BrokerConnection, wanted: Wanted) -> list[Lacking]
     for topic in wanted.topics:
         await asking.of_topic(topic, configures=wanted.configures)
     if wanted.group:
-        await asking.of_group(wanted.group)
+        await asking.of_group(wanted.group, joins=True)
+    if wanted.looked_up_group:
+        await asking.of_group(wanted.looked_up_group, joins=False)
     for name in wanted.transactional_ids:
         await asking.of_transactions(name)
     if (wanted.idempotent or wanted.transactional_ids) and not asking.lacks("Write"):
@@ -155,7 +158,7 @@ class _Asking:
         answer = await self._ask(kinds(resources=[resource], validate_only=True), 1)
         return [each.error_code for each in answer.responses]
 
-    async def of_group(self, group: str) -> None:
+    async def of_group(self, group: str, *, joins: bool) -> None:
         async def offsets() -> Iterable[int]:
             return [(await self._ask(OffsetFetchRequest(group_id=group, topics=[]), _OF_ONE_GROUP)).error_code]
 
@@ -164,7 +167,8 @@ class _Asking:
             return [(await self._ask(request, 3)).error_code]
 
         await self._note("Describe", f"Group {group}", OffsetFetchRequest, offsets)
-        await self._note("Read", f"Group {group}", HeartbeatRequest, beat)
+        if joins:
+            await self._note("Read", f"Group {group}", HeartbeatRequest, beat)
 
     async def of_transactions(self, name: str) -> None:
         async def end() -> Iterable[int]:
