@@ -20,6 +20,8 @@ from harness.cluster.admission import NotAdmitted, authenticate, refusal_by_tls
 from harness.ports.security import SecuritySpec, Unusable, tls_context
 
 _CLIENT_ID = "kafka-chaos-observer"
+_ADMISSION_S = 10.0
+_OPENING_S = 1.0  # what a question on a connection of its own waits longer for a secured listener
 _ANSWER_MAX_BYTES = 100 << 20  # as Kafka's clients and brokers take (socket.request.max.bytes)
 
 
@@ -39,7 +41,8 @@ class BrokerConnection:
     ) -> None:
         self._address = (host, port)
         self._security = security
-        self._is_admitted = False
+        self._is_admitted = security is None
+        self._admission: asyncio.Task[None] | None = None
         self._renew_s: float | None = None  # on the loop's clock: when the session should begin anew
         self._reader: asyncio.StreamReader | None = None
         self._writer: asyncio.StreamWriter | None = None
@@ -52,13 +55,15 @@ class BrokerConnection:
         """Returns the decoded answer, in `version` or the highest lower one that the broker supports.
 
         Raises OSError, also for an answer that cannot be read and as NotAdmitted, or TimeoutError; the next call opens
-        a new connection then.
+        a new connection then. Being let in by a secured listener may take longer than one call waits: it goes on.
         """
         async with self._turn:
             try:
                 async with asyncio.timeout(timeout_s):
                     return await self._ask(request, version)
             except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.CancelledError, Unusable) as error:
+                if self._admission is not None and not self._admission.done():
+                    raise
                 self.close()
                 if isinstance(error, asyncio.IncompleteReadError):
                     raise ConnectionResetError("the broker closed the connection") from error
@@ -88,12 +93,12 @@ class BrokerConnection:
     async def _ask(self, request: Any, version: int) -> Any:
         if self._renew_s is not None and asyncio.get_running_loop().time() >= self._renew_s:
             self.close()
+        if not self._is_admitted:
+            await self._be_admitted()
         if self._writer is None:
             await self._open()
         if self._highest is None:
             await self._learn_versions()
-        if not self._is_admitted:
-            await self._be_admitted()
         highest = (self._highest or {}).get(request.API_KEY, 0)
         return await self._exchange(request, min(version, highest))
 
@@ -103,12 +108,26 @@ class BrokerConnection:
         self._reader, self._writer = await asyncio.open_connection(*self._address, ssl=context)
 
     async def _be_admitted(self) -> None:
-        if self._security is not None and self._security.sasl:
-            version = (self._highest or {}).get(SaslHandshakeRequest.API_KEY)
-            lifetime_s = await authenticate(
-                self._exchange, self._security, handshake_version=version, place=self._address
-            )
-            self._renew_s = None if lifetime_s is None else asyncio.get_running_loop().time() + lifetime_s
+        if self._admission is None:
+            self._admission = asyncio.create_task(self._admit(), name="admission")
+            self._admission.add_done_callback(_heard)
+        try:
+            await asyncio.shield(self._admission)
+        finally:
+            if self._admission.done():
+                self._admission = None
+
+    async def _admit(self) -> None:
+        assert self._security is not None, "others are let in from the beginning"
+        async with asyncio.timeout(_ADMISSION_S):
+            await self._open()
+            await self._learn_versions()
+            if self._security.sasl:
+                version = (self._highest or {}).get(SaslHandshakeRequest.API_KEY)
+                lifetime_s = await authenticate(
+                    self._exchange, self._security, handshake_version=version, place=self._address
+                )
+                self._renew_s = None if lifetime_s is None else asyncio.get_running_loop().time() + lifetime_s
         self._is_admitted = True
 
     async def _learn_versions(self) -> None:
@@ -142,13 +161,27 @@ class BrokerConnection:
             raised = type(error).__name__
             raise UnreadableAnswer(f"its answer to {asked} version {version} cannot be read ({raised})") from error
 
+    @property
+    def opening_s(self) -> float:
+        """How much longer a first question may take than a later one."""
+        return 0.0 if self._security is None else _OPENING_S
+
     def close(self) -> None:
+        if self._admission is not None:
+            self._admission.cancel()
+            self._admission = None
         if self._writer is not None:
             with contextlib.suppress(RuntimeError):  # the loop is closing
                 self._writer.transport.abort()
         self._reader = self._writer = None
-        self._is_admitted, self._renew_s = False, None
+        self._is_admitted, self._renew_s = self._security is None, None
         self._highest = self._without_request  # the next time, another process may answer at this address
+
+
+def _heard(admission: "asyncio.Task[None]") -> None:
+    """Whoever asks next is told; if nobody does, nobody is to be warned that nobody did."""
+    if not admission.cancelled():
+        admission.exception()
 
 
 Connect = Callable[[str, int], BrokerConnection]

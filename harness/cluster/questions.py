@@ -66,7 +66,7 @@ class BrokerQuestions:
 
     async def _ask(self, node: NodeId, request: Any, version: int, *, timeout_s: float = _ASK_S) -> Any:
         async with self._connected(node) as connection:
-            return await connection.ask(request, version, timeout_s=timeout_s)
+            return await connection.ask(request, version, timeout_s=timeout_s + connection.opening_s)
 
     async def registered(self) -> Sequence[int]:
         async def registered_by(node: NodeId) -> tuple[int, ...]:

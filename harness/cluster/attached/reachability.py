@@ -41,7 +41,8 @@ async def look_at(host: str, port: int, *, connect: Connect) -> Reachability:
     writer.transport.abort()
     connection = connect(host, port)
     try:
-        await connection.ask(MetadataRequest(topics=[], allow_auto_topic_creation=False), 4, timeout_s=_LOOK_S)
+        request = MetadataRequest(topics=[], allow_auto_topic_creation=False)
+        await connection.ask(request, 4, timeout_s=_LOOK_S + connection.opening_s)
     except TimeoutError:
         return Reachability(kind="silent", words=f"{place} takes connections and answers nothing")
     except UnreadableAnswer as error:

@@ -24,9 +24,11 @@ UNSUPPORTED_MECHANISM, ILLEGAL_STATE, AUTHENTICATION_FAILED = 33, 34, 58
 
 
 class Listener:
-    """mechanism: empty where it wants no SASL. lifetime_ms: of a session; 0: without end."""
+    """mechanism: empty where it wants no SASL. lifetime_ms: of a session; 0: without end. delay_s: of what
+    comes before the first request."""
 
-    def __init__(self, *, mechanism: str = "", lifetime_ms: int = 0, refuses: bool = False) -> None:
+    def __init__(self, *, mechanism: str = "", lifetime_ms: int = 0, refuses: bool = False, delay_s: float = 0) -> None:
+        self.delay_s = delay_s
         self.mechanism = mechanism
         self.lifetime_ms = lifetime_ms
         self.refuses = refuses
@@ -46,6 +48,7 @@ class Listener:
                 if answer is None or (key == MetadataRequest.API_KEY and not admitted):
                     break
                 admitted = admitted or key == SaslAuthenticateRequest.API_KEY
+                await asyncio.sleep(0 if key == MetadataRequest.API_KEY else self.delay_s)
                 whole = frame[4:8] + answer
                 writer.write(len(whole).to_bytes(4, "big") + whole)
                 await writer.drain()

@@ -1,6 +1,7 @@
 """Whoever is not let in by a secured listener is told why, by typed facts of the connection, and nothing secret is said
 to a listener that has not proved itself."""
 
+import asyncio
 import ssl
 from collections.abc import Callable
 from dataclasses import replace
@@ -155,6 +156,41 @@ async def test_a_session_is_begun_anew_before_it_ends(certificates: Certificates
 
         await comes_true(there_are_three, "three sessions, one after the other")
         connection.close()
+
+
+async def test_being_let_in_may_take_longer_than_a_question_waits(
+    certificates: Certificates, trusting: SecuritySpec
+) -> None:
+    """Three answers each later than that: a connection that was begun anew for each question would never be there."""
+    async with listening(Listener(mechanism="PLAIN", delay_s=0.4), server_context(certificates, "broker")) as place:
+        connection = connections(with_password(trusting))(*place)
+
+        async def is_answered() -> bool:
+            try:
+                await connection.ask(MetadataRequest(topics=[]), 4, timeout_s=0.5)
+            except TimeoutError:
+                return False
+            return True
+
+        assert not await is_answered()
+        await comes_true(is_answered, "an answer")
+        connection.close()
+
+
+async def test_a_connection_that_is_closed_while_it_is_let_in_leaves_nothing(
+    certificates: Certificates, trusting: SecuritySpec
+) -> None:
+    listener = Listener(mechanism="PLAIN", delay_s=60)
+    async with listening(listener, server_context(certificates, "broker")) as place:
+        connection = connections(with_password(trusting))(*place)
+        with pytest.raises(TimeoutError):
+            await connection.ask(MetadataRequest(topics=[]), 4, timeout_s=0.1)
+        connection.close()
+        await comes_true(nobody_is_being_admitted, "the attempt has ended")
+
+
+async def nobody_is_being_admitted() -> bool:
+    return all(task.get_name() != "admission" for task in asyncio.all_tasks())
 
 
 async def test_a_session_without_end_is_the_only_one(certificates: Certificates, trusting: SecuritySpec) -> None:
