@@ -10,6 +10,7 @@ from kafka.protocol.admin import DeleteTopicsRequest, DescribeConfigsRequest, De
 from kafka.protocol.metadata import MetadataRequest
 
 from harness.cluster.admission import NotAdmitted
+from harness.cluster.attached.authorizations import Lacking, refusal
 from harness.cluster.attached.journal import OwnTopic
 from harness.cluster.books.observing import known_id
 from harness.cluster.broker_requests import BrokerConnection, Connect
@@ -220,7 +221,10 @@ class Administration:
         except (OSError, TimeoutError) as error:
             return f"{type(error).__name__} {error}".rstrip()
         codes = [int(each.error_code) for each in answer.responses]
-        return None if codes and codes[0] in (0, _UNKNOWN_TOPIC, _UNKNOWN_TOPIC_ID) else f"error {codes}"
+        if codes and codes[0] in (0, _UNKNOWN_TOPIC, _UNKNOWN_TOPIC_ID):
+            return None
+        lacks = [refusal(code, Lacking(operation="Delete", resource=f"Topic {topic.name}")) for code in codes]
+        return next((each for each in lacks if each is not None), f"error {codes}")
 
     async def _each(self, ask: Callable[[BrokerConnection], Awaitable[Answer]]) -> dict[NodeId, Answer]:
         """What each broker answers, of those that do."""

@@ -58,6 +58,11 @@ class Lacking:
         return f"{self.operation} on {self.resource}"
 
 
+def refusal(code: int, lack: Lacking) -> str | None:
+    """What a code says of this operation that was tried; None if it is no missing authorization."""
+    return f"this user lacks {lack}; have it granted by an ACL" if code in UNAUTHORIZED else None
+
+
 async def lacking(connection: BrokerConnection, wanted: Wanted) -> list[Lacking]:
     """Raises OSError or TimeoutError if the broker does not answer at all."""
     asking = _Asking(connection)

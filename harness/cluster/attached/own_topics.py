@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from harness.cluster.attached.administration import Administration, Looked
+from harness.cluster.attached.authorizations import Lacking, refusal
 from harness.cluster.attached.journal import AttachedJournal, OwnTopic
 from harness.cluster.books.observing import ALREADY_EXISTS, Observation
 from harness.errors import HarnessError
@@ -75,7 +76,9 @@ class OwnTopics:
             if mark is not None and code in _MARK_REFUSED:
                 raise _MarkRefusedError
             if code != ALREADY_EXISTS:
-                raise HarnessError(f"topic {topic.name!r} was refused with Kafka's error {code}; see [[topics]]")
+                lacks = refusal(code, Lacking(operation="Create", resource=f"Topic {topic.name}"))
+                remedy = lacks or "see [[topics]]"
+                raise HarnessError(f"topic {topic.name!r} was refused with Kafka's error {code}; {remedy}")
             found = await self._marked(own)
             if found is not None:
                 return found

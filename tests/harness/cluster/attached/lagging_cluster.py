@@ -20,6 +20,7 @@ from harness.cluster import broker_requests
 from harness.ports.cluster import NodeId
 
 ALREADY_EXISTS, UNKNOWN_TOPIC, INVALID_CONFIG, UNKNOWN_TOPIC_ID = 36, 3, 40, 100
+TOPIC_AUTHORIZATION_FAILED = 29
 BROKERS = (1, 2, 3)
 
 
@@ -40,6 +41,7 @@ class LaggingCluster:
     lagging: dict[int, dict[str, Topic]] = field(default_factory=dict)  # what a broker that lags still knows
     lost_answers: int = 0  # of creations, which are carried out all the same
     refuses: frozenset[str] = frozenset()  # settings that no topic may have
+    unauthorized: frozenset[str] = frozenset()  # operations
     forgets: frozenset[str] = frozenset()  # settings that are taken and not kept
     altered: list[str] = field(default_factory=list)
     elected: list[str] = field(default_factory=list)
@@ -110,6 +112,8 @@ class LaggingCluster:
         code, topic_id = 0, None
         if wanted.name in self.topics:
             code = ALREADY_EXISTS
+        elif "Create" in self.unauthorized:
+            code = TOPIC_AUTHORIZATION_FAILED
         elif self.refuses & set(settings):
             code = INVALID_CONFIG
         else:
@@ -122,6 +126,8 @@ class LaggingCluster:
         return SimpleNamespace(topics=[SimpleNamespace(name=wanted.name, error_code=code, topic_id=topic_id)])
 
     def _delete(self, broker: int, request: Any, version: int) -> Any:
+        if "Delete" in self.unauthorized:
+            return SimpleNamespace(responses=[SimpleNamespace(name=None, error_code=TOPIC_AUTHORIZATION_FAILED)])
         if version >= 6:
             (wanted,) = request.topics
             names = [name for name, topic in self.topics.items() if topic.topic_id == wanted.topic_id]
