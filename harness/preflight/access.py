@@ -21,8 +21,10 @@ from harness.scenario.places import Places
 def problems(
     scenario: Scenario | None, security: SecuritySpec | None, listener: ADDRESS | None, places: Places
 ) -> list[Problem]:
-    """`listener`: one where somebody listens; None: nobody does. Authorizations are asked for where users are told
-    apart."""
+    """`listener`: one where somebody listens; None: nobody does, or only the run finds out where.
+
+    Authorizations are asked for where users are told apart.
+    """
     if security is not None:
         found = [
             Problem(place=places.security(key), what=what, remedy=remedy)

@@ -45,13 +45,12 @@ def problems(
     if checks:
         _tried(found, Place(), java_home)
     if on.is_foreign:
-        published = ""
         if kind is not None and on.system != ATTACHED:
-            published = _tried(found, system, lambda: _find_containers(on)) or ""
-        if kind is not None and (bootstrap := on.bootstrap or published):
-            listening = _tried(found, places.key("cluster", "bootstrap"), lambda: _find_listener(bootstrap))
-            found += access.problems(scenario, on.attached.security, listening, places)
-        return found
+            _tried(found, system, lambda: _find_containers(on))
+        listener = None
+        if kind is not None and on.bootstrap:
+            listener = _tried(found, places.key("cluster", "bootstrap"), lambda: _find_listener(on.bootstrap))
+        return [*found, *access.problems(scenario, on.attached.security, listener, places)]
     unfit = _of_brokers(on, places)
     found += unfit
     brokers = None if unfit else _tried(found, system, lambda: system_of(on))
@@ -120,10 +119,10 @@ def _find_listener(bootstrap: str) -> ADDRESS:
     raise HarnessError(f"nobody listens there ({'; '.join(silent)}); is the cluster up, and reached from here?")
 
 
-def _find_containers(on: ClusterSpec) -> str:
-    """The addresses that they publish, where no other ones are given."""
+def _find_containers(on: ClusterSpec) -> None:
     from harness.cluster.attached import compose_project
 
     engine, containers = compose_project.find(on)
     engine.close()
-    return "" if on.bootstrap else compose_project.published(containers.values())
+    if not on.bootstrap:
+        compose_project.published(containers.values())

@@ -265,6 +265,13 @@ class SecuredKafka:
 
         until(all_are_known, "all nodes are registered", timeout_s=180)
 
+    def topics(self) -> set[str]:
+        administration = KafkaAdminClient(bootstrap_servers=self.bootstrap("INTERNAL").split(","))
+        try:
+            return set(administration.list_topics())
+        finally:
+            administration.close()
+
     def make_topic(self, name: str) -> None:
         """Led by the first node, which has every listener."""
         administration = KafkaAdminClient(bootstrap_servers=self.bootstrap("INTERNAL").split(","))

@@ -16,8 +16,10 @@ from pathlib import Path
 import pytest
 
 from harness.clients.catalogue import CLIENTS, clients_for
+from harness.cluster.attached.authorizations import Wanted, lacking
+from harness.cluster.broker_requests import connections
 from harness.errors import Problems
-from harness.ports.cluster import Send, TopicPartition
+from harness.ports.cluster import Send, TopicDefinition, TopicPartition
 from harness.ports.load import WorkloadSpec
 from harness.ports.security import SecuritySpec
 from harness.preflight.looking import ready
@@ -326,6 +328,43 @@ def test_each_authorization_that_lacks_is_named_before_the_run(
         "Describe on Cluster",
         *(f"{operation} on Topic orders" for operation in ("Describe", "Create", "Write", "Read", "DescribeConfigs")),
     ]
+
+
+EVERYTHING = Wanted(
+    topics=[TopicDefinition(name="letters", partitions=1, replication_factor=3)],
+    group="readers",
+    looked_up_group="kafka-chaos",
+    transactional_ids=["writer-1"],
+    idempotent=True,
+    elects=True,
+    configures=True,
+)
+
+
+async def test_whatever_a_run_may_need_is_asked_for_and_nothing_comes_of_asking(
+    kafka: SecuredKafka, means: Mapping[str, tuple[str, SecuritySpec]], kept: Path
+) -> None:
+    before = kafka.topics()
+    nobody = replace(means["OAUTHBEARER"][1], token_command=f"cat {kept / 'token-of-nobody'}")
+    of_topic = ("Describe", "Create", "Write", "Read", "DescribeConfigs", "AlterConfigs")
+    assert await lacked(kafka, nobody) == [
+        *("DescribeConfigs on Cluster", "Describe on Cluster", "Alter on Cluster"),
+        *(f"{operation} on Topic letters" for operation in of_topic),
+        *("Describe on Group readers", "Read on Group readers", "Describe on Group kafka-chaos"),
+        "Write on TransactionalId writer-1",
+    ]
+    # What README's user is granted, and the two that only steps need.
+    assert await lacked(kafka, means["PLAIN"][1]) == ["Alter on Cluster", "AlterConfigs on Topic letters"]
+    assert await lacked(kafka, None) == []  # of whoever may do everything
+    assert kafka.topics() == before
+
+
+async def lacked(kafka: SecuredKafka, security: SecuritySpec | None) -> list[str]:
+    connection = connections(security)("127.0.0.1", kafka.port(1, "SECURED" if security is not None else "INTERNAL"))
+    try:
+        return [str(lack) for lack in await lacking(connection, EVERYTHING)]
+    finally:
+        connection.close()
 
 
 def test_the_command_ends_as_other_wrong_inputs_do(

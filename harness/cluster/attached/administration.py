@@ -35,6 +35,10 @@ _BY_ID_FROM, _BY_NAME = 6, 5
 Answer = TypeVar("Answer")
 
 
+class NobodyAnswers(HarnessError):
+    """At none of the addresses that were given."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Looked:
     """A topic as one broker knows it. `mark`: the value of the setting that was asked for, None if it tells none."""
@@ -66,14 +70,15 @@ def _can_be_asked(host: str, port: int) -> bool:
 
 
 async def brokers_by(bootstrap: Sequence[ADDRESS], *, connect: Connect) -> dict[NodeId, ADDRESS]:
-    """Returns the registered brokers from the first address that answers. Raises HarnessError if none does."""
+    """Returns the registered brokers from the first address that answers. Raises NobodyAnswers if none does."""
     answers = []
     for host, port in bootstrap:
         connection = connect(host, port)
         try:
             answer = await connection.ask(_metadata([]), 9, timeout_s=_ASK_S)
         except NotAdmitted as refused:
-            raise HarnessError(str(refused)) from None
+            answers.append(str(refused))
+            continue
         except (OSError, TimeoutError) as error:
             answers.append(f"{host}:{port} {type(error).__name__} {error}".rstrip())
             continue
@@ -87,7 +92,7 @@ async def brokers_by(bootstrap: Sequence[ADDRESS], *, connect: Connect) -> dict[
             return {NodeId(each.node_id): (each.host, each.port) for each in answer.brokers}
         # the broker has just started, or cannot reach the controller
         answers.append(f"{host}:{port} knows of no broker yet")
-    raise HarnessError(f"no broker answers at the bootstrap addresses ({'; '.join(answers)}); is the cluster up?")
+    raise NobodyAnswers(f"no broker answers at the bootstrap addresses ({'; '.join(answers)}); is the cluster up?")
 
 
 def _metadata(topics: Sequence[str] | None) -> Any:

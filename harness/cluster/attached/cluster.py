@@ -10,14 +10,15 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
-from harness.cluster.attached.administration import ADDRESS, Administration, addresses_of, brokers_by
+from harness.cluster.attached.administration import ADDRESS, Administration, NobodyAnswers, addresses_of, brokers_by
 from harness.cluster.attached.journal import AttachedJournal
+from harness.cluster.attached.listener import refusal_of
 from harness.cluster.attached.own_topics import OwnTopics, there_already
 from harness.cluster.attached.reachability import Reachability, becomes, is_answering, is_there, look_at
 from harness.cluster.attached.unanswering import UnansweringBrokers
 from harness.cluster.books.observing import LOOK_S, Observation
 from harness.cluster.books.observing_quorum import QuorumObservation
-from harness.cluster.broker_requests import Connect, connections
+from harness.cluster.broker_requests import connections
 from harness.cluster.local.processes import Spawner
 from harness.cluster.printed_configuration import KEYS
 from harness.cluster.questions import BrokerQuestions
@@ -39,6 +40,7 @@ from harness.ports.cluster import (
     TopicDefinition,
 )
 from harness.ports.faults import AlreadyDown
+from harness.ports.security import SecuritySpec
 from harness.scenario.model import ClusterSpec
 
 _EFFECT_S = 10.0  # seconds; shorter than the default time of a step
@@ -357,6 +359,14 @@ class ForeignCluster(ABC):
         return read_high_watermarks(data).get((topic, partition))
 
 
-async def registered(given: str, place: str, *, connect: Connect) -> dict[NodeId, ADDRESS]:
-    """Returns the brokers registered in the cluster at "host:port,host:port"."""
-    return await brokers_by(addresses_of(given, place), connect=connect)
+async def registered(given: str, place: str, *, security: SecuritySpec | None) -> dict[NodeId, ADDRESS]:
+    """Returns the brokers registered in the cluster at "host:port,host:port". Raises HarnessError, which says what a
+    listener wants where that is why nobody answers."""
+    addresses = addresses_of(given, place)
+    try:
+        return await brokers_by(addresses, connect=connections(security))
+    except NobodyAnswers:
+        for address in addresses:
+            if (refused := await refusal_of(address, security)) is not None:
+                raise HarnessError(str(refused)) from None
+        raise

@@ -11,6 +11,7 @@ from harness.cluster.admission import NotAdmitted
 from harness.cluster.broker_requests import Connect, UnreadableAnswer
 
 _LOOK_S = 1.0
+_ANSWER_S = 5.0  # where an answer is waited for: a broker that has just started is slow, above all with TLS
 _POLL_S = 0.1
 # A busy broker may need a second to answer, so silence counts only if it is seen this often in a row.
 _SILENCES = 3
@@ -26,7 +27,7 @@ class Reachability:
     refused: bool = False
 
 
-async def look_at(host: str, port: int, *, connect: Connect) -> Reachability:
+async def look_at(host: str, port: int, *, connect: Connect, within_s: float = _LOOK_S) -> Reachability:
     """Opens a new connection for each look, because an old one may still deliver earlier answers."""
     place = f"{host}:{port}"
     try:
@@ -42,7 +43,7 @@ async def look_at(host: str, port: int, *, connect: Connect) -> Reachability:
     connection = connect(host, port)
     try:
         request = MetadataRequest(topics=[], allow_auto_topic_creation=False)
-        await connection.ask(request, 4, timeout_s=_LOOK_S + connection.opening_s)
+        await connection.ask(request, 4, timeout_s=within_s + connection.opening_s)
     except TimeoutError:
         return Reachability(kind="silent", words=f"{place} takes connections and answers nothing")
     except UnreadableAnswer as error:
@@ -63,9 +64,9 @@ async def becomes(
     seen last)."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + within_s
-    silences = 0
+    silences, look_s = 0, _ANSWER_S if wanted in (is_answering, is_there) else _LOOK_S
     while True:
-        seen = await look_at(host, port, connect=connect)
+        seen = await look_at(host, port, connect=connect, within_s=look_s)
         silences = silences + 1 if seen.kind == "silent" else 0
         if wanted(seen) and (seen.kind != "silent" or silences >= _SILENCES):
             return True, seen

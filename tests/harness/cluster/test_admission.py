@@ -12,9 +12,11 @@ import pytest
 from kafka.protocol.metadata import MetadataRequest
 
 from harness.cluster.admission import NotAdmitted, Refusal
+from harness.cluster.attached.cluster import registered
 from harness.cluster.attached.listener import refusal_of
-from harness.cluster.attached.reachability import is_answering, is_gone, look_at
+from harness.cluster.attached.reachability import becomes, is_answering, is_gone, look_at
 from harness.cluster.broker_requests import connections
+from harness.errors import HarnessError
 from harness.ports.security import SecuritySpec, Unusable, tls_context
 from tests.harness.cluster.secured_listener import Listener, listening, refusing_certificates, server_context
 from tests.interop.secured_kafka import Certificates
@@ -212,6 +214,26 @@ async def test_a_broker_that_lets_nobody_in_is_neither_gone_nor_answering(
         seen = await look_at(*place, connect=connections(with_password(trusting)))
     assert not is_gone(seen)
     assert not is_answering(seen)
+
+
+async def test_a_broker_that_has_just_started_may_take_its_time_to_let_us_in(
+    certificates: Certificates, trusting: SecuritySpec
+) -> None:
+    """Its first handshakes of TLS take seconds on a machine that is busy; each look begins with one."""
+    async with listening(Listener(mechanism="PLAIN", delay_s=0.8), server_context(certificates, "broker")) as place:
+        connect = connections(with_password(trusting))
+        came, seen = await becomes(*place, is_answering, within_s=60, connect=connect)
+    assert came, seen.words
+
+
+async def test_a_run_that_finds_nobody_to_answer_says_what_the_listener_wants(
+    certificates: Certificates, trusting: SecuritySpec
+) -> None:
+    """Where no preflight could ask it: of containers, whose addresses are found as the run begins."""
+    async with listening(Listener(mechanism="PLAIN"), server_context(certificates, "broker")) as (host, port):
+        for security, said in ((None, "wants TLS and SASL; give sasl"), (trusting, "wants SASL; give sasl")):
+            with pytest.raises(HarnessError, match=rf"^{host}:{port}: the listener {said}, one of PLAIN"):
+                await registered(f"{host}:{port}", "compose:mine.yaml", security=security)
 
 
 async def test_a_secret_that_cannot_be_read_any_more_is_a_connection_that_failed(
