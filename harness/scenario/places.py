@@ -75,11 +75,15 @@ class Places:
         return said or self.line(self._key_line(section, index, key))
 
     def security(self, key: str = "") -> Place:
-        """The place of a key of [attached.security], which may also stand in [attached] as an inline table."""
+        """The place of a key of [attached.security], which may also stand in [attached] as an inline table; without a
+        key that of the table."""
         said = self._option(Said(section="attached", key="security"))
-        if said is not None or SECURITY_SECTION in self._headers:
-            return said or self.line(self._key_line(SECURITY_SECTION, 0, key))
-        return self.line(self._key_line("attached", 0, "security"))
+        if said is not None:
+            return said
+        if SECURITY_SECTION not in self._headers:
+            return self.line(self._key_line("attached", 0, "security"))
+        header = self._header_line(SECURITY_SECTION, 0)
+        return self.line(self._key_from(header, SECURITY_SECTION, key) if key else header)
 
     def setting(self, section: str, setting: str, *, index: int = 0, topic: str = "") -> Place:
         """The place of one of the section's `settings`."""

@@ -52,6 +52,15 @@ def test_a_file_about_a_cluster_gives_it_to_any_scenario(tmp_path: Path) -> None
     assert read("", *attached_overrides(file)).cluster.attached.security == SCRAM
 
 
+@pytest.mark.parametrize(
+    ("key", "line"), [("", 4), ("ca_file", 5), ("password_env", 8), ("user", 7), ("key_file", 4), ("sasl", 6)]
+)
+def test_the_place_of_a_key_is_its_line_and_else_the_tables(key: str, line: int) -> None:
+    table = '[attached.security]\nca_file = "ca"\nsasl = "PLAIN"\nuser = "chaos"\npassword_env = "PASSWORD"\n'
+    text = TOPIC + "[attached]\n" + table
+    assert parse(text, name="mine", place="mine.toml").places.security(key).line == line
+
+
 @pytest.mark.parametrize("key", ["password", "key_password", "token"])
 @pytest.mark.parametrize("form", ["[attached.security]\n{}\n", "[attached]\nsecurity = {{ {} }}\n"])
 def test_a_secret_in_a_scenario_is_refused_with_the_remedy_and_not_shown(key: str, form: str) -> None:

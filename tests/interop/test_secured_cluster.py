@@ -152,9 +152,12 @@ class Watched:
         self._looks: Counter[str] = Counter()
 
     def run(self, *arguments: str) -> int:
-        process = self._shell.start(*arguments)
-        until(lambda: self._is_over(process), "the run is over", timeout_s=600)
-        return int(process.wait())
+        with self._shell.start(*arguments) as process:
+            try:
+                until(lambda: self._is_over(process), "the run is over", timeout_s=600)
+            finally:
+                process.terminate()  # which heals
+            return int(process.wait())
 
     def _is_over(self, process: "subprocess.Popen[bytes]") -> bool:
         self._look()
