@@ -151,7 +151,8 @@ async def _run(scenario: Scenario, folder: RunFolder, progress: Callable[[Progre
     brokers_version = silent_version(traits_of(scenario.cluster))
     cluster = cluster_of(scenario, folder)
     # For probes and final reads; workers have the workload's client.
-    make_client = clients.clients_for(brokers_version)[clients.OWN]
+    security = scenario.cluster.attached.security
+    make_client = clients.clients_for(brokers_version, security)[clients.OWN]
 
     def names(client: ClientId | None) -> Mapping[str, str]:
         return cluster.names_for(client) if isinstance(cluster, BrokerCluster) else {}
@@ -165,6 +166,7 @@ async def _run(scenario: Scenario, folder: RunFolder, progress: Callable[[Progre
             folder=folder.history,
             names=lambda number: names(ClientId(number)),
             brokers_version=brokers_version,
+            security=security,
         )
         command = [sys.executable, "-m", "harness", "worker"]
         return WorkerProcesses(

@@ -12,4 +12,4 @@ def work(spec: str) -> None:
     """`spec`: the path of a WorkerSpec. Does not return, unless with an error."""
     client_spec = read_spec(spec)
     with resolving(lambda: client_spec.names):
-        run_worker(spec, clients=clients_for(client_spec.brokers_version))
+        run_worker(spec, clients=clients_for(client_spec.brokers_version, client_spec.security))

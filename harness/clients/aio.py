@@ -20,9 +20,11 @@ from harness.clients.aio_log import watch
 from harness.clients.answers import Answers, may_be_idempotent
 from harness.clients.client_log import ClientLog
 from harness.clients.outcomes import LibraryError, library_error_of
+from harness.clients.secured import aiokafka_settings
 from harness.ports.client_events import ClientEvent
 from harness.ports.cluster import Client, ReadRecord, Send, SendOutcome, TopicPartition
 from harness.ports.load import WorkloadSpec
+from harness.ports.security import SecuritySpec
 
 # aiokafka also raises these itself: for an unknown leader, and for an answer that did not come in time.
 LOG_APPEND_TIME = 1  # ConsumerRecord.timestamp_type
@@ -34,8 +36,8 @@ class AioClient:
 
     tells_attempts = True
 
-    def __init__(self, *, bootstrap: str, settings: WorkloadSpec) -> None:
-        self._bootstrap = bootstrap
+    def __init__(self, *, bootstrap: str, settings: WorkloadSpec, security: SecuritySpec | None = None) -> None:
+        self._servers: dict[str, Any] = {"bootstrap_servers": bootstrap, **aiokafka_settings(security)}
         self._settings = settings
         self._read_timeout_ms = max(settings.request_timeout_ms, 1000)
         self._producer: Any = None
@@ -48,7 +50,7 @@ class AioClient:
         settings = self._settings
         idempotence = may_be_idempotent(settings)
         producer = aiokafka.AIOKafkaProducer(
-            bootstrap_servers=self._bootstrap,
+            **self._servers,
             acks=settings.acks if settings.acks == "all" else int(settings.acks),
             enable_idempotence=idempotence,
             linger_ms=settings.linger_ms,
@@ -99,7 +101,7 @@ class AioClient:
     async def _open_consumer(self) -> Any:
         if self._consumer is None:
             consumer = aiokafka.AIOKafkaConsumer(
-                bootstrap_servers=self._bootstrap,
+                **self._servers,
                 group_id=None,
                 enable_auto_commit=False,
                 # A position that no longer exists (truncation) is an error, not silently reset: the owner starts a new
@@ -239,6 +241,6 @@ def limits(settings: WorkloadSpec) -> list[str]:
     return limitations
 
 
-def make_client(*, bootstrap: str, settings: WorkloadSpec) -> Client:
+def make_client(*, bootstrap: str, settings: WorkloadSpec, security: SecuritySpec | None = None) -> Client:
     """The ClientMaker of the catalogue."""
-    return AioClient(bootstrap=bootstrap, settings=settings)
+    return AioClient(bootstrap=bootstrap, settings=settings, security=security)

@@ -9,6 +9,7 @@ from harness.errors import UsageError
 from harness.ports.client_use import ClientUse
 from harness.ports.cluster import Client, ClientMaker
 from harness.ports.load import WorkloadSpec
+from harness.ports.security import SecuritySpec
 
 _MODULES = {
     "kafka-python": "harness.clients.kafka_python",
@@ -53,9 +54,12 @@ def for_silent_brokers(version: Sequence[int]) -> Mapping[str, ClientMaker]:
     return {OWN: _Lazily(OWN, brokers_version=tuple(version))}
 
 
-def clients_for(silent_version: Sequence[int]) -> Mapping[str, ClientMaker]:
-    """`silent_version`: that of brokers without ApiVersions; empty for all others."""
-    return for_silent_brokers(silent_version) if silent_version else CLIENTS
+def clients_for(silent_version: Sequence[int], security: SecuritySpec | None = None) -> Mapping[str, ClientMaker]:
+    """`silent_version`: that of brokers without ApiVersions; empty for all others. `security`: of somebody else's
+    cluster."""
+    if silent_version:
+        return for_silent_brokers(silent_version)
+    return CLIENTS if security is None else {name: _Lazily(name, security=security) for name in _MODULES}
 
 
 def check_installed(name: str) -> None:
@@ -67,6 +71,11 @@ def check_groups(name: str) -> None:
     """Raises UsageError for a library without support for groups and transactions here."""
     if name not in _MEMBERS:
         raise UsageError(f"client {name!r} knows no groups and transactions here; use --client {OWN}")
+
+
+def looked_up_group(name: str) -> str:
+    """The group whose coordinator this library's consumers look up though they join none; empty: they look up none."""
+    return str(getattr(_module(name), "LOOKED_UP_GROUP", ""))
 
 
 def limits(settings: WorkloadSpec) -> str:

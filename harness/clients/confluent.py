@@ -17,11 +17,14 @@ from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaException
 from harness.clients import answers as common
 from harness.clients.answers import Answers, may_be_idempotent
 from harness.clients.confluent_log import DEBUG, TELLS_ATTEMPTS, logger_of
+from harness.clients.secured import confluent_settings
 from harness.clients.threaded import ThreadedClient
 from harness.ports.cluster import Client, ReadRecord, Send, TopicPartition
 from harness.ports.load import WorkloadSpec
+from harness.ports.security import SecuritySpec
 
 POLL_S = 0.1
+LOOKED_UP_GROUP = "kafka-chaos"  # of its consumers, which never join it
 LEAST_SOCKET_TIMEOUT_MS = 1000  # librdkafka does not accept less time for setting up a connection
 
 
@@ -31,7 +34,7 @@ class ConfluentClient(ThreadedClient):
     retries_itself = True
     tells_attempts = TELLS_ATTEMPTS
 
-    def __init__(self, *, bootstrap: str, settings: WorkloadSpec) -> None:
+    def __init__(self, *, bootstrap: str, settings: WorkloadSpec, security: SecuritySpec | None = None) -> None:
         super().__init__(library="confluent-kafka", bootstrap=bootstrap, settings=settings)
         self._servers: dict[str, Any] = {
             "bootstrap.servers": bootstrap,
@@ -44,6 +47,7 @@ class ConfluentClient(ThreadedClient):
             "error_cb": _ignore,  # brokers that are down; otherwise readers get them as messages
             "debug": DEBUG,
             "logger": logger_of(self._log),
+            **confluent_settings(security),
         }
         self._producer: Any = None
         self._consumer: Any = None
@@ -104,7 +108,7 @@ class ConfluentClient(ThreadedClient):
             self._consumer = confluent_kafka.Consumer(
                 {
                     **self._servers,
-                    "group.id": "kafka-chaos",  # required, but never joined
+                    "group.id": LOOKED_UP_GROUP,
                     "enable.auto.commit": False,
                     "enable.auto.offset.store": False,
                     # A position that no longer exists (truncation) is an error, not silently reset: the owner starts a
@@ -215,6 +219,6 @@ def limits(settings: WorkloadSpec) -> list[str]:
     return limitations
 
 
-def make_client(*, bootstrap: str, settings: WorkloadSpec) -> Client:
+def make_client(*, bootstrap: str, settings: WorkloadSpec, security: SecuritySpec | None = None) -> Client:
     """The ClientMaker of the catalogue."""
-    return ConfluentClient(bootstrap=bootstrap, settings=settings)
+    return ConfluentClient(bootstrap=bootstrap, settings=settings, security=security)

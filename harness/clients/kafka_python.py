@@ -16,10 +16,12 @@ from kafka.errors import OffsetOutOfRangeError
 from harness.clients import answers as common
 from harness.clients.answers import Answers, may_be_idempotent
 from harness.clients.kafka_python_log import TELLS_ATTEMPTS, watch_consumer, watch_producer
+from harness.clients.secured import kafka_python_settings
 from harness.clients.threaded import ThreadedClient
 from harness.ports.client_use import ClientUse
 from harness.ports.cluster import Client, ReadRecord, Send, TopicPartition
 from harness.ports.load import WorkloadSpec
+from harness.ports.security import SecuritySpec
 
 LOG_APPEND_TIME = 1  # ConsumerRecord.timestamp_type
 PLAIN = ClientUse(role="both")
@@ -37,6 +39,7 @@ class KafkaPythonClient(ThreadedClient):
         settings: WorkloadSpec,
         brokers_version: tuple[int, ...] = (),
         use: ClientUse | None = None,
+        security: SecuritySpec | None = None,
     ) -> None:
         super().__init__(library="kafka-python", bootstrap=bootstrap, settings=settings)
         self._use = use or PLAIN
@@ -50,6 +53,7 @@ class KafkaPythonClient(ThreadedClient):
             "metrics_enabled": False,
             # Brokers before 0.10 close the connection on a request for their version.
             **({"api_version": brokers_version[:2]} if brokers_version else {}),
+            **kafka_python_settings(security),
         }
         self._producer: Any = None
         self._consumer: Any = None
@@ -222,7 +226,14 @@ def _delivered(answers: Answers, place: int, created_ms: Sequence[int], metadata
 
 
 def make_client(
-    *, bootstrap: str, settings: WorkloadSpec, use: ClientUse | None = None, brokers_version: tuple[int, ...] = ()
+    *,
+    bootstrap: str,
+    settings: WorkloadSpec,
+    use: ClientUse | None = None,
+    brokers_version: tuple[int, ...] = (),
+    security: SecuritySpec | None = None,
 ) -> Client:
     """The ClientMaker of the catalogue. `brokers_version`: for brokers without ApiVersions."""
-    return KafkaPythonClient(bootstrap=bootstrap, settings=settings, use=use, brokers_version=brokers_version)
+    return KafkaPythonClient(
+        bootstrap=bootstrap, settings=settings, use=use, brokers_version=brokers_version, security=security
+    )

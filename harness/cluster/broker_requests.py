@@ -2,18 +2,27 @@
 
 A client library selects a broker by itself and remembers it, so with a zombie in the cluster its answers would vary.
 Here every answer comes from a known broker. The supported versions are requested on each new connection, so brokers of
-every age answer; only brokers before 0.10 do not support that request.
+every age answer; only brokers before 0.10 do not support that request. To a secured listener a connection is let in
+first (admission.py).
 """
 
 import asyncio
 import contextlib
 import io
-from collections.abc import AsyncIterator, Sequence
+import ssl
+from collections.abc import AsyncIterator, Callable, Sequence
+from functools import partial
 from typing import Any
 
 from kafka.protocol.metadata import ApiVersionsRequest
+from kafka.protocol.sasl import SaslHandshakeRequest
+
+from harness.cluster.admission import NotAdmitted, authenticate, refusal_by_tls
+from harness.ports.security import SecuritySpec, Unusable, tls_context
 
 _CLIENT_ID = "kafka-chaos-observer"
+_ADMISSION_S = 10.0
+_OPENING_S = 1.0  # what a question on a connection of its own waits longer for a secured listener
 _ANSWER_MAX_BYTES = 100 << 20  # as Kafka's clients and brokers take (socket.request.max.bytes)
 _CORRELATION_BYTES = 4
 _UNKNOWN_VERSION = -1
@@ -65,10 +74,17 @@ class BrokerConnection:
     """One connection, opened on demand and again after it broke. A lock serialises concurrent calls.
 
     `reports_versions`: False for Kafka 0.9, which never answers the request for versions and supports only version 0.
+    `security`: None where the listener asks for nothing.
     """
 
-    def __init__(self, host: str, port: int, *, reports_versions: bool = True) -> None:
+    def __init__(
+        self, host: str, port: int, *, reports_versions: bool = True, security: SecuritySpec | None = None
+    ) -> None:
         self._address = (host, port)
+        self._security = security
+        self._is_admitted = security is None
+        self._admission: asyncio.Task[None] | None = None
+        self._renew_s: float | None = None  # on the loop's clock: when the session should begin anew
         self._reader: asyncio.StreamReader | None = None
         self._writer: asyncio.StreamWriter | None = None
         self._correlation = 0
@@ -79,8 +95,8 @@ class BrokerConnection:
     async def ask(self, request: Any, version: int, *, timeout_s: float) -> Any:
         """Returns the decoded answer, in `version` or the highest lower one that the broker supports.
 
-        Raises OSError, also for an answer that cannot be read, or TimeoutError; the next call opens a new connection
-        then.
+        Raises OSError, also for an answer that cannot be read and as NotAdmitted, or TimeoutError; the next call opens
+        a new connection then. Being let in by a secured listener may take longer than one call waits: it goes on.
         """
         async with self._in_turn(timeout_s):
             return await self._ask(request, version)
@@ -110,8 +126,7 @@ class BrokerConnection:
         """Sends the frames at once and returns the first `answers` frames that come, as they are. Raises OSError or
         TimeoutError."""
         async with self._in_turn(timeout_s):
-            if self._writer is None:
-                await self._open()
+            await self._be_open()
             assert self._writer is not None, "the connection was opened"
             self._writer.write(b"".join(frames))
             return [await self._answer(api, _UNKNOWN_VERSION) for _ in range(answers)]
@@ -122,11 +137,24 @@ class BrokerConnection:
             try:
                 async with asyncio.timeout(timeout_s):
                     yield
-            except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.CancelledError) as error:
+            except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.CancelledError, Unusable) as error:
+                if self._admission is not None and not self._admission.done():
+                    raise
                 self.close()
                 if isinstance(error, asyncio.IncompleteReadError):
                     raise ConnectionResetError("the broker closed the connection") from error
+                if (refused := self._refused(error)) is not None:
+                    raise refused from None
                 raise
+
+    def _refused(self, error: BaseException) -> NotAdmitted | None:
+        """By TLS, which may tell it as late as at the first answer (TLS 1.3), or for a secret that cannot be read."""
+        if isinstance(error, Unusable):
+            return NotAdmitted.for_want_of(error)
+        if isinstance(error, ssl.SSLError) and self._security is not None:
+            refusal = refusal_by_tls(error, self._security)
+            return None if refusal is None else NotAdmitted.by(refusal, self._address)
+        return None
 
     async def knows(self, api_key: int, *, timeout_s: float) -> bool:
         """True if the broker supports this API. Raises OSError or TimeoutError."""
@@ -138,21 +166,55 @@ class BrokerConnection:
             await self.ask(ApiVersionsRequest(), 0, timeout_s=timeout_s)
         return (self._highest or {}).get(api_key)
 
-    async def _ask(self, request: Any, version: int) -> Any:
+    async def _be_open(self) -> None:
+        if self._renew_s is not None and asyncio.get_running_loop().time() >= self._renew_s:
+            self.close()
+        if not self._is_admitted:
+            await self._be_admitted()
         if self._writer is None:
             await self._open()
+
+    async def _ask(self, request: Any, version: int) -> Any:
+        await self._be_open()
         if self._highest is None:
             await self._learn_versions()
         highest = (self._highest or {}).get(request.API_KEY, 0)
         return await self._exchange(request, min(version, highest))
 
     async def _open(self) -> None:
-        self._reader, self._writer = await asyncio.open_connection(*self._address)
+        security = self._security
+        context = tls_context(security) if security is not None and security.tls else None
+        self._reader, self._writer = await asyncio.open_connection(*self._address, ssl=context)
+
+    async def _be_admitted(self) -> None:
+        if self._admission is None:
+            self._admission = asyncio.create_task(self._admit(), name="admission")
+            self._admission.add_done_callback(_heard)
+        try:
+            await asyncio.shield(self._admission)
+        finally:
+            if self._admission.done():
+                self._admission = None
+
+    async def _admit(self) -> None:
+        assert self._security is not None, "others are let in from the beginning"
+        async with asyncio.timeout(_ADMISSION_S):
+            await self._open()
+            await self._learn_versions()
+            if self._security.sasl:
+                version = (self._highest or {}).get(SaslHandshakeRequest.API_KEY)
+                lifetime_s = await authenticate(
+                    self._exchange, self._security, handshake_version=version, place=self._address
+                )
+                self._renew_s = None if lifetime_s is None else asyncio.get_running_loop().time() + lifetime_s
+        self._is_admitted = True
 
     async def _learn_versions(self) -> None:
         try:
             answer = await self._exchange(ApiVersionsRequest(), 0)
         except (asyncio.IncompleteReadError, ConnectionError):
+            if self._security is not None:
+                raise
             # The broker closes the connection on an unknown request: it only supports version 0.
             self.close()
             await self._open()
@@ -176,9 +238,32 @@ class BrokerConnection:
             raise UnreadableAnswer(why, api=api, version=version, answer=prefix)
         return await self._reader.readexactly(size)
 
+    @property
+    def opening_s(self) -> float:
+        """How much longer a first question may take than a later one."""
+        return 0.0 if self._security is None else _OPENING_S
+
     def close(self) -> None:
+        if self._admission is not None:
+            self._admission.cancel()
+            self._admission = None
         if self._writer is not None:
             with contextlib.suppress(RuntimeError):  # the loop is closing
                 self._writer.transport.abort()
         self._reader = self._writer = None
+        self._is_admitted, self._renew_s = self._security is None, None
         self._highest = self._without_request  # the next time, another process may answer at this address
+
+
+def _heard(admission: "asyncio.Task[None]") -> None:
+    """Whoever asks next is told; if nobody does, nobody is to be warned that nobody did."""
+    if not admission.cancelled():
+        admission.exception()
+
+
+Connect = Callable[[str, int], BrokerConnection]
+
+
+def connections(security: SecuritySpec | None) -> Connect:
+    """What opens the harness's own connections to the brokers of a cluster: by host and port."""
+    return partial(BrokerConnection, security=security)

@@ -7,6 +7,7 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 from kafka.protocol.admin import DescribeConfigsRequest, IncrementalAlterConfigsRequest
@@ -16,7 +17,7 @@ from kafka.protocol.producer import ProduceRequest
 from kafka.record import MemoryRecordsBuilder
 
 from harness.cluster.books.observing import CREATION_VERSION, creation
-from harness.cluster.broker_requests import BrokerConnection
+from harness.cluster.broker_requests import BrokerConnection, Connect
 from harness.cluster.record_batches import records_of
 from harness.errors import HarnessError
 from harness.host.clock import Clock
@@ -34,7 +35,10 @@ _NOT_CONTROLLER = 41
 
 
 class BrokerQuestions:
-    """`addresses`: every broker's real address, which is never cut. `reports_versions`: see BrokerConnection."""
+    """`addresses`: every broker's real address, which is never cut. `reports_versions`: see BrokerConnection.
+
+    `connect`: None for a cluster of ours, whose listeners ask for nothing.
+    """
 
     def __init__(
         self,
@@ -43,9 +47,10 @@ class BrokerQuestions:
         is_running: Callable[[NodeId], bool],
         clock: Clock,
         reports_versions: bool = True,
+        connect: Connect | None = None,
     ) -> None:
         self._addresses = addresses
-        self._reports_versions = reports_versions
+        self._connect = connect or partial(BrokerConnection, reports_versions=reports_versions)
         self._is_running = is_running
         self._clock = clock
 
@@ -53,7 +58,7 @@ class BrokerQuestions:
     async def _connected(self, node: NodeId) -> AsyncIterator[BrokerConnection]:
         if node not in self._addresses:
             raise HarnessError(f"there is no broker {node} to be asked; brokers: {sorted(self._addresses)}")
-        connection = BrokerConnection(*self._addresses[node], reports_versions=self._reports_versions)
+        connection = self._connect(*self._addresses[node])
         try:
             yield connection
         finally:
@@ -61,7 +66,7 @@ class BrokerQuestions:
 
     async def _ask(self, node: NodeId, request: Any, version: int, *, timeout_s: float = _ASK_S) -> Any:
         async with self._connected(node) as connection:
-            return await connection.ask(request, version, timeout_s=timeout_s)
+            return await connection.ask(request, version, timeout_s=timeout_s + connection.opening_s)
 
     async def registered(self) -> Sequence[int]:
         async def registered_by(node: NodeId) -> tuple[int, ...]:

@@ -26,6 +26,7 @@ from harness.ports.client_use import ClientUse, as_used
 from harness.ports.cluster import Client, ClientMaker, Journal, ReadRecord, Send, SendOutcome, TopicPartition
 from harness.ports.load import WorkloadSpec
 from harness.ports.membership import GroupEvent, TransactionEnd
+from harness.ports.security import SecuritySpec
 from harness.ports.workload import WorkloadSettings
 from harness.scenario.file import read_workload
 
@@ -50,6 +51,7 @@ class WorkerSpec(msgspec.Struct, frozen=True, kw_only=True):
     parent: int  # pid of the harness
     names: dict[str, str] = {}  # for brokers that advertise names: the address of each name for this client
     brokers_version: list[int] = []  # for brokers that cannot be asked for their version
+    security: SecuritySpec | None = None  # names of secrets, which the worker reads itself
 
 
 def read_spec(path: str) -> WorkerSpec:

@@ -18,6 +18,7 @@ from harness.controller.worker_main import STOP_GRACE_S, WorkerSpec, settings_of
 from harness.errors import HarnessError
 from harness.history.journals.journal import ProcessNumbers
 from harness.ports.load import WorkloadSpec
+from harness.ports.security import SecuritySpec
 from harness.scenario.written import workload_table
 
 READY_S = 30.0
@@ -201,6 +202,7 @@ def worker_specs(
     folder: Path,
     names: Callable[[int], Mapping[str, str]] = lambda number: {},
     brokers_version: Sequence[int] = (),
+    security: SecuritySpec | None = None,
 ) -> list[WorkerSpec]:
     """One spec per client, each with its own client link (numbered from 1).
 
@@ -225,6 +227,7 @@ def worker_specs(
             parent=os.getpid(),
             names=dict(names(index + 1)),
             brokers_version=list(brokers_version),
+            security=security,
         )
         for index, (role, place) in enumerate(roles)
     ]

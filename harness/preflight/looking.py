@@ -65,7 +65,7 @@ def preflight(
     """
     if scenario is None:
         return target.problems(on, places or Places(), checks=checks)
-    found = target.problems(on, scenario.places, checks=checks)
+    found = target.problems(on, scenario.places, checks=checks, scenario=scenario)
     found += _for_another_system(scenario, on)
     found += _of_workload(scenario)
     found += order.problems_of_times(scenario)

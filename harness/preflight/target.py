@@ -5,7 +5,7 @@ import socket
 from collections.abc import Callable
 from typing import TypeVar
 
-from harness.cluster.attached.administration import address_of
+from harness.cluster.attached.administration import ADDRESS, addresses_of
 from harness.cluster.brokers.catalogue import added_kind, system_of
 from harness.cluster.brokers.kafka import KafkaSystem
 from harness.cluster.local.addresses import NODES_MAX
@@ -13,8 +13,8 @@ from harness.errors import HarnessError, Place, Problem
 from harness.host.java import java_home, java_version
 from harness.host.user_state import state_directory
 from harness.ports.cluster import COORDINATION
-from harness.preflight import engine
-from harness.scenario.model import ATTACHED, ClusterSpec
+from harness.preflight import access, engine
+from harness.scenario.model import ATTACHED, ClusterSpec, Scenario
 from harness.scenario.places import Places
 from harness.scenario.variants import Traits
 from harness.systems import WORLDS, cluster_kind, traits_of
@@ -35,8 +35,10 @@ def known_traits(on: ClusterSpec) -> Traits | None:
     return traits
 
 
-def problems(on: ClusterSpec, places: Places, *, checks: bool = True) -> list[Problem]:
-    """`checks`: whether the runs are judged on this machine."""
+def problems(
+    on: ClusterSpec, places: Places, *, checks: bool = True, scenario: Scenario | None = None
+) -> list[Problem]:
+    """`checks`: whether the runs are judged on this machine. `scenario`: None for a cluster alone."""
     found: list[Problem] = []
     system, world = places.key("cluster", "system"), places.key("cluster", "world")
     kind = _tried(found, world if on.world not in WORLDS else system, lambda: cluster_kind(on))
@@ -45,9 +47,10 @@ def problems(on: ClusterSpec, places: Places, *, checks: bool = True) -> list[Pr
     if on.is_foreign:
         if kind is not None and on.system != ATTACHED:
             _tried(found, system, lambda: _find_containers(on))
+        listener = None
         if kind is not None and on.bootstrap:
-            _tried(found, places.key("cluster", "bootstrap"), lambda: _find_listener(on.bootstrap))
-        return found
+            listener = _tried(found, places.key("cluster", "bootstrap"), lambda: _find_listener(on.bootstrap))
+        return [*found, *access.problems(scenario, on.attached.security, listener, places)]
     unfit = _of_brokers(on, places)
     found += unfit
     brokers = None if unfit else _tried(found, system, lambda: system_of(on))
@@ -103,16 +106,16 @@ def _check_java(brokers: KafkaSystem) -> None:
         )
 
 
-def _find_listener(bootstrap: str) -> None:
+def _find_listener(bootstrap: str) -> ADDRESS:
     """One listening broker is enough: when the run begins, it names the others."""
     silent = []
-    for host, port in [address_of(each, "bootstrap") for each in bootstrap.split(",") if each.strip()]:
+    for host, port in addresses_of(bootstrap, "bootstrap"):
         try:
             socket.create_connection((host, port), timeout=_CONNECT_S).close()
         except OSError as error:
             silent.append(f"{host}:{port} {error.strerror or error}")
         else:
-            return
+            return host, port
     raise HarnessError(f"nobody listens there ({'; '.join(silent)}); is the cluster up, and reached from here?")
 
 

@@ -15,16 +15,19 @@ from harness.errors import Place, Problems, UsageError
 from harness.history.files_below import FilesBelow
 from harness.history.schema.texts import NESTING_MAX, Unfit, check_nesting, text_of
 from harness.ports.load import WorkloadSpec
+from harness.ports.security import SecuritySpec
 from harness.scenario.keys import (
     ATTACHED,
     CLUSTER,
     EXPECT,
     FAULT,
+    LITERAL_SECRETS,
     ON,
     OVERLAID,
     PATTERN,
     RUN,
     SECTIONS,
+    SECURITY,
     TOPIC,
     coverage_bound,
 )
@@ -41,7 +44,7 @@ from harness.scenario.model import (
 )
 from harness.scenario.names import NAME_SHOWN, SHIPPED, find, is_run, lasting, nearest
 from harness.scenario.overrides import apply_override
-from harness.scenario.places import Override, Source
+from harness.scenario.places import SECURITY_SECTION, Override, Source
 from harness.scenario.steps import read_step
 from harness.scenario.topic_names import wrong_name
 from harness.scenario.variants import Traits, holds, lay_over
@@ -95,8 +98,23 @@ def _tables(source: Source, document: Mapping[str, Any], section: str) -> list[A
 
 
 def _read_cluster(source: Source, document: Mapping[str, Any]) -> ClusterSpec:
-    attached = AttachedSpec(**_read_table(source, "attached", 0, document.get("attached", {}), ATTACHED))
+    table, security = document.get("attached", {}), None
+    if isinstance(table, dict) and "security" in table:
+        security = _read_security(source, table["security"])
+        table = {key: value for key, value in table.items() if key != "security"}
+    attached = AttachedSpec(**_read_table(source, "attached", 0, table, ATTACHED), security=security)
     return ClusterSpec(**_read_table(source, "cluster", 0, document.get("cluster", {}), CLUSTER), attached=attached)
+
+
+def _read_security(source: Source, table: Any) -> SecuritySpec:
+    """A secret that stands there is refused, and not shown."""
+    places = source.places
+    literal = [key for key in LITERAL_SECRETS if isinstance(table, dict) and key in table]
+    for key in literal:
+        what = f"{key} is a secret, and would be written into every run: give {LITERAL_SECRETS[key]}"
+        source.wrong(places.security(key), what)
+        table = {name: value for name, value in table.items() if name != key}
+    return SecuritySpec(**_read_table(source, SECURITY_SECTION, 0, table, SECURITY))
 
 
 def _read_topics(source: Source, document: Mapping[str, Any], brokers: Sequence[int]) -> tuple[TopicSpec, ...]:

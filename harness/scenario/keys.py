@@ -5,8 +5,11 @@ of [workload] belong to each workload (workloads.py).
 """
 
 import re
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+from harness.ports.security import MECHANISMS
 from harness.scenario.model import COMMANDS
 from harness.values import (
     Reader,
@@ -40,6 +43,22 @@ def _verdict(value: Any) -> str:
     names = [verdict.value for verdict in Verdict]
     if value not in names:
         raise ValueError(f"a verdict is one of {', '.join(names)}, not {value!r}")
+    return str(value)
+
+
+def _path(value: Any) -> str:
+    """Relative to where the command was started, as the user's commands are; the run may be healed from elsewhere."""
+    if not text(value):
+        raise ValueError("the name of a file is needed")
+    try:
+        return str(Path(value).expanduser().absolute())
+    except RuntimeError:  # a home that there is not
+        raise ValueError(f"{value!r} is no file of this machine") from None
+
+
+def _mechanism(value: Any) -> str:
+    if value not in MECHANISMS:
+        raise ValueError(f"a mechanism is one of {', '.join(MECHANISMS)}, not {value!r}")
     return str(value)
 
 
@@ -81,6 +100,27 @@ ATTACHED: dict[str, tuple[str, Reader]] = {
     "services": ("services", settings_table),
     "project": ("project", text),
     "data": ("data", text),
+}
+# The table attached.security
+SECURITY: dict[str, tuple[str, Reader]] = {
+    "tls": ("tls", flag),
+    "ca_file": ("ca_file", _path),
+    "certificate_file": ("certificate_file", _path),
+    "key_file": ("key_file", _path),
+    "key_password_env": ("key_password_env", text),
+    "key_password_file": ("key_password_file", _path),
+    "verify_host_name": ("verify_host_name", flag),
+    "sasl": ("sasl", _mechanism),
+    "user": ("user", text),
+    "password_env": ("password_env", text),
+    "password_file": ("password_file", _path),
+    "token_command": ("token_command", text),
+}
+# Secrets themselves, as people would write them there -> what to write instead.
+LITERAL_SECRETS: Mapping[str, str] = {
+    "password": 'password_env = "VARIABLE" or password_file = "FILE"',
+    "key_password": 'key_password_env = "VARIABLE" or key_password_file = "FILE"',
+    "token": 'token_command = "COMMAND THAT PRINTS IT"',
 }
 TOPIC: dict[str, tuple[str, Reader]] = {
     "name": ("name", text),

@@ -19,6 +19,7 @@ from faults.triggers import Trigger
 from harness.errors import Place, UsageError
 from harness.history.facts.releases import release_of
 from harness.ports.load import WorkloadSpec
+from harness.ports.security import SecuritySpec
 from harness.scenario.places import Places
 
 ATTACHED, COMPOSE = "attached", "compose:"  # systems run by somebody else: given by addresses, or by a compose file
@@ -61,6 +62,7 @@ class AttachedSpec:
     services: Mapping[str, str] = field(default_factory=dict)  # node id -> service of the compose file
     project: str = ""  # the compose project, if the file was started under several names
     data: str = ""  # the brokers' data directory in their containers, to read their logs from
+    security: SecuritySpec | None = None  # None: its listeners ask for nothing
 
     @property
     def commands(self) -> Mapping[str, str]:

@@ -88,7 +88,7 @@ def apply_override(document: dict[str, Any], override: str) -> list[Said]:
     if section in _TABLES and rest:
         table = _table(document, section)
         inner, _, setting = rest.partition(".")
-        if inner in ("settings", "bounds", "nodes", "services") and setting:
+        if inner in ("settings", "bounds", "nodes", "services", "security") and setting:
             _settings(table, inner)[setting] = value
             return [Said(section=section, key=inner)]
         table[rest] = value

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from harness.errors import Place, Problem, Problems, UsageError
 
+SECURITY_SECTION = "attached.security"
 _HEADER = re.compile(r"\s*\[\[?\s*([\w.\-]+)\s*\]?\]")
 
 
@@ -23,7 +24,9 @@ class Override(str):
 
     def __new__(cls, text: str, option: str = "") -> "Override":
         made = super().__new__(cls, text)
-        made.option = option or f"--set {text}"
+        key = text.partition("=")[0]
+        shown = key if key.strip().startswith(SECURITY_SECTION) else text  # it may be a secret that belongs elsewhere
+        made.option = option or f"--set {shown}"
         return made
 
     @classmethod
@@ -66,8 +69,21 @@ class Places:
 
     def key(self, section: str, key: str, *, index: int = 0, topic: str = "") -> Place:
         """The place of a key of the index-th such section; `topic`: the topic's name for a section of [[topics]]."""
+        if section == SECURITY_SECTION:
+            return self.security(key)
         said = self._option(Said(section=section, topic=topic, key=key)) or self._option(Said(section=section))
         return said or self.line(self._key_line(section, index, key))
+
+    def security(self, key: str = "") -> Place:
+        """The place of a key of [attached.security], which may also stand in [attached] as an inline table; without a
+        key that of the table."""
+        said = self._option(Said(section="attached", key="security"))
+        if said is not None:
+            return said
+        if SECURITY_SECTION not in self._headers:
+            return self.line(self._key_line("attached", 0, "security"))
+        header = self._header_line(SECURITY_SECTION, 0)
+        return self.line(self._key_from(header, SECURITY_SECTION, key) if key else header)
 
     def setting(self, section: str, setting: str, *, index: int = 0, topic: str = "") -> Place:
         """The place of one of the section's `settings`."""

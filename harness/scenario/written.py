@@ -8,8 +8,8 @@ from typing import Any
 import tomli_w
 
 from harness.ports.load import WorkloadSpec
-from harness.scenario.keys import ATTACHED, CLUSTER, EXPECT, FAULT, PATTERN, RUN, TOPIC
-from harness.scenario.model import ExpectSpec, FaultSpec, FindingPattern, Scenario, StepSpec
+from harness.scenario.keys import ATTACHED, CLUSTER, EXPECT, FAULT, PATTERN, RUN, SECURITY, TOPIC
+from harness.scenario.model import AttachedSpec, ExpectSpec, FaultSpec, FindingPattern, Scenario, StepSpec
 from harness.scenario.workloads import DEFAULT as DEFAULT_WORKLOAD
 from harness.values import Reader, keys_of
 
@@ -55,6 +55,12 @@ def _expect(expect: ExpectSpec) -> dict[str, Any]:
     return table
 
 
+def _attached(attached: AttachedSpec) -> dict[str, Any]:
+    """Its security has the names of secrets, and none of them."""
+    security = {} if attached.security is None else {"security": _table(attached.security, SECURITY)}
+    return _table(attached, ATTACHED) | security
+
+
 def workload_table(workload: WorkloadSpec) -> dict[str, Any]:
     """The table [workload]."""
     name = {} if workload.name == DEFAULT_WORKLOAD else {"name": workload.name}
@@ -95,7 +101,7 @@ def written_out(scenario: Scenario) -> str:
     run = _table(scenario, RUN)
     document: dict[str, Any] = {
         "cluster": _table(scenario.cluster, CLUSTER) | {"brokers": list(scenario.cluster.brokers)},
-        "attached": _table(scenario.cluster.attached, ATTACHED),
+        "attached": _attached(scenario.cluster.attached),
         "topics": [_table(topic, TOPIC) for topic in scenario.topics],
         "workload": workload_table(scenario.workload),
         "faults": [_table(fault, FAULT) for fault in scenario.faults],

@@ -298,6 +298,7 @@ def test_the_page_on_scenarios_has_exactly_the_keys_that_the_loader_knows() -> N
         "[run]": scenario_keys.RUN,
         "[cluster]": scenario_keys.CLUSTER,
         "[attached]": scenario_keys.ATTACHED,
+        "[attached.security]": scenario_keys.SECURITY,
         "[[topics]]": scenario_keys.TOPIC,
         "[workload]": workload_keys(),
         "[[faults]]": scenario_keys.FAULT,

@@ -9,9 +9,11 @@ from typing import Any, TypeVar
 from kafka.protocol.admin import DeleteTopicsRequest, DescribeConfigsRequest, DescribeQuorumRequest
 from kafka.protocol.metadata import MetadataRequest
 
+from harness.cluster.admission import NotAdmitted
+from harness.cluster.attached.authorizations import Lacking, refusal
 from harness.cluster.attached.journal import OwnTopic
 from harness.cluster.books.observing import known_id
-from harness.cluster.broker_requests import BrokerConnection
+from harness.cluster.broker_requests import BrokerConnection, Connect
 from harness.errors import HarnessError
 from harness.host.printable import shortened
 from harness.ports.cluster import NodeId
@@ -33,6 +35,10 @@ _BY_ID_FROM, _BY_NAME = 6, 5
 Answer = TypeVar("Answer")
 
 
+class NobodyAnswers(HarnessError):
+    """At none of the addresses that were given."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Looked:
     """A topic as one broker knows it. `mark`: the value of the setting that was asked for, None if it tells none."""
@@ -50,6 +56,11 @@ def address_of(text: str, place: str) -> ADDRESS:
     return host, int(port)
 
 
+def addresses_of(given: str, place: str) -> list[ADDRESS]:
+    """Parses "host:port,host:port". Raises HarnessError that names `place`."""
+    return [address_of(each, place) for each in given.split(",") if each.strip()]
+
+
 def _can_be_asked(host: str, port: int) -> bool:
     """False where no resolver would take it: Python's sockets raise other errors than OSError then."""
     try:
@@ -58,13 +69,16 @@ def _can_be_asked(host: str, port: int) -> bool:
         return False
 
 
-async def brokers_by(bootstrap: Sequence[ADDRESS]) -> dict[NodeId, ADDRESS]:
-    """Returns the registered brokers from the first address that answers. Raises HarnessError if none does."""
+async def brokers_by(bootstrap: Sequence[ADDRESS], *, connect: Connect) -> dict[NodeId, ADDRESS]:
+    """Returns the registered brokers from the first address that answers. Raises NobodyAnswers if none does."""
     answers = []
     for host, port in bootstrap:
-        connection = BrokerConnection(host, port)
+        connection = connect(host, port)
         try:
             answer = await connection.ask(_metadata([]), 9, timeout_s=_ASK_S)
+        except NotAdmitted as refused:
+            answers.append(str(refused))
+            continue
         except (OSError, TimeoutError) as error:
             answers.append(f"{host}:{port} {type(error).__name__} {error}".rstrip())
             continue
@@ -78,7 +92,7 @@ async def brokers_by(bootstrap: Sequence[ADDRESS]) -> dict[NodeId, ADDRESS]:
             return {NodeId(each.node_id): (each.host, each.port) for each in answer.brokers}
         # the broker has just started, or cannot reach the controller
         answers.append(f"{host}:{port} knows of no broker yet")
-    raise HarnessError(f"no broker answers at the bootstrap addresses ({'; '.join(answers)}); is the cluster up?")
+    raise NobodyAnswers(f"no broker answers at the bootstrap addresses ({'; '.join(answers)}); is the cluster up?")
 
 
 def _metadata(topics: Sequence[str] | None) -> Any:
@@ -90,8 +104,8 @@ def _metadata(topics: Sequence[str] | None) -> Any:
 class Administration:
     """Sends requests to any broker that answers; requests that only the controller executes are tried on each."""
 
-    def __init__(self, addresses: Mapping[NodeId, ADDRESS]) -> None:
-        self._connections = {node: BrokerConnection(*address) for node, address in addresses.items()}
+    def __init__(self, addresses: Mapping[NodeId, ADDRESS], *, connect: Connect) -> None:
+        self._connections = {node: connect(*address) for node, address in addresses.items()}
 
     def close(self) -> None:
         for connection in self._connections.values():
@@ -212,7 +226,10 @@ class Administration:
         except (OSError, TimeoutError) as error:
             return f"{type(error).__name__} {error}".rstrip()
         codes = [int(each.error_code) for each in answer.responses]
-        return None if codes and codes[0] in (0, _UNKNOWN_TOPIC, _UNKNOWN_TOPIC_ID) else f"error {codes}"
+        if codes and codes[0] in (0, _UNKNOWN_TOPIC, _UNKNOWN_TOPIC_ID):
+            return None
+        lacks = [refusal(code, Lacking(operation="Delete", resource=f"Topic {topic.name}")) for code in codes]
+        return next((each for each in lacks if each is not None), f"error {codes}")
 
     async def _each(self, ask: Callable[[BrokerConnection], Awaitable[Answer]]) -> dict[NodeId, Answer]:
         """What each broker answers, of those that do."""

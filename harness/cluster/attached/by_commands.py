@@ -58,7 +58,7 @@ class CommandCluster(ForeignCluster):
         )
 
     async def find(self) -> Mapping[NodeId, ADDRESS]:
-        known = await registered(self._spec.bootstrap, "--bootstrap")
+        known = await registered(self._spec.bootstrap, "--bootstrap", security=self._spec.attached.security)
         given = self._given()
         missing = [node for node in given if node not in known and node < COORDINATION]
         if missing:

@@ -54,7 +54,7 @@ class ComposeCluster(ForeignCluster):
             for node, text in self._spec.attached.nodes.items()
         }
         bootstrap = self._spec.bootstrap or compose_project.published(self._containers.values())
-        known = await registered(bootstrap, self._spec.system)
+        known = await registered(bootstrap, self._spec.system, security=self._spec.attached.security)
         without = [node for node in known if node not in self._containers]
         if without:
             raise HarnessError(

@@ -10,13 +10,15 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
-from harness.cluster.attached.administration import ADDRESS, Administration, brokers_by
+from harness.cluster.attached.administration import ADDRESS, Administration, NobodyAnswers, addresses_of, brokers_by
 from harness.cluster.attached.journal import AttachedJournal
-from harness.cluster.attached.own_topics import OwnTopics, is_there
-from harness.cluster.attached.reachability import Reachability, becomes, is_answering, look_at
+from harness.cluster.attached.listener import refusal_of
+from harness.cluster.attached.own_topics import OwnTopics, there_already
+from harness.cluster.attached.reachability import Reachability, becomes, is_answering, is_there, look_at
 from harness.cluster.attached.unanswering import UnansweringBrokers
 from harness.cluster.books.observing import LOOK_S, Observation
 from harness.cluster.books.observing_quorum import QuorumObservation
+from harness.cluster.broker_requests import connections
 from harness.cluster.local.processes import Spawner
 from harness.cluster.printed_configuration import KEYS
 from harness.cluster.questions import BrokerQuestions
@@ -38,6 +40,7 @@ from harness.ports.cluster import (
     TopicDefinition,
 )
 from harness.ports.faults import AlreadyDown
+from harness.ports.security import SecuritySpec
 from harness.scenario.model import ClusterSpec
 
 _EFFECT_S = 10.0  # seconds; shorter than the default time of a step
@@ -71,7 +74,10 @@ class ForeignCluster(ABC):
         self._down: set[NodeId] = set()  # stopped by the harness
         self._observation: Observation | None = None
         self._administration: Administration | None = None
-        self._unanswering = UnansweringBrokers(clock=clock, is_struck=self._is_struck, code_of=self.exit_code_of)
+        self._connect = connections(spec.attached.security)
+        self._unanswering = UnansweringBrokers(
+            clock=clock, is_struck=self._is_struck, code_of=self.exit_code_of, connect=self._connect
+        )
         self._quorum = False
         self._controller: int | None = None
         self._made: dict[str, int] = {}  # the topics that this run has made, and how many partitions they have
@@ -94,7 +100,7 @@ class ForeignCluster(ABC):
         """Executes an undo action that the journal lists. After a killed harness, the next command calls it without
         `start`."""
         assert what == "delete", what
-        administration = Administration(self._addresses)
+        administration = Administration(self._addresses, connect=self._connect)
         try:
             return self._seen(await OwnTopics(journal=self._journal, administration=administration).delete(subject))
         finally:
@@ -117,20 +123,26 @@ class ForeignCluster(ABC):
         self._addresses = dict(await self.find())
         self._journal.found(self._addresses)
         for node, (host, port) in self._addresses.items():
-            up, seen = await becomes(host, port, is_answering, within_s=_EFFECT_S)
-            if not up:
+            _, seen = await becomes(host, port, is_there, within_s=_EFFECT_S, connect=self._connect)
+            if not is_answering(seen):
                 raise HarnessError(
                     f"broker {node}: {seen.words}; every broker has to be up, and reached from here, before a run"
                 )
-        administration = self._administration = Administration(self._addresses)
+        administration = self._administration = Administration(self._addresses, connect=self._connect)
         self._quorum = await administration.has_quorum()
         if self._quorum:
             # Brokers forward the request for the quorum's leader to it.
             self._observation = QuorumObservation(
-                self._addresses, controllers=self._addresses, is_running=self.is_running, clock=self._clock
+                self._addresses,
+                controllers=self._addresses,
+                is_running=self.is_running,
+                clock=self._clock,
+                connect=self._connect,
             )
         else:
-            self._observation = Observation(self._addresses, is_running=self.is_running, clock=self._clock)
+            self._observation = Observation(
+                self._addresses, is_running=self.is_running, clock=self._clock, connect=self._connect
+            )
 
     async def stop(self) -> None:
         """Stops nothing. Deletes the run's topics if the user wants that; a failed deletion stays in the journal."""
@@ -187,7 +199,7 @@ class ForeignCluster(ABC):
         there = await administration.topics()
         for topic in topics:
             if topic.name in there:
-                raise is_there(topic.name)
+                raise there_already(topic.name)
             missing = {node for replicas in topic.assignment or () for node in replicas} - set(self._addresses)
             if missing:
                 raise HarnessError(
@@ -255,7 +267,7 @@ class ForeignCluster(ABC):
         if node not in self._addresses:  # not a broker: it cannot be observed from outside
             return f"{self._name(node)}: {after}; it is not seen from outside"
         within_s = _UP_S if wanted is is_answering else _EFFECT_S
-        came, seen = await becomes(*self._addresses[node], wanted, within_s=within_s)
+        came, seen = await becomes(*self._addresses[node], wanted, within_s=within_s, connect=self._connect)
         if not came:
             raise HarnessError(f"{self._name(node)}: {after}, and yet {seen.words} {within_s:g} s later")
         return f"{self._name(node)}: {after}; {seen.words}"
@@ -274,7 +286,7 @@ class ForeignCluster(ABC):
         will. Where the node is no broker, nobody can tell."""
         if node not in self._addresses or self._took_down(node):
             return
-        seen = await look_at(*self._addresses[node])
+        seen = await look_at(*self._addresses[node], connect=self._connect)
         if seen.kind == "gone":
             await self._has_ended(node)
             raise self._down_by_others(node, seen.words)
@@ -300,7 +312,7 @@ class ForeignCluster(ABC):
         ]
 
     def questions(self) -> BrokerQuestions:
-        return BrokerQuestions(self._addresses, is_running=self.is_running, clock=self._clock)
+        return BrokerQuestions(self._addresses, is_running=self.is_running, clock=self._clock, connect=self._connect)
 
     def _observing(self) -> Observation:
         if self._observation is None:
@@ -347,8 +359,14 @@ class ForeignCluster(ABC):
         return read_high_watermarks(data).get((topic, partition))
 
 
-async def registered(given: str, place: str) -> dict[NodeId, ADDRESS]:
-    """Returns the brokers registered in the cluster at "host:port,host:port"."""
-    from harness.cluster.attached.administration import address_of
-
-    return await brokers_by([address_of(each, place) for each in given.split(",") if each.strip()])
+async def registered(given: str, place: str, *, security: SecuritySpec | None) -> dict[NodeId, ADDRESS]:
+    """Returns the brokers registered in the cluster at "host:port,host:port". Raises HarnessError, which says what a
+    listener wants where that is why nobody answers."""
+    addresses = addresses_of(given, place)
+    try:
+        return await brokers_by(addresses, connect=connections(security))
+    except NobodyAnswers:
+        for address in addresses:
+            if (refused := await refusal_of(address, security)) is not None:
+                raise HarnessError(str(refused)) from None
+        raise

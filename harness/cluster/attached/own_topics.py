@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from harness.cluster.attached.administration import Administration, Looked
+from harness.cluster.attached.authorizations import Lacking, refusal
 from harness.cluster.attached.journal import AttachedJournal, OwnTopic
 from harness.cluster.books.observing import ALREADY_EXISTS, Observation
 from harness.errors import HarnessError
@@ -75,12 +76,14 @@ class OwnTopics:
             if mark is not None and code in _MARK_REFUSED:
                 raise _MarkRefusedError
             if code != ALREADY_EXISTS:
-                raise HarnessError(f"topic {topic.name!r} was refused with Kafka's error {code}; see [[topics]]")
+                lacks = refusal(code, Lacking(operation="Create", resource=f"Topic {topic.name}"))
+                remedy = lacks or "see [[topics]]"
+                raise HarnessError(f"topic {topic.name!r} was refused with Kafka's error {code}; {remedy}")
             found = await self._marked(own)
             if found is not None:
                 return found
             if loop.time() >= deadline:  # until then it may be one that is being deleted, or known to no broker yet
-                raise is_there(topic.name)
+                raise there_already(topic.name)
             await asyncio.sleep(_LOOK_AGAIN_S)
 
     async def _marked(self, own: OwnTopic) -> OwnTopic | None:
@@ -164,7 +167,7 @@ class OwnTopics:
         return await self.administration.look(name, MARK_KEY)
 
 
-def is_there(name: str) -> HarnessError:
+def there_already(name: str) -> HarnessError:
     return HarnessError(
         f"topic {name!r} is there already, and its records are not this run's: delete it "
         "(delete_topics = true does so after each run), or choose another name in [[topics]]"

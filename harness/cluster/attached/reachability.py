@@ -1,4 +1,4 @@
-"""Observes a broker by its address alone: it answers, hangs, or is gone."""
+"""Observes a broker by its address alone: it answers, hangs, lets nobody in, or is gone."""
 
 import asyncio
 from collections.abc import Callable
@@ -7,9 +7,11 @@ from typing import Literal
 
 from kafka.protocol.metadata import MetadataRequest
 
-from harness.cluster.broker_requests import BrokerConnection, UnreadableAnswer
+from harness.cluster.admission import NotAdmitted
+from harness.cluster.broker_requests import Connect, UnreadableAnswer
 
 _LOOK_S = 1.0
+_ANSWER_S = 5.0  # where an answer is waited for: a broker that has just started is slow, above all with TLS
 _POLL_S = 0.1
 # A busy broker may need a second to answer, so silence counts only if it is seen this often in a row.
 _SILENCES = 3
@@ -17,14 +19,15 @@ _SILENCES = 3
 
 @dataclass(frozen=True, kw_only=True)
 class Reachability:
-    """refused: nobody listens there; of what is gone otherwise, the way to it may be at fault."""
+    """closed: somebody is there, and does not let us in. refused: nobody listens there; of what is gone otherwise, the
+    way to it may be at fault."""
 
-    kind: Literal["answers", "silent", "gone"]
+    kind: Literal["answers", "silent", "closed", "gone"]
     words: str
     refused: bool = False
 
 
-async def look_at(host: str, port: int) -> Reachability:
+async def look_at(host: str, port: int, *, connect: Connect, within_s: float = _LOOK_S) -> Reachability:
     """Opens a new connection for each look, because an old one may still deliver earlier answers."""
     place = f"{host}:{port}"
     try:
@@ -37,13 +40,16 @@ async def look_at(host: str, port: int) -> Reachability:
     except OSError as error:
         return Reachability(kind="gone", words=f"{place} cannot be reached ({error})")
     writer.transport.abort()
-    connection = BrokerConnection(host, port)
+    connection = connect(host, port)
     try:
-        await connection.ask(MetadataRequest(topics=[], allow_auto_topic_creation=False), 4, timeout_s=_LOOK_S)
+        request = MetadataRequest(topics=[], allow_auto_topic_creation=False)
+        await connection.ask(request, 4, timeout_s=within_s + connection.opening_s)
     except TimeoutError:
         return Reachability(kind="silent", words=f"{place} takes connections and answers nothing")
     except UnreadableAnswer as error:
         return Reachability(kind="answers", words=f"{place} answers ({error})")
+    except NotAdmitted as refused:
+        return Reachability(kind="closed", words=str(refused))
     except OSError:
         return Reachability(kind="gone", words=f"{place} closes every connection", refused=True)
     finally:
@@ -52,15 +58,15 @@ async def look_at(host: str, port: int) -> Reachability:
 
 
 async def becomes(
-    host: str, port: int, wanted: Callable[[Reachability], bool], *, within_s: float
+    host: str, port: int, wanted: Callable[[Reachability], bool], *, within_s: float, connect: Connect
 ) -> tuple[bool, Reachability]:
     """Polls until `wanted` holds, for silence several times in a row; returns (whether it holds, what was
     seen last)."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + within_s
-    silences = 0
+    silences, look_s = 0, _ANSWER_S if wanted in (is_answering, is_there) else _LOOK_S
     while True:
-        seen = await look_at(host, port)
+        seen = await look_at(host, port, connect=connect, within_s=look_s)
         silences = silences + 1 if seen.kind == "silent" else 0
         if wanted(seen) and (seen.kind != "silent" or silences >= _SILENCES):
             return True, seen
@@ -71,11 +77,16 @@ async def becomes(
 
 def is_gone(seen: Reachability) -> bool:
     """True if nothing answers behind the address; a forwarder in front of a dead broker still accepts connections."""
-    return seen.kind != "answers"
+    return seen.kind in ("gone", "silent")
 
 
 def is_silent(seen: Reachability) -> bool:
     return seen.kind == "silent"
+
+
+def is_there(seen: Reachability) -> bool:
+    """Whether it lets anybody in or not."""
+    return seen.kind in ("answers", "closed")
 
 
 def is_answering(seen: Reachability) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
 from dataclasses import replace
 
 from harness.cluster.attached.reachability import look_at
+from harness.cluster.broker_requests import Connect
 from harness.cluster.node_lives import status_and_signal
 from harness.host.clock import Clock
 from harness.ports.cluster import NodeEnd, NodeId
@@ -24,10 +25,12 @@ class UnansweringBrokers:
         clock: Clock,
         is_struck: Callable[[NodeId], bool],
         code_of: Callable[[NodeId], Awaitable[int | None]],
+        connect: Connect,
     ) -> None:
         self._clock = clock
         self._is_struck = is_struck
         self._code_of = code_of
+        self._connect = connect
         self._answered_ns: dict[NodeId, int] = {}
         self._ends: list[NodeEnd] = []
 
@@ -48,7 +51,7 @@ class UnansweringBrokers:
         """Whether nobody listens there any more. Keeps it as an end, unless that is known already."""
         if any(_is_open(end, node) for end in self._ends):
             return True
-        if not (await look_at(*address)).refused:
+        if not (await look_at(*address, connect=self._connect)).refused:
             return False
         now, code = self._clock.monotonic_ns(), await self._code_of(node)
         status, number = (None, None) if code is None else status_and_signal(code)

@@ -4,6 +4,7 @@ import asyncio
 import uuid
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Literal
 
 from kafka.protocol.admin import (
@@ -14,7 +15,7 @@ from kafka.protocol.admin import (
 )
 from kafka.protocol.metadata import MetadataRequest
 
-from harness.cluster.broker_requests import BrokerConnection
+from harness.cluster.broker_requests import BrokerConnection, Connect
 from harness.errors import HarnessError
 from harness.host.clock import Clock
 from harness.ports.cluster import NodeId, PartitionState, TopicDefinition
@@ -32,20 +33,24 @@ CREATION_VERSION = 7  # from this one on, the answer has the topic's id
 
 
 class Observation:
-    """Connections to every broker's admin listener. `is_running` avoids a timeout for each stopped broker."""
+    """Connections to every broker's admin listener. `is_running` avoids a timeout for each stopped broker. `connect`:
+    None for a cluster of ours, whose listeners ask for nothing."""
 
     # Error 5 means no leader, which is a valid state; other errors mean that the broker does not know the partition.
     known_by_codes: tuple[int, ...] = (0, 5)
     reports_versions = True  # the brokers do; see BrokerConnection
 
     def __init__(
-        self, addresses: Mapping[NodeId, tuple[str, int]], *, is_running: Callable[[NodeId], bool], clock: Clock
+        self,
+        addresses: Mapping[NodeId, tuple[str, int]],
+        *,
+        is_running: Callable[[NodeId], bool],
+        clock: Clock,
+        connect: Connect | None = None,
     ) -> None:
         self.addresses = dict(addresses)
-        self._brokers = {
-            node: BrokerConnection(*address, reports_versions=self.reports_versions)
-            for node, address in addresses.items()
-        }
+        self._connect = connect or partial(BrokerConnection, reports_versions=self.reports_versions)
+        self._brokers = {node: self._connect(*address) for node, address in addresses.items()}
         self._is_running = is_running
         self._clock = clock
         self._controllers: dict[NodeId, int] = {}

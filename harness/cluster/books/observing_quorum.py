@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from kafka.protocol.admin import DescribeQuorumRequest, DescribeTopicPartitionsRequest
 
 from harness.cluster.books.observing import LOOK_S, Observation
-from harness.cluster.broker_requests import BrokerConnection
+from harness.cluster.broker_requests import Connect
 from harness.host.clock import Clock
 from harness.ports.cluster import NodeId, PartitionState
 from harness.scenario.topic_names import METADATA_TOPIC
@@ -29,9 +29,10 @@ class QuorumObservation(Observation):
         controllers: Mapping[NodeId, tuple[str, int]],
         is_running: Callable[[NodeId], bool],
         clock: Clock,
+        connect: Connect | None = None,
     ) -> None:
-        super().__init__(addresses, is_running=is_running, clock=clock)
-        self._quorum = {node: BrokerConnection(*address) for node, address in controllers.items()}
+        super().__init__(addresses, is_running=is_running, clock=clock, connect=connect)
+        self._quorum = {node: self._connect(*address) for node, address in controllers.items()}
 
     def close(self) -> None:
         super().close()
@@ -55,7 +56,7 @@ class QuorumObservation(Observation):
 
     async def _claim(self, node: NodeId) -> tuple[int, int] | None:
         """Returns (epoch, id) of the leader if this controller believes itself the leader, else None."""
-        answer = await self._quorum[node].ask(_whose_quorum(), 1, timeout_s=LOOK_S)
+        answer = await self._quorum[node].ask(whose_quorum(), 1, timeout_s=LOOK_S)
         partitions = [partition for topic in answer.topics for partition in topic.partitions]
         if (
             not partitions or partitions[0].error_code
@@ -79,7 +80,7 @@ class QuorumObservation(Observation):
         return [node for node in self._brokers if self._is_running(node)]
 
 
-def _whose_quorum() -> DescribeQuorumRequest:
+def whose_quorum() -> DescribeQuorumRequest:
     kinds = DescribeQuorumRequest
     partition = kinds.TopicData.PartitionData(partition_index=0)
     return kinds(topics=[kinds.TopicData(topic_name=METADATA_TOPIC, partitions=[partition])])

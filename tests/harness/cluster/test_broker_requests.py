@@ -68,7 +68,7 @@ def test_an_answer_that_is_none_is_a_connection_that_failed(answer: bytes, said:
 def test_who_answers_what_cannot_be_read_is_not_gone() -> None:
     async def looked() -> Reachability:
         async with broker(framed(bytes(4) + b"\x00")) as port:
-            return await look_at("127.0.0.1", port)
+            return await look_at("127.0.0.1", port, connect=BrokerConnection)
 
     assert asyncio.run(looked()).kind == "answers"
 

@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 from kafka.protocol.admin import DescribeQuorumResponse
 
-from harness.cluster.books import observing_quorum
 from harness.cluster.books.observing_quorum import QuorumObservation
 from harness.host.clock import SystemClock
 from harness.ports.cluster import NodeId
@@ -25,7 +24,7 @@ REFUSED = answer(error=NOT_LEADER)
 NO_QUORUM_YET = DescribeQuorumResponse(topics=[])
 
 
-async def controller_told(monkeypatch: pytest.MonkeyPatch, *answers: Any) -> int:
+async def controller_told(*answers: Any) -> int:
     """What comes of the answers of controllers 100, 101, ..."""
 
     class Connection:
@@ -37,9 +36,11 @@ async def controller_told(monkeypatch: pytest.MonkeyPatch, *answers: Any) -> int
                 raise TimeoutError
             return self._answer
 
-    monkeypatch.setattr(observing_quorum, "BrokerConnection", Connection)
     controllers = {NodeId(100 + number): ("", number) for number in range(len(answers))}
-    observation = QuorumObservation({}, controllers=controllers, is_running=lambda node: True, clock=SystemClock())
+    connect: Any = Connection
+    observation = QuorumObservation(
+        {}, controllers=controllers, is_running=lambda node: True, clock=SystemClock(), connect=connect
+    )
     await observation.look([])
     return observation.controller()
 
@@ -55,7 +56,5 @@ async def controller_told(monkeypatch: pytest.MonkeyPatch, *answers: Any) -> int
         ((NO_QUORUM_YET, NO_QUORUM_YET, NO_QUORUM_YET), -1),
     ],
 )
-async def test_the_leader_of_the_latest_epoch_is_the_controller(
-    monkeypatch: pytest.MonkeyPatch, answers: tuple[Any, ...], controller: int
-) -> None:
-    assert await controller_told(monkeypatch, *answers) == controller
+async def test_the_leader_of_the_latest_epoch_is_the_controller(answers: tuple[Any, ...], controller: int) -> None:
+    assert await controller_told(*answers) == controller

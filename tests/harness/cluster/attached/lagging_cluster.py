@@ -16,11 +16,11 @@ from kafka.protocol.admin import (
 )
 from kafka.protocol.metadata import MetadataRequest
 
-from harness.cluster.attached import administration
-from harness.cluster.books import observing
+from harness.cluster import broker_requests
 from harness.ports.cluster import NodeId
 
 ALREADY_EXISTS, UNKNOWN_TOPIC, INVALID_CONFIG, UNKNOWN_TOPIC_ID = 36, 3, 40, 100
+TOPIC_AUTHORIZATION_FAILED = 29
 BROKERS = (1, 2, 3)
 
 
@@ -41,6 +41,7 @@ class LaggingCluster:
     lagging: dict[int, dict[str, Topic]] = field(default_factory=dict)  # what a broker that lags still knows
     lost_answers: int = 0  # of creations, which are carried out all the same
     refuses: frozenset[str] = frozenset()  # settings that no topic may have
+    unauthorized: frozenset[str] = frozenset()  # operations
     forgets: frozenset[str] = frozenset()  # settings that are taken and not kept
     altered: list[str] = field(default_factory=list)
     elected: list[str] = field(default_factory=list)
@@ -53,8 +54,7 @@ class LaggingCluster:
         class Connection(_Connection):
             cluster = self
 
-        monkeypatch.setattr(administration, "BrokerConnection", Connection)
-        monkeypatch.setattr(observing, "BrokerConnection", Connection)
+        monkeypatch.setattr(broker_requests, "BrokerConnection", Connection)
         return {NodeId(broker): ("somebody", broker) for broker in BROKERS}
 
     def highest(self, api_key: int) -> int:
@@ -112,6 +112,8 @@ class LaggingCluster:
         code, topic_id = 0, None
         if wanted.name in self.topics:
             code = ALREADY_EXISTS
+        elif "Create" in self.unauthorized:
+            code = TOPIC_AUTHORIZATION_FAILED
         elif self.refuses & set(settings):
             code = INVALID_CONFIG
         else:
@@ -124,6 +126,8 @@ class LaggingCluster:
         return SimpleNamespace(topics=[SimpleNamespace(name=wanted.name, error_code=code, topic_id=topic_id)])
 
     def _delete(self, broker: int, request: Any, version: int) -> Any:
+        if "Delete" in self.unauthorized:
+            return SimpleNamespace(responses=[SimpleNamespace(name=None, error_code=TOPIC_AUTHORIZATION_FAILED)])
         if version >= 6:
             (wanted,) = request.topics
             names = [name for name, topic in self.topics.items() if topic.topic_id == wanted.topic_id]
@@ -161,7 +165,7 @@ class LaggingCluster:
 class _Connection:
     cluster: LaggingCluster
 
-    def __init__(self, host: str, port: int, *, reports_versions: bool = True) -> None:
+    def __init__(self, host: str, port: int, *, security: object) -> None:
         self._broker = port
 
     async def ask(self, request: Any, version: int, *, timeout_s: float) -> Any:

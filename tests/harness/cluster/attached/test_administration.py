@@ -9,7 +9,7 @@ from harness.cluster.attached import administration
 from harness.errors import HarnessError
 
 
-def answering(monkeypatch: pytest.MonkeyPatch, brokers_by_port: dict[int, list[int]]) -> None:
+def answering(brokers_by_port: dict[int, list[int]]) -> Any:
     class Connection:
         def __init__(self, host: str, port: int) -> None:
             self._port = port
@@ -21,20 +21,17 @@ def answering(monkeypatch: pytest.MonkeyPatch, brokers_by_port: dict[int, list[i
         def close(self) -> None:
             return
 
-    monkeypatch.setattr(administration, "BrokerConnection", Connection)
+    return Connection
 
 
-async def test_a_broker_that_has_just_started_and_knows_of_none_is_not_taken_at_its_word(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    answering(monkeypatch, {1: [], 2: [1, 2]})
-    assert await administration.brokers_by([("h", 1), ("h", 2)]) == {1: ("b", 1), 2: ("b", 2)}
+async def test_a_broker_that_has_just_started_and_knows_of_none_is_not_taken_at_its_word() -> None:
+    connect = answering({1: [], 2: [1, 2]})
+    assert await administration.brokers_by([("h", 1), ("h", 2)], connect=connect) == {1: ("b", 1), 2: ("b", 2)}
 
 
-async def test_a_cluster_without_a_registered_broker_is_reported_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    answering(monkeypatch, {1: []})
+async def test_a_cluster_without_a_registered_broker_is_reported_in_one_line() -> None:
     with pytest.raises(HarnessError, match=r"no broker answers .*h:1 knows of no broker yet"):
-        await administration.brokers_by([("h", 1)])
+        await administration.brokers_by([("h", 1)], connect=answering({1: []}))
 
 
 @pytest.mark.parametrize("host", ["x" * 5000, "a" * 64, "a..b", "", "a\0b", "\udcff"])
@@ -50,7 +47,6 @@ def test_a_port_that_no_machine_has_is_no_address(port: str) -> None:
         administration.address_of(f"host:{port}", "bootstrap")
 
 
-async def test_a_broker_that_registered_under_no_address_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    answering(monkeypatch, {1: [1, 99999]})
+async def test_a_broker_that_registered_under_no_address_is_told_in_one_line() -> None:
     with pytest.raises(HarnessError, match="broker 99999 is registered under b:99999, which is no address"):
-        await administration.brokers_by([("h", 1)])
+        await administration.brokers_by([("h", 1)], connect=answering({1: [1, 99999]}))

@@ -16,6 +16,7 @@ from harness.cluster.attached.administration import Administration
 from harness.cluster.attached.by_docker import cluster_by_docker
 from harness.cluster.attached.container_rules import can_cut
 from harness.cluster.attached.journal import AttachedJournal, OwnTopic
+from harness.cluster.broker_requests import BrokerConnection
 from harness.cluster.docker import images
 from harness.cluster.docker.engine import Engine, connect, is_there
 from harness.cluster.docker.namespace import Namespace
@@ -209,7 +210,7 @@ async def test_a_topic_that_no_broker_tells_of_is_refused_by_the_controller_and_
 async def test_a_topic_that_took_the_name_of_the_runs_is_there_after_the_run(cluster: Any, tmp_path: Path) -> None:
     taken = TopicDefinition(name="taken", partitions=1, replication_factor=3)
     await cluster.create_topics([taken])
-    administration = Administration(cluster._addresses)
+    administration = Administration(cluster._addresses, connect=BrokerConnection)
     await administration.delete(OwnTopic(name="taken"))
     await made_by_somebody(cluster, taken)
 

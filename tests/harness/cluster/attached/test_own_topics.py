@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from harness.cluster.attached import administration
 from harness.cluster.attached import cluster as attached_cluster
 from harness.cluster.attached.by_commands import cluster_by_commands
 from harness.cluster.attached.journal import AttachedJournal
@@ -143,6 +144,19 @@ async def test_a_refusal_keeps_its_own_error(theirs: LaggingCluster, attached: A
     with pytest.raises(HarnessError, match=r"topic 'orders' was refused with Kafka's error 40; see \[\[topics\]\]"):
         await attached.create_topics([TopicDefinition(name="orders", settings={"no.such.key": "1"})])
     assert owed(tmp_path) == []
+
+
+async def test_an_authorization_that_lacks_is_named_where_it_was_not_asked_for_before(
+    theirs: LaggingCluster, attached: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(administration, "_PAUSE_S", 0)
+    theirs.unauthorized = frozenset({"Create", "Delete"})
+    with pytest.raises(HarnessError, match="error 29; this user lacks Create on Topic orders; have it granted"):
+        await attached.create_topics([ORDERS])
+    theirs.unauthorized = frozenset({"Delete"})
+    await attached.create_topics([ORDERS])
+    with pytest.raises(HarnessError, match="could not be deleted \\(this user lacks Delete on Topic orders"):
+        await attached.delete_topic("orders")
 
 
 async def test_a_topic_is_not_named_before_it_is_made_since_old_brokers_would_create_it(

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from harness.cluster.attached.unanswering import UnansweringBrokers
+from harness.cluster.broker_requests import BrokerConnection
 from harness.host.clock import SystemClock
 from harness.ports.cluster import NodeId
 
@@ -37,7 +38,10 @@ class Watched:
         self.struck = False
         self.code = code
         self.brokers = UnansweringBrokers(
-            clock=SystemClock(), is_struck=lambda node: self.struck, code_of=self._code_of
+            clock=SystemClock(),
+            is_struck=lambda node: self.struck,
+            code_of=self._code_of,
+            connect=BrokerConnection,
         )
 
     async def _code_of(self, node: NodeId) -> int | None:
