@@ -20,7 +20,7 @@ from harness.cluster.attached.administration import ADDRESS, Administration, bro
 from harness.cluster.attached.journal import OwnTopic
 from harness.cluster.attached.reachability import look_at
 from harness.cluster.books.observing import CREATION_VERSION, creation, known_id
-from harness.cluster.broker_requests import BrokerConnection
+from harness.cluster.broker_requests import BrokerConnection, Connect
 from harness.conform.row import Need, NotOffered, Undecided, only
 from harness.errors import HarnessError
 from harness.history.facts.error_codes import error_code
@@ -61,13 +61,13 @@ class Topic:
         return {} if self.topic_id is None else {"topic_id": self.topic_id}
 
 
-async def reach(bootstrap: Sequence[ADDRESS]) -> dict[NodeId, ADDRESS]:
+async def reach(bootstrap: Sequence[ADDRESS], *, connect: Connect) -> dict[NodeId, ADDRESS]:
     """The registered brokers. Where nobody tells them in a form that can be read, the addresses that answer at all.
     Raises HarnessError if none does."""
     try:
-        return await brokers_by(bootstrap)
+        return await brokers_by(bootstrap, connect=connect)
     except HarnessError:
-        answers = {address for address in bootstrap if (await look_at(*address)).kind == "answers"}
+        answers = {address for address in bootstrap if (await look_at(*address, connect=connect)).kind == "answers"}
         if not answers:
             raise
         return {NodeId(-1 - number): address for number, address in enumerate(sorted(answers))}
@@ -76,8 +76,9 @@ async def reach(bootstrap: Sequence[ADDRESS]) -> dict[NodeId, ADDRESS]:
 class Probe:
     """`addresses`: every broker. All that is made carries `mark`."""
 
-    def __init__(self, addresses: Mapping[NodeId, ADDRESS], *, clock: Clock) -> None:
+    def __init__(self, addresses: Mapping[NodeId, ADDRESS], *, connect: Connect, clock: Clock) -> None:
         self.addresses = dict(addresses)
+        self.connect = connect
         self.clock = clock
         self.mark = f"kafka-chaos-conform-{secrets.token_hex(_MARK_BYTES)}"
         self._offered: dict[NodeId, Mapping[int, Versions]] = {}
@@ -120,7 +121,7 @@ class Probe:
         """`lane`: answers that may keep each other waiting come on connections of their own."""
         if node not in self.addresses:
             raise Undecided(f"broker {node} is named, and has no address in the metadata")
-        return self._connections.setdefault((node, lane), BrokerConnection(*self.addresses[node]))
+        return self._connections.setdefault((node, lane), self.connect(*self.addresses[node]))
 
     def offered(self, node: NodeId | None = None) -> Mapping[int, Versions]:
         """By API key. Raises Undecided where the broker did not say it."""
@@ -304,7 +305,7 @@ class Probe:
     async def delete_topics(self) -> list[str]:
         """Deletes this run's topics, and returns what could not be deleted and why. No other is named: all that carry
         the mark were made by this run."""
-        administration = Administration(self.addresses)
+        administration = Administration(self.addresses, connect=self.connect)
         left = []
         try:
             there = await administration.topics()
@@ -321,8 +322,8 @@ class Probe:
 
 
 @contextlib.asynccontextmanager
-async def probing(addresses: Mapping[NodeId, ADDRESS], *, clock: Clock) -> AsyncIterator[Probe]:
-    probe = Probe(addresses, clock=clock)
+async def probing(addresses: Mapping[NodeId, ADDRESS], *, connect: Connect, clock: Clock) -> AsyncIterator[Probe]:
+    probe = Probe(addresses, connect=connect, clock=clock)
     try:
         await probe.learn()
         yield probe

@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Sequence
 
 from harness.cluster.attached.administration import address_of
+from harness.cluster.broker_requests import Connect, connections
 from harness.conform.asking import READING_ROWS, results
 from harness.conform.probe import probing, reach
 from harness.conform.row import State
@@ -21,13 +22,13 @@ def notes(on: ClusterSpec) -> Sequence[str]:
     """A line for each row that is broken or could not be asked."""
     if not (on.is_foreign and on.bootstrap):
         return ()
-    return asyncio.run(_notes(on.bootstrap))
+    return asyncio.run(_notes(on.bootstrap, connections(on.attached.security)))
 
 
-async def _notes(bootstrap: str) -> list[str]:
+async def _notes(bootstrap: str, connect: Connect) -> list[str]:
     addresses = [address_of(each, "bootstrap") for each in bootstrap.split(",") if each.strip()]
     try:
-        async with probing(await reach(addresses), clock=SystemClock()) as probe:
+        async with probing(await reach(addresses, connect=connect), connect=connect, clock=SystemClock()) as probe:
             found = [each async for each in results(probe, READING_ROWS, all_s=_WITHIN_S)]
     except HarnessError as error:
         return [f"conform: not asked: {error}"]

@@ -44,7 +44,7 @@ from harness.scenario.model import (
 )
 from harness.scenario.names import NAME_SHOWN, SHIPPED, find, is_run, lasting, nearest
 from harness.scenario.overrides import apply_override
-from harness.scenario.places import SECURITY_SECTION, Override, Source
+from harness.scenario.places import SECURITY_SECTION, Override, Places, Source
 from harness.scenario.steps import read_step
 from harness.scenario.topic_names import wrong_name
 from harness.scenario.variants import Traits, holds, lay_over
@@ -188,6 +188,23 @@ def read_topics(tables: Any, *, brokers: Sequence[int]) -> tuple[TopicSpec, ...]
     return topics
 
 
+def read_security(overrides: Sequence[str]) -> tuple[SecuritySpec | None, Places]:
+    """(how to get into a cluster, where each key of that is said), by options alone. Raises Problems."""
+    source, document = Source("", "attached"), dict[str, Any]()
+    _apply(source, document, overrides)
+    security = _read_cluster(source, document).attached.security
+    if source.problems:
+        raise Problems(source.problems)
+    return security, source.places
+
+
+def _apply(source: Source, document: dict[str, Any], overrides: Sequence[str]) -> None:
+    for override in overrides:
+        with source.telling(lambda override=override: Place(option=Override.of(override).option)):  # type: ignore[misc]
+            said = apply_override(document, override)
+            source.places.overridden |= dict.fromkeys(said, Override.of(override).option)
+
+
 def _is_for(source: Source, section: str, index: int, table: Any, traits: Traits) -> bool:
     """Whether a step or a fault is for this system. Removes its key `on`, which is then applied."""
     if not isinstance(table, dict) or "on" not in table:
@@ -310,10 +327,7 @@ def parse(
     """
     source = Source(text, place)
     document = document_of(text, place)
-    for override in overrides:
-        with source.telling(lambda override=override: Place(option=Override.of(override).option)):  # type: ignore[misc]
-            said = apply_override(document, override)
-            source.places.overridden |= dict.fromkeys(said, Override.of(override).option)
+    _apply(source, document, overrides)
     for section in document:
         if section not in SECTIONS:
             line = max(source.places.section(section).line, source.places.key("", section).line)

@@ -9,14 +9,17 @@ from typing import Annotated
 import typer
 
 from harness.ci.junit import write_junit
-from harness.cli.options import aside, can_be_written, terminal
+from harness.cli.options import AttachedOption, aside, attachment, can_be_written, terminal
 from harness.cluster.attached.administration import ADDRESS, address_of
+from harness.cluster.broker_requests import Connect, connections
 from harness.conform import told
 from harness.conform.asking import ALL_S, READING_ROWS, ROWS, delete_all, results
 from harness.conform.probe import probing, reach
 from harness.conform.row import Result, Row, State
-from harness.errors import HarnessError, UsageError
+from harness.errors import HarnessError, Problems, UsageError
 from harness.host.clock import SystemClock
+from harness.preflight import access
+from harness.scenario.file import read_security
 from harness.scenario.names import nearest
 
 _STYLES = {State.VIOLATES: "bold red", State.UNDECIDED: "yellow", State.CONFORMS: "green", State.NOT_OFFERED: "dim"}
@@ -41,12 +44,16 @@ def conform(
     ] = (False),
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document, with every fact of every row.")] = False,
     junit: Annotated[Path | None, typer.Option(callback=can_be_written, help="Where to write JUnit XML.")] = None,
+    attached: AttachedOption = None,
     within_s: Annotated[int, typer.Option("--within", min=1, metavar="SECONDS", help="For all rows.")] = int(ALL_S),
 ) -> None:
     """Asks a cluster whether it keeps Kafka's protocol: versions, fields, errors, groups, transactions, a row each."""
     addresses = _addresses(bootstrap)
     rows = _chosen(names or [], READING_ROWS if only_reads else ROWS)
-    found, mark, left = asyncio.run(_ask(addresses, rows, within_s=within_s, whole=whole, quiet=as_json))
+    connect = _connections(addresses, attached)
+    found, mark, left = asyncio.run(
+        _ask(addresses, rows, connect=connect, within_s=within_s, whole=whole, quiet=as_json)
+    )
     if as_json:
         terminal.say(json.dumps(told.document(found, bootstrap=bootstrap, mark=mark, left=left)))
     else:
@@ -68,6 +75,14 @@ def _addresses(bootstrap: str) -> list[ADDRESS]:
     return found
 
 
+def _connections(addresses: Sequence[ADDRESS], attached: Path | None) -> Connect:
+    """As the file's [attached.security] says. Raises Problems for what lets nobody in."""
+    security, places = read_security(attachment(None, None, attached))
+    if found := access.problems(None, security, addresses[0], places):
+        raise Problems(found)
+    return connections(security)
+
+
 def _chosen(names: Sequence[str], rows: Sequence[Row]) -> Sequence[Row]:
     """Raises UsageError."""
     known = {row.name: row for row in ROWS}
@@ -78,11 +93,11 @@ def _chosen(names: Sequence[str], rows: Sequence[Row]) -> Sequence[Row]:
 
 
 async def _ask(
-    addresses: Sequence[ADDRESS], rows: Sequence[Row], *, within_s: float, whole: bool, quiet: bool
+    addresses: Sequence[ADDRESS], rows: Sequence[Row], *, connect: Connect, within_s: float, whole: bool, quiet: bool
 ) -> tuple[list[Result], str, list[str]]:
     """(what each row came to, the mark of all that was made, what of it is left). Raises HarnessError."""
     found: list[Result] = []
-    async with probing(await reach(addresses), clock=SystemClock()) as probe:
+    async with probing(await reach(addresses, connect=connect), connect=connect, clock=SystemClock()) as probe:
         try:
             async for result in results(probe, rows, all_s=within_s):
                 found.append(result)

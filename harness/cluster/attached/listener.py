@@ -60,10 +60,10 @@ async def _mechanisms(place: Place, context: ssl.SSLContext | None) -> Sequence[
     """Those of SASL that the listener takes in this way, none if it wants no SASL; None if it does not speak so."""
     try:
         async with asyncio.timeout(_ASK_S), _plainly(place, context) as connection:
-            versions = await connection.exchange(ApiVersionsRequest(), 0)
+            versions = await connection.ask_plainly(ApiVersionsRequest(), 0)
             if all(each.api_key != SaslHandshakeRequest.API_KEY for each in versions.api_keys):
                 return ()
-            answer = await connection.exchange(SaslHandshakeRequest(mechanism=_NOBODYS_MECHANISM), 1)
+            answer = await connection.ask_plainly(SaslHandshakeRequest(mechanism=_NOBODYS_MECHANISM), 1)
     except ssl.SSLError as error:
         return () if error.reason in _SPEAKS_TLS else None
     except (OSError, TimeoutError, asyncio.IncompleteReadError):
@@ -88,7 +88,7 @@ _SPEAKS_TLS = frozenset(
 class _Plain(BrokerConnection):
     """Without what a secured listener wants before the first request."""
 
-    async def exchange(self, request: Any, version: int) -> Any:
+    async def ask_plainly(self, request: Any, version: int) -> Any:
         return await self._exchange(request, version)
 
     async def open(self, context: ssl.SSLContext | None) -> None:

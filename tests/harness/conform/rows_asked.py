@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from harness.cluster.attached.administration import address_of
+from harness.cluster.broker_requests import BrokerConnection
 from harness.conform.asking import ROWS, results
 from harness.conform.probe import probing, reach
 from harness.conform.row import Result, State
@@ -31,7 +32,7 @@ def cluster(folder: Path, *arguments: str) -> Iterator[Addresses]:
         until(lambda: ready.is_file() or process.poll() is not None, "the cluster is up")
         assert ready.is_file(), shell.output.read_text()
         bootstrap = json.loads(ready.read_text())["bootstrap"]
-        yield asyncio.run(reach([address_of(each, "ready") for each in bootstrap.split(",")]))
+        yield asyncio.run(reach([address_of(each, "ready") for each in bootstrap.split(",")], connect=BrokerConnection))
     finally:
         os.kill(process.pid, signal.SIGINT)
         process.wait(60)
@@ -41,7 +42,10 @@ def asked(addresses: Addresses, name: str, lie: Lie | None = None) -> tuple[Resu
     """(what it came to, how many answers were altered)"""
 
     async def ask() -> tuple[Result, int]:
-        async with lying(addresses, lie) as (liars, liar), probing(liars, clock=SystemClock()) as probe:
+        async with (
+            lying(addresses, lie) as (liars, liar),
+            probing(liars, connect=BrokerConnection, clock=SystemClock()) as probe,
+        ):
             (result,) = [each async for each in results(probe, [NAMED[name]])]
             return result, liar.told
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from harness.cluster.broker_requests import BrokerConnection
 from harness.conform.asking import READING_ROWS, ROWS, delete_all
 from harness.conform.probe import Probe
 from harness.conform.row import State
@@ -65,7 +66,7 @@ def test_a_new_topic_is_asked_about_once_every_broker_knows_it(reference: Addres
             return topic
 
     async def ask() -> None:
-        probe = Lagging(reference, clock=SystemClock())
+        probe = Lagging(reference, connect=BrokerConnection, clock=SystemClock())
         try:
             await probe.learn()
             await probe.topic()

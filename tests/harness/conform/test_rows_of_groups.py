@@ -9,6 +9,7 @@ import pytest
 from kafka.protocol.admin import ListGroupsRequest
 from kafka.protocol.metadata import MetadataRequest
 
+from harness.cluster.broker_requests import BrokerConnection
 from harness.cluster.brokers.kafka_jars import installed
 from harness.cluster.brokers.kafka_versions import resolve_version
 from harness.conform.asking import delete_all, results
@@ -48,7 +49,7 @@ def test_kafka_keeps_the_row(kafka: Addresses, name: str) -> None:
 
 def test_groups_and_topics_of_a_row_are_gone_afterwards(kafka: Addresses) -> None:
     async def ask() -> tuple[list[str], set[str]]:
-        async with probing(kafka, clock=SystemClock()) as probe:
+        async with probing(kafka, connect=BrokerConnection, clock=SystemClock()) as probe:
             rows = [NAMED["group-deleted"], NAMED["group-offsets"], NAMED["group-rebalance"]]
             assert [each.state async for each in results(probe, rows)] == [State.CONFORMS] * len(rows)
             listed = [await probe.ask(ListGroupsRequest(), node=node) for node in kafka]
