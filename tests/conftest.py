@@ -99,16 +99,15 @@ def adaptive_spark(spark: "SparkSession") -> Iterator["SparkSession"]:
 
 
 def _jvm_with_kept_classes(stderr_path: Path) -> "Jvm":
-    """The first JVM keeps its classes for later ones as it ends, and a session of the whole run ends last."""
+    """A run of the tests starts many."""
+    from harness.checks.keeping_classes import keep_classes
     from harness.checks.spark.jvm import start_jvm_early
-    from harness.checks.spark.session import spark_session
-    from harness.checks.warm_up import warm_up
 
-    first = start_jvm_early(stderr_path=stderr_path)
-    if first.archive is None or not first.archive.making:
-        return first
-    with spark_session(master="local[2]", jvm=first) as session:
-        warm_up(session)
+    jvm = start_jvm_early(stderr_path=stderr_path)
+    if jvm.archive is not None:
+        return jvm
+    jvm.end()
+    keep_classes()
     return start_jvm_early(stderr_path=stderr_path)
 
 

@@ -76,6 +76,10 @@ class EarlySession:
         self._open.close()
         if self._jvm is not None:
             self._jvm.end()
+            if self._jvm.used and self._jvm.archive is None:
+                from harness.checks.keeping_classes import keep_classes
+
+                keep_classes()
 
     def _comes_first(self) -> None:
         if self._jvm is not None and self._is_last:

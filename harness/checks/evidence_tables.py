@@ -8,14 +8,12 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypedDict
 
-from pyspark.sql import SparkSession
-from pyspark.sql import functions as sf
-
 from harness.checks.coverage import Facts
 from harness.checks.families.cluster import availability
 from harness.checks.findings import EXAMPLES_MAX, Finding, RunContext
 from harness.checks.spark.detection import FLAGGED_MAX, AccountLine
-from harness.checks.spark.tables import Tables, small_frame
+from harness.checks.spark.passing_by import records_at
+from harness.checks.spark.tables import Tables, small_table
 from harness.history.schema.cluster_rows import PARTITIONS
 from harness.history.schema.evidence_rows import (
     AccountingRow,
@@ -173,8 +171,8 @@ def chosen(findings: Named) -> list[tuple[str, Finding]]:
     return kept
 
 
-def operation_rows(spark: SparkSession, tables: Tables, findings: Named) -> list[ShownOperationRow]:
-    """The client operations on the findings' example values, with one job for all runs.
+def operation_rows(tables: Tables, findings: Named) -> list[ShownOperationRow]:
+    """The client operations on the findings' example values.
 
     A finding without flagged rows names its values and operations itself.
     """
@@ -191,14 +189,12 @@ def operation_rows(spark: SparkSession, tables: Tables, findings: Named) -> list
         if not finding.rows
     }
     by_value = _records_of(
-        spark,
         tables,
         {each for wanted in values.values() for each in wanted},
         _VALUE,
         lambda row: (row["run"], row["partition_id"], row["value"]),
     )
     by_operation = _records_of(
-        spark,
         tables,
         {each for wanted in operations.values() for each in wanted},
         _OPERATION,
@@ -233,7 +229,6 @@ def _values_of(finding: Finding, places: Mapping[tuple[int, str, int], int]) -> 
 
 
 def _records_of(
-    spark: SparkSession,
     tables: Tables,
     wanted: set[tuple[int, ...]],
     columns: Sequence[str],
@@ -243,11 +238,12 @@ def _records_of(
     if not wanted:
         return {}
     keys = [dict(zip(columns, each, strict=True)) for each in sorted(wanted)]
-    frame = sf.broadcast(small_frame(spark, columns, keys))
-    found = tables.records.join(frame, list(columns), "left_semi").limit(ROWS_MAX).select(*_ShownRow.__annotations__)
     grouped: dict[tuple[int, ...], list[_ShownRow]] = {}
-    for row in typed(_ShownRow, found.toArrow()):
-        grouped.setdefault(key(row), []).append(row)
+    left = ROWS_MAX
+    for found in records_at(tables, small_table(columns, keys), list(_ShownRow.__annotations__)):
+        for row in typed(_ShownRow, found.slice(0, left)):
+            grouped.setdefault(key(row), []).append(row)
+        left -= min(left, len(found))
     return grouped
 
 

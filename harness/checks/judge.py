@@ -239,8 +239,8 @@ def _evidence_asked(
 ) -> tuple[Mapping[int, Sequence[AnyRow]], Mapping[int, Sequence[AnyRow]]]:
     """By run what the logs hold near the findings, and the operations that show them."""
     with concurrent_queries(tables.record_count, tell) as all_at_once:
-        logs = all_at_once.ask("evidence", lambda: log_comparison.log_rows(spark, tables, contexts, every))
-        operations = all_at_once.ask("evidence", lambda: evidence.operation_rows(spark, tables, every))
+        logs = all_at_once.ask("evidence", lambda: log_comparison.log_rows(tables, contexts, every))
+        operations = all_at_once.ask("evidence", lambda: evidence.operation_rows(tables, every))
         return by_run(logs.result()), by_run(operations.result())
 
 

@@ -3,18 +3,21 @@
 from collections.abc import Mapping, Sequence
 from typing import TypedDict
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as sf
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from harness.checks.evidence_tables import ROWS_MAX, Named, chosen
 from harness.checks.findings import Finding, RunContext
-from harness.checks.spark.tables import Tables, small_frame
+from harness.checks.spark.passing_by import grouped, log_rows_at, records_at
+from harness.checks.spark.tables import Tables, small_table
 from harness.history.schema.cluster_rows import REPLICA_SNAPSHOTS, SnapshotRow
 from harness.history.schema.evidence_rows import LogComparisonRow
+from harness.history.schema.schemas import KIND_FINAL_POLL, KIND_POLL, KIND_SEND, STATUS_OK
 from harness.history.schema.typed_rows import typed
 
 AROUND = 5
 OFFSETS_MAX = 220
+_OFFSET = ("run", "partition_id", "offset")
 _EXPLAINED = (
     "lost-write",
     "dirty-read",
@@ -38,9 +41,7 @@ def shown_offsets(finding: Finding) -> list[tuple[int, int]]:
     return [(first, first + half - 1), (last - half + 1, last)]
 
 
-def log_rows(
-    spark: SparkSession, tables: Tables, contexts: Mapping[int, RunContext], findings: Named
-) -> list[LogComparisonRow]:
+def log_rows(tables: Tables, contexts: Mapping[int, RunContext], findings: Named) -> list[LogComparisonRow]:
     explained = [(name, each) for name, each in chosen(findings) if each.check in _EXPLAINED and each.offsets]
     explained = explained[:100]
     numbers = {
@@ -57,8 +58,8 @@ def log_rows(
     }
     if not spans:
         return []
-    columns = ("run", "partition_id", "low", "high")
-    wanted = small_frame(spark, columns, [dict(zip(columns, each, strict=True)) for each in sorted(spans)])
+    places = {(run, number, offset) for run, number, low, high in spans for offset in range(low, high + 1)}
+    wanted = small_table(_OFFSET, [dict(zip(_OFFSET, place, strict=True)) for place in sorted(places)])
     held = _held(tables, wanted)
     seen = _seen(tables, wanted)
     snapshots = {(row["run"], row["snapshot"], row["node"]): row for row in tables.every(REPLICA_SNAPSHOTS)}
@@ -132,36 +133,50 @@ class _OfReplica(TypedDict):
     end_value: int | None
 
 
-def _held(tables: Tables, wanted: DataFrame) -> dict[tuple[int, int, int], dict[int, list[_CopyRow]]]:
-    near = (
-        tables.replica_log.join(sf.broadcast(wanted), ["run", "partition_id"])
-        .where("offset between low and high")
-        .select("run", "partition_id", "offset", "node", "snapshot", "leader_epoch", "value")
-        .distinct()
-    )
+def _held(tables: Tables, wanted: pa.Table) -> dict[tuple[int, int, int], dict[int, list[_CopyRow]]]:
     held: dict[tuple[int, int, int], dict[int, list[_CopyRow]]] = {}
-    for row in typed(_CopyRow, near.limit(4 * ROWS_MAX).toArrow()):
-        held.setdefault((row["run"], row["partition_id"], row["offset"]), {}).setdefault(row["node"], []).append(row)
+    for found in log_rows_at(tables, wanted, list(_CopyRow.__annotations__)):
+        for row in typed(_CopyRow, found):
+            copies = held.setdefault((row["run"], row["partition_id"], row["offset"]), {}).setdefault(row["node"], [])
+            if row not in copies:
+                copies.append(row)
     return held
 
 
-def _seen(tables: Tables, wanted: DataFrame) -> dict[tuple[int, int, int], list[_SeenRow]]:
-    near = (
-        tables.records.join(sf.broadcast(wanted), ["run", "partition_id"])
-        .where("offset between low and high")
-        .groupBy("run", "partition_id", "offset", "value")
-        .agg(
-            sf.min(sf.expr("if(kind = 0 and status = 0, completed_ns, null)")).alias("acknowledged_ns"),
-            sf.min(sf.expr("if(kind = 0 and status = 0, acks, null)")).alias("acks"),
-            sf.max(sf.expr("kind = 2 and replica is null")).alias("in_final"),
-            sf.max(sf.expr("kind = 1")).alias("polled"),
-            sf.max(sf.expr("if(kind = 2 and replica is null, leader_epoch, null)")).alias("leader_epoch"),
-        )
+def _seen(tables: Tables, wanted: pa.Table) -> dict[tuple[int, int, int], list[_SeenRow]]:
+    columns = [*_OFFSET, "value", "kind", "status", "completed_ns", "acks", "replica", "leader_epoch"]
+    near = grouped(
+        map(_as_clients_know, records_at(tables, wanted, columns)),
+        (*_OFFSET, "value"),
+        {
+            "acknowledged_ns": ("acknowledged_ns", "min"),
+            "acks": ("acks", "min"),
+            "in_final": ("in_final", "max"),
+            "polled": ("polled", "max"),
+            "leader_epoch": ("leader_epoch", "max"),
+        },
     )
+    found = [] if near is None else typed(_SeenRow, near.slice(0, ROWS_MAX))
     seen: dict[tuple[int, int, int], list[_SeenRow]] = {}
-    for row in typed(_SeenRow, near.limit(ROWS_MAX).toArrow()):
+    for row in found:
         seen.setdefault((row["run"], row["partition_id"], row["offset"]), []).append(row)
     return seen
+
+
+def _as_clients_know(records: pa.Table) -> pa.Table:
+    kind = records.column("kind")
+    acknowledged = pc.and_(pc.equal(kind, KIND_SEND), pc.equal(records.column("status"), STATUS_OK))
+    in_final = pc.and_(pc.equal(kind, KIND_FINAL_POLL), records.column("replica").is_null())
+    return pa.table(
+        {name: records.column(name) for name in (*_OFFSET, "value")}
+        | {
+            "acknowledged_ns": pc.if_else(acknowledged, records.column("completed_ns"), None),
+            "acks": pc.if_else(acknowledged, records.column("acks"), None),
+            "in_final": in_final,
+            "polled": pc.equal(kind, KIND_POLL),
+            "leader_epoch": pc.if_else(in_final, records.column("leader_epoch"), None),
+        }
+    )
 
 
 def _head(name: str, finding: Finding, offset: int, seen: Sequence[_SeenRow]) -> _Head:

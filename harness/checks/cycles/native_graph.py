@@ -20,6 +20,7 @@ from harness.checks.cycles.graph import NO_END, OPERATION, VALUE, Facts, MicroOp
 from harness.checks.cycles.interval import Answer, search_intervals, too_long
 from harness.checks.cycles.intervals import intervals_of
 from harness.checks.cycles.model import Limits, Mode, NotSearched
+from harness.checks.spark.session import are_few
 from harness.checks.spark.tables import Tables
 from harness.history.schema.client_rows import TRANSACTIONS
 from harness.history.schema.schemas import KIND_FINAL_POLL, KIND_SEND, STATUS_OK
@@ -41,10 +42,15 @@ class NativeGraph:
 
     def __init__(self, spark: SparkSession, tables: Tables) -> None:
         self._spark = spark
+        self._is_small = are_few(tables.row_count)
         self.rows = _rows(spark, tables)
 
     def answers(self, mode: Mode, limits: Limits) -> tuple[Sequence[Answer], Sequence[NotSearched]]:
-        with intervals_of(self._backward()) as intervals:
+        backward = self._backward()
+        # Most have none. Of few rows it costs less to ask that alone than to merge what might be there.
+        if self._is_small and backward.isEmpty():
+            return [], []
+        with intervals_of(backward) as intervals:
             if intervals is None:
                 return [], []
             with _kept(intervals.of(self._placed)) as inside:
@@ -232,8 +238,7 @@ def _rows(spark: SparkSession, tables: Tables) -> DataFrame:
 
 def _with_transactions(spark: SparkSession, tables: Tables) -> DataFrame:
     """Records with the times of their transaction. One that nobody saw end spans its records, and precedes nothing."""
-    bound = tables.records.where("transaction is not null")
-    if bound.isEmpty():
+    if not any(marks["transactional"] for marks in tables.activity.values()):
         none = sf.lit(None).cast("long")
         return tables.records.withColumns({"txn_t0": none, "txn_t1": none, "txn_ok": sf.lit(False)})
     known = spark.createDataFrame(
@@ -249,8 +254,10 @@ def _with_transactions(spark: SparkSession, tables: Tables) -> DataFrame:
         ],
         "run int, transaction long, begun long, ended long, committed boolean",
     )
-    seen = bound.groupBy("run", "transaction").agg(
-        sf.min("invoked_ns").alias("first"), sf.max("completed_ns").alias("last")
+    seen = (
+        tables.records.where("transaction is not null")
+        .groupBy("run", "transaction")
+        .agg(sf.min("invoked_ns").alias("first"), sf.max("completed_ns").alias("last"))
     )
     spanned = seen.join(known, ["run", "transaction"], "left").select(
         "run",

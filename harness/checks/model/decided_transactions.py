@@ -9,25 +9,28 @@ Not believed where the log may have lost a decision: after any loss of a disk, a
 partition may have been allowed.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import TypedDict
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from harness.checks.model.kept_logs import LoggedTransaction, logged_transactions
 from harness.checks.model.settings import SettingsOverTime
 from harness.checks.model.unclean_rules import UncleanRules
-from harness.checks.spark.tables import Small, Tables, small_frame
+from harness.checks.spark.tables import Small, Tables, small_frame, small_table
 from harness.history.facts.internal_topics import CLOCKS_APART_NS, TRANSACTIONS_TOPIC
 from harness.history.schema.client_rows import GROUP_EVENTS, TRANSACTIONS, GroupEventRow, TransactionRow
 from harness.history.schema.cluster_rows import CONFIGURATION, CONTROLLERS, DISK_EVENTS, FAULTS, STEPS
 from harness.history.schema.internal_rows import TRANSACTION_STATE
-from harness.history.schema.schemas import KIND_SEND, STATUS_FAIL, STATUS_INFO, STATUS_OK
+from harness.history.schema.schemas import KIND_SEND, STATUS_FAIL, STATUS_INFO, STATUS_OK, TABLES
 from harness.scenario.model import Scenario
 
+_DECIDED = ("run", "transaction", "decided")
 Logged = Callable[[], Mapping[tuple[int, str], Sequence[LoggedTransaction]]]
 
 
@@ -75,15 +78,36 @@ def with_decisions(spark: SparkSession, tables: Tables, scenarios: Sequence[Scen
         found = tables.large(name)
         return _by_decision(spark, found, decided()) if name == "records" and decided() else found
 
-    return replace(tables, large=large, read_small=read_small)
+    def batches(name: str, columns: Sequence[str], only: pc.Expression | None) -> Iterable[pa.RecordBatch]:
+        if name != "records" or not decided():
+            return tables.batches(name, columns, only)
+        known = small_table(_DECIDED, _rows_of(decided()))
+        whole = tables.batches(name, TABLES[name].names, None)
+        return (found for batch in whole for found in _told_here(batch, known, only).select(columns).to_batches())
+
+    return replace(tables, large=large, batches=batches, read_small=read_small)
+
+
+def _rows_of(decided: Mapping[tuple[int, int], int]) -> list[_DecidedRow]:
+    return [
+        {"run": run, "transaction": number, "decided": outcome} for (run, number), outcome in sorted(decided.items())
+    ]
+
+
+def _told_here(records: pa.RecordBatch, known: pa.Table, only: pc.Expression | None) -> pa.Table:
+    """What `_by_decision` says, of some records in this process."""
+    rows = pa.Table.from_batches([records]).join(known, ["run", "transaction"], join_type="left outer")
+    decided = rows.column("decided")
+    is_told = pc.or_(pc.equal(pc.fill_null(decided, STATUS_INFO), STATUS_FAIL), rows.column("offset").is_valid())
+    told = pc.and_(pc.and_(pc.equal(rows.column("kind"), KIND_SEND), decided.is_valid()), is_told)
+    place = rows.column_names.index("status")
+    rows = rows.set_column(place, "status", pc.if_else(told, decided, rows.column("status")))
+    return rows if only is None else rows.filter(only)
 
 
 def _by_decision(spark: SparkSession, records: DataFrame, decided: Mapping[tuple[int, int], int]) -> DataFrame:
     """Of a committed transaction only what was answered with an offset is taken to be in it."""
-    rows: list[_DecidedRow] = [
-        {"run": run, "transaction": number, "decided": outcome} for (run, number), outcome in sorted(decided.items())
-    ]
-    known = small_frame(spark, ("run", "transaction", "decided"), rows)
+    known = small_frame(spark, _DECIDED, _rows_of(decided))
     told = f"kind = {KIND_SEND} and decided is not null and (decided = {STATUS_FAIL} or offset is not null)"
     return (
         records.join(sf.broadcast(known), ["run", "transaction"], "left")

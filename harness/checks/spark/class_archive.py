@@ -3,13 +3,15 @@
 Java writes such an archive when a JVM that was asked for it ends (Java 25: the ahead-of-time cache, JEP 514; before:
 a dynamic class-data archive, JEP 350), and takes it only with the same Java and the very same class path. So it is in
 the user's cache under a name built from both. Nothing depends on it: without one, or with one that Java refuses, a
-check is only slower. The first check on a machine creates it, after its verdict.
+check is only slower. The first check on a machine has it made after its verdict, by a JVM of its own: one that writes
+down what it loads takes three times as long.
 """
 
 import contextlib
 import fcntl
 import hashlib
 import os
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +25,9 @@ _FOLDER = "spark-classes"
 _AHEAD_OF_TIME_FROM = 25
 _MAKING, _UNFINISHED = ".making", ".unfinished-"
 _SMALLEST_BYTES = 1_000_000
+# Each is 200 MB, and every update of Java, of PySpark or of where they are makes a new one.
+_KEPT_MAX = 8
+_UNUSED_S = 14 * 24 * 3600.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +49,7 @@ class ClassArchive:
             with contextlib.suppress(OSError):
                 if self.unfinished.stat().st_size >= _SMALLEST_BYTES:
                     self.unfinished.replace(self.path)
+                    _remove_unused(self.path)
             self.drop()
 
     def drop(self) -> None:
@@ -55,9 +61,18 @@ class ClassArchive:
 
 
 def class_archive(
-    *, home: Path, version: int, class_path: str, options: Sequence[str], environment: Mapping[str, str] = os.environ
+    *,
+    home: Path,
+    version: int,
+    class_path: str,
+    options: Sequence[str],
+    making: bool = False,
+    environment: Mapping[str, str] = os.environ,
 ) -> ClassArchive | None:
-    """The archive for a JVM of this Java, class path and options; None if disabled or if another process creates it."""
+    """The archive for a JVM of this Java, class path and options; None if it is disabled, or not there yet.
+
+    making: the JVM is started to write it if it is not there; None then if another process has it made.
+    """
     if environment.get(OFF):
         return None
     try:
@@ -71,8 +86,11 @@ def class_archive(
     try:
         _remove_abandoned(folder)
         if path.is_file():
+            os.utime(path)  # used today
             option = "-XX:AOTCache" if version >= _AHEAD_OF_TIME_FROM else "-XX:SharedArchiveFile"
             return ClassArchive(path=path, unfinished=None, options=(f"{option}={path}", *_QUIET))
+        if not making:
+            return None
         made_in_cache(_FOLDER, environment)
         mark = _locked(folder / f"{name}{_MAKING}")
     except OSError:  # the home directory is not writable
@@ -112,6 +130,18 @@ def _remove_abandoned(folder: Path) -> None:
         if mark is not None:
             _clear(folder, name)
             mark.close()
+
+
+def _remove_unused(newest: Path) -> None:
+    """Removes the archives that nobody has used for long, and the least recently used ones of too many.
+
+    A JVM that has one mapped keeps what it has; one that was about to map it starts without, and more slowly.
+    """
+    used = {path: path.stat().st_mtime for kind in ("aot", "jsa") for path in newest.parent.glob(f"*.{kind}")}
+    others = sorted((path for path in used if path != newest), key=lambda path: used[path], reverse=True)
+    for place, path in enumerate(others, start=1):
+        if place >= _KEPT_MAX or time.time() - used[path] > _UNUSED_S:
+            path.unlink(missing_ok=True)
 
 
 def _clear(folder: Path, name: str) -> None:

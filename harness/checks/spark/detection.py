@@ -9,18 +9,21 @@ the first run of any query costs more than a million records.
 """
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypedDict
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from harness.checks.spark.fused_query import BACKWARD, GONE, Flags, FoldedRow, flagged_rows
+from harness.checks.spark.passing_by import grouped, log_rows_at, records_at
 from harness.checks.spark.sends import Sends, place_of, sends_of, value_of
-from harness.checks.spark.tables import Tables, small_frame
+from harness.checks.spark.tables import Tables, small_frame, small_table
 from harness.history.schema.cluster_rows import PARTITIONS, REPLICA_SNAPSHOTS, TOPICS
-from harness.history.schema.schemas import STATUS_OK
+from harness.history.schema.schemas import KIND_FINAL_POLL, STATUS_OK
 from harness.history.schema.typed_rows import typed
 
 # Beyond this many flagged rows the rest is counted but not classed one by one.
@@ -144,7 +147,7 @@ def detect(spark: SparkSession, tables: Tables, flags: Flags) -> Detection:
     accounts = rows if suspicious is None else typed(FoldedRow, suspicious.where("accounts").toArrow())
     lines = [row for row in accounts if row["accounts"]]
     ends, places = _ends(tables, lines), _Places.of(tables, flags)
-    held = _holdings(spark, tables, rows, flags)
+    held = _holdings(tables, rows, flags)
     sent = sends_of(spark, tables, rows, lines, flags)
     flagged = [each for row in rows if (each := _flagged(row, _settled(row, ends, places, flags), held, sent)).flags]
     by_run: dict[int, list[Flagged]] = {run: [] for run in range(tables.runs)}
@@ -165,7 +168,7 @@ def detect(spark: SparkSession, tables: Tables, flags: Flags) -> Detection:
         entangled=frozenset(entangled),
         restamped=frozenset(row["run"] for row in lines if row["line_restamped"]),
         stepped=frozenset((row["run"], row["partition_id"]) for row in lines if (row["line_step"] or 0) > 1),
-        reads=_epoch_reads(spark, tables, flagged, flags),
+        reads=_epoch_reads(tables, flagged, flags),
     )
 
 
@@ -263,36 +266,29 @@ def _counts_of_all(
     return dict(counts)
 
 
-class _CopyRow(TypedDict):
-    node: int
-    snapshot: int
-    leader_epoch: int | None
-
-
 class HeldRow(TypedDict):
-    """Every copy of a value at an offset."""
+    """A copy of a value at an offset."""
 
     run: int
     partition_id: int
     offset: int
     value: int
-    copies: list[_CopyRow]
+    node: int
+    snapshot: int
+    leader_epoch: int | None
 
 
 class Holdings:
     """The replicas that ever had the flagged records: by value at any offset, and by offset with each copy's epoch."""
 
-    def __init__(self, copies: Sequence[HeldRow] = (), *, ended: Collection[tuple[int, int]] = ()) -> None:
+    def __init__(self, copies: Iterable[HeldRow] = (), *, ended: Collection[tuple[int, int]] = ()) -> None:
         self._ended = ended
-        self._of_value: dict[tuple[int, int, int], list[tuple[int, Copy]]] = {}
-        self._at: dict[tuple[int, int, int], list[tuple[int, Copy]]] = {}
+        self._of_value: dict[tuple[int, int, int], set[tuple[int, Copy]]] = {}
+        self._at: dict[tuple[int, int, int], set[tuple[int, Copy]]] = {}
         for row in copies:
-            for stored_copy in row["copies"]:
-                copy = Copy(stored_copy["node"], stored_copy["snapshot"], stored_copy["leader_epoch"])
-                self._of_value.setdefault((row["run"], row["partition_id"], row["value"]), []).append(
-                    (row["offset"], copy)
-                )
-                self._at.setdefault((row["run"], row["partition_id"], row["offset"]), []).append((row["value"], copy))
+            copy = Copy(row["node"], row["snapshot"], row["leader_epoch"])
+            self._of_value.setdefault((row["run"], row["partition_id"], row["value"]), set()).add((row["offset"], copy))
+            self._at.setdefault((row["run"], row["partition_id"], row["offset"]), set()).add((row["value"], copy))
 
     def of(self, row: FoldedRow) -> tuple[frozenset[int], frozenset[int], frozenset[Copy], frozenset[Copy]]:
         """For a folded row: nodes that ever had its value, nodes at the end, its copies here, others' copies here."""
@@ -307,33 +303,32 @@ class Holdings:
         )
 
 
-def _holdings(spark: SparkSession, tables: Tables, rows: Sequence[FoldedRow], flags: Flags) -> Holdings:
+def _holdings(tables: Tables, rows: Sequence[FoldedRow], flags: Flags) -> Holdings:
     suspects = [row for row in rows if row["flags"] & ~flags.bits[BACKWARD.name]]
     if not suspects or not tables.every(REPLICA_SNAPSHOTS):
         return Holdings()
     ended = {(row["run"], row["snapshot"]) for row in tables.every(REPLICA_SNAPSHOTS) if row["reason"] == "end"}
-    logs = [
-        tables.replica_log.join(
-            sf.broadcast(_wanted(spark, suspects, column)), ["run", "partition_id", column], "left_semi"
-        )
-        for column in ("value", "offset")
-    ]
-    found = (
-        logs[0]
-        .unionByName(logs[1])
-        .groupBy("run", "partition_id", "offset", "value")
-        .agg(sf.collect_set(sf.struct("node", "snapshot", "leader_epoch")).alias("copies"))
+    copies = (
+        row
+        for column in _BY
+        for found in log_rows_at(tables, _wanted(suspects, column), list(HeldRow.__annotations__))
+        for row in typed(HeldRow, found)
     )
-    return Holdings(typed(HeldRow, found.toArrow()), ended=ended)
+    return Holdings(copies, ended=ended)
 
 
-def _wanted(spark: SparkSession, rows: Sequence[FoldedRow], column: Literal["value", "offset"]) -> DataFrame:
+_BY: tuple[Literal["value", "offset"], ...] = ("value", "offset")
+
+
+def _wanted(rows: Sequence[FoldedRow], column: Literal["value", "offset"]) -> pa.Table:
     keys = sorted({(row["run"], row["partition_id"], number) for row in rows if (number := row[column]) is not None})
-    return small_frame(
-        spark,
+    return small_table(
         ("run", "partition_id", column),
         [{"run": run, "partition_id": partition_id, column: number} for run, partition_id, number in keys],
     )
+
+
+_PLACE = ("run", "partition_id")
 
 
 class _EpochReadRow(TypedDict):
@@ -345,28 +340,27 @@ class _EpochReadRow(TypedDict):
     last: int
 
 
-def _epoch_reads(
-    spark: SparkSession, tables: Tables, flagged: Sequence[Flagged], flags: Flags
-) -> dict[Partition, list[EpochRead]]:
+def _epoch_reads(tables: Tables, flagged: Sequence[Flagged], flags: Flags) -> dict[Partition, list[EpochRead]]:
     """What readers saw of each epoch, for the partitions that need a ruling."""
     places = sorted(
         {(row.run, row.partition_id) for row in flagged if row.flags & (flags.need_a_ruling | {"lost", "unseen"})}
     )
     if not places:
         return {}
-    wanted = small_frame(
-        spark,
-        ("run", "partition_id"),
-        [{"run": run, "partition_id": number} for run, number in places],
-    )
-    found = (
-        tables.records.where("kind > 0 and replica is null and leader_epoch is not null")
-        .join(sf.broadcast(wanted), ["run", "partition_id"], "left_semi")
-        .groupBy("run", "partition_id", "leader_epoch", sf.expr("kind = 2").alias("final"))
-        .agg(sf.min("offset").alias("first"), sf.max("offset").alias("last"))
+    wanted = small_table(_PLACE, [dict(zip(_PLACE, place, strict=True)) for place in places])
+    read = (pc.field("kind") > 0) & pc.field("replica").is_null() & pc.field("leader_epoch").is_valid()
+    found = grouped(
+        (
+            rows.append_column("final", pc.equal(rows.column("kind"), KIND_FINAL_POLL))
+            for rows in records_at(tables, wanted, [*_PLACE, "kind", "leader_epoch", "offset"], read)
+        ),
+        (*_PLACE, "leader_epoch", "final"),
+        {"first": ("offset", "min"), "last": ("offset", "max")},
     )
     reads: dict[Partition, list[EpochRead]] = {}
-    for row in sorted(typed(_EpochReadRow, found.toArrow()), key=lambda row: (row["leader_epoch"], row["final"])):
+    for row in sorted(
+        () if found is None else typed(_EpochReadRow, found), key=lambda row: (row["leader_epoch"], row["final"])
+    ):
         reads.setdefault((row["run"], row["partition_id"]), []).append(
             EpochRead(row["leader_epoch"], row["final"], row["first"], row["last"])
         )

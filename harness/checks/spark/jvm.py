@@ -11,12 +11,12 @@ import importlib.util
 import os
 import struct
 import subprocess
-import sys
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from harness.checks.spark.class_archive import OFF, ClassArchive, class_archive
+from harness.checks.spark.class_archive import ClassArchive, class_archive
 from harness.checks.spark.class_path import class_path
 from harness.checks.spark.priority import Place
 from harness.checks.spark.standalone import driver_address
@@ -27,7 +27,6 @@ from harness.host.scratch import Scratch
 
 _START_TIMEOUT_S = 90.0
 _ARCHIVE_TIMEOUT_S = 600.0
-_SILENT_S = 1.0
 # Most checks are short: quick compilation beats quick code, and a loop that is entered once is compiled while it runs.
 _QUICK_COMPILER = ("-XX:TieredStopAtLevel=1", "-XX:Tier3BackEdgeThreshold=4000")
 # What a check loads and compiles fits without a collection of the whole heap each time a small default is reached.
@@ -102,9 +101,8 @@ class Jvm:
             with contextlib.suppress(OSError):
                 self.process.stdin.close()
         try:
-            if making and self.used:
-                self._wait_for_archive()  # it writes the archive as it exits
-            self.process.wait(timeout=5)
+            # It writes the archive as it exits.
+            self.process.wait(timeout=_ARCHIVE_TIMEOUT_S if making and self.used else 5)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
@@ -114,16 +112,6 @@ class Jvm:
             else:
                 self.archive.drop()
         self.folder.remove()
-
-    def _wait_for_archive(self) -> None:
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self.process.wait(timeout=_SILENT_S)
-            return
-        sys.stderr.write(
-            "kafka-chaos: the first check with this Java keeps the classes it loaded, so that later ones start sooner; "
-            f"this takes some seconds, once ({OFF}=1 turns it off)\n"
-        )
-        self.process.wait(timeout=_ARCHIVE_TIMEOUT_S)
 
 
 def _read_connection(path: Path) -> tuple[int, str]:
@@ -140,28 +128,92 @@ def start_jvm_early(
 
     Its heap is `memory_mb`, or the memory that the command is allowed.
     """
+    how, archive = _how()
+    chosen = [option for option in how.options if not (large and option in _QUICK_COMPILER)]
+    return _started(
+        how,
+        chosen,
+        archive,
+        stderr_path=stderr_path,
+        memory_mb=memory_mb,
+        environment=driver_address(master),
+        large=large,
+    )
+
+
+def keeping_jvm() -> Jvm | None:
+    """One that keeps the classes it loads for later ones; None if they are kept, or cannot be, or another does it."""
+    how, archive = _how(making=True)
+    if archive is None or not archive.making:
+        return None
+    return _started(how, how.options, archive)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Java:
+    """Which Java runs, with which class path, and with the options by which its classes are kept."""
+
+    home: Path
+    class_path: str
+    options: tuple[str, ...]
+
+
+def _how(*, making: bool = False) -> tuple[_Java, ClassArchive | None]:
     home = java_home()
-    java_version(home)
-    jars = _jars()
+    version = java_version(home)
+    opened = [f"--add-opens={package}=ALL-UNNAMED" for package in _OPENED_PACKAGES]
+    if version >= _UNSAFE_ASKED_FROM:
+        # Arrow's allocator needs Unsafe, which newer Java grants only on request (JEP 498), and Netty only then uses.
+        opened += ["--sun-misc-unsafe-memory-access=allow", "-Dio.netty.noUnsafe=false"]
+    options = (
+        *_QUICK_COMPILER,
+        "-XX:+UseSerialGC",
+        "-Xss4m",
+        "-XX:+IgnoreUnrecognizedVMOptions",
+        *_ROOM_FOR_CODE,
+        "-XX:-UsePerfData",
+        "--enable-native-access=ALL-UNNAMED",
+        *opened,
+        "-Djdk.reflect.useDirectMethodHandle=false",
+        "-Dio.netty.tryReflectionSetAccessible=true",
+        "-Djava.net.preferIPv4Stack=true",
+    )
+    java = _Java(home=home, class_path=class_path(_jars()), options=options)
+    return java, class_archive(home=home, version=version, class_path=java.class_path, options=options, making=making)
+
+
+def _started(
+    java: _Java,
+    options: Sequence[str],
+    archive: ClassArchive | None,
+    *,
+    stderr_path: Path | None = None,
+    memory_mb: int | None = None,
+    environment: Mapping[str, str] | None = None,
+    large: bool = False,
+) -> Jvm:
     folder = Scratch("kafka-chaos-spark-")
     scratch = folder.path
     stderr_path = stderr_path or scratch / "stderr"
     stderr_path.parent.mkdir(parents=True, exist_ok=True)
-    command, archive = _command(
-        home, jars, scratch, memory.allowed_mb() if memory_mb is None else memory_mb, large=large
-    )
-    environment = {
-        **os.environ,
-        "_PYSPARK_DRIVER_CONN_INFO_PATH": str(scratch / "connection"),
-        **driver_address(master),
-    }
+    command = [
+        str(java.home / "bin" / "java"),
+        *options,
+        *(archive.options if archive is not None else ()),
+        f"-Xmx{memory.allowed_mb() if memory_mb is None else memory_mb}m",
+        f"-Djava.io.tmpdir={scratch}",
+        "-cp",
+        java.class_path,
+        "org.apache.spark.api.python.PythonGatewayServer",
+    ]
+    known = {"_PYSPARK_DRIVER_CONN_INFO_PATH": str(scratch / "connection"), **(environment or {})}
     with stderr_path.open("ab") as stderr:
         process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
             stdout=stderr,
             stderr=stderr,
-            env=environment,
+            env={**os.environ, **known},
             cwd=scratch,
             # The harness handles Ctrl-C, and decides when the analysis ends.
             start_new_session=True,
@@ -174,43 +226,6 @@ def _jars() -> Path:
     if found is None or found.origin is None:
         raise HarnessError("pyspark is not installed: install kafka-chaos again, with what it depends on")
     return Path(found.origin).parent / "jars"
-
-
-def _command(
-    home: Path, jars: Path, scratch: Path, memory_mb: int, *, large: bool
-) -> tuple[list[str], ClassArchive | None]:
-    version = java_version(home)
-    opened = [f"--add-opens={package}=ALL-UNNAMED" for package in _OPENED_PACKAGES]
-    if version >= _UNSAFE_ASKED_FROM:
-        # Arrow's allocator needs Unsafe, which newer Java grants only on request (JEP 498), and Netty only then uses.
-        opened += ["--sun-misc-unsafe-memory-access=allow", "-Dio.netty.noUnsafe=false"]
-    options = [
-        *_QUICK_COMPILER,
-        "-XX:+UseSerialGC",
-        "-Xss4m",
-        "-XX:+IgnoreUnrecognizedVMOptions",
-        *_ROOM_FOR_CODE,
-        "-XX:-UsePerfData",
-        "--enable-native-access=ALL-UNNAMED",
-        *opened,
-        "-Djdk.reflect.useDirectMethodHandle=false",
-        "-Dio.netty.tryReflectionSetAccessible=true",
-        "-Djava.net.preferIPv4Stack=true",
-    ]
-    needed = class_path(jars)
-    archive = class_archive(home=home, version=version, class_path=needed, options=options)
-    chosen = [option for option in options if not (large and option in _QUICK_COMPILER)]
-    command = [
-        str(home / "bin" / "java"),
-        *chosen,
-        *(archive.options if archive is not None else ()),
-        f"-Xmx{memory_mb}m",
-        f"-Djava.io.tmpdir={scratch}",
-        "-cp",
-        needed,
-        "org.apache.spark.api.python.PythonGatewayServer",
-    ]
-    return command, archive
 
 
 _ahead: list[Jvm] = []

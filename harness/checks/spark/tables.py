@@ -18,7 +18,7 @@ from typing import cast
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyarrow.dataset import FileSystemDataset, ParquetFileFormat
+from pyarrow.dataset import FileSystemDataset, ParquetFileFormat, dataset
 from pyarrow.fs import LocalFileSystem
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -55,10 +55,13 @@ class Tables:
     """The large tables as DataFrames, each opened (`large`) at its first use.
 
     `read_small` returns the rows of the small tables; `rows`, `every` and `by_run` return them by table.
+    `batches` passes some columns of a large table by, as they are stored, for what only groups rows: to ask Spark for
+    that takes longer, and all rows pass by in this process anyway, when they are held against their schema.
     row_count: of the large tables together, which says how their queries are best answered (session.py).
     """
 
     large: Callable[[str], DataFrame]
+    batches: Callable[[str, Sequence[str], pc.Expression | None], Iterable[pa.RecordBatch]]
     record_count: int
     row_count: int
     read_small: Callable[[], Small]
@@ -152,8 +155,13 @@ def open_tables(spark: SparkSession, table_folders: Sequence[Path]) -> Iterator[
             path, rows = staged[name] if name in staged else _in_one_file(name, table_folders, staging)
             return _in_parts(read_large(session, name, [str(path)] if rows else []), count)
 
+        def batches(name: str, columns: Sequence[str], only: pc.Expression | None) -> Iterable[pa.RecordBatch]:
+            path, rows = staged[name]
+            return _opened(name, [str(path)]).to_batches(columns=list(columns), filter=only) if rows else ()
+
         yield Tables(
             large=large,
+            batches=batches,
             record_count=staged["records"][1],
             row_count=count,
             read_small=small_rows,
@@ -375,6 +383,7 @@ def tables_of(
     small |= _noted(arrow["operations"].to_pylist() if "operations" in arrow else ())
     return Tables(
         large=large.__getitem__,
+        batches=lambda name, columns, only: dataset(arrow[name]).to_batches(columns=list(columns), filter=only),
         record_count=arrow["records"].num_rows,
         row_count=count,
         read_small=lambda: small,
@@ -396,9 +405,13 @@ _NAMED: Mapping[str, pa.DataType] = {
 
 def small_frame(spark: SparkSession, columns: Sequence[str], rows: Sequence[AnyRow]) -> DataFrame:
     """These columns of a few rows of the driver as a DataFrame, in one part, through Arrow: needs no Python workers."""
+    return spark.createDataFrame(small_table(columns, rows)).coalesce(1)
+
+
+def small_table(columns: Sequence[str], rows: Sequence[AnyRow]) -> pa.Table:
+    """The same in this process."""
     schema = pa.schema([pa.field(name, _NAMED.get(name) or _of_values(name, rows)) for name in columns])
-    picked = [{name: row[name] for name in columns} for row in rows]
-    return spark.createDataFrame(pa.Table.from_pylist(picked, schema)).coalesce(1)
+    return pa.Table.from_pylist([{name: row[name] for name in columns} for row in rows], schema)
 
 
 def _of_values(name: str, rows: Sequence[AnyRow]) -> pa.DataType:

@@ -60,10 +60,19 @@ def _digest(parts: Sequence[pa.Table], watermark: int) -> int | None:
     offsets = columns[0][below]
     if len(np.unique(offsets)) < len(offsets):
         return None
-    mixed = np.zeros(len(offsets), np.uint64)
+    return int(_of_rows([column[below] for column in columns]).sum(dtype=np.int64))
+
+
+def numbers_of(records: pa.Table, columns: Sequence[str]) -> pa.Array:
+    """A number for each row; the sum of some is the digest of these, in whatever order."""
+    return pa.array(_of_rows([_integers(records, name) for name in columns]))
+
+
+def _of_rows(columns: Sequence[Any]) -> Any:
+    mixed = np.zeros(len(columns[0]), np.uint64)
     for column in columns:
-        mixed = _mixed(mixed ^ column[below].view(np.uint64))
-    return int(mixed.sum(dtype=np.uint64).astype(np.int64))
+        mixed = _mixed(mixed ^ column.view(np.uint64))
+    return mixed.view(np.int64)
 
 
 def _integers(partition: pa.Table, name: str) -> Any:

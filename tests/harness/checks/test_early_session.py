@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from harness.checks import early_session, warm_up
+from harness.checks import early_session, keeping_classes, warm_up
 from harness.checks.early_session import EarlySession
 from harness.errors import HarnessError
 from harness.history.facts.extent import MANY_ROWS
@@ -29,6 +29,8 @@ class Spark:
         self.refusals = 0
         self.exit_code: int | None = None
         self.thread: threading.Thread | None = None
+        self.used = False
+        self.archive: object = object()
         monkeypatch.setattr(early_session, "a_jvm", self._jvm)
         monkeypatch.setattr(early_session, "spark_session", self._session)
 
@@ -39,7 +41,12 @@ class Spark:
             last=lambda: self.places.append("last"), as_any_other=lambda: self.places.append("as any other")
         )
         return SimpleNamespace(
-            join=lambda: (1, ""), end=lambda: self.told.append("jvm ended"), process=process, place=place
+            join=lambda: (1, ""),
+            end=lambda: self.told.append("jvm ended"),
+            process=process,
+            place=place,
+            used=self.used,
+            archive=self.archive,
         )
 
     @contextlib.contextmanager
@@ -147,6 +154,20 @@ def test_a_jvm_that_dies_in_the_warm_up_is_replaced(stand_in: Spark, monkeypatch
     early.session()
 
     assert stand_in.told == ["opened", "closed", "jvm ended", "opened beside its own JVM"]
+
+
+@pytest.mark.parametrize(
+    ("used", "are_kept", "kept"), [(True, False, ["jvm ended", "keeps"]), (True, True, None), (False, False, None)]
+)
+def test_the_first_check_of_an_installation_has_its_classes_kept_when_all_else_is_done(
+    stand_in: Spark, monkeypatch: pytest.MonkeyPatch, *, used: bool, are_kept: bool, kept: list[str] | None
+) -> None:
+    monkeypatch.setattr(keeping_classes, "keep_classes", lambda: stand_in.told.append("keeps"))
+    stand_in.used, stand_in.archive = used, object() if are_kept else None
+
+    EarlySession(master="local[2]").close()
+
+    assert stand_in.told == (kept or ["jvm ended"])
 
 
 def test_an_interrupted_run_leaves_no_jvm_and_a_standalone_master_no_thread(stand_in: Spark) -> None:

@@ -44,7 +44,7 @@ def rows(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Rows:
     ]
     opened = tables(spark, tmp_path_factory.mktemp("tables"), [history])
     grouped: Rows = {}
-    for row in evidence.operation_rows(spark, opened, built_rows):
+    for row in evidence.operation_rows(opened, built_rows):
         grouped.setdefault(row["finding"], []).append(row)
     return grouped
 

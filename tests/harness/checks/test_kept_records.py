@@ -18,7 +18,12 @@ def _tables(**rows: list[dict[str, Any]]) -> Tables:
         raise AssertionError(name)
 
     return Tables(
-        large=large, record_count=0, row_count=0, read_small=lambda: {n: {0: r} for n, r in rows.items()}, runs=1
+        large=large,
+        batches=lambda *_: (),
+        record_count=0,
+        row_count=0,
+        read_small=lambda: {n: {0: r} for n, r in rows.items()},
+        runs=1,
     )
 
 

@@ -99,3 +99,15 @@ def test_a_line_that_cannot_be_read_with_lines_behind_it_is_named(
 
     with pytest.raises(HarnessError, match=rf"{path.name}:11: no line of a journal \(.*lines follow it"):
         seal(run)
+
+
+def test_a_line_with_a_number_that_no_table_can_hold_is_named(run: RunFolder) -> None:
+    path = journal_paths(run.history)[0]
+    lines = path.read_bytes().split(b"\n")
+    poll = next(place for place, line in enumerate(lines) if place > 10 and line.startswith(b'["R"'))
+    kind, operation, _, rest = lines[poll].split(b",", 3)
+    lines[poll] = b",".join([kind, operation, str(2**63).encode(), rest])
+    path.write_bytes(b"\n".join(lines))
+
+    with pytest.raises(HarnessError, match=rf"{path.name}:{poll + 1}: no line of a journal \(.*too big"):
+        seal(run)

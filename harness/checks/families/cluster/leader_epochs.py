@@ -13,7 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypedDict
 
-from pyspark.sql import DataFrame
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import functions as sf
 
 from harness.checks.contract.rulings import Cause, Class
@@ -24,6 +25,7 @@ from harness.checks.findings import Finding, RunContext
 from harness.checks.judged_runs import JudgedRuns
 from harness.checks.model.elections import Election
 from harness.checks.model.partition_history import PartitionHistory
+from harness.checks.spark.passing_by import grouped
 from harness.checks.wording.causes import cause_words
 from harness.checks.wording.words import nodes_words
 from harness.history.facts.internal_topics import GROUP_OFFSETS_TOPIC, TRANSACTIONS_TOPIC
@@ -33,6 +35,7 @@ from harness.history.schema.internal_rows import CONSUMER_OFFSETS, INTERNAL_SNAP
 from harness.history.schema.typed_rows import RowsOf, typed
 
 CHECK = "leader-epochs"
+_SPAN = ("run", "partition_id", "snapshot", "leader_epoch")
 _Kind = Literal["fall", "stamp", "early", "unknown"]
 
 
@@ -54,8 +57,7 @@ ANSWER = RowsOf(CHECK, EpochSpanRow)
 
 
 def query(runs: JudgedRuns) -> list[EpochSpanRow]:
-    logs = runs.tables.replica_log.selectExpr("*", "cast(null as bigint) as begin_ns", "cast(null as bigint) as end_ns")
-    found = _spans(logs)
+    found = _of_logs(runs)
     unread = [
         {"run": history.run, "partition_id": partition.partition_id}
         for history in runs.histories
@@ -66,25 +68,30 @@ def query(runs: JudgedRuns) -> list[EpochSpanRow]:
         return found
     wanted = runs.frame(("run", "partition_id"), unread)
     reads = (
-        runs.tables.records.where("kind = 2 and replica is null and status = 0")
+        runs.tables.records.where("kind = 2 and replica is null and status = 0 and leader_epoch >= 0")
         .join(sf.broadcast(wanted), ["run", "partition_id"])
-        .selectExpr("*", "cast(null as int) as snapshot", "invoked_ns as begin_ns", "completed_ns as end_ns")
-    )
-    return found + _spans(reads)
-
-
-def _spans(records: DataFrame) -> list[EpochSpanRow]:
-    spans = (
-        records.where("leader_epoch >= 0")
-        .groupBy("run", "partition_id", "snapshot", "leader_epoch")
+        .groupBy("run", "partition_id", sf.expr("cast(null as int) as snapshot"), "leader_epoch")
         .agg(
             sf.min("offset").alias("first"),
             sf.max("offset").alias("last"),
-            sf.min("begin_ns").alias("begin_ns"),
-            sf.max("end_ns").alias("end_ns"),
+            sf.min("invoked_ns").alias("begin_ns"),
+            sf.max("completed_ns").alias("end_ns"),
         )
     )
-    return typed(EpochSpanRow, spans.toArrow())
+    return found + typed(EpochSpanRow, reads.toArrow())
+
+
+def _of_logs(runs: JudgedRuns) -> list[EpochSpanRow]:
+    batches = runs.tables.batches("replica_log", [*_SPAN, "offset"], pc.field("leader_epoch") >= 0)
+    spans = grouped(map(_table, batches), _SPAN, {"first": ("offset", "min"), "last": ("offset", "max")})
+    if spans is None:
+        return []
+    unknown = pa.nulls(len(spans), pa.int64())
+    return typed(EpochSpanRow, spans.append_column("begin_ns", unknown).append_column("end_ns", unknown))
+
+
+def _table(batch: pa.RecordBatch) -> pa.Table:
+    return pa.Table.from_batches([batch])
 
 
 @dataclass(frozen=True, kw_only=True)

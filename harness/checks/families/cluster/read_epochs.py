@@ -12,6 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import TypedDict
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import functions as sf
 
 from harness.checks.contract.rulings import Cause
@@ -20,15 +22,17 @@ from harness.checks.findings import Finding, RunContext, is_damaged
 from harness.checks.judged_runs import JudgedRuns
 from harness.checks.model.lost_records import LostRecord
 from harness.checks.model.partition_history import PartitionHistory
+from harness.checks.spark.passing_by import grouped
 from harness.checks.wording.causes import cause_words
 from harness.checks.wording.words import plural
+from harness.history.schema.schemas import STATUS_OK
 from harness.history.schema.typed_rows import RowsOf, typed
 
 NAME = "read-epochs"
 CHECK = "leader-epochs"
 _PLACE = ("run", "partition_id")
 _COPY = (*_PLACE, "offset", "value")
-_READ = "kind > 0 and replica is null and status = 0 and leader_epoch >= 0"
+_READ = f"kind > 0 and replica is null and status = {STATUS_OK} and leader_epoch >= 0"
 
 
 class _SpanRow(TypedDict):
@@ -69,11 +73,10 @@ def query(runs: JudgedRuns) -> list[OtherEpochRow]:
     }
     if not chains:
         return []
-    read = runs.tables.records.where(_READ)
-    spans = read.groupBy(*_PLACE, "leader_epoch").agg(sf.min("offset").alias("first"), sf.max("offset").alias("last"))
-    beyond = [row for row in typed(_SpanRow, spans.toArrow()) if _is_beyond(row, chains)]
+    beyond = [row for row in _spans(runs) if _is_beyond(row, chains)]
     if not beyond:
         return []
+    read = runs.tables.records.where(_READ)
     wanted = runs.frame(
         (*_PLACE, "leader_epoch"),
         [
@@ -109,6 +112,15 @@ def query(runs: JudgedRuns) -> list[OtherEpochRow]:
         .select(*_PLACE, "leader_epoch", "stored", "count", "record.*", "first_ns", "last_ns")
     )
     return typed(OtherEpochRow, found.toArrow())
+
+
+def _spans(runs: JudgedRuns) -> list[_SpanRow]:
+    by_readers = (pc.field("kind") > 0) & pc.field("replica").is_null() & (pc.field("status") == STATUS_OK)
+    read = [*_PLACE, "leader_epoch", "offset"]
+    batches = runs.tables.batches("records", read, by_readers & (pc.field("leader_epoch") >= 0))
+    tables = (pa.Table.from_batches([batch]) for batch in batches)
+    spans = grouped(tables, [*_PLACE, "leader_epoch"], {"first": ("offset", "min"), "last": ("offset", "max")})
+    return [] if spans is None else typed(_SpanRow, spans)
 
 
 def _chains(partition: PartitionHistory) -> Mapping[int, tuple[int, int]]:

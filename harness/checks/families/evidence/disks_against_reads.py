@@ -8,12 +8,14 @@ offsets shows; only the others are compared record by record.
 
 from collections.abc import Collection, Mapping, Sequence
 
-from pyspark.sql import DataFrame
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import functions as sf
 
 from harness.checks.contract.rulings import Cause
 from harness.checks.families.evidence.read_rows import (
     ComparedRow,
+    EndRow,
     EvidenceAnswer,
     LastRow,
     LogNumberRow,
@@ -27,16 +29,19 @@ from harness.checks.findings import Finding, RunContext, finding_of_rows
 from harness.checks.judged_runs import JudgedRuns
 from harness.checks.model.partition_history import PartitionHistory
 from harness.checks.spark.detection import Flagged
+from harness.checks.spark.passing_by import grouped
+from harness.checks.spark.tables import small_table
 from harness.checks.wording.words import nodes_words, plural, ranges
+from harness.history.facts.log_digest import numbers_of
+from harness.history.schema.schemas import KIND_FINAL_POLL, STATUS_OK
 from harness.history.schema.typed_rows import RowsOf, typed
 
 CHECK = "evidence"
 NEAR_NS = 10 * 10**9  # the broker that answered may not know an election this short before the read
 _ROWS_MAX = 10_000
-_NUMBER = "bit_xor(xxhash64(offset, value))"
-# The digest that log_digest.py computes over the same offsets: below the high watermark.
-_BELOW_MARK = "bit_xor(if(offset < mark, xxhash64(offset, leader_epoch, value), 0L))"
-_END = ("run", "partition_id", "node", "snapshot", "mark")
+_PLACE = ("run", "partition_id")
+_LOG = (*_PLACE, "node", "snapshot")
+_END = (*_LOG, "mark")
 _SPAN = ("run", "partition_id", "first", "last")
 
 
@@ -45,7 +50,7 @@ ANSWER = RowsOf(CHECK, EvidenceAnswer)
 
 def query(runs: JudgedRuns) -> list[EvidenceAnswer]:
     """Records of final reads that no final log has at their offset, and each partition that was read."""
-    ends = [
+    ends: list[EndRow] = [
         {
             "run": history.run,
             "partition_id": partition.partition_id,
@@ -59,39 +64,14 @@ def query(runs: JudgedRuns) -> list[EvidenceAnswer]:
     ]
     if not ends:
         return []
-    places = sorted({(row["run"], row["partition_id"]) for row in ends})
-    wanted = runs.frame(
-        ("run", "partition_id"),
-        [{"run": run, "partition_id": partition_id} for run, partition_id in places],
-    )
-    reads = runs.tables.records.where("kind = 2 and replica is null and status = 0").join(
-        sf.broadcast(wanted), ["run", "partition_id"]
-    )
-    read = reads.groupBy("run", "partition_id").agg(
-        sf.min("offset").alias("first"),
-        sf.max("offset").alias("last"),
-        sf.min("invoked_ns").alias("invoked_ns"),
-        sf.expr(_NUMBER).alias("number"),
-        sf.count("offset").alias("count"),
-    )
-    spans = typed(SpanRow, read.toArrow())
+    places = {(row["run"], row["partition_id"]) for row in ends} - runs.tables.set_apart
+    spans = [row for row in _given(runs) if (row["run"], row["partition_id"]) in places]
     if not spans:
         return []
-    logs = runs.tables.replica_log.join(
-        sf.broadcast(runs.frame(_END, ends)), ["run", "partition_id", "node", "snapshot"]
-    )
-    within = logs.join(sf.broadcast(runs.frame(_SPAN, spans)), ["run", "partition_id"]).where(
-        "offset between first and last"
-    )
     numbers: dict[tuple[int, int], dict[int, int]] = {}
     below: dict[tuple[int, int], dict[int, int]] = {}
     held: dict[tuple[int, int], int] = {}  # records in the log with the fewest
-    asked = (
-        sf.expr(_NUMBER).alias("number"),
-        sf.expr(_BELOW_MARK).alias("below_mark"),
-        sf.count("offset").alias("count"),
-    )
-    for log in typed(LogNumberRow, within.groupBy("run", "partition_id", "node").agg(*asked).toArrow()):
+    for log in _within(runs, ends, spans):
         place = (log["run"], log["partition_id"])
         numbers.setdefault(place, {})[log["node"]] = log["number"]
         below.setdefault(place, {})[log["node"]] = log["below_mark"]
@@ -120,9 +100,49 @@ def query(runs: JudgedRuns) -> list[EvidenceAnswer]:
         for row in doubtful
         if 2 * held.get((row["run"], row["partition_id"]), 0) >= row["count"]
     }
-    return answers + [
-        {"run": row["run"], "read": None, "unheld": row} for row in _unheld(runs, reads, within, doubtful, most)
-    ]
+    return answers + [{"run": row["run"], "read": None, "unheld": row} for row in _unheld(runs, ends, doubtful, most)]
+
+
+def _given(runs: JudgedRuns) -> list[SpanRow]:
+    """What the final read was given of each partition."""
+    final = (pc.field("kind") == KIND_FINAL_POLL) & (pc.field("status") == STATUS_OK) & pc.field("replica").is_null()
+    batches = runs.tables.batches("records", [*_PLACE, "offset", "value", "invoked_ns"], final)
+    found = grouped(
+        (_numbered(pa.Table.from_batches([batch])) for batch in batches),
+        _PLACE,
+        {
+            "first": ("offset", "min"),
+            "last": ("offset", "max"),
+            "invoked_ns": ("invoked_ns", "min"),
+            "number": ("number", "sum"),
+            "count": ("offset", "count"),
+        },
+    )
+    return [] if found is None else typed(SpanRow, found)
+
+
+def _within(runs: JudgedRuns, ends: Sequence[EndRow], spans: Sequence[SpanRow]) -> list[LogNumberRow]:
+    """The same offsets in each replica's log, and these below its mark as log_digest.py computes it."""
+    wanted = small_table(_END, ends).join(small_table(_SPAN, spans), list(_PLACE), join_type="inner")
+
+    def inside(batch: pa.RecordBatch) -> pa.Table:
+        rows = pa.Table.from_batches([batch]).join(wanted, list(_LOG), join_type="inner")
+        offset = pc.field("offset")
+        rows = _numbered(rows.filter((offset >= pc.field("first")) & (offset <= pc.field("last"))))
+        is_below = pc.less(rows.column("offset"), rows.column("mark"))
+        digest = numbers_of(rows, ("offset", "leader_epoch", "value"))
+        return rows.append_column("below_mark", pc.if_else(is_below, digest, 0))
+
+    found = grouped(
+        map(inside, runs.tables.batches("replica_log", [*_LOG, "offset", "leader_epoch", "value"], None)),
+        (*_PLACE, "node"),
+        {"number": ("number", "sum"), "below_mark": ("below_mark", "sum"), "count": ("offset", "count")},
+    )
+    return [] if found is None else typed(LogNumberRow, found)
+
+
+def _numbered(rows: pa.Table) -> pa.Table:
+    return rows.append_column("number", numbers_of(rows, ("offset", "value")))
 
 
 def last_read(context: RunContext) -> Mapping[int, int]:
@@ -147,15 +167,21 @@ def is_unreached(context: RunContext, history: PartitionHistory, row: Flagged, l
 
 def _unheld(
     runs: JudgedRuns,
-    reads: DataFrame,
-    within: DataFrame,
+    ends: Sequence[EndRow],
     doubtful: Sequence[SpanRow],
     most_held: Collection[tuple[int, int]],
 ) -> list[UnheldRow]:
-    only = sf.broadcast(runs.frame(_SPAN, doubtful).select("run", "partition_id"))
+    spans = sf.broadcast(runs.frame(_SPAN, doubtful))
+    only = spans.select(*_PLACE)
+    within = (
+        runs.tables.replica_log.join(sf.broadcast(runs.frame(_LOG, ends)), list(_LOG), "left_semi")
+        .join(spans, list(_PLACE))
+        .where("offset between first and last")
+    )
     place = ["run", "partition_id", "offset"]
     given = (
-        reads.join(only, ["run", "partition_id"], "left_semi")
+        runs.tables.records.where("kind = 2 and replica is null and status = 0")
+        .join(only, list(_PLACE), "left_semi")
         .groupBy(*place, "value")
         .agg(
             sf.max("leader_epoch").alias("leader_epoch"),
@@ -163,13 +189,9 @@ def _unheld(
             sf.max("completed_ns").alias("completed_ns"),
         )
     )
-    held = (
-        within.join(only, ["run", "partition_id"], "left_semi")
-        .groupBy(*place)
-        .agg(
-            sf.collect_set("value").alias("values"),
-            sf.collect_set(sf.struct("node", "leader_epoch", "value")).alias("held"),
-        )
+    held = within.groupBy(*place).agg(
+        sf.collect_set("value").alias("values"),
+        sf.collect_set(sf.struct("node", "leader_epoch", "value")).alias("held"),
     )
     sent = (
         runs.tables.records.where("kind = 0 and status = 0")
@@ -180,11 +202,7 @@ def _unheld(
     given = given.join(sent, ["run", "partition_id", "value"], "left")
     found = given.join(held, place, "left").where("values is null or not array_contains(values, value)")
     ordered = typed(ComparedRow, found.orderBy(*place, "value").limit(_ROWS_MAX).drop("values").toArrow())
-    last = (
-        within.join(only, ["run", "partition_id"], "left_semi")
-        .groupBy("run", "partition_id")
-        .agg(sf.max("offset").alias("last"))
-    )
+    last = within.groupBy(*_PLACE).agg(sf.max("offset").alias("last"))
     reached = {(row["run"], row["partition_id"]): row["last"] for row in typed(LastRow, last.toArrow())}
     return [
         {

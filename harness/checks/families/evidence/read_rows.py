@@ -3,6 +3,16 @@
 from typing import TypedDict
 
 
+class EndRow(TypedDict):
+    """A replica's log at the end, and its high watermark."""
+
+    run: int
+    partition_id: int
+    node: int
+    snapshot: int
+    mark: int
+
+
 class SpanRow(TypedDict):
     """The offsets read of a partition, first to last, and a digest of all records."""
 

@@ -27,7 +27,9 @@ def small_tables(history: History) -> Tables:
     """Those that a story is read from: no Spark is needed for them."""
     small = {name: {0: rows} for name, rows in history.rows.items()}
     nowhere: dict[str, DataFrame] = {}
-    return Tables(large=nowhere.__getitem__, record_count=0, row_count=0, read_small=lambda: small, runs=1)
+    return Tables(
+        large=nowhere.__getitem__, batches=lambda *_: (), record_count=0, row_count=0, read_small=lambda: small, runs=1
+    )
 
 
 def lost(run: FailOvers) -> list[Acknowledged]:

@@ -53,7 +53,9 @@ def tables_of(partitions: int) -> Tables:
     def nothing_large(name: str) -> Any:
         raise AssertionError(name)
 
-    return Tables(large=nothing_large, record_count=0, row_count=0, read_small=lambda: small, runs=1)
+    return Tables(
+        large=nothing_large, batches=lambda *_: (), record_count=0, row_count=0, read_small=lambda: small, runs=1
+    )
 
 
 def story_of(tables: Tables) -> RunHistory:

@@ -1,14 +1,23 @@
 """The class archive is a gift to the next JVM: made once, by one maker, named by all it depends on, never needed."""
 
+import os
+import time
 from pathlib import Path
 
 from harness.checks.spark.class_archive import OFF, ClassArchive, class_archive
 
 
-def wanted(cache: Path, *, version: int = 25, class_path: str = "a.jar", offset: bool = False) -> ClassArchive | None:
+def wanted(
+    cache: Path, *, version: int = 25, class_path: str = "a.jar", offset: bool = False, making: bool = True
+) -> ClassArchive | None:
     environment = {"XDG_CACHE_HOME": str(cache)} | ({OFF: "1"} if offset else {})
     return class_archive(
-        home=cache / "java", version=version, class_path=class_path, options=["-Xss4m"], environment=environment
+        home=cache / "java",
+        version=version,
+        class_path=class_path,
+        options=["-Xss4m"],
+        making=making,
+        environment=environment,
     )
 
 
@@ -27,11 +36,45 @@ def test_the_first_makes_it_others_go_without_and_the_next_uses_it(tmp_path: Pat
 
     made(first)
 
-    later = wanted(tmp_path)
+    later = wanted(tmp_path, making=False)
     assert later is not None
     assert not later.making
     assert later.options[0] == f"-XX:AOTCache={first.path}"
     assert [path.name for path in first.path.parent.iterdir()] == [first.path.name]
+
+
+def test_a_jvm_that_somebody_waits_for_makes_none(tmp_path: Path) -> None:
+    assert wanted(tmp_path, making=False) is None
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_new_one_takes_the_place_of_those_that_nobody_used_for_long_and_of_the_least_used_of_too_many(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "kafka-chaos" / "spark-classes"
+    folder.mkdir(parents=True)
+    now, day = time.time(), 24 * 3600.0
+    for age in (*range(9), 15, 90):
+        path = folder / f"{age}.{'jsa' if age % 2 else 'aot'}"
+        path.write_bytes(b"")
+        os.utime(path, (now - age * day,) * 2)
+    new = wanted(tmp_path)
+    assert new is not None
+
+    made(new)
+
+    assert {path.stem for path in folder.iterdir()} == {new.path.stem, *map(str, range(7))}
+
+
+def test_one_that_is_used_counts_as_new(tmp_path: Path) -> None:
+    archive = wanted(tmp_path)
+    assert archive is not None
+    made(archive)
+    os.utime(archive.path, (0, 0))
+
+    wanted(tmp_path, making=False)
+
+    assert time.time() - archive.path.stat().st_mtime < 3600
 
 
 def test_an_older_java_has_its_own_kind_of_archive(tmp_path: Path) -> None:

@@ -1,21 +1,22 @@
 """The JVM is ours to start and ours to end."""
 
+import contextlib
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, ClassVar
 
 import pytest
 from pyspark.sql import SparkSession
 
 from harness.__main__ import will_check
+from harness.checks import keeping_classes
+from harness.checks.keeping_classes import keep_classes
 from harness.checks.spark import jvm
-from harness.checks.spark.class_archive import ClassArchive
 from harness.checks.spark.jvm import Jvm, a_jvm, end_ahead, start_ahead, start_jvm_early
 from harness.checks.spark.session import sized_for
 from harness.errors import HarnessError
 from harness.history.facts.extent import FEW_ROWS, MANY_ROWS
-from harness.host.scratch import Scratch
 
 
 @pytest.mark.jvm
@@ -105,35 +106,36 @@ def test_the_session_for_few_records_is_opened_once(spark: SparkSession) -> None
     assert sized_for(spark, 0) is sized_for(spark, FEW_ROWS)
 
 
-@pytest.mark.parametrize(("waits", "lines"), [(False, 0), (True, 1)])
-def test_the_wait_for_the_kept_classes_is_one_line_when_there_is_one(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], *, waits: bool, lines: int
+@pytest.mark.jvm
+def test_classes_are_kept_by_a_jvm_of_its_own_that_says_so_and_by_none_when_they_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    class Process:
-        stdin, returncode = None, 0
-        asked: ClassVar[list[float]] = []
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    begun: list[Jvm] = []
 
-        def poll(self) -> int:
-            return 0
+    @contextlib.contextmanager
+    def session(*, jvm: Jvm) -> Iterator[None]:
+        begun.append(jvm)
+        jvm.join()
+        yield
+        jvm.used = True  # as by a check
+        jvm.end()
 
-        def wait(self, timeout: float) -> int:
-            self.asked.append(timeout)
-            if waits and len(self.asked) == 1:
-                raise subprocess.TimeoutExpired("java", timeout)
-            return 0
+    monkeypatch.setattr(keeping_classes, "spark_session", session)
+    monkeypatch.setattr(keeping_classes, "warm_up", lambda _: None)
 
-    archive = ClassArchive(path=tmp_path / "kept.aot", unfinished=tmp_path / "kept.unfinished-1", options=())
-    (tmp_path / "kept.unfinished-1").write_bytes(b"c" * 1_000_001)
-    process: Any = Process()
-
-    Jvm(
-        process=process, folder=Scratch("scratch-", beside=tmp_path), stderr_path=tmp_path, archive=archive, used=True
-    ).end()
-
+    keep_classes()
     printed = capsys.readouterr().err
-    assert printed.count("\n") == lines
-    assert ("KAFKA_CHAOS_NO_CLASS_ARCHIVE" in printed) == waits
+    keep_classes()
+
+    assert len(begun) == 1
+    assert printed.count("\n") == 1
+    assert "KAFKA_CHAOS_NO_CLASS_ARCHIVE" in printed
+    archive = begun[0].archive
+    assert archive is not None
     assert archive.path.exists()
+    assert begun[0].process.poll() is not None
+    assert capsys.readouterr().err == ""
 
 
 NOTES_HANDLERS = """

@@ -1,0 +1,63 @@
+"""What is asked of the rows of a large table as they pass by in this process (`Tables.batches`): groups, and few rows.
+
+Only the answer is held. To ask Spark for these costs more than the whole pass does.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from harness.checks.spark.tables import Tables
+
+# How the answers of several batches come to one.
+_TOGETHER: Mapping[str, str] = {"min": "min", "max": "max", "sum": "sum", "count": "sum"}
+Asked = Mapping[str, tuple[str, Literal["min", "max", "sum", "count"]]]
+
+
+def grouped(batches: Iterable[pa.Table], keys: Sequence[str], asked: Asked) -> pa.Table | None:
+    """A row for each group: `keys`, and by name what is asked of a column (sums wrap). None without a batch."""
+    found = [_grouped(batch, keys, list(asked.values())).rename_columns([*keys, *asked]) for batch in batches]
+    if not found:
+        return None
+    again = [(name, _TOGETHER[function]) for name, (_, function) in asked.items()]
+    return _grouped(pa.concat_tables(found), keys, again).rename_columns([*keys, *asked])
+
+
+def log_rows_at(tables: Tables, wanted: pa.Table, columns: Sequence[str]) -> Iterator[pa.Table]:
+    """These columns of the rows of replicas' logs that have one of the keys: the columns of `wanted`, its partition
+    among them."""
+    here = pc.field("partition_id").isin(wanted.column("partition_id").unique())
+    read = list(dict.fromkeys([*wanted.column_names, *columns]))
+    return _with_keys(tables.batches("replica_log", read, here), wanted, columns)
+
+
+def records_at(
+    tables: Tables, wanted: pa.Table, columns: Sequence[str], only: pc.Expression | None = None
+) -> Iterator[pa.Table]:
+    """The same of the records of partitions (`Tables.records`)."""
+    for run, number in sorted(tables.set_apart):
+        there = ~((pc.field("run") == run) & (pc.field("partition_id") == number))
+        only = there if only is None else only & there
+    read = list(dict.fromkeys([*wanted.column_names, *columns]))
+    return _with_keys(tables.batches("records", read, only), wanted, columns)
+
+
+def _with_keys(batches: Iterable[pa.RecordBatch], wanted: pa.Table, columns: Sequence[str]) -> Iterator[pa.Table]:
+    """For each join the keys are hashed anew: not for fewer rows than there are keys."""
+    waiting: list[pa.RecordBatch] = []
+    for batch in chain(batches, [None]):
+        if batch is not None:
+            waiting.append(batch)
+        if waiting and (batch is None or sum(map(len, waiting)) >= len(wanted)):
+            rows = pa.Table.from_batches(waiting).join(wanted, wanted.column_names, join_type="left semi")
+            waiting.clear()
+            if len(rows):
+                yield rows.select(list(columns))
+
+
+def _grouped(rows: pa.Table, keys: Sequence[str], asked: Sequence[tuple[str, str]]) -> pa.Table:
+    answered = rows.group_by(list(keys), use_threads=False).aggregate(asked)
+    return answered.select([*keys, *(f"{column}_{function}" for column, function in asked)])
