@@ -379,3 +379,21 @@ def test_the_command_ends_as_other_wrong_inputs_do(
     [line] = [line for line in ended.stderr.splitlines() if "the listener wants TLS and SASL" in line]
     assert line.startswith("kafka-chaos: --bootstrap 127.0.0.1:")
     assert not fresh_shell.has_begun()
+
+
+def test_conform_gets_in_by_the_same_table_and_says_in_one_line_what_it_lacks(
+    fresh_shell: Shell, kafka: SecuredKafka, means: Mapping[str, tuple[str, SecuritySpec]]
+) -> None:
+    listener, security = means["SCRAM-SHA-512"]
+    (fresh_shell.directory / "staging.toml").write_text(table_of(security, kafka))
+    bootstrap = kafka.bootstrap(listener)
+    asked = ("conform", bootstrap, "--row", "brokers-answer", "--row", "list-offsets", "--row", "group-join")
+
+    ended = fresh_shell.run(*asked, "--attached", "staging.toml")
+    assert (ended.returncode, ended.stderr) == (0, ""), ended
+    assert "3 rows: 3 conforms" in ended.stdout
+    ended = fresh_shell.run(*asked)
+    assert ended.returncode == 2
+    assert ended.stderr.startswith(
+        f"kafka-chaos: BOOTSTRAP {bootstrap}: the listener wants TLS and SASL; give sasl, one of"
+    )

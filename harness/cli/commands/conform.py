@@ -21,6 +21,7 @@ from harness.host.clock import SystemClock
 from harness.preflight import access
 from harness.scenario.file import read_security
 from harness.scenario.names import nearest
+from harness.scenario.places import Override
 
 _STYLES = {State.VIOLATES: "bold red", State.UNDECIDED: "yellow", State.CONFORMS: "green", State.NOT_OFFERED: "dim"}
 
@@ -48,9 +49,8 @@ def conform(
     within_s: Annotated[int, typer.Option("--within", min=1, metavar="SECONDS", help="For all rows.")] = int(ALL_S),
 ) -> None:
     """Asks a cluster whether it keeps Kafka's protocol: versions, fields, errors, groups, transactions, a row each."""
-    addresses = _addresses(bootstrap)
     rows = _chosen(names or [], READING_ROWS if only_reads else ROWS)
-    connect = _connections(addresses, attached)
+    addresses, connect = _connections(bootstrap, attached)
     found, mark, left = asyncio.run(
         _ask(addresses, rows, connect=connect, within_s=within_s, whole=whole, quiet=as_json)
     )
@@ -75,12 +75,14 @@ def _addresses(bootstrap: str) -> list[ADDRESS]:
     return found
 
 
-def _connections(addresses: Sequence[ADDRESS], attached: Path | None) -> Connect:
-    """As the file's [attached.security] says. Raises Problems for what lets nobody in."""
-    security, places = read_security(attachment(None, None, attached))
+def _connections(bootstrap: str, attached: Path | None) -> tuple[list[ADDRESS], Connect]:
+    """Where to ask and how to get in, by the file's [attached.security]. Raises Problems for what lets nobody in."""
+    addresses = _addresses(bootstrap)
+    said = Override(f"cluster.bootstrap={bootstrap}", f"BOOTSTRAP {bootstrap}")
+    security, places = read_security([*attachment(None, None, attached), said])
     if found := access.problems(None, security, addresses[0], places):
         raise Problems(found)
-    return connections(security)
+    return addresses, connections(security)
 
 
 def _chosen(names: Sequence[str], rows: Sequence[Row]) -> Sequence[Row]:
