@@ -39,6 +39,11 @@ def in_a_line(error: HarnessError | OSError) -> str:
     return said if error.filename is None else f"{error.filename}: {said}"
 
 
+def first_line(error: BaseException) -> str:
+    """Of an error of somebody else's, for a log: what follows may be a stack of another language's calls."""
+    return str(error).partition("\n")[0]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Place:
     """Where something stands that cannot be run: a line of a file, or an option. Neither: on this machine."""

@@ -38,7 +38,6 @@ _ALLOWED: Mapping[tuple[str, str], str] = {
     ("harness/checks/spark/class_archive.py", "partition"): "names of files that are all the archive's own",
     ("harness/checks/spark/class_path.py", "startswith"): "names of PySpark's jars, by family",
     ("harness/checks/early_session.py", "startswith"): "a Spark master's URL",
-    ("harness/checks/early_session.py", "partition"): "the first line of an error, for a log",
     ("harness/checks/spark/priority.py", "startswith"): "what the kernel tells of a process's capabilities",
     ("harness/checks/spark/priority.py", "split"): "what the kernel tells of a process's capabilities",
     ("harness/checks/spark/standalone.py", "import re"): "Spark's own configuration file",

@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from harness.checks.spark.jvm import Jvm, a_jvm
 from harness.checks.spark.session import spark_session
+from harness.errors import first_line
 from harness.history.facts.extent import MANY_ROWS
 
 _PATIENCE_S = 30.0  # to wait for one stage of the warm-up; then both continue in parallel
@@ -114,7 +115,7 @@ class EarlySession:
         except _Wanted:
             return
         except Exception as error:  # noqa: BLE001  # nothing depends on it, and the check itself will report the error
-            _LOG.warning("the checks could not be made ready early: %s", str(error).partition("\n")[0])
+            _LOG.warning("the checks could not be made ready early: %s", first_line(error))
             self._forget_what_is_broken()
 
     def _unless_wanted(self, stage: str) -> None:
@@ -128,7 +129,7 @@ class EarlySession:
             try:
                 self._open.close()
             except Exception as error:  # noqa: BLE001  # a session whose JVM is gone may not close; it is not used again
-                _LOG.info("a broken session did not close: %s", str(error).partition("\n")[0])
+                _LOG.info("a broken session did not close: %s", first_line(error))
             self._open, self._session = contextlib.ExitStack(), None
             if self._jvm is not None:
                 self._jvm.end()

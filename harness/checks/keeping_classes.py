@@ -11,6 +11,7 @@ from harness.checks.spark.class_archive import OFF
 from harness.checks.spark.jvm import keeping_jvm
 from harness.checks.spark.session import spark_session
 from harness.checks.warm_up import warm_up
+from harness.errors import first_line
 
 _LOG = logging.getLogger(__name__)
 
@@ -28,4 +29,4 @@ def keep_classes() -> None:
         with spark_session(jvm=jvm) as session:
             warm_up(session)
     except Exception as error:  # noqa: BLE001  # nothing depends on it: a later check tries it again
-        _LOG.warning("the classes that a check loads could not be kept: %s", str(error).partition("\n")[0])
+        _LOG.warning("the classes that a check loads could not be kept: %s", first_line(error))

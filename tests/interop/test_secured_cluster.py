@@ -38,7 +38,7 @@ SCENARIO = """
 name = "orders"
 settings = { "min.insync.replicas" = 2 }
 [workload]
-duration = "10 s"
+duration = "25 s"
 %s
 [[faults]]
 kind = "stop"

@@ -177,8 +177,6 @@ class GroupCoordinator:
         return error, [unknown if group is None else self._membership.leave(group, each) for each in identities]
 
     def _served(self, group_id: str) -> tuple[ErrorCode, Group | None]:
-        if not group_id:
-            return ErrorCode.INVALID_GROUP_ID, None
         return self.error, self.groups.get(group_id)
 
     # Offsets

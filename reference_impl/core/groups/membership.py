@@ -46,8 +46,6 @@ class Membership:
 
     def refusal(self, request: JoinRequest) -> ErrorCode:
         """What can be said without the group."""
-        if not request.group_id:
-            return ErrorCode.INVALID_GROUP_ID
         within = self._settings.min_session_timeout_ms, self._settings.max_session_timeout_ms
         if not within[0] <= request.session_timeout_ms <= within[1]:
             return ErrorCode.INVALID_SESSION_TIMEOUT

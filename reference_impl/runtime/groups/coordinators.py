@@ -91,6 +91,10 @@ class GroupCoordinators:
             term = self._terms.get(number)
         return ErrorCode.NOT_COORDINATOR if term is None else term.coordinator
 
+    def coordinator_of_members(self, group_id: str) -> GroupCoordinator | ErrorCode:
+        """The same for what members ask: a group without a name has offsets at most, whoever is asked."""
+        return self.coordinator_of(group_id) if group_id else ErrorCode.INVALID_GROUP_ID
+
     def all(self) -> Iterator[GroupCoordinator]:
         return (term.coordinator for term in self._terms.values())
 

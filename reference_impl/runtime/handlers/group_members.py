@@ -39,7 +39,7 @@ class GroupMembersHandler:
             answer_once(future, lambda: _joined(joined, request.api_version))
 
         texts = [asked.group_id, asked.member_id, asked.instance_id or asked.client_id, asked.protocol_type]
-        coordinator = self._coordinators.coordinator_of(asked.group_id)
+        coordinator = self._coordinators.coordinator_of_members(asked.group_id)
         if too_long(*texts, *(name for name, _ in asked.protocols)):
             answered(JoinAnswer(error=ErrorCode.INVALID_REQUEST))
         elif isinstance(coordinator, ErrorCode):
@@ -55,7 +55,7 @@ class GroupMembersHandler:
         def answered(synced: SyncAnswer) -> None:
             answer_once(future, lambda: _synced(synced))
 
-        coordinator = self._coordinators.coordinator_of(body.group_id)
+        coordinator = self._coordinators.coordinator_of_members(body.group_id)
         if isinstance(coordinator, ErrorCode):
             answered(SyncAnswer(error=coordinator))
             return future
@@ -73,7 +73,7 @@ class GroupMembersHandler:
 
     def heartbeat(self, request: Request, caller: Caller) -> Answer:
         body = request.body
-        coordinator = self._coordinators.coordinator_of(body.group_id)
+        coordinator = self._coordinators.coordinator_of_members(body.group_id)
         if not isinstance(coordinator, ErrorCode):
             identity = Identity(
                 member_id=body.member_id, instance_id=body.group_instance_id, generation=body.generation_id
@@ -83,7 +83,7 @@ class GroupMembersHandler:
 
     def leave(self, request: Request, caller: Caller) -> Answer:
         body = request.body
-        coordinator = self._coordinators.coordinator_of(body.group_id)
+        coordinator = self._coordinators.coordinator_of_members(body.group_id)
         if request.api_version >= MEMBERS_SINCE:
             leaving = [Identity(member_id=each.member_id, instance_id=each.group_instance_id) for each in body.members]
         else:

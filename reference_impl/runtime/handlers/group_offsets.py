@@ -146,6 +146,10 @@ def _committed(wanted: Mapping[TopicPartition, CommittedOffset], outcomes: Outco
 def _fetched(
     entry: Any, fetched: FetchedOffsets, wanted: Sequence[TopicPartition] | None, error: ErrorCode
 ) -> dict[str, list[Any]]:
+    """`error`: that of each partition. Where the answer as a whole has one, it names no partition, as Kafka's."""
+    if fetched.error is not error:
+        return {}
+
     def made(key: TopicPartition) -> Any:
         value = fetched.offsets.get(key)
         return entry(

@@ -21,23 +21,31 @@ RECORDS = [Send(topic="t", partition=0, value=b"%d" % number) for number in rang
 
 
 class Producer:
-    """Stands for KafkaProducer; `answer` settles each future from another thread, as the sender does."""
+    """Stands for KafkaProducer; `answer` settles each future from another thread, as the sender does: one after the
+    other, once `sends` records were sent."""
 
-    def __init__(self, answer: Any = None, *, refuse: Exception | None = None, **configuration: Any) -> None:
+    def __init__(
+        self, answer: Any = None, *, sends: int = len(RECORDS), refuse: Exception | None = None, **configuration: Any
+    ) -> None:
         self.configuration = configuration
         self._answer = answer
+        self._sends = sends
         self._refuse = refuse
-        self._sent = 0
+        self._futures: list[Future] = []
         self.hang = threading.Event()
 
     def send(self, topic: str, *, value: bytes, key: bytes | None, partition: int, timestamp_ms: int) -> Future:
         if self._refuse is not None:
             raise self._refuse
         future = Future()
-        number, self._sent = self._sent, self._sent + 1
-        if self._answer is not None:
-            threading.Timer(0.01 * (number + 1), self._answer, (future, number)).start()
+        self._futures.append(future)
+        if self._answer is not None and len(self._futures) == self._sends:
+            threading.Thread(target=self._answer_all).start()
         return future
+
+    def _answer_all(self) -> None:
+        for number, future in enumerate(self._futures):
+            self._answer(future, number)
 
     def close(self, timeout: float) -> None:
         self.hang.wait(30 if self._answer is None else 0)
@@ -100,7 +108,7 @@ async def test_acks_0_is_never_counted_as_acknowledged(client_with: Any) -> None
 
 
 async def test_a_refusal_by_the_broker_is_reported_with_its_code(client_with: Any) -> None:
-    producer = Producer(lambda future, number: future.failure(errors.NotEnoughReplicasError()))
+    producer = Producer(lambda future, number: future.failure(errors.NotEnoughReplicasError()), sends=1)
     client = client_with(producer, WorkloadSpec(retries=0, idempotence=False, delivery_timeout_ms=300))
 
     outcomes = await client.send(RECORDS[:1])
@@ -123,7 +131,7 @@ async def test_a_refusal_by_the_broker_is_reported_with_its_code(client_with: An
     ],
 )
 async def test_only_what_a_broker_answered_has_a_code(client_with: Any, error: Exception, code: int | None) -> None:
-    client = client_with(Producer(lambda future, number: future.failure(error)))
+    client = client_with(Producer(lambda future, number: future.failure(error), sends=1))
 
     outcomes = await client.send(RECORDS[:1])
     await client.close()
@@ -181,7 +189,7 @@ async def test_idempotence_is_asked_for_only_where_kafka_python_allows_it(client
 async def test_only_brokers_that_cannot_be_asked_for_their_version_are_taken_for_a_given_one(
     monkeypatch: pytest.MonkeyPatch, version: tuple[int, ...], configured: tuple[int, int] | None
 ) -> None:
-    producer = Producer(lambda future, number: future.success(Metadata(0)))
+    producer = Producer(lambda future, number: future.success(Metadata(0)), sends=1)
 
     def create(**configuration: Any) -> Producer:
         producer.configuration = configuration

@@ -268,7 +268,7 @@ OF_THE_LOG: Mapping[str, Sequence[Lie]] = {
     "versions-for-librdkafka": [Lie(api=_versions, alter=_api(1, 90, 99), breaks="Fetch")],
     "versions-for-aiokafka": [Lie(api=_versions, alter=_api(3, 6, 12), breaks="Metadata")],
     "versions-for-kafka-chaos": [Lie(api=_versions, alter=_without_api(0), breaks="Produce")],
-    "whole-features": [Lie(api=_versions, alter=_api(11, 0, 5), breaks="JoinGroup, SyncGroup")],
+    "whole-features": [Lie(api=_versions, alter=_without_api(14), breaks="JoinGroup, SyncGroup")],
     "metadata": [
         Lie(api=MetadataRequest, alter=_controller, breaks="controller"),
         Lie(api=MetadataRequest, alter=_fewer_brokers, breaks="different lists of brokers"),

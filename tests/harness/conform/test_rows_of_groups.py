@@ -1,6 +1,6 @@
 """Each row about groups and transactions holds for Apache Kafka, and for no answer that is false.
 
-The reference has neither, so these ask Kafka itself."""
+The reference has no transactions, so these ask Kafka itself."""
 
 import asyncio
 from collections.abc import Iterator

@@ -151,8 +151,9 @@ async def test_no_answered_commit_is_lost_with_its_coordinator(groups_cluster: I
             before = answered
             killed = await kill_coordinator(groups_cluster)
             async with member(groups_cluster, subscribes=False) as other:
-                found = await other.committed(partition)
-                assert found is not None
+                # aiokafka takes an answer that is an error as a whole (a coordinator loads) for "nothing committed".
+                while (found := await other.committed(partition)) is None:
+                    await asyncio.sleep(0.05)
                 assert found >= before, "an answered commit is gone"
             await groups_cluster.start_broker(killed)
             await groups_cluster.until(lambda: all(len(isr) == 3 for isr in isrs(groups_cluster)))
@@ -202,7 +203,6 @@ async def test_who_disconnects_while_it_waits_for_the_others_leaves_no_connectio
         coordinator = coordinator_of(groups_cluster)
         assert coordinator is not None
         listeners = groups_cluster.brokers[coordinator].listeners
-        before = sum(len(listener._connections) for listener in listeners)
         _, writer = await asyncio.open_connection(*groups_cluster.client_address(coordinator))
         join = request_class(ApiKey.JOIN_GROUP)
         asked = join(
@@ -215,6 +215,12 @@ async def test_who_disconnects_while_it_waits_for_the_others_leaves_no_connectio
         )
         writer.write(encode_request(ApiKey.JOIN_GROUP, 2, 1, "gone", asked))
         await groups_cluster.until(lambda: state(groups_cluster) is GroupState.PREPARING_REBALANCE)
+        place = "{}:{}".format(*writer.get_extra_info("sockname"))
+
+        def is_connected() -> bool:
+            return any(each._peer == place for listener in listeners for each in listener._connections)
+
+        assert is_connected()
         writer.close()
-        await groups_cluster.until(lambda: sum(len(listener._connections) for listener in listeners) <= before)
+        await groups_cluster.until(lambda: not is_connected())
         assert state(groups_cluster) is not GroupState.DEAD

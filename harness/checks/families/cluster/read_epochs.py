@@ -20,6 +20,7 @@ from harness.checks.contract.rulings import Cause
 from harness.checks.family import Family
 from harness.checks.findings import Finding, RunContext, is_damaged
 from harness.checks.judged_runs import JudgedRuns
+from harness.checks.model.elections import Snapshot
 from harness.checks.model.lost_records import LostRecord
 from harness.checks.model.partition_history import PartitionHistory
 from harness.checks.spark.passing_by import grouped
@@ -95,7 +96,9 @@ def query(runs: JudgedRuns) -> list[OtherEpochRow]:
     )
     stored = (
         runs.tables.replica_log.where("leader_epoch >= 0")
-        .join(sf.broadcast(wanted.select(*_PLACE).distinct()), [*_PLACE], "left_semi")
+        .join(
+            sf.broadcast(runs.frame((*_PLACE, "snapshot"), _in_sync(runs, beyond))), [*_PLACE, "snapshot"], "left_semi"
+        )
         .groupBy(*_COPY)
         .agg(sf.collect_set("leader_epoch").alias("epochs"), sf.max("leader_epoch").alias("stored"))
     )
@@ -123,10 +126,27 @@ def _spans(runs: JudgedRuns) -> list[_SpanRow]:
     return [] if spans is None else typed(_SpanRow, spans)
 
 
+def _in_sync(runs: JudgedRuns, beyond: Sequence[_SpanRow]) -> list[dict[str, int]]:
+    """The logs to be held against: whoever left, or was deposed, may have cut since what its log had then."""
+    places = {(each["run"], each["partition_id"]) for each in beyond}
+    return [
+        {"run": history.run, "partition_id": partition.partition_id, "snapshot": log.row["snapshot"]}
+        for history in runs.histories
+        for partition in history.partitions.values()
+        if (history.run, partition.partition_id) in places
+        for log in _final_logs(partition)
+    ]
+
+
+def _final_logs(partition: PartitionHistory) -> list[Snapshot]:
+    ended = [log for log in partition.logs if log.row["reason"] == "end"]
+    return [log for log in ended if log.row["node"] in partition.final_isr]
+
+
 def _chains(partition: PartitionHistory) -> Mapping[int, tuple[int, int]]:
-    """epoch -> the offsets between which any log that was read has it: from the first on, and below the second."""
+    """epoch -> the offsets between which any in-sync log has it at the end: from the first on, and below the second."""
     found: dict[int, tuple[int, int]] = {}
-    for log in partition.logs:
+    for log in _final_logs(partition):
         behind_all = (-1, log.row["log_end_offset"] or 0)
         for (epoch, start), (_, end) in pairwise([*log.chain, behind_all]):
             first, behind = found.get(epoch, (start, end))
@@ -163,8 +183,8 @@ def _found(context: RunContext, rows: Sequence[OtherEpochRow]) -> Iterator[Findi
             )
         sentence = (
             f"{plural(row['count'], 'record')} of {history.name}, the first at {row['offset']}, "
-            f"{plural(row['count'], 'was')} given to readers as of epoch {row['leader_epoch']}, and every log that was "
-            f"read has {'them' if row['count'] > 1 else 'it'} with epoch {row['stored']}: {cause_words(cause)}."
+            f"{plural(row['count'], 'was')} given to readers as of epoch {row['leader_epoch']}, and every in-sync "
+            f"log has {'them' if row['count'] > 1 else 'it'} with epoch {row['stored']}: {cause_words(cause)}."
         )
         is_decided = cause.code == "epoch-of-no-log" and cause.doubt is None
         yield Finding(

@@ -119,7 +119,6 @@ def test_a_promised_id_is_waited_for_no_longer_than_a_session() -> None:
 @pytest.mark.parametrize(
     ("changes", "error"),
     [
-        ({"group_id": ""}, ErrorCode.INVALID_GROUP_ID),
         ({"session_timeout_ms": 5999}, ErrorCode.INVALID_SESSION_TIMEOUT),
         ({"session_timeout_ms": 1_800_001}, ErrorCode.INVALID_SESSION_TIMEOUT),
         ({"member_id": "nobody"}, ErrorCode.UNKNOWN_MEMBER_ID),
