@@ -29,11 +29,15 @@ def wipe(world: World, node: Node) -> None:
 
 
 def lose_tail(world: World, node: Node, partition: Partition, records: int) -> None:
-    """What was never flushed, of a broker that is down."""
+    """What was never flushed, of a broker that is down: so many records, and what else is in the batch of the first.
+
+    A log is recovered batch by batch: one of which a part is missing goes as a whole.
+    """
     broker = world.brokers[node]
     assert not broker.alive
     replica = broker.replicas[partition]
-    end, to = replica.end, max(replica.start, replica.end - records)
+    end = replica.end
+    to = max((first for first in replica.batches if first <= end - records), default=replica.start)
     broker.cut(replica, to, Cause.POWER, journalled=False)
     proof = (
         f"the log of {partition[0]}-{partition[1]} on broker {node} ends at {to} and no longer at {end}: "
