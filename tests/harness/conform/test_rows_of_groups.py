@@ -3,7 +3,7 @@
 The reference has no transactions, so these ask Kafka itself."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 
 import pytest
 from kafka.protocol.admin import ListGroupsRequest
@@ -13,7 +13,7 @@ from harness.cluster.broker_requests import BrokerConnection
 from harness.cluster.brokers.kafka_jars import installed
 from harness.cluster.brokers.kafka_versions import resolve_version
 from harness.conform.asking import delete_all, results
-from harness.conform.probe import probing
+from harness.conform.probe import Probe, probing
 from harness.conform.row import State
 from harness.host.clock import SystemClock
 from tests.harness.conform.falsifying import Lie
@@ -56,10 +56,20 @@ def test_groups_and_topics_of_a_row_are_gone_afterwards(kafka: Addresses) -> Non
             assert any(group.group_id.startswith(probe.mark) for answer in listed for group in answer.groups)
             left = await delete_all(probe)
             listed = [await probe.ask(ListGroupsRequest(), node=node) for node in kafka]
-            known = await probe.ask(MetadataRequest(topics=None), node=probe.first)
             groups = {group.group_id for answer in listed for group in answer.groups}
-            there = groups | {topic.name for topic in known.topics}
-            return left, {name for name in there if name.startswith(probe.mark)}
+            known = await probe.becomes(topics_of(probe), lambda names: not of_this_run(probe, names))
+            return left, of_this_run(probe, groups | known)
+
+    def topics_of(probe: Probe) -> Callable[[], Awaitable[set[str]]]:
+        """As one broker knows them, which hears of a deletion after the controller has made it."""
+
+        async def ask_topics() -> set[str]:
+            return {topic.name for topic in (await probe.ask(MetadataRequest(topics=None), node=probe.first)).topics}
+
+        return ask_topics
+
+    def of_this_run(probe: Probe, names: set[str]) -> set[str]:
+        return {name for name in names if name.startswith(probe.mark)}
 
     assert asyncio.run(ask()) == ([], set())
 

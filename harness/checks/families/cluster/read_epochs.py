@@ -94,13 +94,14 @@ def query(runs: JudgedRuns) -> list[OtherEpochRow]:
             sf.min("process").alias("process"),
         )
     )
+    final = runs.frame((*_PLACE, "snapshot"), _in_sync(runs, beyond)).withColumn("final", sf.lit(True))
     stored = (
         runs.tables.replica_log.where("leader_epoch >= 0")
-        .join(
-            sf.broadcast(runs.frame((*_PLACE, "snapshot"), _in_sync(runs, beyond))), [*_PLACE, "snapshot"], "left_semi"
-        )
+        .join(sf.broadcast(final.select(*_PLACE).distinct()), [*_PLACE], "left_semi")
+        .join(sf.broadcast(final), [*_PLACE, "snapshot"], "left")
         .groupBy(*_COPY)
-        .agg(sf.collect_set("leader_epoch").alias("epochs"), sf.max("leader_epoch").alias("stored"))
+        .agg(sf.collect_set("leader_epoch").alias("epochs"), sf.expr("max(if(final, leader_epoch, null)) as stored"))
+        .where("stored is not null")
     )
     found = (
         seen.join(stored, [*_COPY])
@@ -127,7 +128,8 @@ def _spans(runs: JudgedRuns) -> list[_SpanRow]:
 
 
 def _in_sync(runs: JudgedRuns, beyond: Sequence[_SpanRow]) -> list[dict[str, int]]:
-    """The logs to be held against: whoever left, or was deposed, may have cut since what its log had then."""
+    """The logs to be held against. Whoever left, or was deposed, may have cut since what its log had then: such a log
+    explains an epoch, and contradicts none."""
     places = {(each["run"], each["partition_id"]) for each in beyond}
     return [
         {"run": history.run, "partition_id": partition.partition_id, "snapshot": log.row["snapshot"]}
