@@ -80,6 +80,7 @@ _CODES: Mapping[int, tuple[str, str]] = {
     26: ("INVALID_SESSION_TIMEOUT", "the session is shorter or longer than the broker takes"),
     27: ("REBALANCE_IN_PROGRESS", "the group is about to begin another generation: its members join again"),
     29: ("TOPIC_AUTHORIZATION_FAILED", "the client may not write to the topic"),
+    30: ("GROUP_AUTHORIZATION_FAILED", "the client may not use the group"),
     31: ("CLUSTER_AUTHORIZATION_FAILED", "the client may not do so in this cluster"),
     32: ("INVALID_TIMESTAMP", "the record's timestamp is out of the range that the topic takes"),
     33: ("UNSUPPORTED_SASL_MECHANISM", "the broker does not take this kind of login"),
