@@ -78,12 +78,12 @@ def with_decisions(spark: SparkSession, tables: Tables, scenarios: Sequence[Scen
         found = tables.large(name)
         return _by_decision(spark, found, decided()) if name == "records" and decided() else found
 
-    def batches(name: str, columns: Sequence[str], only: pc.Expression | None) -> Iterable[pa.RecordBatch]:
+    def batches(name: str, columns: Sequence[str], only: pc.Expression | None) -> Iterable[pa.Table]:
         if name != "records" or not decided():
             return tables.batches(name, columns, only)
         known = small_table(_DECIDED, _rows_of(decided()))
         whole = tables.batches(name, TABLES[name].names, None)
-        return (found for batch in whole for found in _told_here(batch, known, only).select(columns).to_batches())
+        return (_told_here(batch, known, only).select(columns) for batch in whole)
 
     return replace(tables, large=large, batches=batches, read_small=read_small)
 
@@ -94,9 +94,9 @@ def _rows_of(decided: Mapping[tuple[int, int], int]) -> list[_DecidedRow]:
     ]
 
 
-def _told_here(records: pa.RecordBatch, known: pa.Table, only: pc.Expression | None) -> pa.Table:
+def _told_here(records: pa.Table, known: pa.Table, only: pc.Expression | None) -> pa.Table:
     """What `_by_decision` says, of some records in this process."""
-    rows = pa.Table.from_batches([records]).join(known, ["run", "transaction"], join_type="left outer")
+    rows = records.join(known, ["run", "transaction"], join_type="left outer")
     decided = rows.column("decided")
     is_told = pc.or_(pc.equal(pc.fill_null(decided, STATUS_INFO), STATUS_FAIL), rows.column("offset").is_valid())
     told = pc.and_(pc.and_(pc.equal(rows.column("kind"), KIND_SEND), decided.is_valid()), is_told)

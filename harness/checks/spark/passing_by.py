@@ -45,14 +45,14 @@ def records_at(
     return _with_keys(tables.batches("records", read, only), wanted, columns)
 
 
-def _with_keys(batches: Iterable[pa.RecordBatch], wanted: pa.Table, columns: Sequence[str]) -> Iterator[pa.Table]:
+def _with_keys(batches: Iterable[pa.Table], wanted: pa.Table, columns: Sequence[str]) -> Iterator[pa.Table]:
     """For each join the keys are hashed anew: not for fewer rows than there are keys."""
-    waiting: list[pa.RecordBatch] = []
+    waiting: list[pa.Table] = []
     for batch in chain(batches, [None]):
         if batch is not None:
             waiting.append(batch)
         if waiting and (batch is None or sum(map(len, waiting)) >= len(wanted)):
-            rows = pa.Table.from_batches(waiting).join(wanted, wanted.column_names, join_type="left semi")
+            rows = pa.concat_tables(waiting).join(wanted, wanted.column_names, join_type="left semi")
             waiting.clear()
             if len(rows):
                 yield rows.select(list(columns))

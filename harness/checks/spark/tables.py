@@ -18,7 +18,7 @@ from typing import cast
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyarrow.dataset import FileSystemDataset, ParquetFileFormat, dataset
+from pyarrow.dataset import Dataset, FileSystemDataset, ParquetFileFormat, dataset
 from pyarrow.fs import LocalFileSystem
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -61,7 +61,7 @@ class Tables:
     """
 
     large: Callable[[str], DataFrame]
-    batches: Callable[[str, Sequence[str], pc.Expression | None], Iterable[pa.RecordBatch]]
+    batches: Callable[[str, Sequence[str], pc.Expression | None], Iterable[pa.Table]]
     record_count: int
     row_count: int
     read_small: Callable[[], Small]
@@ -115,7 +115,7 @@ class Tables:
         return {run: rows[0] for run, rows in self.by_run(ACTIVITY).items()}
 
     def with_records_of(self, runs: Sequence[int]) -> "Tables":
-        """The same tables, without the records of the other runs."""
+        """The same tables, in which Spark sees no records of the other runs."""
         records = self.records.where(self.records["run"].isin(list(runs)))
         return replace(self, large=lambda name: records if name == "records" else self.large(name))
 
@@ -155,9 +155,9 @@ def open_tables(spark: SparkSession, table_folders: Sequence[Path]) -> Iterator[
             path, rows = staged[name] if name in staged else _in_one_file(name, table_folders, staging)
             return _in_parts(read_large(session, name, [str(path)] if rows else []), count)
 
-        def batches(name: str, columns: Sequence[str], only: pc.Expression | None) -> Iterable[pa.RecordBatch]:
+        def batches(name: str, columns: Sequence[str], only: pc.Expression | None) -> Iterable[pa.Table]:
             path, rows = staged[name]
-            return _opened(name, [str(path)]).to_batches(columns=list(columns), filter=only) if rows else ()
+            return _each_batch(_opened(name, [str(path)]), columns, only) if rows else ()
 
         yield Tables(
             large=large,
@@ -246,6 +246,10 @@ def _numbered(
                 yield pa.RecordBatch.from_arrays(columns, schema=schema)
     except (pa.ArrowException, OSError) as error:
         raise HarnessError(unsound(f"table {name}", error)) from error
+
+
+def _each_batch(rows: Dataset, columns: Sequence[str], only: pc.Expression | None) -> Iterator[pa.Table]:
+    return (pa.Table.from_batches([batch]) for batch in rows.to_batches(columns=list(columns), filter=only))
 
 
 def _opened(name: str, paths: Sequence[str], held: memory.Together | None = None) -> FileSystemDataset:
@@ -383,7 +387,7 @@ def tables_of(
     small |= _noted(arrow["operations"].to_pylist() if "operations" in arrow else ())
     return Tables(
         large=large.__getitem__,
-        batches=lambda name, columns, only: dataset(arrow[name]).to_batches(columns=list(columns), filter=only),
+        batches=lambda name, columns, only: _each_batch(dataset(arrow[name]), columns, only),
         record_count=arrow["records"].num_rows,
         row_count=count,
         read_small=lambda: small,

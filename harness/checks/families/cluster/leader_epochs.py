@@ -83,15 +83,11 @@ def query(runs: JudgedRuns) -> list[EpochSpanRow]:
 
 def _of_logs(runs: JudgedRuns) -> list[EpochSpanRow]:
     batches = runs.tables.batches("replica_log", [*_SPAN, "offset"], pc.field("leader_epoch") >= 0)
-    spans = grouped(map(_table, batches), _SPAN, {"first": ("offset", "min"), "last": ("offset", "max")})
+    spans = grouped(batches, _SPAN, {"first": ("offset", "min"), "last": ("offset", "max")})
     if spans is None:
         return []
     unknown = pa.nulls(len(spans), pa.int64())
     return typed(EpochSpanRow, spans.append_column("begin_ns", unknown).append_column("end_ns", unknown))
-
-
-def _table(batch: pa.RecordBatch) -> pa.Table:
-    return pa.Table.from_batches([batch])
 
 
 @dataclass(frozen=True, kw_only=True)

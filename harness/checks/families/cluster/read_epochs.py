@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import TypedDict
 
-import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as sf
 
@@ -122,8 +121,7 @@ def _spans(runs: JudgedRuns) -> list[_SpanRow]:
     by_readers = (pc.field("kind") > 0) & pc.field("replica").is_null() & (pc.field("status") == STATUS_OK)
     read = [*_PLACE, "leader_epoch", "offset"]
     batches = runs.tables.batches("records", read, by_readers & (pc.field("leader_epoch") >= 0))
-    tables = (pa.Table.from_batches([batch]) for batch in batches)
-    spans = grouped(tables, [*_PLACE, "leader_epoch"], {"first": ("offset", "min"), "last": ("offset", "max")})
+    spans = grouped(batches, [*_PLACE, "leader_epoch"], {"first": ("offset", "min"), "last": ("offset", "max")})
     return [] if spans is None else typed(_SpanRow, spans)
 
 

@@ -108,7 +108,7 @@ def _given(runs: JudgedRuns) -> list[SpanRow]:
     final = (pc.field("kind") == KIND_FINAL_POLL) & (pc.field("status") == STATUS_OK) & pc.field("replica").is_null()
     batches = runs.tables.batches("records", [*_PLACE, "offset", "value", "invoked_ns"], final)
     found = grouped(
-        (_numbered(pa.Table.from_batches([batch])) for batch in batches),
+        map(_numbered, batches),
         _PLACE,
         {
             "first": ("offset", "min"),
@@ -125,8 +125,8 @@ def _within(runs: JudgedRuns, ends: Sequence[EndRow], spans: Sequence[SpanRow]) 
     """The same offsets in each replica's log, and these below its mark as log_digest.py computes it."""
     wanted = small_table(_END, ends).join(small_table(_SPAN, spans), list(_PLACE), join_type="inner")
 
-    def inside(batch: pa.RecordBatch) -> pa.Table:
-        rows = pa.Table.from_batches([batch]).join(wanted, list(_LOG), join_type="inner")
+    def inside(rows: pa.Table) -> pa.Table:
+        rows = rows.join(wanted, list(_LOG), join_type="inner")
         offset = pc.field("offset")
         rows = _numbered(rows.filter((offset >= pc.field("first")) & (offset <= pc.field("last"))))
         is_below = pc.less(rows.column("offset"), rows.column("mark"))

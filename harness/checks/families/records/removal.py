@@ -194,10 +194,18 @@ class Removal:
 
     def of(self, row: Flagged) -> Cause | None:
         """Why the record was removed; None if no setting removes it."""
-        return self._of(row.partition_id, row.value, row.offset)
+        return self.of_record(row.partition_id, row.value, row.offset)
 
     def of_record(self, partition_id: int, value: int, offset: int | None) -> Cause | None:
-        return self._of(partition_id, value, offset)
+        known = self._rows.get((partition_id, value))
+        if known is None:
+            return None
+        later = self._later.get((partition_id, value), ())
+        if (
+            offset is not None and known["kept"] is not None and offset < known["kept"]
+        ):  # sent again, it has its own key
+            later = (*later, _Later(sent_ns=known["invoked_ns"] or 0, stamp_ms=known["timestamp_ms"]))
+        return self._why(known, known["offset"] if offset is None else offset, later)
 
     def of_position(self, history: PartitionHistory, position: int, by_ns: int) -> Cause | None:
         """Why the log's start may lawfully have been above a consumer's position by then, whose reset policy says then
@@ -218,17 +226,6 @@ class Removal:
         if doubt is not None:
             return Cause(code="position-perhaps-removed", doubt=doubt)
         return None if why is None else Cause(code="position-removed", offset=position, settings=why.settings)
-
-    def _of(self, partition_id: int, value: int, offset: int | None) -> Cause | None:
-        known = self._rows.get((partition_id, value))
-        if known is None:
-            return None
-        later = self._later.get((partition_id, value), ())
-        if (
-            offset is not None and known["kept"] is not None and offset < known["kept"]
-        ):  # sent again, it has its own key
-            later = (*later, _Later(sent_ns=known["invoked_ns"] or 0, stamp_ms=known["timestamp_ms"]))
-        return self._why(known, known["offset"] if offset is None else offset, later)
 
     def _why(self, known: GoneRow, offset: int | None, later: Sequence[_Later]) -> Cause | None:
         history = self._context.partition(known["partition_id"])
@@ -394,7 +391,7 @@ class Removal:
             return False
         for _, until_ns in self._compacting(cleaner, history, later.sent_ns):
             for lag in self._in_force(cleaner, history, "min.compaction.lag.ms", later.sent_ns, until_ns):
-                age_ms = self._age_ms(history, later.stamp_ms, later.sent_ns, min(until_ns, lag.until_ns))
+                age_ms = self._age_ms(history, later.stamp_ms, later.sent_ns, lag.until_ns)
                 if age_ms is None or (is_number(lag.value) and age_ms >= int(lag.value)):
                     return True
         return False
@@ -406,7 +403,7 @@ class Removal:
         sent_ns = known["invoked_ns"] or 0
         for _, until_ns in self._compacting(cleaner, history, sent_ns):
             for kept in self._in_force(cleaner, history, "delete.retention.ms", sent_ns, until_ns):
-                age_ms = self._age_ms(history, known["timestamp_ms"], known["invoked_ns"], min(until_ns, kept.until_ns))
+                age_ms = self._age_ms(history, known["timestamp_ms"], known["invoked_ns"], kept.until_ns)
                 if is_number(kept.value) and (age_ms is None or age_ms >= int(kept.value)):
                     setting = _setting("delete.retention.ms", kept.value)
                     return Cause(code="compaction-of-a-tombstone", settings=(setting,))
@@ -416,7 +413,7 @@ class Removal:
         perhaps: Cause | None = None
         for begin_ns, until_ns in self._cleaning(cleaner, "delete", history, known["invoked_ns"] or 0):
             for kept in self._in_force(cleaner, history, "retention.ms", begin_ns, until_ns):
-                age_ms = self._age_ms(history, known["timestamp_ms"], known["invoked_ns"], min(until_ns, kept.until_ns))
+                age_ms = self._age_ms(history, known["timestamp_ms"], known["invoked_ns"], kept.until_ns)
                 limited = is_number(kept.value) and int(kept.value) >= 0
                 setting = _setting("retention.ms", kept.value)
                 if limited and (age_ms is None or age_ms >= int(kept.value)):
