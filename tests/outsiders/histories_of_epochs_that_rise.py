@@ -4,13 +4,9 @@ each clean start; and leaders that were only polled for, by brokers that hear of
 from collections.abc import Sequence
 from typing import Any
 
-from tests.outsiders.history_builder import PASS, SOME, VIOLATION, HistoryBuilder, case, led
+from tests.outsiders.history_builder import PASS, REWOUND, SOME, VIOLATION, HistoryBuilder, case, led
 
 UNCLEAN = "unclean.leader.election.enable"
-REWOUND = {
-    each: [f"{check} {each}" for check in ("inconsistent-offsets", "acknowledged-regression", "reordering")]
-    for each in ("permitted", "violation")
-}
 
 
 def _risen(

@@ -1,9 +1,7 @@
 """Consumer groups as Kafka promises them: static members, rewinds by hand, retention, the coordinator's own books."""
 
-from collections.abc import Sequence
-from typing import Any
-
-from tests.outsiders.history_builder import OPEN, PASS, SOME, VIOLATION, HistoryBuilder, case, led
+from tests.outsiders.groups import group_of, reads
+from tests.outsiders.history_builder import OPEN, PASS, SOME, VIOLATION, HistoryBuilder, case
 
 A, B, TOOL = 11, 12, 13
 UNCLEAN = "unclean.leader.election.enable"
@@ -12,29 +10,10 @@ KEPT = ("__consumer_offsets", 3)  # where group g belongs
 AGAIN = "group-redelivery observation"
 
 
-def _group(*, protocol: str | None = "classic", reset: str = "earliest", **more: Any) -> HistoryBuilder:
-    history = led(10, **more)
-    history.place(1, "t", 1)
-    for process in (A, B):
-        history.client(
-            process,
-            role="consumer",
-            group="g",
-            offset_reset=reset,
-            isolation="read_uncommitted",
-            group_protocol=protocol,
-        )
-    return history
-
-
-def _reads(history: HistoryBuilder, process: int, offsets: Sequence[int], *, at: float, assignment: int = 0) -> None:
-    history.poll([(offset, offset) for offset in offsets], at=at, process=process, assignment=assignment)
-
-
 def _worked(history: HistoryBuilder) -> HistoryBuilder:
     """A has t-0 in generation 1, reads all ten, commits 10 at 4 s, gives it up at 5 s."""
     history.group("assigned", at=2.5, process=A, generation=1, offset=0)
-    _reads(history, A, range(10), at=3)
+    reads(history, A, range(10), at=3)
     history.group("committed", at=4, process=A, offset=10, generation=1)
     history.group("revoked", at=5, process=A, generation=1)
     return history
@@ -50,14 +29,14 @@ def _finished(history: HistoryBuilder) -> HistoryBuilder:
 
 def _static(*, status: int, same: bool = True, at: float = 8.0) -> HistoryBuilder:
     """B comes as the same instance in generation 3 and works on; the one before commits 5 once more."""
-    history = _group()
+    history = group_of(A, B)
     for row in history.rows["processes"][-2:]:
         row["group_instance_id"] = "shop-1" if same or row["process"] == A else "shop-2"
     history.group("assigned", at=2.5, process=A, generation=3, offset=0)
-    _reads(history, A, range(5), at=3)
+    reads(history, A, range(5), at=3)
     history.group("committed", at=4, process=A, offset=5, generation=3)
     history.group("assigned", at=6, process=B, generation=3, offset=5)
-    _reads(history, B, range(5, 10), at=6.5)
+    reads(history, B, range(5, 10), at=6.5)
     history.group("committed", at=7, process=B, offset=10, generation=3)
     history.group("committed", at=at, process=A, offset=5, generation=3, status=status)
     return _finished(history)
@@ -95,11 +74,11 @@ def static_member_committing_as_it_is_replaced() -> HistoryBuilder:
 
 def _static_in_a_later_generation(*, taken_back: bool) -> HistoryBuilder:
     """B comes as the same instance and is told generation 4; A, perhaps told generation 5 after that, commits."""
-    history = _group()
+    history = group_of(A, B)
     for row in history.rows["processes"][-2:]:
         row["group_instance_id"] = "shop-1"
     history.group("assigned", at=2.5, process=A, generation=3, offset=0)
-    _reads(history, A, range(5), at=3)
+    reads(history, A, range(5), at=3)
     history.group("assigned", at=6, process=B, generation=4, offset=0)
     if taken_back:
         history.group("assigned", at=7, process=A, generation=5, offset=0)
@@ -127,11 +106,11 @@ def static_member_took_its_place_back() -> HistoryBuilder:
 
 def _reset_by_hand(status: int) -> HistoryBuilder:
     """The group is empty; a tool sets its offset to 3; B begins there."""
-    history = _worked(_group())
+    history = _worked(group_of(A, B))
     history.client(TOOL, role="consumer", group="g", offset_reset="earliest", isolation="read_uncommitted")
     history.group("committed", at=10, process=TOOL, offset=3, generation=-1, status=status)
     history.group("assigned", at=12, process=B, generation=2, offset=3)
-    _reads(history, B, range(3, 10), at=13)
+    reads(history, B, range(3, 10), at=13)
     history.group("committed", at=14, process=B, offset=10, generation=2)
     return _finished(history)
 
@@ -168,11 +147,11 @@ def perhaps_set_back_by_an_operator() -> HistoryBuilder:
 
 
 def _own_records_again(seek_in: int | None) -> HistoryBuilder:
-    history = _worked(_group())
+    history = _worked(group_of(A, B))
     history.group("assigned", at=6, process=A, generation=2, offset=5)
     if seek_in is not None:
         history.group("seek", at=6.5, process=A, offset=5, partition_id=seek_in)
-    _reads(history, A, range(5, 10), at=7, assignment=1)
+    reads(history, A, range(5, 10), at=7, assignment=1)
     return _finished(history)
 
 
@@ -207,9 +186,9 @@ def own_records_again_by_a_seek_beside() -> HistoryBuilder:
 
 
 def _seven_unanswered(*fetched: int) -> HistoryBuilder:
-    history = _group()
+    history = group_of(A, B)
     history.group("assigned", at=2.5, process=A, generation=1, offset=0)
-    _reads(history, A, range(7), at=3)
+    reads(history, A, range(7), at=3)
     history.group("committed", at=4, process=A, offset=5, generation=1)
     history.group("committed", at=5, process=A, offset=7, generation=1, status=2)
     for number, offset in enumerate(fetched):
@@ -234,13 +213,13 @@ def unanswered_commit_held_and_went() -> HistoryBuilder:
 
 def _two_partitions(status: int) -> HistoryBuilder:
     """10 of t-0 is committed, 4 of t-1 as well; of t-1 nothing is found later."""
-    history = _group()
+    history = group_of(A, B)
     history.state(2, 0, (1, 2, 3), at=0, start=0, partition_id=1)
     for offset in range(4):
         history.send(100 + offset, offset, at=1, partition_id=1)
     history.group("assigned", at=2.5, process=A, generation=1, offset=0)
     history.group("assigned", at=2.5, process=A, generation=1, offset=0, partition_id=1)
-    _reads(history, A, range(10), at=3)
+    reads(history, A, range(10), at=3)
     history.poll([(offset, 100 + offset) for offset in range(4)], at=3.2, process=A, partition_id=1)
     history.group("committed", at=4, process=A, offset=10, generation=1)
     history.group("committed", at=4, process=A, offset=4, generation=1, partition_id=1, status=status)
@@ -270,12 +249,12 @@ def half_a_commit_without_an_answer() -> HistoryBuilder:
 
 def _expired(system: str, *, stays: bool, answer: int = -1) -> HistoryBuilder:
     """10 is committed at second 4 and fetched at 92; offsets are kept for a minute."""
-    history = _group(settings=RETENTION, system=system)
+    history = group_of(A, B, settings=RETENTION, system=system)
     history.group("assigned", at=2.5, process=A, generation=1, offset=0)
-    _reads(history, A, range(9), at=3)
+    reads(history, A, range(9), at=3)
     history.group("committed", at=4, process=A, offset=9, generation=1)
     if stays:
-        _reads(history, A, [9], at=91)
+        reads(history, A, [9], at=91)
     else:
         history.group("revoked", at=20, process=A, generation=1)
     history.group("fetched", at=92, process=A if stays else B, offset=answer)
@@ -338,7 +317,7 @@ def expired_and_still_there() -> HistoryBuilder:
 
 def _in_use(*, cut_off: bool) -> HistoryBuilder:
     """A commits t-0, gives it up and reads t-1 for more than a minute; then B is given all of t-0 again."""
-    history = _group(settings=RETENTION, system="kafka:4.3.1")
+    history = group_of(A, B, settings=RETENTION, system="kafka:4.3.1")
     history.state(2, 0, (1, 2, 3), at=0, start=0, partition_id=1)
     log = [(offset, 100 + offset) for offset in range(8)]
     history.group("assigned", at=2.4, process=A, generation=1, partition_id=1)
@@ -349,7 +328,7 @@ def _in_use(*, cut_off: bool) -> HistoryBuilder:
     if cut_off:
         history.fault("cut", [1], at=10, until=80)
     history.group("assigned", at=75, process=B, generation=2, offset=0)
-    _reads(history, B, range(10), at=76)
+    reads(history, B, range(10), at=76)
     history.final(log, partition_id=1)
     return _finished(history)
 
@@ -380,7 +359,7 @@ def expired_under_a_member_that_was_cut_off() -> HistoryBuilder:
 
 def _booked(*, unclean_to: int | None = None, allowed: bool = True, wiped: int | None = None) -> HistoryBuilder:
     """__consumer_offsets-3 is led by broker 2, and only brokers 1 and 2 have it. 10 is committed, and later gone."""
-    history = _worked(_group(settings={UNCLEAN: "true"} if allowed else None))
+    history = _worked(group_of(A, B, settings={UNCLEAN: "true"} if allowed else None))
     history.kept_state(KEPT, 2, 0, (1, 2), at=0, replicas=(1, 2))
     if wiped is None:
         history.fault("kill", [3], at=20, until=25)
@@ -444,9 +423,9 @@ def gone_with_a_disk_that_never_had_it() -> HistoryBuilder:
     why="what the log still has was never forgotten: the coordinator answered something else than its log",
 )
 def answered_against_its_own_log() -> HistoryBuilder:
-    history = _group()
+    history = group_of(A, B)
     history.group("assigned", at=2.5, process=A, generation=1, offset=0)
-    _reads(history, A, range(10), at=3)
+    reads(history, A, range(10), at=3)
     history.group("committed", at=3.5, process=A, offset=5, generation=1)
     history.group("committed", at=4, process=A, offset=10, generation=1)
     history.kept_state(KEPT, 2, 0, (1, 2, 3), at=0)
@@ -464,13 +443,13 @@ def answered_against_its_own_log() -> HistoryBuilder:
 
 
 def _begins_at_eight(status: int) -> HistoryBuilder:
-    history = _group(reset="latest")
+    history = group_of(A, B, reset="latest")
     history.group("assigned", at=2.5, process=A, generation=1)
-    _reads(history, A, range(4), at=3)
+    reads(history, A, range(4), at=3)
     history.group("committed", at=4, process=A, offset=4, generation=1, status=status)
     history.group("revoked", at=5, process=A, generation=1)
     history.group("assigned", at=6, process=B, generation=2)
-    _reads(history, B, (8, 9), at=7)
+    reads(history, B, (8, 9), at=7)
     return _finished(history)
 
 
@@ -496,11 +475,11 @@ def latest_without_a_commit() -> HistoryBuilder:
     why="a crash between the two would have skipped three records",
 )
 def committed_ahead() -> HistoryBuilder:
-    history = _group()
+    history = group_of(A, B)
     history.group("assigned", at=2.5, process=A, generation=1, offset=0)
-    _reads(history, A, range(5), at=3)
+    reads(history, A, range(5), at=3)
     history.group("committed", at=4, process=A, offset=8, generation=1)
-    _reads(history, A, range(5, 10), at=5)
+    reads(history, A, range(5, 10), at=5)
     return _finished(history)
 
 
@@ -511,12 +490,12 @@ def committed_ahead() -> HistoryBuilder:
     why="nothing was committed: from the committed offset on everything may come again",
 )
 def deposed_member_empties_its_buffer() -> HistoryBuilder:
-    history = _group()
+    history = group_of(A, B)
     history.group("assigned", at=2.5, process=A, generation=1, offset=0)
-    _reads(history, A, range(5), at=3)
+    reads(history, A, range(5), at=3)
     history.group("assigned", at=6, process=B, generation=2, offset=0)
-    _reads(history, B, range(10), at=7)
-    _reads(history, A, range(5, 10), at=8)
+    reads(history, B, range(10), at=7)
+    reads(history, A, range(5, 10), at=8)
     history.group("lost", at=9, process=A, generation=1)
     history.group("committed", at=9.5, process=B, offset=10, generation=2)
     return _finished(history)
@@ -527,9 +506,9 @@ def deposed_member_empties_its_buffer() -> HistoryBuilder:
 
 def _older_epoch_of_its_own(system: str) -> HistoryBuilder:
     """A has t-0 since epoch 3 and t-1 since epoch 5; with epoch 3 it commits t-0."""
-    history = _group(protocol="consumer", system=system)
+    history = group_of(A, B, protocol="consumer", system=system)
     history.group("assigned", at=2.5, process=A, generation=3, offset=0)
-    _reads(history, A, range(5), at=3)
+    reads(history, A, range(5), at=3)
     history.group("assigned", at=6, process=A, generation=5, partition_id=1)
     history.group("committed", at=9, process=A, offset=5, generation=3)
     return _finished(history)
@@ -559,7 +538,7 @@ def epoch_below_its_own_since_4_3() -> HistoryBuilder:
 
 def _cut(*, kept: int, begins: int) -> HistoryBuilder:
     """10 is committed, an allowed unclean election keeps `kept` records, five new ones come, B begins at `begins`."""
-    history = _worked(_group(topics={"t": {UNCLEAN: "true"}}))
+    history = _worked(group_of(A, B, topics={"t": {UNCLEAN: "true"}}))
     history.state(1, 0, (1,), at=6)
     history.fail_over(2, kept=kept, isr=(2,), at=10)
     for value in range(20, 25):

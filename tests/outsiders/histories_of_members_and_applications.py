@@ -1,35 +1,21 @@
 """Members of groups by either protocol, static ones, ones whose library errs; applications that record little; nodes
 and disks that fail by themselves."""
 
-from collections.abc import Sequence
 from typing import Any
 
 from harness.ports.load import WorkloadSpec
 from tests.harness.checks.histories.build import SECOND
+from tests.outsiders.groups import group_of, reads
 from tests.outsiders.history_builder import OPEN, PASS, SOME, VIOLATION, HistoryBuilder, case, led
 
 A, B, C = 11, 12, 13
 AGAIN = ("group-redelivery observation",)
 
 
-def _members(*, reset: str = "earliest", protocol: str | None = "classic", **more: Any) -> HistoryBuilder:
-    history = led(**more)
-    history.place(1, "t", 1)
+def _members(**more: Any) -> HistoryBuilder:
+    history = group_of(A, B, C, **more)
     history.state(2, 0, (1, 2, 3), at=0, start=0, partition_id=1)
-    for process in (A, B, C):
-        history.client(
-            process,
-            role="consumer",
-            group="g",
-            offset_reset=reset,
-            isolation="read_uncommitted",
-            group_protocol=protocol,
-        )
     return history
-
-
-def _reads(history: HistoryBuilder, process: int, offsets: Sequence[int], *, at: float, assignment: int = 0) -> None:
-    history.poll([(offset, offset) for offset in offsets], at=at, process=process, assignment=assignment)
 
 
 def _done(history: HistoryBuilder) -> HistoryBuilder:
@@ -45,12 +31,12 @@ def _starts(first: int, *, reset: str, committed_at: float = 4) -> HistoryBuilde
     """A commits 3; B's fetch of the offset is answered STALE_MEMBER_EPOCH (113), and it begins at `first`."""
     history = _members(reset=reset, protocol="consumer", system="kafka:4.3.1")
     history.group("assigned", at=2.5, process=A, generation=1, offset=0)
-    _reads(history, A, range(3), at=3)
+    reads(history, A, range(3), at=3)
     history.group("committed", at=committed_at, process=A, generation=1, offset=3)
     history.group("revoked", at=8, process=A, generation=1)
     history.group("fetched", at=10, process=B, offset=None, status=1, error="StaleMemberEpochError")
     history.group("assigned", at=10.1, process=B, generation=3, offset=None)
-    _reads(history, B, range(first, 10), at=11)
+    reads(history, B, range(first, 10), at=11)
     return _done(history)
 
 
@@ -100,11 +86,11 @@ def static_member_comes_back() -> HistoryBuilder:
     for row in history.rows["processes"][:2]:
         row["group_instance_id"] = "shop-1"
     history.group("assigned", at=2.5, process=A, generation=4, offset=0)
-    _reads(history, A, range(6), at=3)
+    reads(history, A, range(6), at=3)
     history.group("committed", at=4, process=A, generation=4, offset=4)
     history.crash(A, at=6)
     history.group("assigned", at=8, process=B, generation=4, offset=4)
-    _reads(history, B, range(4, 10), at=9)
+    reads(history, B, range(4, 10), at=9)
     history.group("committed", at=10, process=B, generation=4, offset=10)
     return _done(history)
 
@@ -121,10 +107,10 @@ def static_member_comes_back_beside_itself() -> HistoryBuilder:
     for row in history.rows["processes"][:2]:
         row["group_instance_id"] = "shop-1"
     history.group("assigned", at=2.5, process=A, generation=4, offset=0)
-    _reads(history, A, range(6), at=3)
+    reads(history, A, range(6), at=3)
     history.group("committed", at=4, process=A, generation=4, offset=4)
     history.group("assigned", at=8, process=B, generation=4, offset=4)
-    _reads(history, B, range(4, 10), at=9)
+    reads(history, B, range(4, 10), at=9)
     history.group("committed", at=10, process=B, generation=4, offset=10)
     history.group("committed", at=14, process=A, generation=4, offset=6)
     return _done(history)
@@ -140,11 +126,11 @@ def given_up_in_its_own_epoch() -> HistoryBuilder:
     history = _members(protocol="consumer", system="kafka:4.0.0")
     for number in (0, 1):
         history.group("assigned", at=2.5, process=A, generation=5, offset=0, partition_id=number)
-    _reads(history, A, range(6), at=3)
+    reads(history, A, range(6), at=3)
     history.group("committed", at=9.9, process=A, generation=5, offset=6)
     history.group("revoked", at=10, process=A, generation=5)
     history.group("assigned", at=11, process=B, generation=6, offset=6)
-    _reads(history, B, range(6, 10), at=12)
+    reads(history, B, range(6, 10), at=12)
     history.group("committed", at=13, process=B, generation=6, offset=10)
     history.group("committed", at=14, process=A, generation=6, offset=0, partition_id=1)
     return _done(history)
@@ -161,8 +147,8 @@ def one_partition_for_two_in_an_epoch() -> HistoryBuilder:
     history = _members(protocol="consumer", system="kafka:4.3.1")
     history.group("assigned", at=2.5, process=A, generation=7, offset=0)
     history.group("assigned", at=2.6, process=B, generation=7, offset=0)
-    _reads(history, A, range(10), at=3)
-    _reads(history, B, range(10), at=3.1)
+    reads(history, A, range(10), at=3)
+    reads(history, B, range(10), at=3.1)
     return _done(history)
 
 
@@ -178,7 +164,7 @@ def three_crashes_in_turn() -> HistoryBuilder:
     for number, process in enumerate((A, B, C)):
         at = 10.0 * (number + 1)
         history.group("assigned", at=at, process=process, generation=number + 1, offset=position)
-        _reads(history, process, range(position, 10), at=at + 1)
+        reads(history, process, range(position, 10), at=at + 1)
         position += 3
         history.group("committed", at=at + 2, process=process, generation=number + 1, offset=position)
         history.crash(process, at=at + 3)
@@ -196,11 +182,11 @@ def three_crashes_in_turn() -> HistoryBuilder:
 def forgotten_generations_come_again() -> HistoryBuilder:
     history = _members(system="kafka:0.11.0.0")
     history.group("assigned", at=2.5, process=A, generation=12, offset=0)
-    _reads(history, A, range(4), at=3)
+    reads(history, A, range(4), at=3)
     history.group("committed", at=4, process=A, generation=12, offset=2)
     history.crash(A, at=6)
     history.group("assigned", at=12, process=B, generation=13, offset=2)
-    _reads(history, B, range(2, 8), at=13)
+    reads(history, B, range(2, 8), at=13)
     history.group("committed", at=14, process=B, generation=13, offset=8)
     history.crash(B, at=16)
     history.fault("kill", [1], at=30, until=33)
@@ -208,7 +194,7 @@ def forgotten_generations_come_again() -> HistoryBuilder:
     history.started(1, at=33)
     history.group("fetched", at=50, process=C, offset=2)
     history.group("assigned", at=50.1, process=C, generation=12, offset=2)
-    _reads(history, C, range(2, 10), at=51)
+    reads(history, C, range(2, 10), at=51)
     return _done(history)
 
 

@@ -1,10 +1,10 @@
 """Members of groups as Kafka lets them live: cooperative and upgraded groups, shared names, commits that overtake each
 other, offsets that expire, and what their coordinator's log still has."""
 
-from collections.abc import Sequence
 from typing import Any
 
 from harness.history.facts.internal_topics import partition_of
+from tests.outsiders.groups import reads
 from tests.outsiders.history_builder import OPEN, PASS, SOME, VIOLATION, HistoryBuilder, case, led
 
 A, B, TOOL, PRODUCER = 11, 12, 13, 21
@@ -29,10 +29,6 @@ def _group(
     return history
 
 
-def _reads(history: HistoryBuilder, process: int, offsets: Sequence[int], *, at: float, assignment: int = 0) -> None:
-    history.poll([(offset, offset) for offset in offsets], at=at, process=process, assignment=assignment)
-
-
 def _ended(history: HistoryBuilder) -> HistoryBuilder:
     history.finish()
     return history
@@ -50,10 +46,10 @@ def _ended(history: HistoryBuilder) -> HistoryBuilder:
 def kept_over_a_cooperative_rebalance() -> HistoryBuilder:
     history = _group()
     history.group("assigned", at=2.5, process=A, generation=1, offset=0)
-    _reads(history, A, range(5), at=3)
+    reads(history, A, range(5), at=3)
     history.group("committed", at=4, process=A, offset=5, generation=1)
     history.group("assigned", at=12, process=B, generation=2, offset=None, partition_id=1)
-    _reads(history, A, range(5, 10), at=13)
+    reads(history, A, range(5, 10), at=13)
     history.group("committed", at=14, process=A, offset=10, generation=2)
     return _ended(history)
 
@@ -67,11 +63,11 @@ def one_of_two_handed_over() -> HistoryBuilder:
     history = _group()
     for partition_id in (0, 1):
         history.group("assigned", at=2.5, process=A, generation=1, offset=0, partition_id=partition_id)
-    _reads(history, A, range(5), at=3)
+    reads(history, A, range(5), at=3)
     history.group("committed", at=9.9, process=A, offset=0, generation=2, partition_id=1)
     history.group("revoked", at=10, process=A, generation=2, partition_id=1)
     history.group("assigned", at=11, process=B, generation=3, offset=0, partition_id=1)
-    _reads(history, A, range(5, 10), at=12)
+    reads(history, A, range(5, 10), at=12)
     history.group("committed", at=13, process=A, offset=10, generation=3)
     return _ended(history)
 
@@ -87,7 +83,7 @@ def epoch_below_that_of_the_partition() -> HistoryBuilder:
     history = _group("consumer", "consumer", system="kafka:4.3.1")
     history.group("assigned", at=2.5, process=A, generation=4, offset=None, partition_id=1)
     history.group("assigned", at=6, process=A, generation=5, offset=0)
-    _reads(history, A, range(10), at=7)
+    reads(history, A, range(10), at=7)
     history.group("committed", at=8, process=A, offset=10, generation=4)
     return _ended(history)
 
@@ -104,9 +100,9 @@ def same_instance_in_another_group() -> HistoryBuilder:
         row["group_instance_id"] = "shop-1"
     history.rows["processes"][-1]["group"] = "h"
     history.group("assigned", at=2.5, process=A, generation=3, offset=0)
-    _reads(history, A, range(5), at=3)
+    reads(history, A, range(5), at=3)
     history.group("assigned", at=6, process=B, generation=3, offset=0, name="h")
-    _reads(history, B, range(10), at=6.5)
+    reads(history, B, range(10), at=6.5)
     history.group("committed", at=7, process=B, offset=10, generation=3, name="h")
     history.group("committed", at=8, process=A, offset=5, generation=3)
     return _ended(history)
@@ -123,11 +119,11 @@ def old_self_empties_its_buffer() -> HistoryBuilder:
     for row in history.rows["processes"][-2:]:
         row["group_instance_id"] = "shop-1"
     history.group("assigned", at=2.5, process=A, generation=3, offset=0)
-    _reads(history, A, range(5), at=3)
+    reads(history, A, range(5), at=3)
     history.group("committed", at=4, process=A, offset=5, generation=3)
     history.group("assigned", at=6, process=B, generation=3, offset=5)
-    _reads(history, B, range(5, 10), at=6.5)
-    _reads(history, A, range(5, 8), at=7)
+    reads(history, B, range(5, 10), at=6.5)
+    reads(history, A, range(5, 8), at=7)
     history.group("committed", at=8, process=B, offset=10, generation=3)
     return _ended(history)
 
@@ -136,7 +132,7 @@ def _upgraded() -> HistoryBuilder:
     """Kafka 4.3: a group of the classic protocol, A its last classic member, to which B comes by KIP-848."""
     history = _group("classic", "consumer", system="kafka:4.3.1")
     history.group("assigned", at=2.5, process=A, generation=7, offset=0)
-    _reads(history, A, range(5), at=3)
+    reads(history, A, range(5), at=3)
     history.group("committed", at=4, process=A, offset=5, generation=7)
     return history
 
@@ -150,7 +146,7 @@ def _upgraded() -> HistoryBuilder:
 def classic_member_of_an_upgraded_group() -> HistoryBuilder:
     history = _upgraded()
     history.group("assigned", at=12, process=B, generation=8, offset=None, partition_id=1)
-    _reads(history, A, range(5, 10), at=13)
+    reads(history, A, range(5, 10), at=13)
     history.group("committed", at=14, process=A, offset=10, generation=7)
     return _ended(history)
 
@@ -165,7 +161,7 @@ def classic_member_told_an_epoch_below() -> HistoryBuilder:
     history.group("assigned", at=12, process=B, generation=9, offset=None, partition_id=1)
     history.group("revoked", at=29, process=A, generation=7)
     history.group("assigned", at=30, process=A, generation=8, offset=5)
-    _reads(history, A, range(5, 10), at=31, assignment=1)
+    reads(history, A, range(5, 10), at=31, assignment=1)
     history.group("committed", at=32, process=A, offset=10, generation=8)
     return _ended(history)
 
@@ -180,7 +176,7 @@ def classic_member_told_an_epoch_below() -> HistoryBuilder:
 def zombie_in_an_upgraded_group() -> HistoryBuilder:
     history = _upgraded()
     history.group("assigned", at=12, process=B, generation=9, offset=5)
-    _reads(history, B, range(5, 10), at=13)
+    reads(history, B, range(5, 10), at=13)
     history.group("committed", at=13.5, process=B, offset=10, generation=9)
     history.group("committed", at=20, process=A, offset=5, generation=7)
     return _ended(history)
@@ -196,7 +192,7 @@ def zombie_beside_a_group_of_the_new_protocol() -> HistoryBuilder:
     history = _group(system="kafka:4.3.1")
     history.client(TOOL, role="consumer", group="h", offset_reset="earliest", group_protocol="consumer")
     history.group("assigned", at=2.5, process=A, generation=7, offset=0)
-    _reads(history, A, range(10), at=3)
+    reads(history, A, range(10), at=3)
     history.group("assigned", at=3, process=TOOL, generation=2, offset=None, partition_id=1, name="h")
     history.group("assigned", at=12, process=B, generation=8, offset=None, partition_id=1)
     history.group("committed", at=20, process=A, offset=10, generation=7)
@@ -210,13 +206,13 @@ def _overtaken(*, first_answered: float) -> HistoryBuilder:
     """A commits 7 at second 4 and 10 at 4.2, answered at 4.25; B is assigned at 7, is told 7, and is given 7 to 9."""
     history = _group()
     history.group("assigned", at=2.5, process=A, generation=1, offset=0)
-    _reads(history, A, range(10), at=3)
+    reads(history, A, range(10), at=3)
     history.group("committed", at=4.2, took=0.05, process=A, offset=10, generation=1)
     history.group("committed", at=4, took=first_answered - 4, process=A, offset=7, generation=1)
     history.group("revoked", at=5, process=A, generation=1)
     history.group("fetched", at=6, process=B, offset=7)
     history.group("assigned", at=6.5, process=B, generation=2, offset=7)
-    _reads(history, B, range(7, 10), at=7)
+    reads(history, B, range(7, 10), at=7)
     return _ended(history)
 
 
@@ -255,7 +251,7 @@ def committed_behind_an_aborted_transaction() -> HistoryBuilder:
     for number in range(3):
         history.send(900 + number, 7 + number, at=3, process=PRODUCER, transaction=1, status=1)
     history.group("assigned", at=2.5, process=A, generation=1, offset=0)
-    _reads(history, A, range(7), at=5)
+    reads(history, A, range(7), at=5)
     history.group("committed", at=6, process=A, offset=11, generation=1)
     history.group("fetched", at=20, process=B, offset=11)
     whole = [*history.log, *((7 + number, 0, 900 + number) for number in range(3))]
@@ -276,12 +272,12 @@ def committed_behind_an_aborted_transaction() -> HistoryBuilder:
 def place_below_the_logs_start() -> HistoryBuilder:
     history = _group(topics={"t": {"retention.ms": "1000"}})
     history.group("assigned", at=2.5, process=A, generation=1, offset=0)
-    _reads(history, A, range(3), at=3)
+    reads(history, A, range(3), at=3)
     history.group("committed", at=4, process=A, offset=3, generation=1)
     history.group("revoked", at=5, process=A, generation=1)
     history.group("fetched", at=49, process=B, offset=3)
     history.group("assigned", at=50, process=B, generation=2, offset=3)
-    _reads(history, B, range(6, 10), at=51)
+    reads(history, B, range(6, 10), at=51)
     history.group("committed", at=52, process=B, offset=10, generation=2)
     history.log = history.log[6:]
     history.finish(snapshots=False)
@@ -301,7 +297,7 @@ def place_below_the_logs_start() -> HistoryBuilder:
 def renewed_on_an_old_release() -> HistoryBuilder:
     history = _group(settings=RETENTION, system="kafka:2.0.1")
     history.group("assigned", at=2.5, process=A, generation=1, offset=0)
-    _reads(history, A, range(9), at=3)
+    reads(history, A, range(9), at=3)
     for at in (4, 50):
         history.group("committed", at=at, process=A, offset=9, generation=1)
     history.group("fetched", at=92, process=B, offset=-1)
@@ -321,7 +317,7 @@ def expired_where_nobody_subscribes() -> HistoryBuilder:
     for offset in range(4):
         history.send(100 + offset, offset, at=1 + 25 * offset, partition_id=2)
     history.group("assigned", at=2.5, process=A, generation=1, offset=0)
-    _reads(history, A, range(9), at=3)
+    reads(history, A, range(9), at=3)
     history.group("committed", at=4, process=A, offset=9, generation=1)
     history.group("revoked", at=20, process=A, generation=1)
     history.group("assigned", at=21, process=B, generation=2, offset=0, partition_id=2)
@@ -341,14 +337,14 @@ def expired_where_nobody_subscribes() -> HistoryBuilder:
 def expired_and_started_at_the_end() -> HistoryBuilder:
     history = _group(settings=RETENTION, system="kafka:4.3.1", reset="latest")
     history.group("assigned", at=2.5, process=A, generation=1, offset=0)
-    _reads(history, A, range(5), at=3)
+    reads(history, A, range(5), at=3)
     history.group("committed", at=4, process=A, offset=5, generation=1)
     history.group("revoked", at=20, process=A, generation=1)
     history.group("fetched", at=92, process=B, offset=-1)
     history.group("assigned", at=92.2, process=B, generation=1, offset=10)
     for value in (10, 11):
         history.ack(value, at=93)
-    _reads(history, B, (10, 11), at=94)
+    reads(history, B, (10, 11), at=94)
     history.group("committed", at=95, process=B, offset=12, generation=1)
     return _ended(history)
 
@@ -359,18 +355,18 @@ def _without_offsets(
     """A is told generation 3 and reads, and perhaps leaves at 5 or reads on to the end; B is told generation 1."""
     history = _group(system="kafka:4.3.1", settings={"offsets.retention.check.interval.ms": "5000"})
     history.group("assigned", at=2.5, process=A, generation=3, offset=0)
-    _reads(history, A, range(10), at=3)
+    reads(history, A, range(10), at=3)
     if commits:
         history.group("committed", at=4, process=A, offset=10, generation=3)
     if leaves:
         history.group("revoked", at=5, process=A, generation=3)
     history.group("assigned", at=again, process=B, generation=1, offset=10 if commits else 0)
     if not commits:
-        _reads(history, B, range(10), at=again + 1)
+        reads(history, B, range(10), at=again + 1)
     if reads_on:
         for value, at in enumerate(range(10, 75, 10), start=len(history.log)):
             history.ack(value, at=at)
-            _reads(history, A, [value], at=at + 0.1)
+            reads(history, A, [value], at=at + 0.1)
     if cut_off:
         history.fault("cut", [1], at=12, until=70)
     return _ended(history)
@@ -457,7 +453,7 @@ def _committed_twice() -> HistoryBuilder:
     history = _group()
     history.kept_state(KEPT, 1, 0, (1, 2, 3), at=0)
     history.group("assigned", at=2.5, process=A, generation=1, offset=0)
-    _reads(history, A, range(10), at=3)
+    reads(history, A, range(10), at=3)
     history.group("committed", at=4, process=A, offset=4, generation=1)
     history.group("committed", at=6, process=A, offset=10, generation=1)
     return history
@@ -493,7 +489,7 @@ def two_groups_of_one_partition() -> HistoryBuilder:
     history.kept_state(KEPT, 3, 0, (3,), at=0, replicas=(3,))
     for process, group in ((A, "g"), (B, NEIGHBOUR)):
         history.group("assigned", at=2.5, process=process, generation=1, offset=0, name=group)
-        _reads(history, process, range(10), at=3)
+        reads(history, process, range(10), at=3)
         history.group("committed", at=4, process=process, offset=10, generation=1, name=group)
         history.group("revoked", at=5, process=process, generation=1, name=group)
     history.destroyed("wipe", 3, "disk", at=20)
@@ -501,7 +497,7 @@ def two_groups_of_one_partition() -> HistoryBuilder:
     for process, group in ((A, "g"), (B, NEIGHBOUR)):
         history.group("fetched", at=30, process=process, offset=-1, name=group)
         history.group("assigned", at=30.5, process=process, generation=1, offset=0, name=group)
-        _reads(history, process, range(10), at=31, assignment=1)
+        reads(history, process, range(10), at=31, assignment=1)
     return _ended(history)
 
 
@@ -510,7 +506,7 @@ def _starts_at_the_end(wiped: int) -> HistoryBuilder:
     history = _group(reset="latest")
     history.kept_state(KEPT, 3, 0, (3,), at=0, replicas=(3,))
     history.group("assigned", at=2.5, process=A, generation=1, offset=0)
-    _reads(history, A, range(5), at=3)
+    reads(history, A, range(5), at=3)
     history.group("committed", at=4, process=A, offset=5, generation=1)
     history.group("revoked", at=5, process=A, generation=1)
     history.destroyed("wipe", wiped, "disk", at=20)
@@ -518,7 +514,7 @@ def _starts_at_the_end(wiped: int) -> HistoryBuilder:
     history.group("assigned", at=30, process=B, generation=1, offset=10)
     for value in (10, 11):
         history.ack(value, at=31)
-    _reads(history, B, (10, 11), at=32)
+    reads(history, B, (10, 11), at=32)
     return _ended(history)
 
 
@@ -554,7 +550,7 @@ def taken_back_by_an_unclean_election_of_its_log() -> HistoryBuilder:
     history = _group(settings={"unclean.leader.election.enable": "true"})
     history.kept_state(KEPT, 3, 0, (2, 3), at=0, replicas=(2, 3))
     history.group("assigned", at=2.5, process=A, generation=1, offset=0)
-    _reads(history, A, range(10), at=3)
+    reads(history, A, range(10), at=3)
     history.group("committed", at=4, process=A, offset=5, generation=1)
     history.kept_state(KEPT, 3, 0, (3,), at=5, replicas=(2, 3))
     history.group("committed", at=8, process=A, offset=10, generation=1)
@@ -563,7 +559,7 @@ def taken_back_by_an_unclean_election_of_its_log() -> HistoryBuilder:
     history.kept_state(KEPT, 2, 1, (2,), at=12, replicas=(2, 3))
     history.group("fetched", at=20, process=B, offset=5)
     history.group("assigned", at=20.5, process=B, generation=2, offset=5)
-    _reads(history, B, range(5, 10), at=21)
+    reads(history, B, range(5, 10), at=21)
     return _ended(history)
 
 
@@ -577,9 +573,9 @@ def static_member_of_the_new_protocol_again() -> HistoryBuilder:
     for row in history.rows["processes"][-2:]:
         row["group_instance_id"] = "shop-1"
     history.group("assigned", at=2.5, process=A, generation=5, offset=0)
-    _reads(history, A, range(5), at=3)
+    reads(history, A, range(5), at=3)
     history.group("committed", at=4, process=A, offset=5, generation=5)
     history.group("assigned", at=8, process=B, generation=5, offset=5)
-    _reads(history, B, range(5, 10), at=9)
+    reads(history, B, range(5, 10), at=9)
     history.group("committed", at=10, process=B, offset=10, generation=5)
     return _ended(history)

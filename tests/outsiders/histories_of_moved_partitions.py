@@ -3,14 +3,9 @@ at a start, and unclean elections that were allowed for a part of the run only."
 
 from collections.abc import Sequence
 
-from tests.outsiders.history_builder import OPEN, PASS, SOME, VIOLATION, HistoryBuilder, case, led
+from tests.outsiders.history_builder import OPEN, PASS, REWOUND, SOME, VIOLATION, HistoryBuilder, case, led
 
 UNCLEAN = "unclean.leader.election.enable"
-# What the same places, given to other records, look like from other sides.
-REWOUND = {
-    each: [f"{check} {each}" for check in ("inconsistent-offsets", "acknowledged-regression", "reordering")]
-    for each in ("permitted", "violation", "observation")
-}
 
 
 def _reassigned(

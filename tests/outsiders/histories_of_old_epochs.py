@@ -4,7 +4,8 @@ told a later one."""
 from typing import Any
 
 from tests.harness.checks.histories.build import SECOND
-from tests.outsiders.history_builder import PASS, VIOLATION, HistoryBuilder, case, led
+from tests.outsiders.groups import group_of, reads
+from tests.outsiders.history_builder import PASS, VIOLATION, HistoryBuilder, case
 
 OLD, NEW = 11, 12
 ALSO = ("group-redelivery observation",)
@@ -13,19 +14,9 @@ WHY_OLD = "a commit of a former generation has to be refused"
 
 
 def _group(*, protocol: str | None, system: str, reset: str = "earliest") -> HistoryBuilder:
-    history = led(10, system=system)
-    history.place(1, "t", 1)
-    for process in (OLD, NEW):
-        history.client(
-            process,
-            role="consumer",
-            group="g",
-            offset_reset=reset,
-            isolation="read_uncommitted",
-            group_protocol=protocol,
-        )
+    history = group_of(OLD, NEW, protocol=protocol, system=system, reset=reset)
     history.group("assigned", at=8, process=OLD, generation=1, offset=0)
-    history.poll([(offset, offset) for offset in range(4)], at=8.5, process=OLD)
+    reads(history, OLD, range(4), at=8.5)
     return history
 
 

@@ -1,9 +1,9 @@
 """What evidence shows before a client is harmed, each beside what is lawful and looks much like it."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from tests.harness.checks.histories.build import SECOND
+from tests.outsiders.groups import group_of
 from tests.outsiders.history_builder import OPEN, PASS, SOME, VIOLATION, Entry, HistoryBuilder, case, led
 
 AFTER = 120.0  # the logs are read after the final read, which is at 100
@@ -395,21 +395,6 @@ def a_follower_says_that_it_lowered_it() -> HistoryBuilder:
 # ---- generations ----------------------------------------------------------------------------------------------------
 
 
-def _group(*, protocol: str | None = "classic", **more: Any) -> HistoryBuilder:
-    history = led(10, **more)
-    history.place(1, "t", 1)
-    for process in (A, B):
-        history.client(
-            process,
-            role="consumer",
-            group="g",
-            offset_reset="earliest",
-            isolation="read_uncommitted",
-            group_protocol=protocol,
-        )
-    return history
-
-
 def _told(history: HistoryBuilder, first: int, second: int, *, at: float = 19.0, process: int = B) -> HistoryBuilder:
     history.group("assigned", at=2.5, process=A, generation=first, offset=0)
     history.group("assigned", at=at, process=process, generation=second, offset=0)
@@ -419,7 +404,7 @@ def _told(history: HistoryBuilder, first: int, second: int, *, at: float = 19.0,
 
 @case("each assignment is told in a higher generation", PASS, why="that is how a group rebalances")
 def generations_that_rise() -> HistoryBuilder:
-    return _told(_group(), 7, 8)
+    return _told(group_of(A, B), 7, 8)
 
 
 @case(
@@ -428,7 +413,7 @@ def generations_that_rise() -> HistoryBuilder:
     why="its client had not polled since, and does not know yet that it was removed",
 )
 def an_older_generation_told_a_moment_later() -> HistoryBuilder:
-    return _told(_group(), 7, 6, at=3.0)
+    return _told(group_of(A, B), 7, 6, at=3.0)
 
 
 @case(
@@ -438,7 +423,7 @@ def an_older_generation_told_a_moment_later() -> HistoryBuilder:
     why="what was sent before the cut arrives when it heals",
 )
 def an_older_generation_told_after_a_cut() -> HistoryBuilder:
-    history = _group()
+    history = group_of(A, B)
     history.fault("cut", [1], at=2.4, until=18.5)
     return _told(history, 7, 6)
 
@@ -449,7 +434,7 @@ def an_older_generation_told_after_a_cut() -> HistoryBuilder:
     why="a member has an epoch of its own, and reaches the group's when it has given up what it must",
 )
 def member_epochs_are_their_own() -> HistoryBuilder:
-    return _told(_group(protocol="consumer"), 7, 5)
+    return _told(group_of(A, B, protocol="consumer"), 7, 5)
 
 
 @case(
@@ -459,7 +444,7 @@ def member_epochs_are_their_own() -> HistoryBuilder:
     why="a member's own epoch only rises",
 )
 def a_members_own_epoch_goes_back() -> HistoryBuilder:
-    return _told(_group(protocol="consumer"), 7, 5, process=A)
+    return _told(group_of(A, B, protocol="consumer"), 7, 5, process=A)
 
 
 @case(
@@ -469,7 +454,7 @@ def a_members_own_epoch_goes_back() -> HistoryBuilder:
     why="it may be an epoch of its own",
 )
 def generations_of_an_unknown_protocol() -> HistoryBuilder:
-    return _told(_group(protocol=None), 7, 5)
+    return _told(group_of(A, B, protocol=None), 7, 5)
 
 
 @case(
@@ -479,7 +464,7 @@ def generations_of_an_unknown_protocol() -> HistoryBuilder:
     why="the group was forgotten, and begins again with its first generation",
 )
 def a_group_that_was_lawfully_forgotten() -> HistoryBuilder:
-    history = _group()
+    history = group_of(A, B)
     history.kept_state(OFFSETS, 1, 0, (1,), at=0, replicas=(1,))
     history.destroyed("wipe", 1, "disk", at=10, until=12)
     history.state(2, 1, (2, 3), at=10.5, start=10)
@@ -500,7 +485,7 @@ def a_group_that_was_lawfully_forgotten() -> HistoryBuilder:
     why="the other replicas had the generation",
 )
 def a_group_that_others_still_had() -> HistoryBuilder:
-    history = _group()
+    history = group_of(A, B)
     history.kept_state(OFFSETS, 2, 0, (1, 2, 3), at=0)
     history.destroyed("wipe", 3, "disk", at=10, until=12)
     history.started(3, at=12)
@@ -513,7 +498,7 @@ def a_group_that_others_still_had() -> HistoryBuilder:
     why="before KAFKA-2720 (0.10.1) a group was gone with its last member",
 )
 def an_empty_group_of_an_old_release() -> HistoryBuilder:
-    return _told(_group(system="kafka:0.10.0.1"), 7, 1)
+    return _told(group_of(A, B, system="kafka:0.10.0.1"), 7, 1)
 
 
 def _logged(history: HistoryBuilder, *records: tuple[int | None, float]) -> HistoryBuilder:
@@ -544,7 +529,7 @@ def _logged(history: HistoryBuilder, *records: tuple[int | None, float]) -> Hist
     why="a coordinator loads the log before it appends to it",
 )
 def generations_fall_in_the_log() -> HistoryBuilder:
-    return _logged(_group(), (6, 3), (7, 4), (2, 20))
+    return _logged(group_of(A, B), (6, 3), (7, 4), (2, 20))
 
 
 @case(
@@ -553,7 +538,7 @@ def generations_fall_in_the_log() -> HistoryBuilder:
     why="the group was removed, and another one began under its name",
 )
 def generations_fall_behind_a_tombstone() -> HistoryBuilder:
-    return _logged(_group(), (6, 3), (7, 4), (None, 10), (1, 20))
+    return _logged(group_of(A, B), (6, 3), (7, 4), (None, 10), (1, 20))
 
 
 # ---- commits --------------------------------------------------------------------------------------------------------
@@ -567,7 +552,7 @@ def generations_fall_behind_a_tombstone() -> HistoryBuilder:
     why="Kafka stores what it is sent",
 )
 def commit_far_beyond_the_end() -> HistoryBuilder:
-    history = _group()
+    history = group_of(A, B)
     history.group("assigned", at=2.5, process=A, generation=1, offset=0)
     history.poll([(offset, offset) for offset in range(10)], at=3, process=A)
     history.group("committed", at=4, process=A, generation=1, offset=1000)
@@ -581,7 +566,7 @@ def commit_far_beyond_the_end() -> HistoryBuilder:
     why="the next offset is not beyond the end, and what was refused is not committed",
 )
 def commit_of_the_end() -> HistoryBuilder:
-    history = _group()
+    history = group_of(A, B)
     history.group("assigned", at=2.5, process=A, generation=1, offset=0)
     history.poll([(offset, offset) for offset in range(10)], at=3, process=A)
     history.group("committed", at=4, process=A, generation=1, offset=10)
@@ -597,7 +582,7 @@ def commit_of_the_end() -> HistoryBuilder:
     why="the log had ten records when it committed",
 )
 def commit_beyond_what_was_cut_later() -> HistoryBuilder:
-    history = _group(settings={UNCLEAN: "true"}, acks=1)
+    history = group_of(A, B, settings={UNCLEAN: "true"}, acks=1)
     history.group("assigned", at=2.5, process=A, generation=1, offset=0)
     history.poll([(offset, offset) for offset in range(10)], at=3, process=A)
     history.group("committed", at=4, process=A, generation=1, offset=10)
@@ -614,7 +599,7 @@ def commit_beyond_what_was_cut_later() -> HistoryBuilder:
     why="somebody committed it, and Kafka stores what it is sent",
 )
 def commit_beyond_the_end_in_the_log() -> HistoryBuilder:
-    history = _group()
+    history = group_of(A, B)
     history.kept_state(OFFSETS, 1, 0, (1, 2, 3), at=0)
     history.kept_log(OFFSETS, 1, 1)
     history.kept_offset(OFFSETS[1], 1000, at=9)

@@ -1,9 +1,9 @@
 """What no client saw: epochs, high watermarks and generations that go back, and a log of another topic."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from tests.harness.checks.histories.build import SECOND
+from tests.outsiders.groups import group_of, reads
 from tests.outsiders.history_builder import VIOLATION, HistoryBuilder, case, led
 
 A, B = 11, 12
@@ -83,25 +83,6 @@ def log_of_another_topic() -> HistoryBuilder:
     return history
 
 
-def _group(*, protocol: str | None = "classic", reset: str = "earliest", **more: Any) -> HistoryBuilder:
-    history = led(10, **more)
-    history.place(1, "t", 1)
-    for process in (A, B):
-        history.client(
-            process,
-            role="consumer",
-            group="g",
-            offset_reset=reset,
-            isolation="read_uncommitted",
-            group_protocol=protocol,
-        )
-    return history
-
-
-def _reads(history: HistoryBuilder, process: int, offsets: Sequence[int], *, at: float, assignment: int = 0) -> None:
-    history.poll([(offset, offset) for offset in offsets], at=at, process=process, assignment=assignment)
-
-
 def _finished(history: HistoryBuilder) -> HistoryBuilder:
     history.finish()
     return history
@@ -115,9 +96,9 @@ def _finished(history: HistoryBuilder) -> HistoryBuilder:
     why="a generation is in the group's log before any member hears of it, and only rises",
 )
 def generation_went_back() -> HistoryBuilder:
-    history = _group()
+    history = group_of(A, B)
     history.group("assigned", at=2.5, process=A, generation=7, offset=0)
-    _reads(history, A, range(10), at=3)
+    reads(history, A, range(10), at=3)
     history.group("committed", at=4, process=A, offset=10, generation=7)
     history.group("assigned", at=19, process=B, generation=2, offset=10)
     return _finished(history)

@@ -21,6 +21,11 @@ SOME = None  # at least one such finding, however many records it counts
 Entry = tuple[int, int, int]  # offset, epoch, value
 Says = Mapping[str, Collection[int] | int | None]  # "check class" -> values, or how many records, or SOME
 UNJUDGED = {"availability observation", "recovery observation"}
+# By class: what the same places, given to other records, look like from other sides.
+REWOUND = {
+    each: [f"{check} {each}" for check in ("inconsistent-offsets", "acknowledged-regression", "reordering")]
+    for each in ("permitted", "violation", "observation")
+}
 
 
 @dataclass(frozen=True, kw_only=True)
