@@ -26,6 +26,8 @@ from harness.history.schema.cluster_rows import PARTITIONS, REPLICA_SNAPSHOTS, T
 from harness.history.schema.schemas import KIND_FINAL_POLL, STATUS_OK
 from harness.history.schema.typed_rows import typed
 
+_PLACE = ("run", "partition_id")
+_BY: tuple[Literal["value", "offset"], ...] = ("value", "offset")
 # Beyond this many flagged rows the rest is counted but not classed one by one.
 FLAGGED_MAX = 1_000_000
 ALL_OFFSETS = 2**63 - 1
@@ -317,18 +319,12 @@ def _holdings(tables: Tables, rows: Sequence[FoldedRow], flags: Flags) -> Holdin
     return Holdings(copies, ended=ended)
 
 
-_BY: tuple[Literal["value", "offset"], ...] = ("value", "offset")
-
-
 def _wanted(rows: Sequence[FoldedRow], column: Literal["value", "offset"]) -> pa.Table:
     keys = sorted({(row["run"], row["partition_id"], number) for row in rows if (number := row[column]) is not None})
     return small_table(
         ("run", "partition_id", column),
         [{"run": run, "partition_id": partition_id, column: number} for run, partition_id, number in keys],
     )
-
-
-_PLACE = ("run", "partition_id")
 
 
 class _EpochReadRow(TypedDict):

@@ -77,13 +77,7 @@ def query(runs: JudgedRuns) -> list[OtherEpochRow]:
     if not beyond:
         return []
     read = runs.tables.records.where(_READ)
-    wanted = runs.frame(
-        (*_PLACE, "leader_epoch"),
-        [
-            {"run": each["run"], "partition_id": each["partition_id"], "leader_epoch": each["leader_epoch"]}
-            for each in beyond
-        ],
-    )
+    wanted = runs.frame((*_PLACE, "leader_epoch"), beyond)
     seen = (
         read.join(sf.broadcast(wanted), [*_PLACE, "leader_epoch"])
         .groupBy(*_COPY, "leader_epoch")
@@ -139,8 +133,7 @@ def _in_sync(runs: JudgedRuns, beyond: Sequence[_SpanRow]) -> list[dict[str, int
 
 
 def _final_logs(partition: PartitionHistory) -> list[Snapshot]:
-    ended = [log for log in partition.logs if log.row["reason"] == "end"]
-    return [log for log in ended if log.row["node"] in partition.final_isr]
+    return [log for log in partition.logs if log.row["reason"] == "end" and log.node in partition.final_isr]
 
 
 def _chains(partition: PartitionHistory) -> Mapping[int, tuple[int, int]]:
