@@ -271,6 +271,10 @@ class Probe:
     async def is_there(self, name: str) -> bool:
         return bool((await self.metadata_of(name)).error_code != _UNKNOWN_TOPIC)
 
+    async def presence(self, name: str) -> str:
+        """As a fact."""
+        return "there" if await self.is_there(name) else "absent"
+
     async def controller(self) -> NodeId:
         answer = await self.ask(MetadataRequest(topics=[]), node=self.first, most=_METADATA_MOST)
         named = NodeId(getattr(answer, "controller_id", -1))

@@ -159,7 +159,7 @@ async def _nowhere(probe: Probe, looked: Looked) -> str:
         answer = await probe.ask(request, node=topic.leader, version=version)
         partition = only(only(answer.responses, "topics").partition_responses, "partitions")
         looked.code(f"{what}, error", partition.error_code, _UNKNOWN_TOPIC)
-    looked.same("the topic afterwards", "there" if await probe.is_there(unmade.name) else "absent", "absent")
+    looked.same("the topic afterwards", await probe.presence(unmade.name), "absent")
     return "UNKNOWN_TOPIC_OR_PARTITION, and the topic is not made"
 
 
