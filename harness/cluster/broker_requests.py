@@ -25,7 +25,6 @@ _ADMISSION_S = 10.0
 _OPENING_S = 1.0  # what a question on a connection of its own waits longer for a secured listener
 _ANSWER_MAX_BYTES = 100 << 20  # as Kafka's clients and brokers take (socket.request.max.bytes)
 _CORRELATION_BYTES = 4
-_UNKNOWN_VERSION = -1
 
 
 class UnreadableAnswer(OSError):
@@ -104,7 +103,8 @@ class BrokerConnection:
     async def ask_exactly(self, request: Any, version: int, *, timeout_s: float) -> Any:
         """Like `ask`, in exactly this version, whatever the broker supports. Nothing may follow the answer."""
         api = type(request).__name__
-        (frame,) = await self.exchange([self.frame(request, version)], answers=1, timeout_s=timeout_s, api=api)
+        frames = [self.frame(request, version)]
+        (frame,) = await self.exchange(frames, answers=1, timeout_s=timeout_s, api=api, version=version)
         try:
             answer, left = decoded(request, version, frame)
             if left:
@@ -121,15 +121,15 @@ class BrokerConnection:
         return framed(request, version, correlation=self._correlation)
 
     async def exchange(
-        self, frames: Sequence[bytes], *, answers: int, timeout_s: float, api: str = "bytes"
+        self, frames: Sequence[bytes], *, answers: int, timeout_s: float, api: str, version: int
     ) -> list[bytes]:
-        """Sends the frames at once and returns the first `answers` frames that come, as they are. Raises OSError or
-        TimeoutError."""
+        """Sends the frames at once and returns the first `answers` frames that come, as they are. `api`, `version`: of
+        the first of them. Raises OSError or TimeoutError."""
         async with self._in_turn(timeout_s):
             await self._be_open()
             assert self._writer is not None, "the connection was opened"
             self._writer.write(b"".join(frames))
-            return [await self._answer(api, _UNKNOWN_VERSION) for _ in range(answers)]
+            return [await self._answer(api, version) for _ in range(answers)]
 
     @contextlib.asynccontextmanager
     async def _in_turn(self, timeout_s: float) -> AsyncIterator[None]:
@@ -190,11 +190,12 @@ class BrokerConnection:
         if self._admission is None:
             self._admission = asyncio.create_task(self._admit(), name="admission")
             self._admission.add_done_callback(_heard)
-        try:
-            await asyncio.shield(self._admission)
-        finally:
-            if self._admission.done():
-                self._admission = None
+        admission = self._admission
+        await asyncio.wait({admission})  # which goes on if this is cancelled
+        if admission.cancelled():
+            raise ConnectionAbortedError("the connection was closed while it was let in")
+        self._admission = None
+        admission.result()
 
     async def _admit(self) -> None:
         assert self._security is not None, "others are let in from the beginning"

@@ -30,6 +30,7 @@ from harness.ports.cluster import NodeId, TopicDefinition
 ASK_S = 10.0
 SETTLES_S = 15.0
 AGAIN_S = 0.1
+_COMES_LATE_S = 5.0
 GROUP, TRANSACTION = 0, 1  # kinds of a coordinator's key
 EARLIEST, LATEST = -2, -1
 # Loading, not here, not available, not in time: the cluster is busy with itself.
@@ -84,6 +85,8 @@ class Probe:
         self._offered: dict[NodeId, Mapping[int, Versions]] = {}
         self._connections: dict[tuple[NodeId, str], BrokerConnection] = {}
         self._made: list[str] = []
+        self._unanswered: set[str] = set()  # of these: what may still come to be
+        self._taken: set[str] = set()  # of these: what was answered without an error, and may not be in metadata yet
         self.groups: list[str] = []  # that this run's members or offsets have made
         self._round = 0
         self.last_asked: tuple[NodeId, str, int] = (self.first, "ApiVersionsRequest", 0)
@@ -196,6 +199,7 @@ class Probe:
     ) -> Any:
         """The answer for the one topic, from the controller."""
         self._made.append(topic.name)
+        self._unanswered.add(topic.name)
         request = creation(topic)
         request.validate_only = validate
 
@@ -203,6 +207,9 @@ class Probe:
             return await self.ask(request, node=await self.controller(), version=version, most=CREATION_VERSION)
 
         answer = await self.settled(ask, lambda answer: only(answer.topics, "topics").error_code)
+        self._unanswered.discard(topic.name)
+        if not answer.topics[0].error_code:
+            self._taken.add(topic.name)
         return answer.topics[0]
 
     async def topic(
@@ -264,6 +271,10 @@ class Probe:
     async def is_there(self, name: str) -> bool:
         return bool((await self.metadata_of(name)).error_code != _UNKNOWN_TOPIC)
 
+    async def presence(self, name: str) -> str:
+        """As a fact."""
+        return "there" if await self.is_there(name) else "absent"
+
     async def controller(self) -> NodeId:
         answer = await self.ask(MetadataRequest(topics=[]), node=self.first, most=_METADATA_MOST)
         named = NodeId(getattr(answer, "controller_id", -1))
@@ -304,12 +315,14 @@ class Probe:
 
     async def delete_topics(self) -> list[str]:
         """Deletes this run's topics, and returns what could not be deleted and why. No other is named: all that carry
-        the mark were made by this run."""
+        the mark were made by this run. One whose creation was not answered is waited for: it may come later."""
         administration = Administration(self.addresses, connect=self.connect)
         left = []
         try:
-            there = await administration.topics()
-            for name in sorted(there.intersection(self._made)):
+            there = await self.becomes(
+                administration.topics, lambda seen: self._unanswered <= seen, within_s=_COMES_LATE_S
+            )
+            for name in sorted(self._taken.union(there).intersection(self._made)):
                 try:
                     await administration.delete(OwnTopic(name=name, mark=None))
                 except HarnessError as error:

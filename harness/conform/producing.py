@@ -89,7 +89,7 @@ async def _no_acks(probe: Probe, looked: Looked) -> str:
     version = probe.versions(ProduceRequest, least=PRODUCE_FROM, most=PRODUCE_BY_NAME, node=topic.leader)[-1]
     after = ApiVersionsRequest()
     frames = [connection.frame(unanswered, version), connection.frame(after, 0)]
-    (answer,) = await connection.exchange(frames, answers=1, timeout_s=ASK_S, api="ApiVersionsRequest")
+    (answer,) = await connection.exchange(frames, answers=1, timeout_s=ASK_S, api="ApiVersionsRequest", version=0)
     came = int.from_bytes(answer[:4], "big", signed=True)
     looked.note("the first answer is for", came, came == after.header.correlation_id, "the request that followed")
     read = await probe.becomes(lambda: fetch(probe, topic, 0), lambda each: bool(each.records))
@@ -159,7 +159,7 @@ async def _nowhere(probe: Probe, looked: Looked) -> str:
         answer = await probe.ask(request, node=topic.leader, version=version)
         partition = only(only(answer.responses, "topics").partition_responses, "partitions")
         looked.code(f"{what}, error", partition.error_code, _UNKNOWN_TOPIC)
-    looked.same("the topic afterwards", "there" if await probe.is_there(unmade.name) else "absent", "absent")
+    looked.same("the topic afterwards", await probe.presence(unmade.name), "absent")
     return "UNKNOWN_TOPIC_OR_PARTITION, and the topic is not made"
 
 

@@ -78,7 +78,7 @@ async def _unknown(probe: Probe, looked: Looked) -> str:
     unmade = Topic(name=probe.name("nobody-made-it"), topic_id=None, leader=topic.leader, epoch=-1)
     looked.code("fetching", (await fetch(probe, unmade, 0)).error_code, _UNKNOWN_TOPIC)
     looked.code("its end", (await probe.list_offsets(unmade, LATEST)).error_code, _UNKNOWN_TOPIC)
-    looked.same("the topic afterwards", "there" if await probe.is_there(unmade.name) else "absent", "absent")
+    looked.same("the topic afterwards", await probe.presence(unmade.name), "absent")
     return "UNKNOWN_TOPIC_OR_PARTITION, and the topic is not made"
 
 

@@ -75,18 +75,14 @@ async def _refused(probe: Probe, looked: Looked) -> str:
         looked.code(what, (await probe.request_creation(wanted)).error_code, code)
     for what, (wanted, _) in wrong.items():
         if "/" not in wanted.name:
-            looked.same(f"{what}, the topic afterwards", await _there(probe, wanted.name), "absent")
+            looked.same(f"{what}, the topic afterwards", await probe.presence(wanted.name), "absent")
     return f"{len(wrong)} wrong topics are refused, and not made"
-
-
-async def _there(probe: Probe, name: str) -> str:
-    return "there" if await probe.is_there(name) else "absent"
 
 
 async def _validated(probe: Probe, looked: Looked) -> str:
     wanted = _definition(probe, "tried")
     looked.code("the creation that is only tried", (await probe.request_creation(wanted, validate=True)).error_code)
-    looked.same("the topic afterwards", await _there(probe, wanted.name), "absent")
+    looked.same("the topic afterwards", await probe.presence(wanted.name), "absent")
     looked.code("the creation", (await probe.request_creation(wanted)).error_code)
     return "nothing is made, and the same is made afterwards"
 

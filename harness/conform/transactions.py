@@ -285,7 +285,7 @@ async def _refused(probe: Probe, looked: Looked) -> str:
     stranger = Transactional(probe=probe, transactional_id=producer.transactional_id, node=producer.node)
     stranger.producer_id, stranger.epoch = producer.producer_id + 1, producer.epoch
     looked.code("another producer's id", await stranger.add(topic.name), _INVALID_MAPPING)
-    looked.same("the topic afterwards", "there" if await probe.is_there(unmade) else "absent", "absent")
+    looked.same("the topic afterwards", await probe.presence(unmade), "absent")
     return "each with its error"
 
 

@@ -59,7 +59,7 @@ async def _unknown_version_of_api_versions(probe: Probe, looked: Looked) -> str:
     unknown = _renumbered(connection.frame(_api_versions_request(), _SOFTWARE_FROM), version, more=_FIELDS_OF_TOMORROW)
     after = ApiVersionsRequest()
     first, second = await connection.exchange(
-        [unknown, connection.frame(after, 0)], answers=2, timeout_s=ASK_S, api="ApiVersionsRequest"
+        [unknown, connection.frame(after, 0)], answers=2, timeout_s=ASK_S, api="ApiVersionsRequest", version=version
     )
     asked = _api_versions_request()
     asked.with_header(correlation_id=after.header.correlation_id - 1)
@@ -85,7 +85,9 @@ async def _unknown_version(probe: Probe, looked: Looked) -> str:
     connection = probe.asks(MetadataRequest, _UNKNOWN_VERSION, node=probe.first)
     frame = _renumbered(connection.frame(MetadataRequest(topics=[]), version), _UNKNOWN_VERSION)
     try:
-        (answer,) = await connection.exchange([frame], answers=1, timeout_s=ASK_S, api="MetadataRequest")
+        (answer,) = await connection.exchange(
+            [frame], answers=1, timeout_s=ASK_S, api="MetadataRequest", version=_UNKNOWN_VERSION
+        )
     except ConnectionError:
         after = await probe.ask(ApiVersionsRequest(), node=probe.first, version=0)
         looked.code("the next request, on a new connection", after.error_code)
@@ -99,7 +101,9 @@ async def _pipelined(probe: Probe, looked: Looked) -> str:
     requests[1:1] = [MetadataRequest(topics=[])]
     versions = [probe.versions(MetadataRequest)[-1] if isinstance(each, MetadataRequest) else 0 for each in requests]
     frames = [connection.frame(each, version) for each, version in zip(requests, versions, strict=True)]
-    answers = await connection.exchange(frames, answers=len(frames), timeout_s=ASK_S)
+    answers = await connection.exchange(
+        frames, answers=len(frames), timeout_s=ASK_S, api="ApiVersionsRequest", version=versions[0]
+    )
     came = [struct.unpack(">i", answer[:4])[0] for answer in answers]
     looked.same("correlation ids", str(came), str([each.header.correlation_id for each in requests]))
     return f"{len(frames)} requests sent at once are answered in their order"

@@ -6,7 +6,7 @@ None of them is a reason not to run: what a cluster promises otherwise is what a
 import asyncio
 from collections.abc import Sequence
 
-from harness.cluster.attached.administration import address_of
+from harness.cluster.attached.administration import addresses_of
 from harness.cluster.broker_requests import Connect, connections
 from harness.conform.asking import READING_ROWS, results
 from harness.conform.probe import probing, reach
@@ -26,9 +26,9 @@ def notes(on: ClusterSpec) -> Sequence[str]:
 
 
 async def _notes(bootstrap: str, connect: Connect) -> list[str]:
-    addresses = [address_of(each, "bootstrap") for each in bootstrap.split(",") if each.strip()]
     try:
-        async with probing(await reach(addresses, connect=connect), connect=connect, clock=SystemClock()) as probe:
+        addresses = await reach(addresses_of(bootstrap, "bootstrap"), connect=connect)
+        async with probing(addresses, connect=connect, clock=SystemClock()) as probe:
             found = [each async for each in results(probe, READING_ROWS, all_s=_WITHIN_S)]
     except HarnessError as error:
         return [f"conform: not asked: {error}"]

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import signal
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -10,7 +11,7 @@ import typer
 
 from harness.ci.junit import write_junit
 from harness.cli.options import AttachedOption, aside, attachment, can_be_written, terminal
-from harness.cluster.attached.administration import ADDRESS, address_of
+from harness.cluster.attached.administration import ADDRESS, addresses_of
 from harness.cluster.broker_requests import Connect, connections
 from harness.conform import told
 from harness.conform.asking import ALL_S, READING_ROWS, ROWS, delete_all, results
@@ -42,7 +43,7 @@ def conform(
     ] = False,
     whole: Annotated[
         bool, typer.Option("--all", help="What is expected, and which text that follows, of each row.")
-    ] = (False),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document, with every fact of every row.")] = False,
     junit: Annotated[Path | None, typer.Option(callback=can_be_written, help="Where to write JUnit XML.")] = None,
     attached: AttachedOption = None,
@@ -58,8 +59,6 @@ def conform(
         terminal.say(json.dumps(told.document(found, bootstrap=bootstrap, mark=mark, left=left)))
     else:
         terminal.say(told.headline(found))
-    for line in left:
-        aside.say(f"kafka-chaos: {line}")
     if junit is not None:
         write_junit(told.cases(found), junit, suite="kafka-chaos conform")
     raise typer.Exit(told.exit_code(found))
@@ -67,7 +66,7 @@ def conform(
 
 def _addresses(bootstrap: str) -> list[ADDRESS]:
     try:
-        found = [address_of(each, "BOOTSTRAP") for each in bootstrap.split(",") if each.strip()]
+        found = addresses_of(bootstrap, "BOOTSTRAP")
     except HarnessError as error:
         raise UsageError(str(error)) from None
     if not found:
@@ -97,7 +96,11 @@ def _chosen(names: Sequence[str], rows: Sequence[Row]) -> Sequence[Row]:
 async def _ask(
     addresses: Sequence[ADDRESS], rows: Sequence[Row], *, connect: Connect, within_s: float, whole: bool, quiet: bool
 ) -> tuple[list[Result], str, list[str]]:
-    """(what each row came to, the mark of all that was made, what of it is left). Raises HarnessError."""
+    """(what each row came to, the mark of all that was made, what of it is left). Raises HarnessError.
+
+    The first Ctrl-C or SIGTERM has what was made deleted, the second ends at once.
+    """
+    signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))  # asyncio's own, which cancels this task
     found: list[Result] = []
     async with probing(await reach(addresses, connect=connect), connect=connect, clock=SystemClock()) as probe:
         try:
@@ -108,8 +111,13 @@ async def _ask(
                     terminal.say(head, style=_STYLES[result.state])
                     for line in more:
                         terminal.say(line)
+        except asyncio.CancelledError:
+            aside.say("kafka-chaos: interrupted: what was made is deleted first; once more ends it at once")
+            raise
         finally:
             left = await delete_all(probe)
+            for line in left:
+                aside.say(f"kafka-chaos: {line}")
     return found, probe.mark, left
 
 

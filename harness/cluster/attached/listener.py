@@ -5,7 +5,6 @@ that nobody has, which is answered with those that there are.
 """
 
 import asyncio
-import contextlib
 import ssl
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -102,5 +101,4 @@ async def _plainly(place: Place, context: ssl.SSLContext | None) -> AsyncIterato
         await connection.open(context)
         yield connection
     finally:
-        with contextlib.suppress(OSError):
-            connection.close()
+        connection.close()

@@ -191,6 +191,23 @@ async def test_a_connection_that_is_closed_while_it_is_let_in_leaves_nothing(
         await comes_true(nobody_is_being_admitted, "the attempt has ended")
 
 
+async def test_who_waits_to_be_let_in_is_told_when_the_connection_is_closed(
+    certificates: Certificates, trusting: SecuritySpec
+) -> None:
+    listener = Listener(mechanism="PLAIN", delay_s=60)
+    async with listening(listener, server_context(certificates, "broker")) as place:
+        connection = connections(with_password(trusting))(*place)
+        waiting = asyncio.create_task(connection.ask(MetadataRequest(topics=[]), 4, timeout_s=30))
+
+        async def is_waiting() -> bool:
+            return not await nobody_is_being_admitted()
+
+        await comes_true(is_waiting, "it waits to be let in")
+        connection.close()
+        with pytest.raises(ConnectionAbortedError):
+            await waiting
+
+
 async def nobody_is_being_admitted() -> bool:
     return all(task.get_name() != "admission" for task in asyncio.all_tasks())
 

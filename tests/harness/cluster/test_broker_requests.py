@@ -107,3 +107,19 @@ def test_what_cannot_be_read_of_an_answer_in_one_version_is_kept_with_its_bytes(
         assert (found.api, found.version, found.answer) == ("DeleteTopicsRequest", 1, answer)
     else:
         assert [each.error_code for each in found.responses] == [0]
+
+
+def test_an_answer_of_another_protocol_is_told_with_the_version_that_was_asked_for() -> None:
+    async def asked() -> UnreadableAnswer:
+        async with broker(b"HTTP" + bytes(20)) as port:
+            connection = BrokerConnection("127.0.0.1", port)
+            request = DeleteTopicsRequest(topic_names=["orders"], timeout_ms=1000)
+            try:
+                with pytest.raises(UnreadableAnswer, match="would have 1213486160 bytes") as told:
+                    await connection.ask_exactly(request, 1, timeout_s=20)
+            finally:
+                connection.close()
+            return told.value
+
+    found = asyncio.run(asked())
+    assert (found.api, found.version, found.answer) == ("DeleteTopicsRequest", 1, b"HTTP")

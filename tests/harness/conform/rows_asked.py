@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from harness.cluster.attached.administration import address_of
+from harness.cluster.attached.administration import addresses_of
 from harness.cluster.broker_requests import BrokerConnection
 from harness.conform.asking import ROWS, results
 from harness.conform.probe import probing, reach
@@ -32,7 +32,7 @@ def cluster(folder: Path, *arguments: str) -> Iterator[Addresses]:
         until(lambda: ready.is_file() or process.poll() is not None, "the cluster is up")
         assert ready.is_file(), shell.output.read_text()
         bootstrap = json.loads(ready.read_text())["bootstrap"]
-        yield asyncio.run(reach([address_of(each, "ready") for each in bootstrap.split(",")], connect=BrokerConnection))
+        yield asyncio.run(reach(addresses_of(bootstrap, "ready"), connect=BrokerConnection))
     finally:
         os.kill(process.pid, signal.SIGINT)
         process.wait(60)

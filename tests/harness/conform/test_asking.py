@@ -10,12 +10,14 @@ import pytest
 from kafka.protocol.metadata import ApiVersionsRequest, MetadataRequest
 from kafka.protocol.producer import InitProducerIdRequest, ProduceRequest
 
+from harness.cluster.attached.administration import Administration
 from harness.cluster.broker_requests import BrokerConnection
 from harness.conform import probe as probing_module
 from harness.conform.asking import ROWS, results
 from harness.conform.probe import probing
 from harness.conform.row import State
 from harness.host.clock import SystemClock
+from harness.ports.cluster import TopicDefinition
 from tests.harness.conform.falsifying import Lie
 from tests.harness.conform.lies import of_partition, sets
 from tests.harness.conform.rows_asked import Addresses, asked, cluster
@@ -114,3 +116,35 @@ def test_what_is_not_asked_in_time_is_undecided_and_needs_no_time(one_broker: Ad
 
 def test_a_row_for_several_brokers_cannot_be_asked_of_one(one_broker: Addresses) -> None:
     assert asked(one_broker, "produce-not-leader")[0].state is State.NOT_OFFERED
+
+
+def test_a_topic_whose_creation_was_not_waited_for_is_deleted_though_it_comes_late(
+    one_broker: Addresses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[set[str]] = []
+
+    async def delete() -> tuple[list[str], bool]:  # what is left, whether it is there
+        async with (
+            probing(one_broker, connect=BrokerConnection, clock=SystemClock()) as probe,
+            probing(one_broker, connect=BrokerConnection, clock=SystemClock()) as late,
+        ):
+            wanted = TopicDefinition(name=probe.name("late"), partitions=1, replication_factor=1)
+            creation = asyncio.create_task(probe.request_creation(wanted))
+            await asyncio.sleep(0)
+            creation.cancel()
+            look = Administration.topics
+
+            async def topics(administration: Administration) -> set[str]:
+                seen = await look(administration)
+                if not looks:
+                    assert (await late.request_creation(wanted)).error_code == 0
+                looks.append(seen)
+                return seen
+
+            monkeypatch.setattr(Administration, "topics", topics)
+            left = await probe.delete_topics()
+            there = await probe.becomes(lambda: probe.is_there(wanted.name), lambda seen: not seen)
+            return left, there
+
+    assert asyncio.run(delete()) == ([], False)
+    assert len(looks) > 1

@@ -2,7 +2,8 @@
 
 import contextlib
 import json
-from collections.abc import Iterator
+import signal
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -11,6 +12,7 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient, NewTopic
 
 from harness.conform.asking import READING_ROWS, ROWS
+from harness.errors import INTERRUPTED
 from tests.end_to_end.shell import Shell
 from tests.harness.conform.rows_asked import Addresses, cluster
 from tests.waiting import until
@@ -81,6 +83,24 @@ def test_what_is_there_is_not_touched_and_what_was_made_is_gone(flawed: str, she
         reader.seek_to_beginning()
         (records,) = reader.poll(30_000).values()
     assert [record.value for record in records] == [b"mine"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
+def test_who_interrupts_it_finds_nothing_of_it_afterwards(flawed: str, shell: Shell, number: int) -> None:
+    process = shell.start("conform", flawed)
+    try:
+        until(lambda: made(topics(flawed)) != [], "it has made a topic")
+        process.send_signal(number)
+        assert process.wait(120) == INTERRUPTED
+    finally:
+        process.kill()
+    said = shell.output.read_text()
+    until(lambda: made(topics(flawed)) == [], f"{made(topics(flawed))} is gone: {said}")
+    assert "interrupted: what was made is deleted first" in said
+
+
+def made(names: Sequence[str]) -> list[str]:
+    return [name for name in names if name.startswith("kafka-chaos-conform-")]
 
 
 def test_every_row_stands_in_the_documentation_as_it_is() -> None:
