@@ -240,7 +240,7 @@ class GroupCoordinator:
     def _forget_group(self, group: Group, answered: Callable[[ErrorCode], None] = lambda error: None) -> None:
         """Its offsets and itself leave the log; in memory they are gone when that is certain."""
         group_id, offsets = group.group_id, self._offsets.get(group.group_id, GroupOffsets())
-        keys = [OffsetKey(group_id=group_id, topic=key.topic, partition=key.partition) for key in offsets.committed]
+        keys = [OffsetKey(group_id=group_id, topic=key.topic, partition=key.partition) for key in offsets.in_log()]
         records: list[KeyValue] = [offset_record(key, None) for key in keys]
         records.append(group_record(GroupKey(group_id=group_id), None))
         was, group.state = group.state, GroupState.DEAD  # nobody joins or commits meanwhile
@@ -260,7 +260,7 @@ class GroupCoordinator:
         if self.phase is not Phase.ACTIVE:
             return
         for group_id, offsets in self._offsets.items():
-            gone = [key for key in offsets.committed if key.topic in topics]
+            gone = [key for key in offsets.in_log() if key.topic in topics]
             if gone:
                 self._commits.forget(group_id, offsets, gone)
 

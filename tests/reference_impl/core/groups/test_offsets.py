@@ -1,5 +1,7 @@
 """Committed offsets: who may commit, when it is answered, what a successor finds, what is forgotten."""
 
+from collections.abc import Callable
+
 import pytest
 
 from reference_impl.core.groups.group_data import GroupSettings, Identity
@@ -253,6 +255,27 @@ def test_a_deleted_topics_offsets_are_forgotten() -> None:
     world.settle()
     assert (world.committed(), world.committed(OTHER)) == (-1, 6)
     assert world.successor().committed() == -1
+
+
+def delete_group(world: World) -> None:
+    world.coordinator.delete(GROUP, lambda error: None)
+
+
+def delete_topic(world: World) -> None:
+    world.coordinator.topics_deleted(frozenset({TOPIC}))
+
+
+def remove_offset(world: World) -> None:
+    world.coordinator.remove_offsets(GROUP, [PARTITION], lambda error, outcomes: None)
+
+
+@pytest.mark.parametrize("forget", [delete_group, delete_topic, remove_offset])
+def test_a_commit_that_is_not_replicated_yet_is_forgotten_with_the_others(forget: Callable[[World], None]) -> None:
+    world = World(log=Log(holds=True))
+    world.commit(5)
+    forget(world)
+    world.log.replicate()
+    assert world.committed() == -1 == world.successor().committed()
 
 
 def test_what_a_successor_tells_never_depends_on_when_records_were_replicated() -> None:
