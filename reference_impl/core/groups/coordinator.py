@@ -104,12 +104,7 @@ class GroupCoordinator:
         for group in self.groups.values():
             group.state = GroupState.DEAD
             for member in group.members.values():
-                answer_join, member.answer_join = member.answer_join, None
-                if answer_join is not None:
-                    answer_join(JoinAnswer(error=ErrorCode.NOT_COORDINATOR, member_id=member.member_id))
-                answer_sync, member.answer_sync = member.answer_sync, None
-                if answer_sync is not None:
-                    answer_sync(SyncAnswer(error=ErrorCode.NOT_COORDINATOR))
+                member.tell(ErrorCode.NOT_COORDINATOR)
         self.groups.clear()
 
     @property

@@ -14,7 +14,7 @@ from reference_impl.core.groups.membership import check_identity
 from reference_impl.core.groups.rebalance import Rebalance
 from reference_impl.core.groups.writes import Writes
 from reference_impl.core.identifiers import ErrorCode, TopicPartition
-from reference_impl.wire.group_records import NO_TIME, CommittedOffset, OffsetKey, offset_record
+from reference_impl.wire.group_records import NO_TIME, TEXT_BYTES_MAX, CommittedOffset, OffsetKey, offset_record
 
 Outcomes = Mapping[TopicPartition, ErrorCode]
 
@@ -99,7 +99,7 @@ class OffsetCommits:
         return error
 
     def _unfit(self, value: CommittedOffset) -> ErrorCode:
-        is_long = len(value.metadata.encode()) > self._settings.offset_metadata_max_bytes
+        is_long = len(value.metadata.encode()) > min(self._settings.offset_metadata_max_bytes, TEXT_BYTES_MAX)
         return ErrorCode.OFFSET_METADATA_TOO_LARGE if is_long else ErrorCode.NONE
 
     def _write(

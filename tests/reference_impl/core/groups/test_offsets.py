@@ -1,13 +1,14 @@
 """Committed offsets: who may commit, when it is answered, what a successor finds, what is forgotten."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from reference_impl.core.groups.group_data import GroupSettings, Identity
 from reference_impl.core.groups.offsets import Outcomes
 from reference_impl.core.identifiers import ErrorCode, TopicPartition
-from reference_impl.wire.group_records import CommittedOffset
+from reference_impl.wire.group_records import TEXT_BYTES_MAX, CommittedOffset
 from tests.reference_impl.core.groups.group_world import (
     GROUP,
     PARTITION,
@@ -105,12 +106,13 @@ def test_a_generation_without_its_group_is_not_taken() -> None:
     assert World().commit(1, "somebody", 3) == [ErrorCode.ILLEGAL_GENERATION]
 
 
-def test_metadata_may_be_too_long_for_one_partition_alone() -> None:
-    world = World()
+@pytest.mark.parametrize(("allowed", "longest"), [(4096, 4096), (2**20, TEXT_BYTES_MAX)])
+def test_metadata_may_be_too_long_for_one_partition_alone(allowed: int, longest: int) -> None:
+    world = World(settings=replace(SETTINGS, offset_metadata_max_bytes=allowed))
     outcomes: list[Outcomes] = []
     wanted = {
-        PARTITION: CommittedOffset(offset=1, metadata="m" * 4096),
-        OTHER: CommittedOffset(offset=1, metadata="m" * 4097),
+        PARTITION: CommittedOffset(offset=1, metadata="m" * longest),
+        OTHER: CommittedOffset(offset=1, metadata="m" * (longest + 1)),
     }
     world.coordinator.commit(GROUP, Identity(member_id=""), wanted, outcomes.append)
     world.settle()
