@@ -12,6 +12,7 @@ from reference_impl.wire.key_values import KeyValue
 
 NO_TIME = -1
 NO_EPOCH = -1
+TEXT_BYTES_MAX = 2**15 - 1  # a text has its length in 16 bits
 
 _OFFSET_KEYS = (0, 1)
 _GROUP_KEY = 2

@@ -18,7 +18,7 @@ from harness.errors import UsageError
 from harness.history.jepsen.clojure_order import set_orders_of_numbers
 from harness.history.jepsen.edn_reader import read_text
 from harness.history.jepsen.micro_operations import NO_OFFSET
-from harness.history.jepsen.skeletons import INVOKED, NOTHING, NUMBER, ODD, PAIRS, Skeletons
+from harness.history.jepsen.skeletons import INVOKED, NOTHING, NUMBER, ODD, PAIRS, PROCESS_MAX, Skeletons
 
 Column: TypeAlias = Any  # an array of NumPy
 
@@ -28,7 +28,6 @@ _SPACE, _ZERO = b" 0"
 _NUMBER, _PAIRS = NUMBER[0], PAIRS[0]
 _NO_DIGITS = bytes(byte for byte in range(256) if byte not in b"0123456789")
 _TO_NUMBER = bytes.maketrans(b"123456789", NUMBER * 9)
-_PROCESS_MAX = 2**31 - 1
 
 
 class NotInBulk(Exception):
@@ -143,7 +142,7 @@ class _Chunk:
         rows = np.flatnonzero(self._kind >= INVOKED)
         known, skeleton = self._skeletons.columns, self._skeleton[rows]
         field = {name: self._numbered(rows, known[name][skeleton]) for name in ("index", "time", "process")}
-        if (field["process"] > _PROCESS_MAX).any():
+        if (field["process"] > PROCESS_MAX).any():
             raise NotInBulk
         return Block(
             events=int(events.sum()),

@@ -8,7 +8,7 @@ from harness.errors import HarnessError, UsageError
 from harness.history.jepsen.edn_reader import Keyword, frozen, written
 from harness.history.jepsen.jepsen_columns import Columns, Moment
 from harness.history.jepsen.micro_operations import REMEDY, WITH_RECORDS, elements_of, groups_of, whole
-from harness.history.jepsen.skeletons import INVOKED, STATUSES
+from harness.history.jepsen.skeletons import INVOKED, PROCESS_MAX, STATUSES
 from harness.history.schema.schemas import STATUS_OK
 
 _K = {
@@ -33,7 +33,6 @@ _K = {
         "batch?",
     )
 }
-PROCESS_MAX = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)

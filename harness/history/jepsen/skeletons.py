@@ -28,6 +28,7 @@ STATUSES: Mapping[Keyword, int] = {
     Keyword("fail"): STATUS_FAIL,
     Keyword("info"): STATUS_INFO,
 }
+PROCESS_MAX = 2**31 - 1
 _INVOKE = Keyword("invoke")
 _MARKS = re.compile(b"[%s]" % (NUMBER + PAIRS))
 _FIRST = 1_000_000  # numbers in place of marks: two a mark, all of them as long, none a multiple of another

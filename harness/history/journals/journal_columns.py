@@ -209,7 +209,10 @@ class JournalColumns:
                 rows.clear()
         except OverflowError as error:
             too_large = (index for index, line in enumerate(lines) if not _fits(msgspec.to_builtins(line)))
-            raise UnfitLine(next(too_large), str(error)) from error
+            index = next(too_large, None)
+            if index is None:  # it was asked in an earlier piece, and is answered in this one or never
+                raise
+            raise UnfitLine(index, str(error)) from error
 
     # -- operations and records ---------------------------
 

@@ -104,12 +104,7 @@ class GroupCoordinator:
         for group in self.groups.values():
             group.state = GroupState.DEAD
             for member in group.members.values():
-                answer_join, member.answer_join = member.answer_join, None
-                if answer_join is not None:
-                    answer_join(JoinAnswer(error=ErrorCode.NOT_COORDINATOR, member_id=member.member_id))
-                answer_sync, member.answer_sync = member.answer_sync, None
-                if answer_sync is not None:
-                    answer_sync(SyncAnswer(error=ErrorCode.NOT_COORDINATOR))
+                member.tell(ErrorCode.NOT_COORDINATOR)
         self.groups.clear()
 
     @property
@@ -240,7 +235,7 @@ class GroupCoordinator:
     def _forget_group(self, group: Group, answered: Callable[[ErrorCode], None] = lambda error: None) -> None:
         """Its offsets and itself leave the log; in memory they are gone when that is certain."""
         group_id, offsets = group.group_id, self._offsets.get(group.group_id, GroupOffsets())
-        keys = [OffsetKey(group_id=group_id, topic=key.topic, partition=key.partition) for key in offsets.committed]
+        keys = [OffsetKey(group_id=group_id, topic=key.topic, partition=key.partition) for key in offsets.in_log()]
         records: list[KeyValue] = [offset_record(key, None) for key in keys]
         records.append(group_record(GroupKey(group_id=group_id), None))
         was, group.state = group.state, GroupState.DEAD  # nobody joins or commits meanwhile
@@ -260,7 +255,7 @@ class GroupCoordinator:
         if self.phase is not Phase.ACTIVE:
             return
         for group_id, offsets in self._offsets.items():
-            gone = [key for key in offsets.committed if key.topic in topics]
+            gone = [key for key in offsets.in_log() if key.topic in topics]
             if gone:
                 self._commits.forget(group_id, offsets, gone)
 

@@ -47,6 +47,21 @@ class Member:
     def is_static(self) -> bool:
         return self.instance_id is not None
 
+    def tell(self, error: ErrorCode) -> None:
+        """Ends what it waits for, if it waits."""
+        self.tell_joined(JoinAnswer(error=error, member_id=self.member_id))
+        self.tell_synced(SyncAnswer(error=error))
+
+    def tell_joined(self, answer: JoinAnswer) -> None:
+        answer_join, self.answer_join = self.answer_join, None
+        if answer_join is not None:
+            answer_join(answer)
+
+    def tell_synced(self, answer: SyncAnswer) -> None:
+        answer_sync, self.answer_sync = self.answer_sync, None
+        if answer_sync is not None:
+            answer_sync(answer)
+
     def metadata(self, protocol: str | None) -> bytes:
         return next((data for name, data in self.protocols if name == protocol), b"")
 
@@ -95,12 +110,7 @@ class Group:
 
     def replace(self, member: Member, new_id: str) -> None:
         """A static member is back under another id (KIP-345); whoever waits under the old one is fenced."""
-        fenced = ErrorCode.FENCED_INSTANCE_ID
-        if member.answer_join is not None:
-            member.answer_join(JoinAnswer(error=fenced, member_id=member.member_id))
-        if member.answer_sync is not None:
-            member.answer_sync(SyncAnswer(error=fenced))
-        member.answer_join = member.answer_sync = None
+        member.tell(ErrorCode.FENCED_INSTANCE_ID)
         old_id, member.member_id = member.member_id, new_id
         self.members = {known.member_id: known for known in self.members.values()}
         if self.leader == old_id:

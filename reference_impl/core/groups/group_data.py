@@ -5,12 +5,19 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from reference_impl.core.identifiers import UNKNOWN_OFFSET, ErrorCode
+from reference_impl.wire.group_records import TEXT_BYTES_MAX
 from reference_impl.wire.key_values import KeyValue
 
 NO_GENERATION = -1
 NO_MEMBER_ID = ""
+MADE_ID_BYTES = 37  # a hyphen and a UUID, which make a member's id of its client's or its instance's
 
 Protocols = tuple[tuple[str, bytes], ...]  # in the member's order of preference: name, metadata
+
+
+def too_long(*texts: str) -> bool:
+    """Whether one of them does not fit into a record: flexible versions of requests have room for longer ones."""
+    return any(len(text.encode()) + MADE_ID_BYTES > TEXT_BYTES_MAX for text in texts)
 
 
 @dataclass(frozen=True, kw_only=True)

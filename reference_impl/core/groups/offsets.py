@@ -3,7 +3,8 @@
 Of two commits for one partition, the one whose record is later in the log counts (R65).
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, KeysView, Mapping
 from dataclasses import dataclass, field, replace
 
 from reference_impl.core.groups.group import Group, GroupState
@@ -13,7 +14,7 @@ from reference_impl.core.groups.membership import check_identity
 from reference_impl.core.groups.rebalance import Rebalance
 from reference_impl.core.groups.writes import Writes
 from reference_impl.core.identifiers import ErrorCode, TopicPartition
-from reference_impl.wire.group_records import NO_TIME, CommittedOffset, OffsetKey, offset_record
+from reference_impl.wire.group_records import NO_TIME, TEXT_BYTES_MAX, CommittedOffset, OffsetKey, offset_record
 
 Outcomes = Mapping[TopicPartition, ErrorCode]
 
@@ -23,7 +24,7 @@ class GroupOffsets:
     """One group's. Each with the offset of its record in the coordinator's log."""
 
     committed: dict[TopicPartition, tuple[int, CommittedOffset]] = field(default_factory=dict)
-    pending: int = 0  # commits whose records are not replicated yet
+    pending: Counter[TopicPartition] = field(default_factory=Counter)  # of records that are not replicated yet
 
     def take(self, key: TopicPartition, record_offset: int, value: CommittedOffset | None) -> None:
         known = self.committed.get(key)
@@ -33,6 +34,10 @@ class GroupOffsets:
             self.committed.pop(key, None)
         else:
             self.committed[key] = record_offset, value
+
+    def in_log(self) -> KeysView[TopicPartition]:
+        """What the log may tell the next coordinator of: a record that is not replicated yet may be, still."""
+        return dict.fromkeys([*self.committed, *self.pending]).keys()
 
     @property
     def is_empty(self) -> bool:
@@ -94,7 +99,7 @@ class OffsetCommits:
         return error
 
     def _unfit(self, value: CommittedOffset) -> ErrorCode:
-        is_long = len(value.metadata.encode()) > self._settings.offset_metadata_max_bytes
+        is_long = len(value.metadata.encode()) > min(self._settings.offset_metadata_max_bytes, TEXT_BYTES_MAX)
         return ErrorCode.OFFSET_METADATA_TOO_LARGE if is_long else ErrorCode.NONE
 
     def _write(
@@ -115,9 +120,10 @@ class OffsetCommits:
                 offsets.take(key, first + number, value)
 
         def ended() -> None:
-            offsets.pending -= 1
+            offsets.pending -= keys
 
-        offsets.pending += 1
+        keys = Counter(taken.keys())
+        offsets.pending += keys
         if not self._rules.answers_commit(False):
             self._writes.append(
                 records, committed=take, ended=ended, answered=lambda error: answer(offset_write_error(error))
@@ -140,7 +146,8 @@ class OffsetCommits:
             topics = group.topics() or frozenset()
             read = {key: ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC for key in keys if key.topic in topics}
             outcomes |= read
-        gone = [key for key in keys if outcomes[key] is ErrorCode.NONE and key in offsets.committed]
+        stored = offsets.in_log()
+        gone = [key for key in keys if outcomes[key] is ErrorCode.NONE and key in stored]
         if not gone:
             answer(outcomes)
             return

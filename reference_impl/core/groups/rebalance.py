@@ -79,12 +79,11 @@ class Rebalance:
             self._store(group, {})
 
     def answer_join(self, group: Group, member: Member) -> None:
-        answer, member.answer_join = member.answer_join, None
-        if answer is None:
+        if member.answer_join is None:
             return
         self.heard(member)
         member.is_new = False
-        answer(self.generation_of(group, member))
+        member.tell_joined(self.generation_of(group, member))
 
     @staticmethod
     def generation_of(group: Group, member: Member) -> JoinAnswer:
@@ -132,26 +131,22 @@ class Rebalance:
         self._writes.append([record], answered=lambda error: stored(group_write_error(error)))
 
     def answer_sync(self, group: Group, member: Member) -> None:
-        answer, member.answer_sync = member.answer_sync, None
-        if answer is None:
+        if member.answer_sync is None:
             return
         self.heard(member)
-        answer(
-            SyncAnswer(
-                error=ErrorCode.NONE,
-                protocol_type=group.protocol_type,
-                protocol=group.protocol,
-                assignment=member.assignment,
-            )
+        synced = SyncAnswer(
+            error=ErrorCode.NONE,
+            protocol_type=group.protocol_type,
+            protocol=group.protocol,
+            assignment=member.assignment,
         )
+        member.tell_synced(synced)
 
     @staticmethod
     def _refuse_syncs(group: Group, error: ErrorCode) -> None:
         for member in group.members.values():
             member.assignment = b""
-            answer, member.answer_sync = member.answer_sync, None
-            if answer is not None:
-                answer(SyncAnswer(error=error))
+            member.tell_synced(SyncAnswer(error=error))
 
     # Members that go
 
@@ -160,12 +155,7 @@ class Rebalance:
 
     def remove(self, group: Group, member: Member) -> None:
         """R62: the others share what it had."""
-        answer, member.answer_join = member.answer_join, None
-        if answer is not None:
-            answer(JoinAnswer(error=ErrorCode.UNKNOWN_MEMBER_ID, member_id=member.member_id))
-        answer_sync, member.answer_sync = member.answer_sync, None
-        if answer_sync is not None:
-            answer_sync(SyncAnswer(error=ErrorCode.UNKNOWN_MEMBER_ID))
+        member.tell(ErrorCode.UNKNOWN_MEMBER_ID)
         group.remove(member)
         self.begin(group)
         self.end_if_all_joined(group)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from reference_impl.core.groups.coordinator import GroupCoordinator, Phase
-from reference_impl.core.groups.group_data import GroupSettings
+from reference_impl.core.groups.group_data import GroupSettings, too_long
 from reference_impl.core.groups.group_rules import GroupRules
 from reference_impl.core.groups.placement import partition_of_group
 from reference_impl.core.identifiers import GROUP_OFFSETS_TOPIC, ErrorCode, TopicPartition
@@ -81,7 +81,9 @@ class GroupCoordinators:
         return partition_of_group(group_id, count) if count else None
 
     def coordinator_of(self, group_id: str) -> GroupCoordinator | ErrorCode:
-        """The coordinator of a group, if it is this broker."""
+        """The coordinator of a group, if it is this broker; as in Kafka, what is wrong with the name is said first."""
+        if too_long(group_id):
+            return ErrorCode.INVALID_GROUP_ID
         number = self.partition_of(group_id)
         if number is None:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE

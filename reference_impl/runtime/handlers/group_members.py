@@ -7,10 +7,10 @@ import asyncio
 from typing import Any
 
 from reference_impl.core.groups.group import without_repetition
-from reference_impl.core.groups.group_data import Identity, JoinAnswer, JoinRequest, SyncAnswer, SyncRequest
+from reference_impl.core.groups.group_data import Identity, JoinAnswer, JoinRequest, SyncAnswer, SyncRequest, too_long
 from reference_impl.core.identifiers import ErrorCode
 from reference_impl.runtime.groups.coordinators import GroupCoordinators
-from reference_impl.runtime.groups.waiting import answer_once, too_long
+from reference_impl.runtime.groups.waiting import answer_once
 from reference_impl.runtime.server import Answer, Caller
 from reference_impl.wire.api_keys import ApiKey
 from reference_impl.wire.messages import Request, response_class
@@ -38,12 +38,12 @@ class GroupMembersHandler:
         def answered(joined: JoinAnswer) -> None:
             answer_once(future, lambda: _joined(joined, request.api_version))
 
-        texts = [asked.group_id, asked.member_id, asked.instance_id or asked.client_id, asked.protocol_type]
+        texts = [asked.member_id, asked.instance_id or asked.client_id, asked.protocol_type]
         coordinator = self._coordinators.coordinator_of_members(asked.group_id)
-        if too_long(*texts, *(name for name, _ in asked.protocols)):
-            answered(JoinAnswer(error=ErrorCode.INVALID_REQUEST))
-        elif isinstance(coordinator, ErrorCode):
+        if isinstance(coordinator, ErrorCode):
             answered(JoinAnswer(error=coordinator, member_id=asked.member_id))
+        elif too_long(*texts, *(name for name, _ in asked.protocols)):
+            answered(JoinAnswer(error=ErrorCode.INVALID_REQUEST))
         else:
             coordinator.join(asked, answered)
         return future

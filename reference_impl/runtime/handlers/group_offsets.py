@@ -12,7 +12,7 @@ from reference_impl.core.groups.group_data import Identity
 from reference_impl.core.groups.offsets import Outcomes
 from reference_impl.core.identifiers import UNKNOWN_OFFSET, ErrorCode, TopicPartition
 from reference_impl.runtime.groups.coordinators import GroupCoordinators
-from reference_impl.runtime.groups.waiting import answer_once, too_long
+from reference_impl.runtime.groups.waiting import answer_once
 from reference_impl.runtime.handlers.metadata import MetadataCache
 from reference_impl.runtime.server import Answer, Caller
 from reference_impl.wire.api_keys import ApiKey
@@ -48,8 +48,6 @@ class GroupOffsetsHandler:
         coordinator = self._coordinators.coordinator_of(body.group_id)
         if isinstance(coordinator, ErrorCode):
             answered(dict.fromkeys(wanted, coordinator))
-        elif too_long(body.group_id):
-            answered(dict.fromkeys(wanted, ErrorCode.INVALID_GROUP_ID))
         elif not known:
             answered({})
         else:

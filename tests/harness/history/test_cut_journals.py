@@ -111,3 +111,19 @@ def test_a_line_with_a_number_that_no_table_can_hold_is_named(run: RunFolder) ->
 
     with pytest.raises(HarnessError, match=rf"{path.name}:{poll + 1}: no line of a journal \(.*too big"):
         seal(run)
+
+
+@pytest.mark.parametrize(("answered", "named"), [(True, r":\d+: no line of a journal"), (False, ": operation .*")])
+def test_a_number_that_no_table_can_hold_is_told_also_of_what_is_answered_later_or_never(
+    run: RunFolder, monkeypatch: pytest.MonkeyPatch, answered: bool, named: str
+) -> None:
+    monkeypatch.setattr(journal_columns, "PIECE_BYTES", 1)
+    path = journal_paths(run.history)[0]
+    lines = path.read_bytes().split(b"\n")
+    asked = next(place for place, line in enumerate(lines) if line.startswith(b'["I"'))
+    kind, operation, function, _, rest = lines[asked].split(b",", 4)
+    lines[asked] = b",".join([kind, operation, function, str(2**63).encode(), rest])
+    path.write_bytes(b"\n".join(lines if answered else [*lines[: asked + 1], b""]))
+
+    with pytest.raises(HarnessError, match=rf"{path.name}{named} \(.*too big"):
+        seal(run)

@@ -30,14 +30,14 @@ class World:
         self.metadata = MetadataCache()
         self.asked: list[Any] = []
         replicas: Any = SimpleNamespace(on_progress=None, on_topics_deleted=None, partitions={})
-        coordinators = GroupCoordinators(
+        self.coordinators = GroupCoordinators(
             config=config,
             replicas=replicas,
             metadata=self.metadata,
             rules=GroupRules(),
             new_id=str,
         )
-        self.handler = CoordinatorHandler(coordinators, self.metadata, OffsetsTopic(config, self._ask))
+        self.handler = CoordinatorHandler(self.coordinators, self.metadata, OffsetsTopic(config, self._ask))
         states = {
             number: PartitionState(
                 topic_partition=TopicPartition(GROUP_OFFSETS_TOPIC, number),

@@ -1,11 +1,14 @@
 """Committed offsets: who may commit, when it is answered, what a successor finds, what is forgotten."""
 
+from collections.abc import Callable
+from dataclasses import replace
+
 import pytest
 
 from reference_impl.core.groups.group_data import GroupSettings, Identity
 from reference_impl.core.groups.offsets import Outcomes
 from reference_impl.core.identifiers import ErrorCode, TopicPartition
-from reference_impl.wire.group_records import CommittedOffset
+from reference_impl.wire.group_records import TEXT_BYTES_MAX, CommittedOffset
 from tests.reference_impl.core.groups.group_world import (
     GROUP,
     PARTITION,
@@ -103,12 +106,13 @@ def test_a_generation_without_its_group_is_not_taken() -> None:
     assert World().commit(1, "somebody", 3) == [ErrorCode.ILLEGAL_GENERATION]
 
 
-def test_metadata_may_be_too_long_for_one_partition_alone() -> None:
-    world = World()
+@pytest.mark.parametrize(("allowed", "longest"), [(4096, 4096), (2**20, TEXT_BYTES_MAX)])
+def test_metadata_may_be_too_long_for_one_partition_alone(allowed: int, longest: int) -> None:
+    world = World(settings=replace(SETTINGS, offset_metadata_max_bytes=allowed))
     outcomes: list[Outcomes] = []
     wanted = {
-        PARTITION: CommittedOffset(offset=1, metadata="m" * 4096),
-        OTHER: CommittedOffset(offset=1, metadata="m" * 4097),
+        PARTITION: CommittedOffset(offset=1, metadata="m" * longest),
+        OTHER: CommittedOffset(offset=1, metadata="m" * (longest + 1)),
     }
     world.coordinator.commit(GROUP, Identity(member_id=""), wanted, outcomes.append)
     world.settle()
@@ -253,6 +257,27 @@ def test_a_deleted_topics_offsets_are_forgotten() -> None:
     world.settle()
     assert (world.committed(), world.committed(OTHER)) == (-1, 6)
     assert world.successor().committed() == -1
+
+
+def delete_group(world: World) -> None:
+    world.coordinator.delete(GROUP, lambda error: None)
+
+
+def delete_topic(world: World) -> None:
+    world.coordinator.topics_deleted(frozenset({TOPIC}))
+
+
+def remove_offset(world: World) -> None:
+    world.coordinator.remove_offsets(GROUP, [PARTITION], lambda error, outcomes: None)
+
+
+@pytest.mark.parametrize("forget", [delete_group, delete_topic, remove_offset])
+def test_a_commit_that_is_not_replicated_yet_is_forgotten_with_the_others(forget: Callable[[World], None]) -> None:
+    world = World(log=Log(holds=True))
+    world.commit(5)
+    forget(world)
+    world.log.replicate()
+    assert world.committed() == -1 == world.successor().committed()
 
 
 def test_what_a_successor_tells_never_depends_on_when_records_were_replicated() -> None:
