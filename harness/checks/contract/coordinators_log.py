@@ -190,7 +190,8 @@ def _had_all_of(place: PartitionHistory, election: Election, node: int) -> bool:
         faults = place.faults_between(log.time_ns, election.latest_t)
         down = any(
             row["kind"] in ENDING
-            and node in (row["nodes"] or ())
+            and row["kind"] != "rolling-restart"
+            and tuple(row["nodes"] or ()) == (node,)  # of several each may be up again before its fault ends
             and begin_of(row) <= log.time_ns
             and end_of(row) > election.latest_t
             for row in faults
