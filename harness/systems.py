@@ -97,17 +97,6 @@ def made(spec: ClusterSpec, folder: Path, *, client_links: int) -> "LocalCluster
     return kind(run_path=folder, spec=spec, client_links=client_links, clock=SystemClock())
 
 
-def engine_answers() -> bool:
-    """Whether runs may be in containers here."""
-    from harness.cluster.docker.engine import connect
-
-    try:
-        connect().close()
-    except HarnessError:
-        return False
-    return True
-
-
 def docker_health() -> tuple[str, bool, str]:
     """In the form of `doctor`. No engine is no fault: only --world docker and compose:FILE need one."""
     from harness.cluster.docker.engine import connect

@@ -77,7 +77,7 @@ class Conduct:
         interrupt = asyncio.Event()
         goes_on = f"what has ended is kept in {self.files.top}; the same command goes on where it stopped"
         catch_signals(asyncio.get_running_loop(), interrupt, remedy=goes_on)
-        todo = iter([run for run in self.plan.runs if self.journal.state.is_open(run.number)])
+        todo = iter(self._todo())
         tasks: set[asyncio.Task[None]] = set()
         judging: asyncio.Task[None] | None = None
         while True:
@@ -96,6 +96,9 @@ class Conduct:
             tasks -= done
             for each in done:
                 each.result()  # what goes wrong with the campaign itself ends it
+
+    def _todo(self) -> list[PlannedRun]:
+        return [run for run in self.plan.runs if self.journal.state.is_open(run.number) and not run.not_here]
 
     def _batch(self) -> int:
         return 1 if self.plan.until_found else _BATCH
@@ -176,7 +179,7 @@ class Conduct:
 
     def progress(self) -> Progress:
         state, plan = self.journal.state, self.plan
-        left = sum(state.is_open(run.number) for run in plan.runs)
+        left = len(self._todo())
         eta_s = None
         if self._took_s:
             eta_s = left * sum(self._took_s) / len(self._took_s) / plan.jobs

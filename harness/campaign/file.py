@@ -14,7 +14,7 @@ from harness.campaign.drawing.profiles import profile as profile_named
 from harness.campaign.plan import DEFAULT_JOBS, DEFAULT_RUN_LIMIT_S, Keep, Plan, PlannedRun
 from harness.campaign.toml_files import toml_of
 from harness.errors import Problem, Problems, UsageError
-from harness.preflight.looking import all_ready, preflight
+from harness.preflight.looking import all_ready, preflight, why_left_out
 from harness.scenario.model import Scenario
 from harness.scenario.names import find, nearest, shipped_names
 from harness.scenario.overrides import inline_toml
@@ -197,12 +197,13 @@ def _beside(file: Path, reference: str) -> str:
 
 
 def listed_runs(file: Path, wanted: Sequence[Wanted], *, tell: Tell) -> list[PlannedRun]:
-    """Looks at every scenario once, whatever the number of seeds. Raises Problems."""
+    """Looks at every scenario once, whatever the number of seeds. What this machine cannot do is planned, and never
+    begun. Raises Problems."""
     asked = list(dict.fromkeys((each.reference, each.overrides) for each in wanted))
     loaded = dict(zip(asked, all_ready(asked, leave_out=True), strict=True))
     for (reference, _), scenario in loaded.items():
-        if scenario.not_here:
-            tell(f"{reference}: not for {scenario.cluster.system}: {scenario.not_here}")
+        if why := why_left_out(scenario):
+            tell(f"{reference}: {why}")
     return [
         planned(loaded[each.reference, each.overrides], seed=each.seed)
         for each in wanted
@@ -220,6 +221,7 @@ def planned(scenario: Scenario, *, seed: int) -> PlannedRun:
         world=scenario.cluster.world,
         client=scenario.workload.client,
         seed=seed,
+        not_here=scenario.not_possible,
     )
 
 

@@ -2,7 +2,7 @@
 
 import datetime
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -46,8 +46,9 @@ class Group:
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """counts: by verdict, "not_run" included. accepted_runs: violations of accepted findings alone. expired: what was
-    accepted until a day that is over, and excuses nothing any more. unseen: what is accepted and no run showed.
+    """counts: by verdict, "not_run" included; why_not_run: of each run that has no verdict. accepted_runs: violations
+    of accepted findings alone. expired: what was accepted until a day that is over, and excuses nothing any more.
+    unseen: what is accepted and no run showed.
     """
 
     verdict: Verdict
@@ -56,6 +57,8 @@ class Outcome:
     counts: Mapping[str, int]
     groups: tuple[Group, ...]
     accepted_runs: int
+    why_not_run: Mapping[int, str]
+    stop: Stop = ""
     expired: tuple[Accepted, ...] = ()
     unseen: tuple[Accepted, ...] = ()
 
@@ -87,24 +90,26 @@ def outcome_of(
     planned = {run.number: run for run in plan.runs}
     means = {number: counts_as(run, plan, accepted, today) for number, run in judged.items()}
     counts = Counter(run.verdict for run in judged.values())
-    not_run = len(plan.runs) - len(judged)
+    why_not_run = {run.number: run.not_here or _STOPS.get(stop, "") for run in plan.runs if run.number not in judged}
     accepted_runs = sum(
         run.verdict == "violation" and means[number] is Verdict.PASS and not (plan.stated_is_pass and run.as_stated)
         for number, run in judged.items()
     )
     groups = groups_of(planned, judged, accepted, today=today)
     code = exit_code_of_campaign(list(means.values()), plan.inconclusive_share)
-    if code == 0 and not_run and stop == "interrupted":
+    if code == 0 and why_not_run and stop == "interrupted":
         code = 3
     verdict = {1: Verdict.VIOLATION, 4: Verdict.ERROR, 3: Verdict.INCONCLUSIVE, 0: Verdict.PASS}[code]
-    sentence = _sentence(counts, Counter(means.values()), groups, not_run, accepted_runs, stop)
+    sentence = _sentence(counts, Counter(means.values()), groups, why_not_run)
     return Outcome(
         verdict=verdict,
         exit_code=code,
         sentence=sentence,
-        counts=dict(counts) | {"not_run": not_run},
+        counts=dict(counts) | {"not_run": len(why_not_run)},
         groups=groups,
         accepted_runs=accepted_runs,
+        why_not_run=why_not_run,
+        stop=stop if why_not_run else "",
         expired=tuple(each for each in accepted.values() if not each.holds(today)),
         unseen=tuple(each for each in accepted.values() if each.fingerprint not in {one.fingerprint for one in groups}),
     )
@@ -159,6 +164,14 @@ def groups_of(
     return tuple(sorted(groups, key=lambda each: (order.index(each.classification), -len(each.runs), each.fingerprint)))
 
 
+def of_reasons(reasons: Iterable[str]) -> str:
+    """(its time is over), or (3 its time is over, 2 no container engine answers); "" where none is known."""
+    counts = Counter(filter(None, reasons))
+    several = len(counts) > 1
+    words = ", ".join(f"{count} {reason}" if several else reason for reason, count in counts.most_common())
+    return f" ({words})" if words else ""
+
+
 def _like(run: PlannedRun) -> tuple[object, ...]:
     """The same for runs that should come to the same, whatever their seed."""
     schedule = () if run.drawn is None else (run.profile, run.seed, run.drawn)
@@ -169,9 +182,7 @@ def _sentence(
     counts: Mapping[str, int],
     means: Mapping[Verdict, int],
     groups: Sequence[Group],
-    not_run: int,
-    accepted_runs: int,
-    stop: Stop,
+    why_not_run: Mapping[int, str],
 ) -> str:
     total = sum(counts.values())
     parts = [
@@ -186,6 +197,6 @@ def _sentence(
     broken = [group for group in groups if group.classification == "violation" and group.accepted is None]
     if broken:
         sentence += f"; {len(broken)} different violation{'s' if len(broken) > 1 else ''}"
-    if not_run:
-        sentence += f"; {not_run} not run" + (f" ({_STOPS[stop]})" if stop else "")
+    if why_not_run:
+        sentence += f"; {len(why_not_run)} not run{of_reasons(why_not_run.values())}"
     return sentence + "."

@@ -25,7 +25,8 @@ class PlannedRun:
 
     text: the scenario written out; "" for a drawn schedule, which is drawn when its turn comes. drawn: its number among
     the schedules of its profile, system and seed, from 0; None for a scenario that is listed. known_key: of a run that
-    was read from a campaign's folder, which does not say its text; else "".
+    was read from a campaign's folder, which does not say its text; else "". not_here: why it is never begun on this
+    machine; "" where it can be.
     """
 
     number: int
@@ -38,6 +39,7 @@ class PlannedRun:
     profile: str = ""
     drawn: int | None = None
     known_key: str = ""
+    not_here: str = ""
 
     @property
     def key(self) -> str:

@@ -90,7 +90,7 @@ def tables_of(plan: Plan, judged: Mapping[int, RunJudged], outcome: Outcome) -> 
     system = {run.number: run.system for run in plan.runs}
     runs = [judged[number] for number in sorted(judged)]
     return {
-        "runs": _runs(plan, judged),
+        "runs": _runs(plan, judged, outcome.why_not_run),
         "findings": [
             {
                 "fingerprint": group.fingerprint,
@@ -124,7 +124,7 @@ def tables_of(plan: Plan, judged: Mapping[int, RunJudged], outcome: Outcome) -> 
     }
 
 
-def _runs(plan: Plan, judged: Mapping[int, RunJudged]) -> list[Row]:
+def _runs(plan: Plan, judged: Mapping[int, RunJudged], why_not_run: Mapping[int, str]) -> list[Row]:
     rows = []
     for planned in plan.runs:
         row: Row = {
@@ -140,7 +140,7 @@ def _runs(plan: Plan, judged: Mapping[int, RunJudged]) -> list[Row]:
             "verdict": NOT_RUN,
             "stated": "",
             "as_stated": False,
-            "sentence_text": "",
+            "sentence_text": why_not_run.get(planned.number, ""),
             "began": "",
             "took_s": None,
             "operations": 0,
@@ -167,6 +167,7 @@ def write_results(files: FilesBelow, plan: Plan, judged: Mapping[int, RunJudged]
         "sentence": outcome.sentence,
         "counts": dict(outcome.counts),
         "accepted_runs": outcome.accepted_runs,
+        "stop": outcome.stop,
         "expired": _known(outcome.expired),
         "unseen": _known(outcome.unseen),
         "violations": sum(each.classification == "violation" and each.accepted is None for each in outcome.groups),

@@ -12,12 +12,20 @@ from harness.ci.campaign_rows import CAMPAIGN_PAGE, NOT_RUN, CampaignResults, Fi
 from harness.ci.junit import Case, Outcome
 from harness.errors import UsageError
 from harness.host.printable import printable
+from harness.values import is_number
 from harness.verdict import Verdict, exit_code_of
 
 FAIL_ON = ("violation", "not-as-stated", "error", "inconclusive")
 FAIL_ON_UNLESS_SAID = ("violation", "error")
 _WORST_FIRST = ("violation", "error", "inconclusive", "vacuous", "pass", NOT_RUN)
 _OPEN = ("inconclusive", "vacuous")
+_FAILS_AS = {
+    "violation": Verdict.VIOLATION,
+    "error": Verdict.ERROR,
+    "inconclusive": Verdict.INCONCLUSIVE,
+    "not-as-stated": Verdict.INCONCLUSIVE,
+}
+_NUMBERS_MAX = 5
 _ROWS_MAX = 30
 _TEXT_MAX = 2000  # characters of a name or sentence; all of it is in the campaign's tables
 _MARKUP = str.maketrans({each: f"\\{each}" for each in "\\`*_{}[]()<>#+-!|~&@"})
@@ -66,20 +74,69 @@ def cells(results: CampaignResults) -> list[Cell]:
     return [Cell(scenario=scenario, system=system, runs=runs) for (scenario, system), runs in found.items()]
 
 
-def exit_code(results: CampaignResults, fails: Collection[str]) -> int:
-    """0 where nothing came that fails the job; else 1 a violation, 4 an error, 3 anything else."""
-    verdicts: set[Verdict] = set()
+@dataclass(frozen=True, kw_only=True)
+class Least:
+    """How many of the planned runs have to be made, or which share of them, from 0 to 1."""
+
+    runs: int = 0
+    share: float = 0.0
+
+    def missed_by(self, results: CampaignResults) -> str:
+        """How too few were made; "": enough were."""
+        made, planned = sum(run.verdict != NOT_RUN for run in results.runs), len(results.runs)
+        if made >= self.runs and made >= self.share * planned:
+            return ""
+        wanted = f"{self.runs}" if made < self.runs else f"{self.share:.0%}"
+        return f"only {made} of {planned} planned runs were made, and --least-runs is {wanted}"
+
+
+def least_runs(words: str) -> Least:
+    """--least-runs 20, or 80%. Raises UsageError."""
+    digits, percent, rest = words.strip().partition("%")
+    if is_number(digits) and not rest and (not percent or int(digits) <= 100):
+        return Least(share=int(digits) / 100) if percent else Least(runs=int(digits))
+    raise UsageError(f"--least-runs {words}: write how many runs, 20, or which share of those planned, 80%")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """What a CI's job comes to. reasons: what failed it."""
+
+    exit_code: int
+    reasons: Sequence[str]
+
+    @property
+    def sentence(self) -> str:
+        if self.reasons:
+            return f"The job fails with exit code {self.exit_code}: {'; '.join(self.reasons)}"
+        return "The job passes, exit code 0"
+
+
+def job(results: CampaignResults, fails: Collection[str], least: Least) -> Job:
+    """Exit code 0 where nothing came that fails it; else 1 a violation, 4 an error, 3 anything else."""
     accepted = _accepted_runs(results)
+    of_word: dict[str, list[int]] = {word: [] for word in FAIL_ON}
     for run in results.runs:
         seen = counts_as(run)
-        if seen == "violation" and "violation" in fails and run.number not in accepted:
-            verdicts.add(Verdict.VIOLATION)
-        if seen == "error" and "error" in fails:
-            verdicts.add(Verdict.ERROR)
-        open_ = seen in _OPEN and "inconclusive" in fails
-        if open_ or (seen == "pass" and run.as_stated is False and "not-as-stated" in fails):
-            verdicts.add(Verdict.INCONCLUSIVE)
-    return exit_code_of(verdicts)
+        word = "inconclusive" if seen in _OPEN else seen
+        if word == "pass" and run.as_stated is False:
+            word = "not-as-stated"
+        if word in fails and not (word == "violation" and run.number in accepted):
+            of_word[word].append(run.number)
+    verdicts = {_FAILS_AS[word] for word, numbers in of_word.items() if numbers}
+    reasons = [f"{word} in {_numbered(numbers)}" for word, numbers in of_word.items() if numbers]
+    if results.summary.stop == "interrupted":
+        verdicts.add(Verdict.INCONCLUSIVE)
+        reasons.append("it was interrupted before its end")
+    if too_few := least.missed_by(results):
+        verdicts.add(Verdict.INCONCLUSIVE)
+        reasons.append(too_few)
+    return Job(exit_code=exit_code_of(verdicts), reasons=reasons)
+
+
+def _numbered(numbers: Sequence[int]) -> str:
+    shown = ", ".join(map(str, numbers[:_NUMBERS_MAX]))
+    return f"run {shown}" if len(numbers) == 1 else f"runs {shown}{' ...' if len(numbers) > _NUMBERS_MAX else ''}"
 
 
 def _accepted_runs(results: CampaignResults) -> set[int]:
@@ -151,6 +208,7 @@ def summary(results: CampaignResults, *, seen: Mapping[str, str] | None = None) 
         "",
         *_findings(results.findings, seen or {}),
         *_known(results),
+        *_not_run(results.runs),
         *_cells(cells(results)),
     ]
     return "\n".join(lines).rstrip() + "\n"
@@ -183,6 +241,13 @@ def _known(results: CampaignResults) -> list[str]:
         f"- {_safe(each.fingerprint)} is accepted, and no run showed it: {_safe(each.reason)}"
         for each in results.summary.unseen
     ]
+    return [*lines, ""] if lines else []
+
+
+def _not_run(runs: Sequence[RunRow]) -> list[str]:
+    """A line for each reason why planned runs were not made."""
+    counts = Counter(run.sentence_text for run in runs if run.verdict == NOT_RUN)
+    lines = [f"- {count} not run: {_safe(reason or 'no reason is known')}" for reason, count in counts.most_common()]
     return [*lines, ""] if lines else []
 
 

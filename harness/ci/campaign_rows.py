@@ -89,12 +89,13 @@ class KnownFinding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
-    """verdict.json of a campaign."""
+    """verdict.json of a campaign. stop: what ended it before all of its runs were done; "": nothing that is known."""
 
     verdict: str
     exit_code: int
     sentence: str
     counts: dict[str, int] = {}
+    stop: str = ""
     expired: tuple[KnownFinding, ...] = ()
     unseen: tuple[KnownFinding, ...] = ()
 

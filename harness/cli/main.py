@@ -205,7 +205,7 @@ def scenarios(
                 terminal.say(line)
             _list_scenarios(seed_names(), only_names=only_names)
         return
-    table = verification.verify(
+    verified = verification.verify(
         chosen,
         repeat=repeat,
         runs=runs,
@@ -220,8 +220,8 @@ def scenarios(
         show=presentation.Steps(terminal, aside).show,
     )
     if junit is not None:
-        verification.write_junit(table, junit)
-    raise typer.Exit(verification.exit_code(table))
+        verification.write_junit(verified, junit)
+    raise typer.Exit(verification.exit_code(verified.cells))
 
 
 def _list_scenarios(names: Sequence[str], *, only_names: bool) -> None:

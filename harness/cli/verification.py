@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -12,7 +12,7 @@ from harness.ci import junit
 from harness.cli.presentation import unmet
 from harness.clients import catalogue as clients
 from harness.errors import HarnessError
-from harness.preflight.looking import all_ready
+from harness.preflight.looking import all_ready, why_left_out
 from harness.scenario.model import Scenario
 from harness.verdict import Verdict, exit_code_of
 
@@ -34,6 +34,14 @@ class Cell:
     interrupted: bool = False
 
 
+@dataclass(frozen=True, kw_only=True)
+class Verified:
+    """left_out: why, of each scenario that is not for its system or not possible on this machine."""
+
+    cells: Sequence[Cell]
+    left_out: Mapping[str, str]
+
+
 def verify(
     names: Sequence[str],
     *,
@@ -44,20 +52,18 @@ def verify(
     master: str,
     tell: Callable[[str], None],
     show: Callable[[str, str], None] = lambda part, doing: None,
-) -> list[Cell]:
+) -> Verified:
     """Runs them one after the other, since parallel runs would disturb each other's times.
 
-    A scenario that does not apply to the system under test is reported and left out. `show` gets the current run and
-    its progress. Whoever interrupts a run wants no other. Raises UsageError before the first run if a problem of one of
-    them is known.
+    A scenario that does not apply to the system under test, or that this machine cannot do, is reported and left out.
+    `show` gets the current run and its progress. Whoever interrupts a run wants no other. Raises UsageError before the
+    first run if a problem of one of them is known.
     """
     loaded = all_ready([(name, overrides) for name in names], leave_out=True)
-    here = []
-    for name, scenario in zip(names, loaded, strict=True):
-        if scenario.not_here:
-            tell(f"{name}: not for {scenario.cluster.system}: {scenario.not_here}")
-        else:
-            here.append((name, scenario))
+    left_out = {name: why for name, scenario in zip(names, loaded, strict=True) if (why := why_left_out(scenario))}
+    for name, why in left_out.items():
+        tell(f"{name}: {why}")
+    here = [(name, scenario) for name, scenario in zip(names, loaded, strict=True) if name not in left_out]
     limits = {clients.limits(scenario.workload) for _, scenario in here if scenario.workload.workers}
     for line in sorted(limits - {""}):
         tell(line)
@@ -83,11 +89,14 @@ def verify(
     wrong = sum(not cell.as_stated for cell in cells)
     total = sum(cell.duration_s for cell in cells)
     tell(f"{len(cells)} runs, {wrong} not as stated, {total:.0f} s")
-    return cells
+    return Verified(cells=cells, left_out=left_out)
 
 
 def exit_code(cells: Sequence[Cell]) -> int:
-    """0 if all ended as stated; otherwise by those that did not: 1 an unstated violation, 4 an error, 3 else."""
+    """0 if all ended as stated; otherwise by those that did not: 1 an unstated violation, 4 an error, 3 else. 3 where
+    nothing was run."""
+    if not cells:
+        return Verdict.INCONCLUSIVE.exit_code
     wrong = [cell for cell in cells if not cell.as_stated]
     return exit_code_of({_counts_as(cell) for cell in wrong}) if wrong else 0
 
@@ -144,9 +153,14 @@ def _one(
     )
 
 
-def write_junit(cells: Sequence[Cell], path: Path) -> None:
-    """A test case per run, so that any CI shows which scenario came out otherwise. Raises HarnessError."""
-    junit.write_junit([_case(cell) for cell in cells], path)
+def write_junit(verified: Verified, path: Path) -> None:
+    """A test case per run, so that any CI shows which scenario came out otherwise; one that was left out is skipped
+    with its reason. Raises HarnessError."""
+    skipped = [
+        junit.Case(group="scenarios", name=name, outcome=junit.Outcome.SKIPPED, duration_s=0, message=why)
+        for name, why in verified.left_out.items()
+    ]
+    junit.write_junit([*(_case(cell) for cell in verified.cells), *skipped], path)
 
 
 def _case(cell: Cell) -> junit.Case:

@@ -29,7 +29,7 @@ def all_ready(
     leave_out: bool = False,
 ) -> list[Scenario]:
     """Like `ready` for several (reference, overrides). leave_out: those that are not for their system, or that this
-    machine cannot do, need not be ready; `not_here` says why.
+    machine cannot do, need not be ready; `not_here` and `not_possible` say why.
     """
     scenarios: list[Scenario] = []
     found: list[Problem] = []
@@ -43,11 +43,18 @@ def all_ready(
         else:
             problems = [] if leave_out and scenario.not_here else preflight(scenario, scenario.cluster, checks=checks)
             if leave_out and problems and all(each.of_machine for each in problems):
-                scenario, problems = replace(scenario, not_here=problems[0].what), []
+                scenario, problems = replace(scenario, not_possible=problems[0].what), []
             scenarios.append(scenario)
             found += problems
     refuse(found)
     return scenarios
+
+
+def why_left_out(scenario: Scenario) -> str:
+    """In words for a list of scenarios; "": it can run here."""
+    if scenario.not_here:
+        return f"not for {scenario.cluster.system}: {scenario.not_here}"
+    return f"not possible on this machine: {scenario.not_possible}" if scenario.not_possible else ""
 
 
 def refuse(problems: Sequence[Problem]) -> None:

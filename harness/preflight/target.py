@@ -66,7 +66,7 @@ def problems(
     if brokers is not None and (added := added_kind(on)) is not None and (lack := added.lacks()):
         found.append(Problem(place=system, what=f"system {on.system!r}: {lack}"))
     if kind is not None and on.world == "docker":
-        answers = _tried(found, world, engine.find_engine)
+        answers = _tried(found, world, engine.find_engine, of_machine=True)
         if answers and brokers is not None and has_jars:
             _tried(found, world, lambda: engine.check_images(brokers))
     if on.world == "local":
@@ -76,11 +76,13 @@ def problems(
     return list(dict.fromkeys(found))
 
 
-def _tried(found: list[Problem], place: Place, look: Callable[[], _Found]) -> _Found | None:
+def _tried(
+    found: list[Problem], place: Place, look: Callable[[], _Found], *, of_machine: bool = False
+) -> _Found | None:
     try:
         return look()
     except HarnessError as error:
-        found.append(Problem(place=place, what=str(error)))
+        found.append(Problem(place=place, what=str(error), of_machine=of_machine))
         return None
 
 

@@ -220,7 +220,8 @@ class Scenario:
     seed: int | None = None
     places: Places = field(default_factory=Places, compare=False, repr=False)
     given: Given | None = field(default=None, compare=False)  # None: read from a text
-    not_here: str = ""  # why it is not for the system it was loaded for, or for this machine; empty: it is
+    not_here: str = ""  # why it is not for the system it was loaded for; empty: it is
+    not_possible: str = ""  # why this machine cannot run it, where that was looked at; empty: it can
 
     def planned(self) -> Iterator[tuple[Place, str, PlannedFault]]:
         """Every fault of its plan, with its place and what it is called there; but those that are wrong on any cluster,

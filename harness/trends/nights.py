@@ -1,20 +1,21 @@
 """What a night was, taken from a campaign's results or from run folders."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from harness.ci.campaign_rows import NOT_RUN, CampaignResults, MeasureRow
+from harness.ci.campaign_rows import NOT_RUN, CampaignResults, MeasureRow, RunRow
 from harness.errors import UsageError
 from harness.history.run_folder import RunFolder
 from harness.history.schema.evidence_rows import FAULT_MEASURES
 from harness.history.summaries import summary
-from harness.trends.store import FindingOfNight, Night, RunOfNight
+from harness.trends.store import FindingOfNight, Night, NotRun, RunOfNight
 
 _SECOND_NS = 1e9
 
 
 def night_of_campaign(results: CampaignResults, *, name: str = "") -> Night:
-    """Its runs that were made. Raises HarnessError."""
+    """Its runs that were made, and why others were not. Raises HarnessError."""
     made = [run for run in results.runs if run.verdict != NOT_RUN]
     if not made:
         raise UsageError(f"{results.path}: no run of this campaign was made, so there is no night to keep")
@@ -53,6 +54,17 @@ def night_of_campaign(results: CampaignResults, *, name: str = "") -> Night:
             for group, run in seen
             if group is not None and run is not None
         ],
+        not_run=_not_run(results.runs),
+    )
+
+
+def _not_run(runs: Sequence[RunRow]) -> tuple[NotRun, ...]:
+    counts = Counter(
+        (run.scenario, _system(run.system, run.world), run.sentence_text) for run in runs if run.verdict == NOT_RUN
+    )
+    return tuple(
+        NotRun(scenario=scenario, system=system, count=count, reason=reason)
+        for (scenario, system, reason), count in sorted(counts.items())
     )
 
 

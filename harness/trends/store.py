@@ -1,4 +1,4 @@
-"""Nights in a folder: each night is a folder of its own with two Parquet tables, and appears whole or not at all.
+"""Nights in a folder: each night is a folder of its own with Parquet tables, and appears whole or not at all.
 
 A night is written beside its place and renamed. So any number of machines may append to a shared folder at once, a
 killed writer leaves nothing that is read, and a night that is there already is never changed.
@@ -44,7 +44,9 @@ SCHEMAS: Mapping[str, pa.Schema] = {
     "findings": pa.schema(
         {"fingerprint": _s, "check": _s, "classification": _s, "cause": _s, "scenario": _s, "system": _s, "run": _s}
     ),
+    "not_run": pa.schema({"scenario": _s, "system": _s, "count": _i, "reason": _s}),
 }
+_ADDED = ("not_run",)  # nights that were kept before have none
 
 
 _MAY_BE_NULL = ("seed", "recovery_s", "gap_s", "throughput_per_s")
@@ -84,15 +86,31 @@ class FindingOfNight:
 
 
 @dataclass(frozen=True, kw_only=True)
+class NotRun:
+    """Planned runs of a scenario that were not begun, or not ended. reason: "" where none is known."""
+
+    scenario: str
+    system: str
+    count: int
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Night:
     """name: sorts by time, for example 20261123-020000-nightly."""
 
     name: str
     runs: Sequence[RunOfNight]
     findings: Sequence[FindingOfNight]
+    not_run: Sequence[NotRun] = ()
+
+    @property
+    def tables(self) -> Mapping[str, Sequence[RunOfNight | FindingOfNight | NotRun]]:
+        """By the names of SCHEMAS."""
+        return {"runs": list(self.runs), "findings": list(self.findings), "not_run": list(self.not_run)}
 
 
-Row = TypeVar("Row", RunOfNight, FindingOfNight)
+Row = TypeVar("Row", RunOfNight, FindingOfNight, NotRun)
 
 
 class TakenName(UsageError):
@@ -114,7 +132,7 @@ class Store:
         files = self.made()
         files.make_folder(unfinished)
         try:
-            for name, rows in (("runs", night.runs), ("findings", night.findings)):
+            for name, rows in night.tables.items():
                 files.replace(f"{unfinished}/{name}.parquet", _parquet([asdict(each) for each in rows], SCHEMAS[name]))
             try:
                 self._night(unfinished.removeprefix(f"{_NIGHTS}/"), memory.Together())
@@ -144,7 +162,7 @@ class Store:
                 return self.append(replace(night, name=name))
             except TakenName:
                 kept = self._night(name, memory.Together())
-                if number == _NAMESAKES or (kept.runs, kept.findings) == (night.runs, night.findings):
+                if number == _NAMESAKES or kept.tables == night.tables:
                     raise
         raise AssertionError("it is kept or refused")
 
@@ -187,6 +205,7 @@ class Store:
             name=name,
             runs=_rows(files, f"{_NIGHTS}/{name}/runs", RunOfNight, held),
             findings=_rows(files, f"{_NIGHTS}/{name}/findings", FindingOfNight, held),
+            not_run=tuple(_rows(files, f"{_NIGHTS}/{name}/not_run", NotRun, held)),
         )
 
 
@@ -243,5 +262,7 @@ def _rows(files: FilesBelow, name: str, shape: type[Row], held: memory.Together)
             remedy=_REMEDY,
         )
     except FileNotFoundError:
+        if name.rpartition("/")[2] in _ADDED:
+            return []
         raise HarnessError(f"{files.top / place} is missing: {_REMEDY}") from None
     return [shape(**row) for row in rows]

@@ -54,16 +54,20 @@ def build(store: Store) -> TrendsPage:
         [{"night": night.name, **vars(finding)} for night in nights for finding in night.findings],
         columns=["night", *stored.SCHEMAS["findings"].names],
     )
+    not_run = pd.DataFrame(
+        [{"night": night.name, **vars(each)} for night in nights for each in night.not_run],
+        columns=["night", *stored.SCHEMAS["not_run"].names],
+    )
     shown = names[-SHOWN_NIGHTS:]
     ages = _ages(findings, names)
     trends = _findings(findings[findings["fingerprint"].isin(ages.index[:FINDINGS_MAX])], names, stored.seen_in(nights))
-    history = _history(runs, shown)
+    history = _history(runs, not_run, shown)
     return TrendsPage(
         nights=[_night(name, runs[runs["night"] == name]) for name in shown],
         all_nights=len(names),
-        headline=_headline(runs[runs["night"] == names[-1]], names[-1], ages),
+        headline=_headline(runs[runs["night"] == names[-1]], not_run[not_run["night"] == names[-1]], names[-1], ages),
         history=history,
-        history_hidden=runs[_KEY].drop_duplicates().shape[0] - len(history),
+        history_hidden=len(_keys(runs, not_run)) - len(history),
         curves=_curves(runs, shown),
         findings=trends,
         findings_hidden=len(ages) - len(trends),
@@ -97,25 +101,39 @@ def _night(name: str, runs: pd.DataFrame) -> Night:
     return Night(name=name, runs=len(runs), verdict=_worst(list(runs["verdict"])))
 
 
-def _headline(runs: pd.DataFrame, name: str, ages: pd.DataFrame) -> str:
+def _headline(runs: pd.DataFrame, not_run: pd.DataFrame, name: str, ages: pd.DataFrame) -> str:
     counts = runs["verdict"].value_counts()
     words = ", ".join(f"{counts[each]} {each}" for each in _WORST_FIRST if each in counts)
     new = int((ages["is_new"] & (ages["classification"] == "violation")).sum())
     first_seen = f"; {new} {'violation' if new == 1 else 'violations'} never seen before" if new else ""
-    return f"Last night, {name}: {words or 'no runs'}{first_seen}."
+    missing = f"; {_not_run(not_run)}" if len(not_run) else ""
+    return f"Last night, {name}: {words or 'no runs'}{missing}{first_seen}."
 
 
-def _history(runs: pd.DataFrame, shown: Sequence[str]) -> list[HistoryRow]:
+def _not_run(rows: pd.DataFrame) -> str:
+    """3 not run: its time is over"""
+    reasons = [_cut(reason) for reason in rows["reason"].drop_duplicates() if reason]
+    return f"{int(rows['count'].sum())} not run" + (f": {'; '.join(reasons)}" if reasons else "")
+
+
+def _history(runs: pd.DataFrame, not_run: pd.DataFrame, shown: Sequence[str]) -> list[HistoryRow]:
     rows = []
-    for (scenario, system), group in _first_groups(runs):
-        of_night = {night: list(verdicts) for night, verdicts in group.groupby("night")["verdict"]}
+    verdicts_of = {key: list(verdicts) for key, verdicts in runs.groupby([*_KEY, "night"])["verdict"]}
+    missing = dict(list(not_run.groupby([*_KEY, "night"])))
+    for scenario, system in _keys(runs, not_run)[:ROWS_MAX]:
         squares = []
         for night in shown:
-            verdicts = of_night.get(night, [])
-            words = ", ".join(f"{verdicts.count(each)} {each}" for each in _WORST_FIRST if each in verdicts)
-            squares.append(Square(verdict=_worst(verdicts), title=f"{night}: {words or 'not run'}"))
+            verdicts = verdicts_of.get((scenario, system, night), [])
+            words = [f"{verdicts.count(each)} {each}" for each in _WORST_FIRST if each in verdicts]
+            if (left_out := missing.get((scenario, system, night))) is not None:
+                words.append(_not_run(left_out))
+            squares.append(Square(verdict=_worst(verdicts), title=f"{night}: {', '.join(words) or 'not run'}"))
         rows.append(HistoryRow(scenario=_cut(scenario), system=_cut(system), squares=squares))
     return rows
+
+
+def _keys(*tables: pd.DataFrame) -> list[tuple[str, str]]:
+    return sorted({key for rows in tables for key in zip(rows["scenario"], rows["system"], strict=True)})
 
 
 def _curves(runs: pd.DataFrame, shown: Sequence[str]) -> list[Curves]:

@@ -74,10 +74,8 @@ def campaign(
     """Runs a campaign, judges it and says what it comes to; started again, it goes on where it stopped."""
     given = paths or []
     if given and all(path.is_dir() for path in given):
-        code, folder = _merge(given, runs, accepted)
-        _write_to_nights(folder, runs)
-        _write_for_ci(folder, junit, summary, runs)
-        raise typer.Exit(code)
+        outcome, folder = _merge(given, runs, accepted)
+        _end(outcome, folder, junit, summary, runs)
     plan = _plan(given, random=random, profile=profile, system=system, seed=seed)
     plan = replace(
         plan,
@@ -93,16 +91,21 @@ def campaign(
             terminal.say(_run_name(run))
         terminal.say(f"{len(plan.runs)} runs, none started")
         return
-    code, folder = conducted(plan, runs, master=master)
+    outcome, folder = conducted(plan, runs, master=master)
+    _end(outcome, folder, junit, summary, runs)
+
+
+def _end(outcome: Outcome, folder: Path, junit: Path | None, summary: Path | None, runs: Path) -> None:
     _write_to_nights(folder, runs)
     _write_for_ci(folder, junit, summary, runs)
-    raise typer.Exit(code)
+    terminal.say(f"Exit code {outcome.exit_code}. Results: {folder}")
+    raise typer.Exit(outcome.exit_code)
 
 
 def _write_for_ci(folder: Path, junit: Path | None, summary: Path | None, runs: Path) -> None:
     """Where it was asked for. The exit code stays the campaign's."""
     if junit is not None or summary is not None:
-        write_results(folder, junit, summary, frozenset(), Store(runs / "trends"))
+        write_results(folder, junit, summary, Store(runs / "trends"))
 
 
 def _write_to_nights(folder: Path, runs: Path) -> None:
@@ -174,8 +177,8 @@ def _only(plan: Plan, shard: str | None) -> Plan:
 # ---- running --------------------------------------------------------------------------------------------------------
 
 
-def conducted(plan: Plan, runs: Path, *, master: str) -> tuple[int, Path]:
-    """(the campaign's exit code, its folder). Raises HarnessError."""
+def conducted(plan: Plan, runs: Path, *, master: str) -> tuple[Outcome, Path]:
+    """(what it came to, its folder). Raises HarnessError."""
     from harness.campaign.conduct import conduct  # with PySpark: other commands begin without it
 
     facts = {
@@ -196,11 +199,11 @@ def conducted(plan: Plan, runs: Path, *, master: str) -> tuple[int, Path]:
         stop = asyncio.run(made.go_on())
         outcome = made.outcome(stop)
         page = _page(files)
-    _say_outcome(outcome, files)
+    _say_outcome(outcome)
     terminal.say(page)
     if stop == "interrupted":
         terminal.say("Interrupted: the same command goes on where it stopped.")
-    return outcome.exit_code, files.top
+    return outcome, files.top
 
 
 class _Line:
@@ -249,7 +252,7 @@ def _page(files: FilesBelow) -> str:
         return f"No page: {error}"
 
 
-def _say_outcome(outcome: Outcome, files: FilesBelow) -> None:
+def _say_outcome(outcome: Outcome) -> None:
     for group in outcome.groups:
         if group.classification == "violation":
             known = f", accepted until {group.accepted.until}: {group.accepted.reason}" if group.accepted else ""
@@ -265,14 +268,13 @@ def _say_outcome(outcome: Outcome, files: FilesBelow) -> None:
         terminal.say(f"  {each.fingerprint}  is accepted, and no run showed it: {each.reason}")
     verdict = outcome.verdict.value
     terminal.say(verdict.upper(), style=_STYLES.get(verdict, "yellow"), then=f"  {outcome.sentence}")
-    terminal.say(f"Exit code {outcome.exit_code}. Results: {files.top}")
 
 
 # ---- merging --------------------------------------------------------------------------------------------------------
 
 
-def _merge(folders: list[Path], runs: Path, accepted: Path | None) -> tuple[int, Path]:
-    """(exit code of the whole, its folder). Raises UsageError, HarnessError."""
+def _merge(folders: list[Path], runs: Path, accepted: Path | None) -> tuple[Outcome, Path]:
+    """(what the whole came to, its folder). Raises UsageError, HarnessError."""
     shards = [read_shard(folder, names_accepted=accepted is not None) for folder in folders]
     plan, judged = merged(shards)
     plan = accepting(plan, accepted)
@@ -285,9 +287,9 @@ def _merge(folders: list[Path], runs: Path, accepted: Path | None) -> tuple[int,
         write_tables(files, plan, judged, outcome)
         page = _page(files)
     aside.say(f"{len(shards)} shards, {len(judged)} of {len(plan.runs)} runs with a verdict")
-    _say_outcome(outcome, files)
+    _say_outcome(outcome)
     terminal.say(page)
-    return outcome.exit_code, files.top
+    return outcome, files.top
 
 
 def add_to(app: typer.Typer) -> None:

@@ -14,10 +14,19 @@ from harness.campaign.plan import Plan
 from harness.ci import campaign_report
 from harness.ci.campaign_rows import CampaignResults, RunRow
 from harness.cli.commands.campaign import accepting, conducted, duration
-from harness.cli.commands.results import FAIL_ON, FailOnOption, JunitOption, StoreOption, SummaryOption, write_results
+from harness.cli.commands.results import (
+    FAIL_ON,
+    LEAST_RUNS,
+    FailOnOption,
+    JunitOption,
+    LeastRunsOption,
+    StoreOption,
+    SummaryOption,
+    end_of_job,
+    write_results,
+)
 from harness.cli.options import MASTER, MEMORY, RUNS, MasterOption, MemoryOption, RunsOption, terminal
 from harness.errors import HarnessError
-from harness.systems import engine_answers
 from harness.trends.store import Store
 from harness.verdict import Verdict
 
@@ -40,31 +49,34 @@ def nightly(
     junit: JunitOption = None,
     summary: SummaryOption = None,
     fail_on: FailOnOption = FAIL_ON,
+    least_runs: LeastRunsOption = LEAST_RUNS,
     store: StoreOption = None,
     master: MasterOption = MASTER,
     memory_mb: MemoryOption = MEMORY,
 ) -> None:
-    """Runs the nightly campaign, keeps its night, and writes JUnit, a summary and the pages; exits by --fail-on."""
-    fails = campaign_report.fail_on(fail_on)
+    """Runs the nightly campaign, keeps its night, and writes JUnit, a summary and the pages; exits by --fail-on.
+
+    A verdict that its scenario states is as it should be, in what is printed as in the exit code.
+    """
+    fails, least = campaign_report.fail_on(fail_on), campaign_report.least_runs(least_runs)
     plan = read_campaign(file, tell=terminal.say)
     if containers and file == NIGHTLY:
-        plan = with_containers(plan, engine=engine_answers(), tell=terminal.say)
-    plan = accepting(replace(plan, time_s=plan.time_s if time is None else duration(time)), accepted)
+        plan = with_containers(plan, tell=terminal.say)
+    plan = replace(plan, time_s=plan.time_s if time is None else duration(time), stated_is_pass=True)
+    plan = accepting(plan, accepted)
     nights = Store(store or runs / "trends")
     nights.made()  # before hours of runs that could not be kept
     _, folder = conducted(plan, runs, master=master)
     for line in after(folder, nights, master=master):
         terminal.say(line)
-    raise typer.Exit(write_results(folder, junit, summary, fails, nights))
+    unfit = write_results(folder, junit, summary, nights)
+    terminal.say(f"Results: {folder}")
+    raise typer.Exit(end_of_job(folder, fails, least, unfit))
 
 
-def with_containers(plan: Plan, *, engine: bool, tell: Callable[[str], None]) -> Plan:
+def with_containers(plan: Plan, *, tell: Callable[[str], None]) -> Plan:
     """The plan with the runs in containers first, for the time may not be enough for all. Raises Problems."""
-    if not engine:
-        tell("No container engine answers: nothing is run in containers")
-        return plan
-    more = read_campaign(CONTAINERS, tell=tell)
-    both = (*more.runs, *plan.runs)
+    both = (*read_campaign(CONTAINERS, tell=tell).runs, *plan.runs)
     return replace(plan, runs=tuple(replace(run, number=number) for number, run in enumerate(both, 1)))
 
 

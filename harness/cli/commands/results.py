@@ -1,6 +1,8 @@
 """The command that reports to a CI what a campaign came to."""
 
 import os
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -29,8 +31,13 @@ SummaryOption = Annotated[
         callback=can_be_written, help="Where to write the Markdown summary; summary.md in the campaign's folder."
     ),
 ]
+LeastRunsOption = Annotated[
+    str,
+    typer.Option(metavar="N|P%", help="The job fails if fewer runs were made, or a smaller share of those planned."),
+]
 StoreOption = Annotated[Path | None, typer.Option(help="Where nights are kept; RUNS/trends if not given.")]
 FAIL_ON = ",".join(campaign_report.FAIL_ON_UNLESS_SAID)
+LEAST_RUNS = "0"
 
 
 def results(
@@ -39,14 +46,27 @@ def results(
     junit: JunitOption = None,
     summary: SummaryOption = None,
     fail_on: FailOnOption = FAIL_ON,
+    least_runs: LeastRunsOption = LEAST_RUNS,
     store: StoreOption = None,
     memory_mb: MemoryOption = MEMORY,
 ) -> None:
-    """Writes a campaign's results as JUnit XML and as Markdown; the exit code is by --fail-on."""
-    fails = campaign_report.fail_on(fail_on)
-    raise typer.Exit(
-        write_results(campaign_folder(campaign, runs), junit, summary, fails, Store(store or runs / "trends"))
-    )
+    """Writes a campaign's results as JUnit XML and as Markdown; the exit code is by --fail-on and --least-runs."""
+    fails, least = campaign_report.fail_on(fail_on), campaign_report.least_runs(least_runs)
+    folder = campaign_folder(campaign, runs)
+    unfit = write_results(folder, junit, summary, Store(store or runs / "trends"))
+    raise typer.Exit(end_of_job(folder, fails, least, unfit))
+
+
+def end_of_job(
+    folder: Path, fails: Collection[str], least: campaign_report.Least, unfit: Sequence[HarnessError]
+) -> int:
+    """The exit code, after the line that says why it is that one. unfit: why nights of the store cannot be read."""
+    job = campaign_report.job(CampaignResults(folder), fails, least)
+    if unfit and job.exit_code != Verdict.VIOLATION.exit_code:
+        job = replace(job, exit_code=exit_for(unfit))
+    job = replace(job, reasons=[*job.reasons, *(str(error) for error in unfit[:1])])
+    terminal.say(f"{job.sentence}.")
+    return job.exit_code
 
 
 def campaign_folder(reference: str, runs: Path) -> Path:
@@ -57,8 +77,8 @@ def campaign_folder(reference: str, runs: Path) -> Path:
     raise UsageError(f"{reference}: no campaign's folder, and none of that name in {runs / CAMPAIGNS}")
 
 
-def write_results(folder: Path, junit: Path | None, summary: Path | None, fails: frozenset[str], store: Store) -> int:
-    """The exit code. Raises HarnessError."""
+def write_results(folder: Path, junit: Path | None, summary: Path | None, store: Store) -> list[HarnessError]:
+    """Returns why nights of the store cannot be read. Raises HarnessError."""
     results = CampaignResults(folder)
     cases = campaign_report.cases(results)
     nights, unfit = _nights(store)
@@ -77,8 +97,7 @@ def write_results(folder: Path, junit: Path | None, summary: Path | None, fails:
             raise HarnessError(f"--summary {summary} cannot be written: {error.strerror}") from error
     terminal.say(f"JUnit: {junit}")
     terminal.say(f"Summary: {summary}")
-    code, of_nights = campaign_report.exit_code(results, fails), exit_for(unfit)
-    return code if code == Verdict.VIOLATION.exit_code or not unfit else of_nights
+    return unfit
 
 
 def _nights(store: Store) -> tuple[list[Night], list[HarnessError]]:

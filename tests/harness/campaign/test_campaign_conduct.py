@@ -189,6 +189,19 @@ def test_a_run_that_errs_stops_no_other_and_the_campaign_ends_with_4(tmp_path: P
     assert (result["verdict"], result["exit_code"]) == ("error", 4)
 
 
+def test_what_this_machine_cannot_do_is_not_begun_and_stands_in_the_results_with_its_reason(
+    tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")
+    (tmp_path / "night.toml").write_text(THREE + 'worlds = ["docker", "local"]\n')
+    assert command("night.toml") == 1
+    result, tables = results(tmp_path / "runs" / "campaigns" / "night")
+    assert [run["verdict"] for run in tables["runs"]] == [*["not_run"] * 3, "pass", "violation", "pass"]
+    assert tables["runs"][0]["sentence_text"].startswith("no Docker engine answers at unix://")
+    assert result["counts"]["not_run"] == 3
+    assert "3 not run (no Docker engine answers" in result["sentence"]
+
+
 @pytest.mark.parametrize("nights", [0, 2])
 def test_pages_of_runs_say_in_which_nights_their_findings_were_seen_where_there_are_nights(
     tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch, nights: int

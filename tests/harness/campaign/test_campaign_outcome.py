@@ -2,6 +2,7 @@
 
 import datetime
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -121,6 +122,18 @@ def test_what_was_not_run_is_counted_and_said() -> None:
     found = outcome([judged(1, "pass")], more=2)
     assert found.counts["not_run"] == 2
     assert "2 not run" in found.sentence
+
+
+def test_each_run_that_was_not_made_has_its_reason() -> None:
+    runs = (
+        planned(1),
+        planned(2),
+        replace(planned(3), not_here="no engine"),
+        replace(planned(4), not_here="no engine"),
+    )
+    found = outcome_of(Plan(name="c", seed=1, runs=runs), {1: judged(1, "pass")}, {}, today=TODAY, stop="time")
+    assert found.why_not_run == {2: "its time is over", 3: "no engine", 4: "no engine"}
+    assert found.sentence.endswith("3 not run (2 no engine, 1 its time is over).")
 
 
 @pytest.mark.parametrize(("until", "code"), [(TODAY, 0), (TODAY - datetime.timedelta(days=1), 1)])

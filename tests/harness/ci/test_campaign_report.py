@@ -1,12 +1,14 @@
 """What a CI is told of a campaign: its cases as a parser reads them, its summary, and whether the job fails."""
 
 import json
+from collections.abc import Collection
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
 from harness.ci import campaign_report
+from harness.ci.campaign_report import Least
 from harness.ci.campaign_rows import CampaignResults
 from harness.ci.junit import junit_of, write_junit
 from harness.errors import HarnessError, UsageError
@@ -38,6 +40,10 @@ def mixed(path: Path) -> CampaignResults:
     (folder / "runs" / "run-1").mkdir(parents=True)
     (folder / "runs" / "run-1" / "report.html").write_text("page")
     return CampaignResults(folder)
+
+
+def exit_code(results: CampaignResults, fails: Collection[str]) -> int:
+    return campaign_report.job(results, fails, Least()).exit_code
 
 
 def read(results: CampaignResults) -> ElementTree.Element:
@@ -111,7 +117,7 @@ def test_a_summary_without_findings_says_so(tmp_path: Path) -> None:
     ],
 )
 def test_the_job_fails_on_what_was_asked_and_1_is_a_violation_alone(tmp_path: Path, words: str, code: int) -> None:
-    assert campaign_report.exit_code(mixed(tmp_path / "c"), campaign_report.fail_on(words)) == code
+    assert exit_code(mixed(tmp_path / "c"), campaign_report.fail_on(words)) == code
 
 
 def test_an_accepted_violation_neither_fails_the_job_nor_its_case(tmp_path: Path) -> None:
@@ -119,7 +125,7 @@ def test_an_accepted_violation_neither_fails_the_job_nor_its_case(tmp_path: Path
     runs = [run_row(1, verdict="violation", as_stated=False, sentence_text="37 lost")]
     folder = campaign_folder(tmp_path / "c", runs, findings=groups, occurrences=[("aa", 1)])
     results = CampaignResults(folder)
-    assert campaign_report.exit_code(results, campaign_report.fail_on("violation")) == 0
+    assert exit_code(results, campaign_report.fail_on("violation")) == 0
     skipped = read(results)[0].find("skipped")
     assert skipped is not None
     assert skipped.get("message") == "accepted violation: 37 lost"
@@ -134,7 +140,7 @@ def test_an_accepted_violation_excuses_no_other_run_of_its_case(tmp_path: Path) 
     ]
     folder = campaign_folder(tmp_path / "c", runs, findings=groups, occurrences=[("aa", 1), ("bb", 2)])
     results = CampaignResults(folder)
-    assert campaign_report.exit_code(results, {"violation"}) == 1
+    assert exit_code(results, {"violation"}) == 1
     failure = read(results)[0].find("failure")
     assert failure is not None
     assert failure.get("message") == "violation: new"
@@ -167,8 +173,8 @@ def test_a_violation_that_its_scenario_states_is_as_it_should_be_and_a_pass_ther
     ]
     results = CampaignResults(campaign_folder(tmp_path / "c", runs))
     assert [len(case.findall("failure")) for case in read(results)] == [0, 0]
-    assert campaign_report.exit_code(results, campaign_report.fail_on("violation,error,inconclusive")) == 0
-    assert campaign_report.exit_code(results, campaign_report.fail_on("not-as-stated")) == 3
+    assert exit_code(results, campaign_report.fail_on("violation,error,inconclusive")) == 0
+    assert exit_code(results, campaign_report.fail_on("not-as-stated")) == 3
     assert "| loss | reference | pass | 1 | nothing lost |" in campaign_report.summary(results)
 
 
@@ -180,3 +186,38 @@ def test_the_summary_names_accepted_findings_that_excuse_nothing(tmp_path: Path)
     text = campaign_report.summary(CampaignResults(folder))
     assert "- aa was accepted until 2026-01-31: KAFKA\\-1" in text
     assert "- aa is accepted, and no run showed it: KAFKA\\-1" in text
+
+
+def test_the_line_of_the_job_names_what_failed_it(tmp_path: Path) -> None:
+    results = mixed(tmp_path / "c")
+    job = campaign_report.job(results, campaign_report.fail_on("violation,error"), Least())
+    assert job.sentence == "The job fails with exit code 1: violation in run 1; error in run 6"
+    passed = campaign_report.job(results, campaign_report.fail_on("none"), Least())
+    assert passed.sentence == "The job passes, exit code 0"
+
+
+@pytest.mark.parametrize(
+    ("words", "wanted"), [("6", ""), ("7", "7"), ("85%", ""), ("86%", "86%"), ("0", ""), ("100 %", None), ("-1", None)]
+)
+def test_a_night_of_too_few_runs_fails_the_job(tmp_path: Path, words: str, wanted: str | None) -> None:
+    if wanted is None:
+        with pytest.raises(UsageError, match="--least-runs"):
+            campaign_report.least_runs(words)
+        return
+    job = campaign_report.job(mixed(tmp_path / "c"), frozenset(), campaign_report.least_runs(words))
+    too_few = [f"only 6 of 7 planned runs were made, and --least-runs is {wanted}"]
+    assert (job.exit_code, list(job.reasons)) == ((3, too_few) if wanted else (0, []))
+
+
+def test_an_interrupted_night_has_not_passed(tmp_path: Path) -> None:
+    folder = campaign_folder(tmp_path / "c", [run_row(1), run_row(2, verdict="not_run", sentence_text="interrupted")])
+    verdict = json.loads((folder / "verdict.json").read_text())
+    (folder / "verdict.json").write_text(json.dumps(verdict | {"stop": "interrupted"}))
+    job = campaign_report.job(CampaignResults(folder), frozenset(), Least())
+    assert (job.exit_code, list(job.reasons)) == (3, ["it was interrupted before its end"])
+
+
+def test_the_summary_says_why_planned_runs_were_not_made(tmp_path: Path) -> None:
+    runs = [run_row(1), *(run_row(n, verdict="not_run", sentence_text="its time is over") for n in (2, 3))]
+    text = campaign_report.summary(CampaignResults(campaign_folder(tmp_path / "c", runs)))
+    assert "- 2 not run: its time is over" in text

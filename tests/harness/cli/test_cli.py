@@ -301,26 +301,29 @@ def a_cell(name: str, *, as_stated: bool, note: str = "") -> verification.Cell:
 def test_junit_xml_has_a_case_per_run_and_a_failure_for_each_not_as_stated(tmp_path: Path) -> None:
     cells = [a_cell("leader-crash", as_stated=True), a_cell("paused", as_stated=False, note='seen <3> & "more"')]
 
-    verification.write_junit(cells, tmp_path / "junit.xml")
+    left_out = {"disk-full": "not possible on this machine: no engine"}
+    verification.write_junit(verification.Verified(cells=cells, left_out=left_out), tmp_path / "junit.xml")
 
     suite = ElementTree.parse(tmp_path / "junit.xml").getroot()
-    assert (suite.tag, suite.get("tests"), suite.get("failures")) == ("testsuite", "2", "1")
+    assert (suite.tag, suite.get("tests"), suite.get("failures")) == ("testsuite", "3", "1")
     cases = suite.findall("testcase")
-    assert [case.get("name") for case in cases] == ["leader-crash #1", "paused #1"]
-    assert [case.get("time") for case in cases] == ["12.346", "12.346"]
+    assert [case.get("name") for case in cases] == ["leader-crash #1", "paused #1", "disk-full"]
+    assert [case.get("time") for case in cases[:2]] == ["12.346", "12.346"]
     assert cases[0].find("failure") is None
     failure = cases[1].find("failure")
     assert failure is not None
     assert failure.get("message") == 'stated pass, seen violation: seen <3> & "more"'
+    skipped = cases[2].find("skipped")
+    assert skipped is not None
+    assert skipped.get("message") == "not possible on this machine: no engine"
 
 
 @pytest.mark.parametrize(("as_stated", "code"), [(True, 0), (False, 1)])
 def test_verification_exits_1_when_an_outcome_is_not_as_stated(
     command: Command, monkeypatch: pytest.MonkeyPatch, as_stated: bool, code: int
 ) -> None:
-    monkeypatch.setattr(
-        verification, "verify", lambda names, **_: [a_cell(name, as_stated=as_stated) for name in names]
-    )
+    verified = verification.Verified(cells=[a_cell("unclean-election", as_stated=as_stated)], left_out={})
+    monkeypatch.setattr(verification, "verify", lambda *_, **__: verified)
 
     ended = command("scenarios", "--verify", "unclean-election", "--junit", "junit.xml")
 
@@ -335,7 +338,7 @@ def test_whoever_interrupts_a_verification_gets_no_further_run(monkeypatch: pyte
     monkeypatch.setattr(verification, "_one", interrupted)
     monkeypatch.setattr(compose, "Bench", lambda **_: SimpleNamespace(close=lambda: None))
     said: list[str] = []
-    cells = verification.verify(
+    verified = verification.verify(
         ["no-faults", "leader-crash-acks-all"],
         repeat=2,
         runs=tmp_path,
@@ -344,9 +347,9 @@ def test_whoever_interrupts_a_verification_gets_no_further_run(monkeypatch: pyte
         master="local[1]",
         tell=said.append,
     )
-    assert [cell.scenario for cell in cells] == ["no-faults"]
+    assert [cell.scenario for cell in verified.cells] == ["no-faults"]
     assert "Interrupted: 3 of 4 runs were not begun" in said
-    assert verification.exit_code(cells) == 3
+    assert verification.exit_code(verified.cells) == 3
 
 
 def test_where_junit_xml_cannot_go_is_said_before_anything_runs(
@@ -362,7 +365,7 @@ def test_where_junit_xml_cannot_go_is_said_before_anything_runs(
 
 def test_junit_xml_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(HarnessError, match=f"--junit {tmp_path} cannot be written: Is a directory"):
-        verification.write_junit([], tmp_path)
+        verification.write_junit(verification.Verified(cells=[], left_out={}), tmp_path)
 
 
 def test_where_no_run_folder_can_be_made_is_one_line(command: Command, tmp_path: Path) -> None:

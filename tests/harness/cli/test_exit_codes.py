@@ -242,7 +242,7 @@ def a_cell(seen: str, *, stated: str = "pass", as_stated: bool = False, has_page
         ([a_cell("vacuous")], 3),
         ([a_cell("violation", stated="violation")], 3),  # the findings are others than stated
         ([a_cell("pass", has_page=False)], 4),
-        ([], 0),
+        ([], 3),  # nothing was run
     ],
 )
 def test_held_against_what_is_stated_only_an_unstated_violation_is_1(cells: list[verification.Cell], code: int) -> None:

@@ -20,7 +20,7 @@ from harness.cli import main as cli
 from harness.cli import presentation
 from harness.cli.check_many import verdict_line
 from harness.cli.terminal import Terminal
-from harness.cli.verification import Cell, write_junit
+from harness.cli.verification import Cell, Verified, write_junit
 from harness.history.run_folder import RunFolder
 from harness.host.printable import LogLines, printable, shortened
 from harness.verdict import Verdict
@@ -218,7 +218,7 @@ def test_junit_xml_is_xml_whatever_a_run_said(tmp_path: Path) -> None:
         note=f"{TERMINAL}\ufffe",
     )
 
-    write_junit([cell], tmp_path / "junit.xml")
+    write_junit(Verified(cells=[cell], left_out={}), tmp_path / "junit.xml")
 
     (case,) = ElementTree.parse(tmp_path / "junit.xml").getroot()
     assert case.get("name") == f"{TERMINAL_SHOWN} #1"

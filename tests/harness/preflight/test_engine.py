@@ -134,7 +134,7 @@ def test_of_several_scenarios_those_that_this_machine_cannot_do_are_left_out_and
     sound.write_text(HEAD)
     wanted = [(str(each), ()) for each in (slow, sound)]
     left_out, stays = all_ready(wanted, checks=False, leave_out=True)
-    assert "the Docker engine's kernel 9.9-test has no netem" in left_out.not_here
-    assert not stays.not_here
+    assert "the Docker engine's kernel 9.9-test has no netem" in left_out.not_possible
+    assert not stays.not_possible
     with pytest.raises(Problems, match="has no netem"):
         all_ready(wanted, checks=False)

@@ -11,7 +11,7 @@ from harness.ci.campaign_rows import CampaignResults
 from harness.errors import HarnessError, UsageError
 from harness.trends.changes import change_points
 from harness.trends.nights import night_of_campaign, night_of_runs
-from harness.trends.store import FindingOfNight, Night, RunOfNight, Store, seen_in
+from harness.trends.store import FindingOfNight, Night, NotRun, RunOfNight, Store, seen_in
 from tests.harness.ci.campaign_folder import campaign_folder, group_row, run_row
 from tests.reports.stories.unclean_story import loss_run
 
@@ -49,6 +49,15 @@ def test_what_is_appended_is_read_again_oldest_first(tmp_path: Path) -> None:
         store.append(night(number, "aa"))
     assert store.nights() == [night(1, "aa"), night(2, "aa"), night(3, "aa")]
     assert [each.name for each in store.nights(last=1)] == [night(3).name]
+
+
+def test_what_was_not_run_is_kept_and_older_nights_have_none(tmp_path: Path) -> None:
+    store = Store(tmp_path / "trends")
+    left_out = (NotRun(scenario="crash", system="reference", count=2, reason="its time is over"),)
+    place = store.append(replace(night(1), not_run=left_out))
+    assert store.nights() == [replace(night(1), not_run=left_out)]
+    (place / "not_run.parquet").unlink()
+    assert store.nights() == [night(1)]
 
 
 def test_a_night_that_is_not_the_newest_is_told_to_be_so(tmp_path: Path) -> None:
@@ -141,7 +150,11 @@ def test_a_campaign_is_a_night_with_the_longest_times_of_each_run(tmp_path: Path
         {"run": 1, "system": "reference", "fault": "kill", "recovery_s": 1.0, "gap_s": 2.5, "throughput_per_s": 190.0},
         {"run": 1, "system": "reference", "fault": "cut", "recovery_s": 4.0, "gap_s": None, "throughput_per_s": 190.0},
     ]
-    runs = [run_row(1, verdict="violation"), run_row(2, verdict="not_run", began=""), run_row(3, world="docker")]
+    runs = [
+        run_row(1, verdict="violation"),
+        run_row(2, verdict="not_run", began="", sentence_text="its time is over"),
+        run_row(3, world="docker"),
+    ]
     folder = campaign_folder(
         tmp_path / "c", runs, findings=[group_row("aa")], occurrences=[("aa", 1)], measures=measures
     )
@@ -152,6 +165,9 @@ def test_a_campaign_is_a_night_with_the_longest_times_of_each_run(tmp_path: Path
         ("reference (docker)", None, None),
     ]
     assert [(each.fingerprint, each.scenario) for each in made.findings] == [("aa", "leader-crash")]
+    assert [(each.scenario, each.count, each.reason) for each in made.not_run] == [
+        ("leader-crash", 1, "its time is over")
+    ]
     none = campaign_folder(tmp_path / "none", [run_row(1, verdict="not_run", began="")])
     with pytest.raises(UsageError, match="no run of this campaign was made"):
         night_of_campaign(CampaignResults(none))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import UsageError
-from harness.trends.store import Night, Store
+from harness.trends.store import Night, NotRun, Store
 from reports.trends.page import build, write_trends
 from tests.harness.trends.test_store import night
 
@@ -47,6 +47,27 @@ def test_every_night_of_a_scenario_has_a_square(tmp_path: Path) -> None:
     (row,) = build(filled_store(tmp_path)).history
     assert [square.verdict for square in row.squares].count("violation") == 4
     assert len(row.squares) == 25
+
+
+def test_what_a_night_did_not_run_has_its_square_with_the_reason(tmp_path: Path) -> None:
+    store, made = filled_store(tmp_path), night(26)
+    left_out = [
+        NotRun(scenario="leader-crash", system="reference", count=2, reason="its time is over"),
+        NotRun(scenario="zombie", system="reference (docker)", count=1, reason="no Docker engine answers"),
+    ]
+    store.append(replace(made, not_run=left_out))
+    page = build(store)
+    assert page.headline == (
+        "Last night, 20261126-020000-nightly: 1 pass; 3 not run: its time is over; no Docker engine answers."
+    )
+    known, never = page.history
+    assert (known.squares[-1].verdict, known.squares[-1].title) == (
+        "pass",
+        "20261126-020000-nightly: 1 pass, 2 not run: its time is over",
+    )
+    assert (never.scenario, never.squares[-1].verdict) == ("zombie", "")
+    assert never.squares[-1].title == "20261126-020000-nightly: 1 not run: no Docker engine answers"
+    assert never.squares[0].title.endswith(": not run")
 
 
 def test_the_page_is_one_file_without_links_to_elsewhere_and_escapes_what_runs_say(tmp_path: Path) -> None:
