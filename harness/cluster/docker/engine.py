@@ -91,6 +91,16 @@ def unless_ended() -> Iterator[None]:
 
 
 def reason(error: Exception) -> str:
-    """The engine's message on one line, without the library's prefix."""
-    words = getattr(error, "explanation", None) or str(error)
+    """The engine's message on one line, without the library's prefix; else what the system said when it was asked."""
+    words = getattr(error, "explanation", None) or _said_by_the_system(error) or str(error)
     return " ".join(str(words).split())[:400]
+
+
+def _said_by_the_system(error: BaseException) -> str:
+    """The libraries wrap the system's error into others, as their argument or their context."""
+    for inner in (error, *(each for each in error.args if isinstance(each, BaseException)), error.__context__):
+        if isinstance(inner, OSError) and inner.strerror:
+            return inner.strerror
+        if inner is not None and inner is not error and (words := _said_by_the_system(inner)):
+            return words
+    return ""

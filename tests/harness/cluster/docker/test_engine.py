@@ -15,7 +15,7 @@ def test_no_engine_is_one_line_with_the_place_and_the_remedy(tmp_path: Path, mon
     monkeypatch.setenv("DOCKER_HOST", address)
     with pytest.raises(HarnessError) as error:
         connect()
-    assert str(error.value).startswith(f"no Docker engine answers at {address} (")
+    assert str(error.value).startswith(f"no Docker engine answers at {address} (No such file or directory)")
     assert str(error.value).endswith("; start it or use --world local")
     assert "\n" not in str(error.value)
     assert not is_there()
