@@ -71,11 +71,12 @@ class FindingTrend:
 @dataclass(frozen=True, kw_only=True)
 class TrendsPage:
     """nights: those that are drawn, oldest first; all_nights: how many the store has. *_hidden: how many have no row.
-    unreadable: why other nights are not among them."""
+    unreadable: why other nights are not among them. not_run: why runs of the last night were not made."""
 
     nights: Sequence[Night]
     all_nights: int
     headline: str
+    not_run: Sequence[str]
     history: Sequence[HistoryRow]
     curves: Sequence[Curves]
     history_hidden: int

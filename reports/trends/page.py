@@ -58,14 +58,15 @@ def build(store: Store) -> TrendsPage:
         [{"night": night.name, **vars(each)} for night in nights for each in night.not_run],
         columns=["night", *stored.SCHEMAS["not_run"].names],
     )
-    shown = names[-SHOWN_NIGHTS:]
+    shown, last_not_run = names[-SHOWN_NIGHTS:], not_run[not_run["night"] == names[-1]]
     ages = _ages(findings, names)
     trends = _findings(findings[findings["fingerprint"].isin(ages.index[:FINDINGS_MAX])], names, stored.seen_in(nights))
     history = _history(runs, not_run, shown)
     return TrendsPage(
         nights=[_night(name, runs[runs["night"] == name]) for name in shown],
         all_nights=len(names),
-        headline=_headline(runs[runs["night"] == names[-1]], not_run[not_run["night"] == names[-1]], names[-1], ages),
+        headline=_headline(runs[runs["night"] == names[-1]], last_not_run, names[-1], ages),
+        not_run=_reasons(last_not_run),
         history=history,
         history_hidden=len(_keys(runs, not_run)) - len(history),
         curves=_curves(runs, shown),
@@ -106,14 +107,14 @@ def _headline(runs: pd.DataFrame, not_run: pd.DataFrame, name: str, ages: pd.Dat
     words = ", ".join(f"{counts[each]} {each}" for each in _WORST_FIRST if each in counts)
     new = int((ages["is_new"] & (ages["classification"] == "violation")).sum())
     first_seen = f"; {new} {'violation' if new == 1 else 'violations'} never seen before" if new else ""
-    missing = f"; {_not_run(not_run)}" if len(not_run) else ""
+    missing = f"; {int(not_run['count'].sum())} not run" if len(not_run) else ""
     return f"Last night, {name}: {words or 'no runs'}{missing}{first_seen}."
 
 
-def _not_run(rows: pd.DataFrame) -> str:
+def _reasons(not_run: pd.DataFrame) -> list[str]:
     """3 not run: its time is over"""
-    reasons = [_cut(reason) for reason in rows["reason"].drop_duplicates() if reason]
-    return f"{int(rows['count'].sum())} not run" + (f": {'; '.join(reasons)}" if reasons else "")
+    counts = not_run.groupby("reason", sort=True)["count"].sum()
+    return [f"{count} not run: {_cut(reason or 'no reason is known')}" for reason, count in counts.items()]
 
 
 def _history(runs: pd.DataFrame, not_run: pd.DataFrame, shown: Sequence[str]) -> list[HistoryRow]:
@@ -126,7 +127,7 @@ def _history(runs: pd.DataFrame, not_run: pd.DataFrame, shown: Sequence[str]) ->
             verdicts = verdicts_of.get((scenario, system, night), [])
             words = [f"{verdicts.count(each)} {each}" for each in _WORST_FIRST if each in verdicts]
             if (left_out := missing.get((scenario, system, night))) is not None:
-                words.append(_not_run(left_out))
+                words += _reasons(left_out)
             squares.append(Square(verdict=_worst(verdicts), title=f"{night}: {', '.join(words) or 'not run'}"))
         rows.append(HistoryRow(scenario=_cut(scenario), system=_cut(system), squares=squares))
     return rows
