@@ -16,11 +16,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from harness import systems
 from harness.checks.judged import Judged, NotJudged
 from harness.clients import catalogue as clients
 from harness.clients.resolving import resolving
 from harness.cluster.base_cluster import BrokerCluster
+from harness.cluster.catalogue import made
+from harness.cluster.left_behind import owes
 from harness.cluster.local import ownership
 from harness.cluster.local.ownership import RunOwnership
 from harness.cluster.stored import stored_books
@@ -37,22 +38,13 @@ from harness.history.facts.extent import records_in
 from harness.history.run_folder import RunFolder
 from harness.history.run_versions import stamp as run_stamp
 from harness.history.run_versions import versions
-from harness.host import memory, scratch
+from harness.host import memory
 from harness.host.clock import SystemClock
 from harness.host.printable import LogLines
 from harness.host.randomness import stream
-from harness.host.scratch import left_behind
 from harness.ports.cluster import ClientId
-from harness.preflight.old_brokers import silent_version
 from harness.scenario.model import Scenario
 from harness.scenario.written import explicit, written_out
-from harness.systems import (
-    cluster_of,
-    owes,
-    sweep_containers,
-    traits_of,
-    undo_left_behind,
-)
 
 CLIENTS = clients.CLIENTS
 _AFTER_HEALING = ("recover", "ask", "drain", "read back", "collect", "ask anew", "stop", "seal")
@@ -148,8 +140,8 @@ async def _run(scenario: Scenario, folder: RunFolder, progress: Callable[[Progre
     catch_signals(asyncio.get_running_loop(), interrupt, remedy=kept)
     workload, seed = scenario.workload, scenario.seed
     assert seed is not None, "a run has one"
-    brokers_version = silent_version(traits_of(scenario.cluster))
-    cluster = cluster_of(scenario, folder)
+    brokers_version = scenario.traits.silent_version
+    cluster = made(scenario.cluster, folder.path, client_links=max(workload.workers, 1))
     # For probes and final reads; workers have the workload's client.
     security = scenario.cluster.attached.security
     make_client = clients.clients_for(brokers_version, security)[clients.OWN]
@@ -315,17 +307,3 @@ def render(path: Path) -> tuple[Path | None, str]:
         return None, str(error)
     except Exception as error:  # noqa: BLE001  # a broken page is reported in one line; the verdict stands
         return None, f"the page could not be made: {type(error).__name__}: {error}"
-
-
-# ---- other commands -------------------------------------------------------------------------------------------------
-
-
-def sweep() -> list[str]:
-    # Containers first: the other sweep strikes the run off the list.
-    with left_behind() as remove:
-        return [*sweep_containers(), *ownership.sweep(undo_left_behind), *remove()]
-
-
-def is_anything_left() -> bool:
-    """Whether there is something that the last sweep could not end, undo or remove."""
-    return systems.is_anything_left() or scratch.is_anything_left()

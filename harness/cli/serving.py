@@ -9,6 +9,7 @@ from typing import Any
 
 from harness.cli.controlled import Control
 from harness.cluster.base_cluster import BrokerCluster
+from harness.cluster.catalogue import made
 from harness.cluster.local.cluster import LocalCluster
 from harness.cluster.local.ownership import RunOwnership
 from harness.compose import catch_signals
@@ -18,7 +19,6 @@ from harness.host.clock import SystemClock
 from harness.host.scratch import Scratch, scratch_folder
 from harness.ports.cluster import ClientId, NodeId
 from harness.scenario.model import ClusterSpec
-from harness.systems import made
 
 LOOK_EVERY_S = 0.2
 Ready = Callable[[dict[str, Any]], None]  # gets the addresses, the nodes, the processes and the folders

@@ -37,6 +37,7 @@ COMMANDS = (
     "wipe",
     "read_log",
 )
+ANSWER_THEIR_VERSION_SINCE = (0, 10)  # Kafka's brokers, asked by ApiVersions
 _ENDS_FAULTS_OF = ("start", "resume", "free")  # acts that name nodes
 
 
@@ -99,6 +100,30 @@ class ClusterSpec:
     def release(self) -> tuple[int, ...] | None:
         """Kafka's release, (4, 3, 1) of "kafka:4.3.1"; None of another system, and where its name does not say it."""
         return release_of(self.system)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Traits:
+    """The properties of a system that `on` can name. version: () for a system without one."""
+
+    kind: str = "reference"
+    coordination: str = "zookeeper"
+    world: str = "local"
+    version: tuple[int, ...] = ()
+    eligible_leader_replicas: bool = False  # KIP-966
+    groups: bool = True  # supports consumer groups
+    transactions: bool = True  # supports transactions, which need groups for their offsets
+
+    @property
+    def names(self) -> frozenset[str]:
+        return frozenset(
+            {self.kind, self.coordination, self.world, *(["elr"] if self.eligible_leader_replicas else [])}
+        )
+
+    @property
+    def silent_version(self) -> tuple[int, ...]:
+        """The version of brokers that cannot be asked for it; empty if they can."""
+        return self.version if self.version and self.version < ANSWER_THEIR_VERSION_SINCE else ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -220,6 +245,7 @@ class Scenario:
     seed: int | None = None
     places: Places = field(default_factory=Places, compare=False, repr=False)
     given: Given | None = field(default=None, compare=False)  # None: read from a text
+    traits: Traits = field(default=Traits(), compare=False)  # of the system it was read for; of a stored run nobody's
     not_here: str = ""  # why it is not for the system it was loaded for, or for this machine; empty: it is
 
     def planned(self) -> Iterator[tuple[Place, str, PlannedFault]]:

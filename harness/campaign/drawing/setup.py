@@ -14,8 +14,7 @@ from typing import Any
 from harness.campaign.drawing.chance import half, weighed
 from harness.campaign.drawing.profiles import Profile
 from harness.ports.load import WorkloadSpec
-from harness.scenario.model import ClusterSpec, TopicSpec
-from harness.scenario.variants import Traits
+from harness.scenario.model import ClusterSpec, TopicSpec, Traits
 from harness.scenario.workloads import settings_of
 
 TOPIC, OUTPUT = "orders", "shipments"

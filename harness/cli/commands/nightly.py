@@ -17,7 +17,7 @@ from harness.cli.commands.campaign import accepting, conducted, duration
 from harness.cli.commands.results import FAIL_ON, FailOnOption, JunitOption, StoreOption, SummaryOption, write_results
 from harness.cli.options import MASTER, MEMORY, RUNS, MasterOption, MemoryOption, RunsOption, terminal
 from harness.errors import HarnessError
-from harness.systems import engine_answers
+from harness.preflight.machine import engine_answers
 from harness.trends.store import Store
 from harness.verdict import Verdict
 

@@ -64,7 +64,7 @@ class ForeignCluster(ABC):
 
     title = "a cluster that was there"
 
-    def __init__(self, *, run_path: Path, spec: ClusterSpec, client_links: int, clock: Clock) -> None:
+    def __init__(self, *, run_path: Path, spec: ClusterSpec, clock: Clock) -> None:
         self._run = run_path.absolute()  # not resolved: the sweep passes a path that is bound to one particular folder
         self._spec = spec
         self._clock = clock

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from harness.cluster.base_cluster import BrokerCluster, after_refusals, link_names
-from harness.cluster.brokers.catalogue import system_of
-from harness.cluster.brokers.system import NodeEnvironment
+from harness.cluster.brokers.system import NodeEnvironment, System
 from harness.cluster.confined import empty
 from harness.cluster.local.addresses import AddressBlock
 from harness.cluster.local.environment import LocalEnvironment
@@ -24,7 +23,6 @@ from harness.errors import HarnessError
 from harness.host.clock import Clock
 from harness.ports.cluster import Evidence, Link, NodeId, TopicDefinition
 from harness.ports.faults import AlreadyDown
-from harness.scenario.model import ClusterSpec
 
 _STOP_S = 15.0
 _TOOL_S = 30.0
@@ -35,8 +33,8 @@ class LocalCluster(BrokerCluster):
     """Implements Cluster and all capabilities of harness.ports.cluster. Before `start`, only its records
     can be read."""
 
-    def __init__(self, *, run_path: Path, spec: ClusterSpec, client_links: int, clock: Clock) -> None:
-        super().__init__(run_path=run_path, system=system_of(spec), client_links=client_links, clock=clock)
+    def __init__(self, *, run_path: Path, system: System, client_links: int, clock: Clock) -> None:
+        super().__init__(run_path=run_path, system=system, client_links=client_links, clock=clock)
         self._spawner = Spawner(run=self._run)
         self._fabric = FabricControl(spawner=self._spawner, log=self._run / "nodes" / "fabric" / "log")
         self._processes: dict[NodeId, asyncio.subprocess.Process] = {}

@@ -20,12 +20,11 @@ from harness.controller.control.requests import Refused, Request, fields_of, ref
 from harness.controller.control.stage import Stage
 from harness.controller.faults.in_force import FaultInForce
 from harness.controller.step_conditions import Condition, holds
-from harness.errors import MISFITS, HarnessError
+from harness.errors import MISFITS, NAME_SHOWN, HarnessError
 from harness.ports.cluster import CanCrash, ClientId, Cluster, NodeId
 from harness.ports.faults import ACTS
 from harness.scenario.file import read_topics
 from harness.scenario.model import StepSpec, TopicSpec
-from harness.scenario.names import NAME_SHOWN
 from harness.scenario.steps import WITHIN_S, read_step, wrong_condition
 from harness.scenario.topic_names import LEGAL_NAMES, is_legal, wrong_count
 from harness.values import seconds
