@@ -257,6 +257,13 @@ class Cluster(Protocol):
 
 
 @runtime_checkable
+class AdvertisesNames(Protocol):
+    def names_for(self, client: ClientId | None) -> Mapping[str, str]:
+        """The addresses of broker names for that client; empty if brokers advertise addresses."""
+        ...
+
+
+@runtime_checkable
 class CanCrash(Protocol):
     async def kill(self, node: NodeId) -> Evidence: ...  # SIGKILL; returns when the process is gone
 

@@ -17,7 +17,6 @@ from harness.cluster.local.addresses import NODES_MAX
 from harness.conform.asking import READING_ROWS, results
 from harness.conform.probe import probing, reach
 from harness.conform.row import State
-from harness.controller.run import topic_definitions
 from harness.errors import HarnessError, Place, Problem
 from harness.host.clock import SystemClock
 from harness.host.java import java_home, java_version
@@ -187,7 +186,7 @@ def _wanted(scenario: Scenario) -> Wanted:
     workload, facts = scenario.workload, scenario.workload.facts
     acts = [next(iter(step.body)) for step in scenario.steps if step.kind == "act"]
     return Wanted(
-        topics=topic_definitions(scenario),
+        topics=[topic.definition for topic in scenario.topics],
         group=facts.group,
         looked_up_group=clients.looked_up_group(workload.client) if facts.clients.get("consumer") else "",
         transactional_ids=facts.transactional_ids,

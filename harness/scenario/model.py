@@ -4,7 +4,7 @@
 run folder contains its written-out scenario (written.py), so that a run is itself a scenario.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -18,6 +18,7 @@ from faults.targets import Target
 from faults.triggers import Trigger
 from harness.errors import Place, UsageError
 from harness.history.facts.releases import release_of
+from harness.ports.cluster import TopicDefinition, TopicPartition
 from harness.ports.load import WorkloadSpec
 from harness.ports.security import SecuritySpec
 from harness.scenario.places import Places
@@ -135,6 +136,20 @@ class TopicSpec:
     replication_factor: int = 3
     assignment: tuple[tuple[int, ...], ...] | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def definition(self) -> TopicDefinition:
+        return TopicDefinition(
+            name=self.name,
+            partitions=None if self.assignment else self.partitions,
+            replication_factor=None if self.assignment else self.replication_factor,
+            assignment=self.assignment,
+            settings=self.settings,
+        )
+
+    @property
+    def partition_count(self) -> int:
+        return len(self.assignment) if self.assignment else self.partitions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -264,6 +279,15 @@ class Scenario:
         if scheduled is not None and scheduled < len(self.faults):
             return self.faults[scheduled].options
         return self.steps[step].body if step is not None and step < len(self.steps) else None
+
+    def partitions(self, topics: Sequence[str] = ()) -> list[TopicPartition]:
+        """All partitions of the scenario's topics, or of the named ones."""
+        return [
+            TopicPartition(topic=topic.name, partition=partition)
+            for topic in self.topics
+            if not topics or topic.name in topics
+            for partition in range(topic.partition_count)
+        ]
 
     @property
     def topic_names(self) -> frozenset[str]:
