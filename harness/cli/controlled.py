@@ -10,8 +10,7 @@ from typing import Any
 
 from harness import compose
 from harness.clients import catalogue as clients
-from harness.cluster.local.cluster import LocalCluster
-from harness.cluster.local.lent import LentCluster
+from harness.cluster.local.cluster import LentCluster, LocalCluster
 from harness.cluster.local.ownership import RunOwnership
 from harness.controller.control.recording import RUN_NUMBERS, Recording, Waiting, checked_name
 from harness.controller.control.session import ControlSession

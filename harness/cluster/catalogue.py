@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness import extensions
-from harness.cluster.brokers import kafka_kraft, kafka_one_listener, kafka_zookeeper
+from harness.cluster.brokers import kafka_kraft, kafka_zookeeper
 from harness.cluster.brokers.kafka import PREFIX, version_of
 from harness.cluster.brokers.kafka_versions import KafkaVersion
 from harness.cluster.brokers.reference import ReferenceSystem
@@ -45,14 +45,14 @@ def system_of(spec: ClusterSpec) -> System:
         raise UsageError(f"layout {layout!r}: Kafka {version} has {', '.join(layouts)}")
     if layout not in kafka_zookeeper.LAYOUTS:
         return kafka_kraft.KraftKafka(spec)
-    if version.numbers >= kafka_one_listener.NAMED_LISTENERS_SINCE:
+    if version.numbers >= kafka_zookeeper.NAMED_LISTENERS_SINCE:
         return kafka_zookeeper.ZookeeperKafka(spec)
     if spec.world != "local":
         raise UsageError(
             f"--world {spec.world}: Kafka {version} has one listener for all clients, whose links only --world local "
             "can tell apart"
         )
-    return kafka_one_listener.OneListenerKafka(spec)
+    return kafka_zookeeper.OneListenerKafka(spec)
 
 
 def added_kind(spec: ClusterSpec) -> SystemKind | None:

@@ -7,8 +7,8 @@ scenario may be for many (`ignored` says what has no effect).
 from collections.abc import Iterator, Mapping
 
 from harness.clients import catalogue as clients
-from harness.cluster.brokers.kafka_one_listener import NAMED_LISTENERS_SINCE
 from harness.cluster.brokers.kafka_versions import KAFKA_VERSIONS, numbers_of
+from harness.cluster.brokers.kafka_zookeeper import NAMED_LISTENERS_SINCE
 from harness.cluster.brokers.known_settings import OF_THE_HARNESS, Scope, known_settings, unfit_value
 from harness.cluster.brokers.reference import known_flaws
 from harness.cluster.catalogue import remedy_for

@@ -133,14 +133,14 @@ def why_no_cut(on: ClusterSpec) -> str:
 
 @cache
 def _why_no_netem() -> str:
-    from harness.cluster.docker import engine, kernel
+    from harness.cluster.docker import engine, netem
 
     try:
         connected = engine.connect()
     except HarnessError:  # target.py reports it
         return ""
     try:
-        missing = kernel.missing_options(connected)
+        missing = netem.missing_options(connected)
     finally:
         connected.close()
     if not missing:

@@ -24,8 +24,7 @@ from harness.cluster.docker.infra import make_network, start_infra
 from harness.cluster.docker.labels import labels_of
 from harness.cluster.docker.netem import flows_of, impair
 from harness.cluster.docker.nodes import ContainerNode
-from harness.cluster.docker.packet_rules import PacketRules
-from harness.cluster.docker.rules import Places
+from harness.cluster.docker.packet_rules import PacketRules, Places
 from harness.cluster.docker.sweep import remove_run
 from harness.cluster.docker.system_images import provide_image
 from harness.cluster.last_words import LastWords

@@ -14,7 +14,7 @@ from docker.errors import APIError, ImageNotFound
 from harness.cluster.docker import engine as docker_engine
 from harness.cluster.docker import images
 from harness.cluster.docker.engine import Engine
-from harness.cluster.docker.kernel import missing_options
+from harness.cluster.docker.netem import missing_options
 from harness.errors import Problems
 from harness.preflight import machine
 from harness.preflight.looking import all_ready, for_its_system, preflight
@@ -49,7 +49,7 @@ def standing(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         client: Any = SimpleNamespace(images=EngineImages(here, pullable), close=lambda: None)
         made = Engine(client=client, address="", version="20", kernel="9.9-test", operating_system="")
         monkeypatch.setattr(docker_engine, "connect", lambda: made)
-        monkeypatch.setattr("harness.cluster.docker.kernel.missing_options", lambda _: missing)
+        monkeypatch.setattr("harness.cluster.docker.netem.missing_options", lambda _: missing)
 
     monkeypatch.setenv(images.BASE_VARIABLE, "own-base:1")
     machine.find_engine.cache_clear()

@@ -14,7 +14,7 @@ from harness.cluster.attached import by_docker, compose_project, container_rules
 from harness.cluster.attached.by_docker import ComposeCluster
 from harness.cluster.attached.container_rules import ChangedRules, ContainerRules, ends_in
 from harness.cluster.attached.journal import AttachedJournal
-from harness.cluster.docker.rules import CHAIN, HOOKS
+from harness.cluster.docker.packet_rules import CHAIN, HOOKS
 from harness.errors import HarnessError
 from harness.host.clock import SystemClock
 from harness.ports.cluster import Link, NodeId

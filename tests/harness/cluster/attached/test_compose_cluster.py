@@ -20,7 +20,7 @@ from harness.cluster.broker_requests import BrokerConnection
 from harness.cluster.docker import images
 from harness.cluster.docker.engine import Engine, connect, is_there
 from harness.cluster.docker.namespace import Namespace
-from harness.cluster.docker.rules import CHAIN
+from harness.cluster.docker.packet_rules import CHAIN
 from harness.errors import HarnessError, UsageError
 from harness.host.clock import SystemClock
 from harness.ports.cluster import CanCrash, CanCutLinks, CanPause, CanStop, NodeId, TopicDefinition

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.cluster.brokers.kafka_jars import KafkaHome
-from harness.cluster.brokers.kafka_one_listener import OneListenerKafka
+from harness.cluster.brokers.kafka_zookeeper import OneListenerKafka
 from harness.cluster.catalogue import system_of
 from harness.cluster.local.addresses import AddressBlock
 from harness.cluster.local.cluster import LocalCluster
