@@ -31,11 +31,10 @@ from harness.controller.run import Progress, Run, RunOutcome
 from harness.controller.steps import OrderedSteps
 from harness.controller.workers import WorkerProcesses, controller_numbers
 from harness.errors import MISFITS, HarnessError, end_at_once, in_a_line, misfit
-from harness.history.commits import commits
 from harness.history.facts.extent import records_in
 from harness.history.run_folder import RunFolder
-from harness.history.run_versions import stamp as run_stamp
-from harness.history.run_versions import versions
+from harness.history.run_origin import commits, versions
+from harness.history.run_origin import stamp as run_stamp
 from harness.host import memory
 from harness.host.clock import SystemClock
 from harness.host.printable import LogLines

@@ -42,7 +42,7 @@ from harness.cli.options import (
     target,
     terminal,
 )
-from harness.cli.ready_file import ReadyFile
+from harness.cli.serving import ReadyFile
 from harness.cluster import left_behind
 from harness.controller.run import RunOutcome
 from harness.errors import HarnessError, UsageError
@@ -259,11 +259,11 @@ def compare(
     """Puts systems, settings or stored runs of one scenario, or campaigns, side by side, and says what differs."""
     if bool(stored) == bool(scenario):
         raise UsageError("give runs to compare, or --scenario with --system or --variant twice")
-    from harness.cli import campaign_comparison, comparison_runs
+    from harness.cli import comparison_runs
 
-    if campaigns := campaign_comparison.campaigns_of(stored or (), runs):
+    if campaigns := comparison_runs.campaigns_of(stored or (), runs):
         unfit: list[HarnessError] = []
-        place, headline = campaign_comparison.compare_campaigns(campaigns, runs=runs, out=out, unfit=unfit)
+        place, headline = comparison_runs.compare_campaigns(campaigns, runs=runs, out=out, unfit=unfit)
         terminal.say(headline)
         terminal.say(f"Page: {place}")
         raise typer.Exit(exit_for(unfit))

@@ -14,7 +14,7 @@ from harness.cluster.brokers.reference import known_flaws
 from harness.cluster.catalogue import remedy_for
 from harness.cluster.local.addresses import CLIENT_LINKS_MAX
 from harness.errors import Place, Problem, UsageError, nearest
-from harness.ports.capabilities import CanDeleteTopics, CanFillDisks, CanImpairPackets
+from harness.ports.capabilities import AnswersQuestions, CanDeleteTopics, CanFillDisks, CanImpairPackets
 from harness.ports.cluster import (
     COORDINATION,
     CanCutLinks,
@@ -25,7 +25,6 @@ from harness.ports.cluster import (
     ShowsLogs,
 )
 from harness.ports.faults import Fault
-from harness.ports.questions import AnswersQuestions
 from harness.preflight import machine
 from harness.preflight.plan import Wrong
 from harness.scenario.model import Scenario, Traits

@@ -20,7 +20,7 @@ from harness.conform.row import State
 from harness.errors import HarnessError, Place, Problem
 from harness.host.clock import SystemClock
 from harness.host.java import java_home, java_version
-from harness.host.user_state import state_directory
+from harness.host.user_folders import state_directory
 from harness.ports.cluster import COORDINATION
 from harness.ports.security import SecuritySpec
 from harness.preflight import machine

@@ -9,13 +9,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import faults.catalogue
-from harness.campaign.drawing.chance import half
 from harness.campaign.drawing.profiles import Profile
 from harness.campaign.drawing.sequences import Planned, Sequences, in_order
 from harness.campaign.drawing.setup import Setup, setup
 from harness.campaign.situations import Situations
 from harness.cluster.catalogue import cluster_kind, traits_of
-from harness.host.randomness import stream
+from harness.host.randomness import half, stream
 from harness.ports.capabilities import CanFillDisks
 from harness.ports.faults import Fault
 from harness.scenario.model import ClusterSpec, ExpectSpec, FaultSpec, Scenario

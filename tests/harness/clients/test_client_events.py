@@ -20,7 +20,7 @@ from harness.clients.outcomes import library_error_of
 from harness.cluster.catalogue import system_of
 from harness.cluster.local.cluster import LocalCluster
 from harness.host.clock import SystemClock
-from harness.ports.client_events import ClientEvent, ReportsEvents
+from harness.ports.clients import ClientEvent, ReportsEvents
 from harness.ports.cluster import ClientId, NodeId, Send, SendOutcome, TopicDefinition
 from harness.ports.load import WorkloadSpec
 from harness.scenario.model import ClusterSpec

@@ -17,7 +17,7 @@ from harness.controller.worker_main import WorkerSpec, act, settings_of
 from harness.controller.workers import controller_numbers, worker_specs
 from harness.errors import HarnessError
 from harness.history.run_folder import RunFolder
-from harness.ports.client_use import ClientUse
+from harness.ports.clients import ClientUse
 from harness.ports.cluster import (
     BrokerEvent,
     Client,
