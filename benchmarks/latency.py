@@ -18,6 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.needed import need
 from benchmarks.systems import PATIENCE_S, SYSTEMS, VALUE, Run, as_json, summaries, table, turns
+from harness.cluster.catalogue import system_of
 from harness.cluster.local.cluster import LocalCluster
 from harness.cluster.local.ownership import RunOwnership
 from harness.host.clock import SystemClock
@@ -69,7 +70,7 @@ async def measure(system: str, partitions: Sequence[int], seconds: float) -> Run
     for number in partitions:
         with scratch_folder("kafka-chaos-benchmark-") as folder, RunOwnership(Path(folder)):
             spec = ClusterSpec(system=system)
-            cluster = LocalCluster(run_path=Path(folder), spec=spec, client_links=1, clock=SystemClock())
+            cluster = LocalCluster(run_path=Path(folder), system=system_of(spec), client_links=1, clock=SystemClock())
             try:
                 await cluster.start()
                 settings = {"min.insync.replicas": "2"}

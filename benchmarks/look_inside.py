@@ -38,6 +38,7 @@ from benchmarks.systems import (
     through_confluent_kafka,
     turns,
 )
+from harness.cluster.catalogue import system_of
 from harness.cluster.local.cluster import LocalCluster
 from harness.cluster.local.ownership import RunOwnership
 from harness.host.clock import SystemClock
@@ -66,7 +67,7 @@ async def measure(settings: Mapping[str, str]) -> Run:
     seen: dict[str, float] = {}
     with scratch_folder("kafka-chaos-benchmark-") as folder, RunOwnership(Path(folder)):
         cluster = LocalCluster(
-            run_path=Path(folder), spec=ClusterSpec(settings=settings), client_links=1, clock=SystemClock()
+            run_path=Path(folder), system=system_of(ClusterSpec(settings=settings)), client_links=1, clock=SystemClock()
         )
         try:
             await cluster.start()
@@ -172,7 +173,7 @@ def looked_up(address: tuple[str, int], run: Path) -> Run:
 async def measure_bomb() -> Run:
     with scratch_folder("kafka-chaos-benchmark-") as folder, RunOwnership(Path(folder)):
         spec = ClusterSpec(brokers=(1,), settings={"min.insync.replicas": "1", "default.replication.factor": "1"})
-        cluster = LocalCluster(run_path=Path(folder), spec=spec, client_links=1, clock=SystemClock())
+        cluster = LocalCluster(run_path=Path(folder), system=system_of(spec), client_links=1, clock=SystemClock())
         try:
             await cluster.start()
             await cluster.create_topics([replace(TOPIC, replication_factor=1, settings={})])

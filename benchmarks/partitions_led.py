@@ -21,6 +21,7 @@ from benchmarks.process_tree import cpu_s
 from benchmarks.systems import node_processes
 from harness.cluster.books.zookeeper_log import ZnodeChange, read_changes
 from harness.cluster.brokers.system import NodeFolders
+from harness.cluster.catalogue import system_of
 from harness.cluster.local.cluster import LocalCluster
 from harness.cluster.local.ownership import RunOwnership
 from harness.host.clock import SystemClock
@@ -39,7 +40,7 @@ Results = dict[str, float | int | bool]
 async def measure(partitions: int, *, replication_factor: int, kill: bool, idle_s: float) -> Results:
     with scratch_folder("kafka-chaos-benchmark-") as folder, RunOwnership(Path(folder)):
         cluster = LocalCluster(
-            run_path=Path(folder), spec=ClusterSpec(brokers=BROKERS), client_links=1, clock=SystemClock()
+            run_path=Path(folder), system=system_of(ClusterSpec(brokers=BROKERS)), client_links=1, clock=SystemClock()
         )
         results: Results = {"partitions": partitions, "replication factor": replication_factor}
         try:

@@ -20,6 +20,7 @@ from kafka import KafkaProducer
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.needed import need
+from harness.cluster.catalogue import system_of
 from harness.cluster.local.cluster import LocalCluster
 from harness.cluster.local.ownership import RunOwnership, processes_of
 from harness.host.clock import SystemClock
@@ -110,7 +111,7 @@ async def measure(system: str, loads: Sequence[Load] = LOADS) -> Run:
     seen: dict[str, float] = {}
     with scratch_folder("kafka-chaos-benchmark-") as folder, RunOwnership(Path(folder)):
         spec = ClusterSpec(system=system)
-        cluster = LocalCluster(run_path=Path(folder), spec=spec, client_links=1, clock=SystemClock())
+        cluster = LocalCluster(run_path=Path(folder), system=system_of(spec), client_links=1, clock=SystemClock())
         began = time.perf_counter()
         try:
             await cluster.start()

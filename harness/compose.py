@@ -9,50 +9,39 @@ import logging
 import shlex
 import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import pyarrow as pa
 
-from harness import systems
 from harness.checks.judged import Judged, NotJudged
 from harness.clients import catalogue as clients
 from harness.clients.resolving import resolving
-from harness.cluster.base_cluster import BrokerCluster
+from harness.cluster.catalogue import made
+from harness.cluster.left_behind import owes
 from harness.cluster.local import ownership
 from harness.cluster.local.ownership import RunOwnership
 from harness.cluster.stored import stored_books
 from harness.controller.collection import seal_unfinished
-from harness.controller.context import Acknowledgements
 from harness.controller.fault_schedule import FaultSchedule
 from harness.controller.faults.plan_words import plan_words
-from harness.controller.run import Progress, Run, RunOutcome, partitions_of
+from harness.controller.run import Progress, Run, RunOutcome
 from harness.controller.steps import OrderedSteps
-from harness.controller.workers import WorkerProcesses, Workers, controller_numbers, worker_specs
+from harness.controller.workers import WorkerProcesses, controller_numbers
 from harness.errors import MISFITS, HarnessError, end_at_once, in_a_line, misfit
-from harness.history.commits import commits
 from harness.history.facts.extent import records_in
 from harness.history.run_folder import RunFolder
-from harness.history.run_versions import stamp as run_stamp
-from harness.history.run_versions import versions
-from harness.host import memory, scratch
+from harness.history.run_origin import commits, versions
+from harness.history.run_origin import stamp as run_stamp
+from harness.host import memory
 from harness.host.clock import SystemClock
 from harness.host.printable import LogLines
 from harness.host.randomness import stream
-from harness.host.scratch import left_behind
-from harness.ports.cluster import ClientId
-from harness.preflight.old_brokers import silent_version
+from harness.ports.cluster import AdvertisesNames
 from harness.scenario.model import Scenario
 from harness.scenario.written import explicit, written_out
-from harness.systems import (
-    cluster_of,
-    owes,
-    sweep_containers,
-    traits_of,
-    undo_left_behind,
-)
 
 CLIENTS = clients.CLIENTS
 _AFTER_HEALING = ("recover", "ask", "drain", "read back", "collect", "ask anew", "stop", "seal")
@@ -148,37 +137,23 @@ async def _run(scenario: Scenario, folder: RunFolder, progress: Callable[[Progre
     catch_signals(asyncio.get_running_loop(), interrupt, remedy=kept)
     workload, seed = scenario.workload, scenario.seed
     assert seed is not None, "a run has one"
-    brokers_version = silent_version(traits_of(scenario.cluster))
-    cluster = cluster_of(scenario, folder)
+    cluster = made(scenario.cluster, folder.path, client_links=max(workload.workers, 1))
+    workers = WorkerProcesses(
+        scenario=scenario,
+        cluster=cluster,
+        command=[sys.executable, "-m", "harness", "worker"],
+        history=folder.history,
+        folder=folder.path / "workers",
+        spawn=cluster.spawn_worker,
+    )
     # For probes and final reads; workers have the workload's client.
-    security = scenario.cluster.attached.security
-    make_client = clients.clients_for(brokers_version, security)[clients.OWN]
-
-    def names(client: ClientId | None) -> Mapping[str, str]:
-        return cluster.names_for(client) if isinstance(cluster, BrokerCluster) else {}
-
-    def workers(acks: Acknowledgements) -> Workers:
-        specs = worker_specs(
-            bootstrap=lambda number: cluster.bootstrap(ClientId(number)),
-            partitions=[(each.topic, each.partition) for each in partitions_of(scenario, workload.topics)],
-            workload=workload,
-            seed=seed,
-            folder=folder.history,
-            names=lambda number: names(ClientId(number)),
-            brokers_version=brokers_version,
-            security=security,
-        )
-        command = [sys.executable, "-m", "harness", "worker"]
-        return WorkerProcesses(
-            specs=specs, command=command, folder=folder.path / "workers", acks=acks, spawn=cluster.spawn_worker
-        )
-
+    by_library = clients.clients_for(scenario.traits.silent_version, scenario.cluster.attached.security)
     run = Run(
         folder=folder,
         scenario=scenario,
         cluster=cluster,
         plan=OrderedSteps(scenario=scenario) if scenario.steps else FaultSchedule(scenario=scenario),
-        make_client=make_client,
+        make_client=by_library[clients.OWN],
         workers=workers if workload.workers else None,
         numbers=controller_numbers(workload.workers),
         clock=SystemClock(),
@@ -186,7 +161,7 @@ async def _run(scenario: Scenario, folder: RunFolder, progress: Callable[[Progre
         interrupt=interrupt,
         progress=progress,
     )
-    with resolving(lambda: names(None)):
+    with resolving(lambda: cluster.names_for(None) if isinstance(cluster, AdvertisesNames) else {}):
         return await run.go()
 
 
@@ -315,17 +290,3 @@ def render(path: Path) -> tuple[Path | None, str]:
         return None, str(error)
     except Exception as error:  # noqa: BLE001  # a broken page is reported in one line; the verdict stands
         return None, f"the page could not be made: {type(error).__name__}: {error}"
-
-
-# ---- other commands -------------------------------------------------------------------------------------------------
-
-
-def sweep() -> list[str]:
-    # Containers first: the other sweep strikes the run off the list.
-    with left_behind() as remove:
-        return [*sweep_containers(), *ownership.sweep(undo_left_behind), *remove()]
-
-
-def is_anything_left() -> bool:
-    """Whether there is something that the last sweep could not end, undo or remove."""
-    return systems.is_anything_left() or scratch.is_anything_left()

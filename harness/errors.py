@@ -5,14 +5,16 @@ the remedy. A system that misbehaves is neither: it is data, a finding.
 """
 
 import contextlib
+import difflib
 import os
 import traceback
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
 INTERRUPTED = 130  # the exit code of a command that was ended by a signal
+NAME_SHOWN = 100  # characters shown of a wrong name; a longer one is not a typing error
 _SAID_MAX = 200
 _REMEDIES = {
     "what its tables hold": "seal the run again from its journals",
@@ -76,6 +78,12 @@ class Problems(UsageError):
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(dict.fromkeys(problems))
         super().__init__(". ".join(str(problem) for problem in self.problems))
+
+
+def nearest(name: str, known: Collection[str]) -> str:
+    """The remedy for an unknown name: the nearest known one, or all of them."""
+    close = difflib.get_close_matches(name[:NAME_SHOWN], list(known), n=1, cutoff=0.5)
+    return f"did you mean {close[0]!r}?" if close else f"known: {', '.join(sorted(known)) or 'none'}"
 
 
 # What data that somebody else made can raise where they are read: a null, a word or a number that no run of ours has.

@@ -70,9 +70,8 @@ _ALLOWED: Mapping[tuple[str, str], str] = {
     ("reports/run/facts.py", "rpartition"): "names of fields end in their unit",
     ("reports/run/findings.py", "rpartition"): "a cause is cut between words where it is too long for its column",
     ("reports/comparison/sections.py", "rpartition"): "a note is cut between words where it is too long",
-    ("reports/run/legend.py", "split"): "style classes of a span, as HTML joins them",
-    ("reports/run/timeline.py", "comparison"): "two intervals one after the other that look the same are drawn as one",
     ("reports/run/axis_notes.py", "split"): "style classes of a span, as HTML joins them",
+    ("reports/run/timeline.py", "comparison"): "two intervals one after the other that look the same are drawn as one",
 }
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
-from harness.ports.client_use import ClientUse
+from harness.ports.clients import ClientUse
 from harness.ports.cluster import Client, ClientFactory, Event, Journal, ReadRecord, TopicPartition, Workload
 from harness.ports.load import LoadFacts
 from harness.ports.membership import GroupClient, GroupEvent, GroupJournal

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from harness.history.facts.values import encode
-from harness.ports.client_use import ClientUse
+from harness.ports.clients import ClientUse
 from harness.ports.cluster import Client, ClientFactory, Event, Journal, Send, SendOutcome, TopicPartition, Workload
 from harness.ports.load import LoadFacts
 from harness.ports.workload import WorkloadSettings

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from harness.history.facts.values import encode_output
-from harness.ports.client_use import ClientUse
+from harness.ports.clients import ClientUse
 from harness.ports.cluster import Client, ClientFactory, Event, Journal, ReadRecord, Send, TopicPartition, Workload
 from harness.ports.load import LoadFacts
 from harness.ports.membership import GroupJournal, TransactionalClient, TransactionEnd

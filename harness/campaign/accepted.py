@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.campaign.toml_files import toml_of
-from harness.errors import Place, Problem, Problems, UsageError
-from harness.scenario.names import nearest
+from harness.errors import Place, Problem, Problems, UsageError, nearest
 from harness.scenario.places import Places
 
 KEYS = ("fingerprint", "reason", "until")

@@ -13,10 +13,10 @@ from harness.campaign.drawing.draw import draw
 from harness.campaign.drawing.profiles import profile as profile_named
 from harness.campaign.plan import DEFAULT_JOBS, DEFAULT_RUN_LIMIT_S, Keep, Plan, PlannedRun
 from harness.campaign.toml_files import toml_of
-from harness.errors import Problem, Problems, UsageError
+from harness.errors import Problem, Problems, UsageError, nearest
 from harness.preflight.looking import all_ready, preflight, why_left_out
+from harness.scenario.file import find, shipped_names
 from harness.scenario.model import Scenario
-from harness.scenario.names import find, nearest, shipped_names
 from harness.scenario.overrides import inline_toml
 from harness.scenario.places import Override, Source
 from harness.scenario.written import written_out
@@ -247,6 +247,6 @@ def drawn_runs(*, runs: int, system: str, seed: int, profile: str = "everything"
 
 def refuse_drawn(scenario: Scenario) -> None:
     """Raises Problems."""
-    problems: list[Problem] = preflight(scenario, scenario.cluster)
+    problems: list[Problem] = preflight(scenario)
     if problems:
         raise Problems(problems)

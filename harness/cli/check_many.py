@@ -16,7 +16,7 @@ from harness import compose
 from harness.checks.judged import Judged, NotJudged
 from harness.errors import MISFITS, HarnessError, UsageError, misfit
 from harness.history.jepsen import edn
-from harness.host import allocator, memory
+from harness.host import memory
 from harness.verdict import Verdict, exit_code_of
 
 SUB_VIA = ("assign", "subscribe")
@@ -108,7 +108,7 @@ def check_jepsen(
     for path in paths:
         if not path.exists():
             raise UsageError(f"{path}: no such file or folder; give .edn files of Jepsen, or folders of them")
-    allocator.keep_freed()
+    memory.keep_freed()
     with Stages(tell, first="reading of the histories") as stages:
         from harness.checks.jepsen import check_histories
 

@@ -10,18 +10,16 @@ from typing import Any
 
 from harness import compose
 from harness.clients import catalogue as clients
-from harness.cluster.local.cluster import LocalCluster
-from harness.cluster.local.lent import LentCluster
+from harness.cluster.local.cluster import LentCluster, LocalCluster
 from harness.cluster.local.ownership import RunOwnership
-from harness.controller.control.recording import RUN_NUMBERS, Recording, Waiting, checked_name
+from harness.controller.control.recording import RUN_NUMBERS, Recording, Stage, Waiting, checked_name, unrecorded_stage
 from harness.controller.control.session import ControlSession
 from harness.controller.control.socket_server import ControlSocket
-from harness.controller.control.stage import Stage, unrecorded_stage
 from harness.controller.run import Run, RunOutcome
 from harness.errors import HarnessError, in_a_line
 from harness.history.journals.journal import ProcessNumbers
 from harness.history.run_folder import RunFolder
-from harness.history.run_versions import stamp, versions
+from harness.history.run_origin import stamp, versions
 from harness.host.clock import SystemClock
 from harness.ports.load import WorkloadSpec
 from harness.scenario.model import ClusterSpec, ExpectSpec, Scenario, TopicSpec

@@ -21,7 +21,7 @@ from types import FrameType
 from harness.cli.options import aside, terminal
 from harness.errors import INTERRUPTED, HarnessError, Problems, UsageError, end_at_once
 from harness.host.printable import shortened, visible
-from harness.host.user_state import state_directory
+from harness.host.user_folders import state_directory
 from harness.verdict import Verdict
 
 USAGE_ERROR = 2

@@ -42,14 +42,15 @@ from harness.cli.options import (
     target,
     terminal,
 )
-from harness.cli.ready_file import ReadyFile
+from harness.cli.serving import ReadyFile
+from harness.cluster import left_behind
 from harness.controller.run import RunOutcome
 from harness.errors import HarnessError, UsageError
 from harness.history.run_folder import RunFolder
-from harness.preflight import capabilities, foreign, looking, machine
-from harness.scenario.file import load
+from harness.preflight import capabilities, looking, machine
+from harness.preflight import target as targets
+from harness.scenario.file import load, seed_names, shipped_names
 from harness.scenario.model import ClusterSpec
-from harness.scenario.names import seed_names, shipped_names
 from harness.scenario.places import Places, Said
 from harness.verdict import Verdict
 
@@ -112,7 +113,7 @@ def run(
         *(overrides or []),
     ]
     ready = looking.ready(reference, overrides=given, checks=check)
-    of_cluster = foreign.notes(ready.cluster)
+    of_cluster = targets.notes(ready.cluster)
     for line in of_cluster:
         terminal.say(line)
     if only_preflight:
@@ -258,11 +259,11 @@ def compare(
     """Puts systems, settings or stored runs of one scenario, or campaigns, side by side, and says what differs."""
     if bool(stored) == bool(scenario):
         raise UsageError("give runs to compare, or --scenario with --system or --variant twice")
-    from harness.cli import campaign_comparison, comparison_runs
+    from harness.cli import comparison_runs
 
-    if campaigns := campaign_comparison.campaigns_of(stored or (), runs):
+    if campaigns := comparison_runs.campaigns_of(stored or (), runs):
         unfit: list[HarnessError] = []
-        place, headline = campaign_comparison.compare_campaigns(campaigns, runs=runs, out=out, unfit=unfit)
+        place, headline = comparison_runs.compare_campaigns(campaigns, runs=runs, out=out, unfit=unfit)
         terminal.say(headline)
         terminal.say(f"Page: {place}")
         raise typer.Exit(exit_for(unfit))
@@ -319,7 +320,7 @@ def cluster(
     spec = ClusterSpec(brokers=tuple(range(1, brokers + 1)), settings=_settings(overrides or []), system=named)
     said = f"--kafka-home {kafka_home}" if kafka_home is not None else f"--system {system}"
     asked_for = Places(overridden={Said(section="cluster", key="system"): said})
-    looking.refuse(looking.preflight(None, spec, checks=False, places=asked_for))
+    looking.refuse(targets.problems(spec, asked_for, checks=False))
     commanded = _control(control, runs, spec, until_stdin_closes=until_stdin_closes)
     with serving.starters(starters_folder), ReadyFile(ready_file) as told:
         serving.run_cluster(spec, ready=ready, tell=terminal.say, control=commanded)
@@ -358,7 +359,7 @@ def fetch_kafka(
 def sweep() -> None:
     """Ends what runs left behind whose harness is gone. Every other command does so too, before it starts anything."""
     # main() has done it by now, and said what it ended and what it could not.
-    if compose.is_anything_left():
+    if left_behind.is_anything_left():
         raise HarnessError("something is left behind that cannot be removed or undone now: every command tries again")
     terminal.say("Nothing is left behind.")
 
@@ -414,11 +415,11 @@ def _swept(arguments: Sequence[str]) -> Iterator[None]:
     if not arguments or arguments[0] in _NEED_NO_SWEEP or COMPLETING in os.environ:
         yield
     elif arguments[0] not in _LEAVE_NOTHING:
-        _tell_swept(compose.sweep())
+        _tell_swept(left_behind.sweep())
         yield
     else:
         with ThreadPoolExecutor(1, thread_name_prefix="sweep") as beside:
-            sweeping = beside.submit(compose.sweep)
+            sweeping = beside.submit(left_behind.sweep)
             try:
                 yield
             finally:

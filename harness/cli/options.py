@@ -10,13 +10,13 @@ import typer
 
 from harness import compose
 from harness.cli.terminal import Terminal
+from harness.cluster.catalogue import WORLDS
 from harness.errors import HarnessError, UsageError
 from harness.history.run_folder import RunFolder
 from harness.host import memory
-from harness.scenario.names import seed_names, shipped_names
+from harness.scenario.file import seed_names, shipped_names
 from harness.scenario.overrides import attached_overrides
 from harness.scenario.places import Override
-from harness.systems import WORLDS
 from harness.verdict import Verdict
 
 RUNS = Path("runs")

@@ -151,8 +151,9 @@ def print_findings(terminal: Terminal, folder: Path, wanted: str | None, *, ever
         terminal.say(line)
 
 
-def print_health(terminal: Terminal, health: list[tuple[str, bool, str]]) -> int:
-    """0 if everything that a run needs is there."""
+def print_health(terminal: Terminal, health: list[tuple[str, bool | None, str]]) -> int:
+    """0 if everything that every run needs is there."""
+    words = {True: "ok", False: "MISSING", None: "not here"}
     for name, ok, detail in health:
-        terminal.say(f"{'ok     ' if ok else 'MISSING'}  {name:<12} {detail}")
-    return 0 if all(ok for _, ok, _ in health) else 4
+        terminal.say(f"{words[ok]:<8} {name:<12} {detail}")
+    return 4 if any(ok is False for _, ok, _ in health) else 0

@@ -1,24 +1,29 @@
-"""A cluster alone, for whoever wants to try something: it serves until Ctrl-C, and every node that ends is reported."""
+"""A cluster alone, for whoever wants to try something: it serves until Ctrl-C, and every node that ends is reported.
+
+A file says where it is: there while the cluster is, and never an older one's.
+"""
 
 import asyncio
 import contextlib
+import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from harness.cli.controlled import Control
 from harness.cluster.base_cluster import BrokerCluster
+from harness.cluster.catalogue import made
 from harness.cluster.local.cluster import LocalCluster
 from harness.cluster.local.ownership import RunOwnership
 from harness.compose import catch_signals
+from harness.errors import HarnessError
 from harness.history.run_folder import RunFolder
-from harness.history.run_versions import stamp
+from harness.history.run_origin import stamp
 from harness.host.clock import SystemClock
 from harness.host.scratch import Scratch, scratch_folder
 from harness.ports.cluster import ClientId, NodeId
 from harness.scenario.model import ClusterSpec
-from harness.systems import made
 
 LOOK_EVERY_S = 0.2
 Ready = Callable[[dict[str, Any]], None]  # gets the addresses, the nodes, the processes and the folders
@@ -95,3 +100,38 @@ async def _report_endings(cluster: BrokerCluster, tell: Callable[[str], None]) -
                 for line in lines:
                     tell(line)
         await asyncio.sleep(LOOK_EVERY_S)
+
+
+class ReadyFile:
+    """Raises HarnessError where it cannot be written, or an old one cannot be removed."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._written: os.stat_result | None = None
+
+    def __enter__(self) -> "ReadyFile":
+        if self._path is not None:
+            try:
+                self._path.unlink(missing_ok=True)
+            except OSError as error:
+                raise HarnessError(f"--ready-file {self._path} cannot be removed: {error.strerror}") from error
+        return self
+
+    def write(self, facts: Mapping[str, Any]) -> None:
+        if self._path is None:
+            return
+        unfinished = self._path.with_name(self._path.name + ".unfinished")
+        try:
+            unfinished.write_text(json.dumps(facts), encoding="utf-8")
+            self._written = unfinished.stat()
+            unfinished.replace(self._path)
+        except OSError as error:
+            raise HarnessError(f"--ready-file {self._path} cannot be written: {error.strerror}") from error
+
+    def __exit__(self, *_: object) -> None:
+        """Another cluster's, which took its place, stays."""
+        if self._path is None or self._written is None:
+            return
+        with contextlib.suppress(OSError):  # gone already, with its folder
+            if os.path.samestat(self._written, self._path.lstat()):
+                self._path.unlink()

@@ -21,7 +21,7 @@ from harness.clients.answers import Answers, may_be_idempotent
 from harness.clients.client_log import ClientLog
 from harness.clients.outcomes import LibraryError, library_error_of
 from harness.clients.secured import aiokafka_settings
-from harness.ports.client_events import ClientEvent
+from harness.ports.clients import ClientEvent
 from harness.ports.cluster import Client, ReadRecord, Send, SendOutcome, TopicPartition
 from harness.ports.load import WorkloadSpec
 from harness.ports.security import SecuritySpec

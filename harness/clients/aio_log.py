@@ -12,7 +12,7 @@ from aiokafka.conn import CloseReason
 
 from harness.clients.client_log import ClientLog
 from harness.clients.outcomes import LibraryError
-from harness.ports.client_events import Kind
+from harness.ports.clients import Kind
 
 _PRODUCE = 0  # its API key
 _LOST: dict[CloseReason, Kind] = {

@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 
 from harness.clients.outcomes import LibraryError, library_error_of, of_delivery, of_hand_over
-from harness.ports.client_use import METADATA_MAX_AGE_MS as METADATA_MAX_AGE_MS
+from harness.ports.clients import METADATA_MAX_AGE_MS as METADATA_MAX_AGE_MS
 from harness.ports.cluster import Send, SendOutcome
 from harness.ports.load import WorkloadSpec
 

@@ -6,7 +6,7 @@ from importlib.metadata import version
 from typing import Any
 
 from harness.errors import UsageError
-from harness.ports.client_use import ClientUse
+from harness.ports.clients import ClientUse
 from harness.ports.cluster import Client, ClientMaker
 from harness.ports.load import WorkloadSpec
 from harness.ports.security import SecuritySpec

@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 
 from harness.clients.outcomes import LibraryError, library_error_of, of_delivery
-from harness.ports.client_events import ClientEvent, Kind
+from harness.ports.clients import ClientEvent, Kind
 
 
 class ClientLog:

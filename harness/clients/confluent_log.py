@@ -15,7 +15,7 @@ import confluent_kafka
 
 from harness.clients.client_log import ClientLog
 from harness.clients.outcomes import library_error_of
-from harness.ports.client_events import Kind
+from harness.ports.clients import Kind
 
 DEBUG = "msg,broker"  # the debug contexts whose lines are used
 TELLS_ATTEMPTS = confluent_kafka.libversion()[0].startswith("2.")  # the client's name in these lines

@@ -18,7 +18,7 @@ from harness.clients.answers import Answers, may_be_idempotent
 from harness.clients.kafka_python_log import TELLS_ATTEMPTS, watch_consumer, watch_producer
 from harness.clients.secured import kafka_python_settings
 from harness.clients.threaded import ThreadedClient
-from harness.ports.client_use import ClientUse
+from harness.ports.clients import ClientUse
 from harness.ports.cluster import Client, ReadRecord, Send, TopicPartition
 from harness.ports.load import WorkloadSpec
 from harness.ports.security import SecuritySpec

@@ -15,7 +15,7 @@ from typing import TypeVar
 from harness.clients import answers as common
 from harness.clients.answers import Answers
 from harness.clients.client_log import ClientLog
-from harness.ports.client_events import ClientEvent
+from harness.ports.clients import ClientEvent
 from harness.ports.cluster import ReadRecord, Send, SendOutcome, TopicPartition
 from harness.ports.load import WorkloadSpec
 

@@ -12,11 +12,10 @@ from harness.cluster.books.observing import Observation
 from harness.cluster.brokers.system import NodeEnvironment, NodeFolders, System, host_name
 from harness.cluster.confined import folder_below
 from harness.cluster.coordinator_logs import read_coordinator_logs
-from harness.cluster.damage import damage_log
+from harness.cluster.damage import damage_log, lose_tail
 from harness.cluster.last_words import LastWords, last_lines, last_words, reason_in
 from harness.cluster.link_holders import LinkHolders
 from harness.cluster.node_lives import NodeLives
-from harness.cluster.power_loss import lose_tail
 from harness.cluster.questions import BrokerQuestions
 from harness.cluster.replica_logs import log_end_in, read_high_watermarks, read_replicas
 from harness.errors import HarnessError

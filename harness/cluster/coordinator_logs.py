@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Iterable
 from pathlib import Path
 
-from harness.cluster.books import group_records, transaction_records
+from harness.cluster.books import coordinator_records
 from harness.cluster.record_batches import StoredRecord, stored_records
 from harness.cluster.replica_logs import coordinators_folders, may_be_held, read_log
 from harness.history.facts.internal_topics import GROUP_OFFSETS_TOPIC
@@ -57,11 +57,11 @@ def _newest(records: Iterable[StoredRecord]) -> tuple[deque[StoredRecord], int]:
 def _decoded(topic: str, record: StoredRecord) -> CoordinatorRecord:
     content: OffsetsRecord | TransactionRecord
     if topic != GROUP_OFFSETS_TOPIC:
-        content = transaction_records.decode(record.key, record.value)
+        content = coordinator_records.decode_transaction(record.key, record.value)
     elif record.control:
-        content = group_records.decode_marker(record.key)
+        content = coordinator_records.decode_marker(record.key)
     else:
-        content = group_records.decode(record.key, record.value)
+        content = coordinator_records.decode(record.key, record.value)
     return CoordinatorRecord(
         offset=record.offset,
         epoch=record.epoch,

@@ -1,7 +1,11 @@
-"""Damages a replica's log: flips bits in the records of one batch, as a failing disk or disk controller does.
+"""What a failing disk and a power failure do to a replica's log, done to its files.
 
-The batch keeps its length and position, so only its checksum shows the damage; later batches stay valid. The bytes are
-changed in place, and a running broker serves them from then on.
+Damage flips bits in the records of one batch. The batch keeps its length and position, so only its checksum shows it;
+later batches stay valid. The bytes are changed in place, and a running broker serves them from then on.
+
+A power failure takes whole batches at the end that were never flushed. SIGKILL loses nothing, because the page cache
+survives it. So the log of a stopped broker is cut before the batch with the first lost record, and its clean-shutdown
+file is removed, because otherwise the broker would not check its log.
 """
 
 import os
@@ -89,3 +93,45 @@ def _flip(segment: Path, batch: Batch) -> tuple[int, int]:
         sound = os.pread(file.fileno(), count, from_byte)
         os.pwrite(file.fileno(), bytes(byte ^ _ONE_BIT for byte in sound), from_byte)
     return from_byte, from_byte + count
+
+
+# ---- power loss -----------------------------------------------------------------------------------------------------
+
+
+_CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+
+
+@dataclass(frozen=True, kw_only=True)
+class LostTail:
+    """The records from `to_offset` to before `from_offset` are lost."""
+
+    from_offset: int
+    to_offset: int
+    removed_bytes: int
+
+
+def lose_tail(folder: Path, *, records: int) -> LostTail:
+    """Removes at least `records` offsets from the replica in `folder`. Raises NothingToStrike if it has fewer."""
+    refuse_links(folder)
+    found = [(segment, batch) for segment in segment_files(folder) for batch in batches(node_files.read(segment))]
+    end = found[-1][1].next_offset if found else 0
+    # The kept part ends at or before the first lost offset; a batch is lost as a whole or not at all.
+    kept = [(segment, batch) for segment, batch in found if batch.next_offset <= end - records]
+    if not found or end - int(found[0][0].stem) < records:
+        raise NothingToStrike(f"{folder}: the replica holds fewer than {records} records that could be lost")
+    last, at = (kept[-1][0], kept[-1][1].stop) if kept else (found[0][0], 0)
+    removed = 0
+    for segment in segment_files(folder):
+        if int(segment.stem) < int(last.stem):
+            continue
+        size = at if segment == last else 0
+        removed += node_files.size(segment) - size
+        with node_files.opened_for_change(segment) as cut:
+            cut.truncate(size)
+        if segment != last:
+            # Removed, not left empty: its name alone would mean that the log continues at its base offset.
+            for file in folder.glob(f"{segment.stem}.*"):
+                file.unlink()
+    (folder.parent / _CLEAN_SHUTDOWN).unlink(missing_ok=True)
+    to_offset = kept[-1][1].next_offset if kept else int(found[0][0].stem)
+    return LostTail(from_offset=end, to_offset=to_offset, removed_bytes=removed)

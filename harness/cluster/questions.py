@@ -21,8 +21,8 @@ from harness.cluster.broker_requests import BrokerConnection, Connect
 from harness.cluster.record_batches import records_of
 from harness.errors import HarnessError
 from harness.host.clock import Clock
+from harness.ports.capabilities import Fetched
 from harness.ports.cluster import NodeId, TopicDefinition, TopicPartition
-from harness.ports.questions import Fetched
 
 _ASK_S = 5.0
 _LOOK_S = 0.5

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from harness.cluster.attached.journal import AttachedJournal
-from harness.cluster.brokers.catalogue import system_of
 from harness.cluster.brokers.system import NodeFolders, System
+from harness.cluster.catalogue import system_of
 from harness.cluster.coordinator_logs import read_coordinator_logs
 from harness.cluster.replica_logs import read_replicas
 from harness.history.run_folder import RunFolder

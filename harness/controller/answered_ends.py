@@ -11,7 +11,7 @@ from typing import Any
 
 from harness.controller.recorder import Recorder
 from harness.history.schema.cluster_rows import FinalReadEvent
-from harness.ports.client_events import ReportsEvents
+from harness.ports.clients import ReportsEvents
 from harness.ports.cluster import Client, TopicPartition
 
 CHANGES_MAX = 50  # rows of one partition

@@ -3,7 +3,7 @@
 A client that fails or stalls is replaced until the time is up. A partition that was not read to its end is reported,
 and never counts as read. An end below what was acknowledged, read, or lies below a replica's own high watermark is not
 believed: the read goes on (reading.py), and what is missing then is fetched once more after a while
-(reading_again.py). The answers, and what came of asking again, are in the table final_reads. Optionally every replica
+(reading.py). The answers, and what came of asking again, are in the table final_reads. Optionally every replica
 is read too, after it became leader because the others were stopped.
 
 If the load has transactions, the final log is what read_committed reads, up to the end offset that read_uncommitted
@@ -17,14 +17,13 @@ from pathlib import Path
 
 from harness.controller.answered_ends import AnsweredEnds
 from harness.controller.context import RunContext
-from harness.controller.reading import Beyond, Reading, read_to_end
-from harness.controller.reading_again import ReadingAgain
+from harness.controller.reading import Beyond, Reading, ReadingAgain, read_to_end
 from harness.errors import HarnessError
 from harness.history.facts.offset_ranges import OffsetRanges
 from harness.history.journals.journal import JournalFile, ProcessNumbers
 from harness.history.journals.known_offsets import known_offsets
 from harness.ports.capabilities import ShowsHighWatermarks
-from harness.ports.client_use import ClientUse
+from harness.ports.clients import ClientUse
 from harness.ports.cluster import CanStop, Client, ClientMaker, NodeId, ReadRecord, ShowsLogs, TopicPartition
 from harness.ports.membership import GroupClient
 

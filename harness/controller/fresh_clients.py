@@ -16,7 +16,7 @@ from typing import Literal
 from harness.controller.old_clients import QUIET_S, ProgressRows
 from harness.history.schema.cluster_rows import AskedFor, AskOutcome, WhyNotAsked
 from harness.host.clock import Clock
-from harness.ports.client_use import ClientUse
+from harness.ports.clients import ClientUse
 from harness.ports.cluster import Client, ClientMaker, Send, SendOutcome, TopicPartition
 from harness.ports.load import WorkloadSpec
 from harness.ports.membership import GroupClient

@@ -13,7 +13,7 @@ from typing import Literal
 from harness.controller.reading import in_words, read_to_end
 from harness.history.journals.journal import JournalFile, ProcessNumbers
 from harness.host.clock import Clock
-from harness.ports.client_events import ReportsEvents
+from harness.ports.clients import ReportsEvents
 from harness.ports.cluster import ClientId, ClientMaker, ReadRecord, Send, SendOutcome, TopicPartition
 from harness.ports.load import WorkloadSpec
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from harness.controller.collection import collect_books
-from harness.controller.context import Acknowledgements, Plan, PlanResult, RunContext
+from harness.controller.context import Plan, PlanResult, RunContext
 from harness.controller.final_read import FinalRead
 from harness.controller.fresh_clients import AskingAnew
 from harness.controller.observer import Observer
@@ -28,7 +28,7 @@ from harness.history.run_folder import RunFolder
 from harness.history.sealed.sealing import seal
 from harness.host.clock import Clock
 from harness.ports.capabilities import ReportsWhatIsMissing
-from harness.ports.cluster import CanCrash, ClientMaker, Cluster, NodeId, TopicDefinition, TopicPartition
+from harness.ports.cluster import CanCrash, ClientMaker, Cluster, NodeId, TopicPartition
 from harness.scenario.model import Scenario
 
 PROGRESS_S = 0.25
@@ -62,14 +62,14 @@ class RunOutcome:
 
 @dataclass(kw_only=True)
 class Run:
-    """compose fills in the fields; `go` does the run. `workers` is called once the cluster runs; None: no workload."""
+    """compose fills in the fields; `go` does the run. workers: None without a workload."""
 
     folder: RunFolder
     scenario: Scenario
     cluster: Cluster
     plan: Plan
     make_client: ClientMaker
-    workers: Callable[[Acknowledgements], Workers] | None
+    workers: Workers | None
     numbers: ProcessNumbers  # the controller's own, for probes and final reads
     clock: Clock
     seed: int
@@ -78,7 +78,6 @@ class Run:
     asks_anew: bool = True  # by writing to the run's topics at its end
     _phase: str = "start"
     _began_ns: int = 0
-    _clients: Workers | None = None
     _interrupted_in: str | None = None
     _was_read: bool = False
     _inconclusive: list[str] = field(default_factory=list)
@@ -100,8 +99,8 @@ class Run:
                 with contextlib.suppress(HarnessError):  # a full disk must not prevent healing
                     self._enter("stop")
                 self._inconclusive.extend(await context.heal_everything())
-                if self._clients is not None:
-                    await self._clients.kill()
+                if self.workers is not None:
+                    await self.workers.kill()
                 await context.observer.stop()
             finally:
                 await cluster.stop()
@@ -124,25 +123,24 @@ class Run:
         if not await self._unless_interrupted(self.cluster.start()):
             return
         self._refuse_what_is_missing()
-        workers = self._clients = self.workers(context.acks) if self.workers is not None else None
         self.folder.update(environment=dict(self.cluster.environment()))
         context.observer.start()
         self._enter("prepare")
-        if not await self._unless_interrupted(self._prepare(context, workers)):
+        if not await self._unless_interrupted(self._prepare(context)):
             return
         self._enter("act")
-        await self._unless_interrupted(self._act(context, workers))
+        await self._unless_interrupted(self._act(context))
         self._enter("heal")
         self._inconclusive.extend(await context.heal_everything())
         self._enter("recover")
         await self._unless_interrupted(self._recover(context))
         rows = ProgressRows(recorder=context.recorder, observer=context.observer, clock=self.clock)
-        if workers is not None:
+        if self.workers is not None:
             self._enter("ask")
-            await self._unless_interrupted(self._ask(workers, rows))
+            await self._unless_interrupted(self._ask(self.workers, rows))
         self._enter("drain")
-        if workers is not None:
-            self._inconclusive.extend(await workers.stop())
+        if self.workers is not None:
+            self._inconclusive.extend(await self.workers.stop())
         self.folder.update(load_ended_ns=self.clock.monotonic_ns())
         await self._read_back(context)
         if self.asks_anew:
@@ -151,21 +149,21 @@ class Run:
 
     async def _ask(self, workers: Workers, rows: ProgressRows) -> None:
         scenario, workload = self.scenario, self.scenario.workload
-        partitions = partitions_of(scenario, workload.topics)
+        partitions = scenario.partitions(workload.topics)
         acks = workload.acks
         old = OldClients(rows=rows, clock=self.clock, facts=workload.facts, acks=acks, partitions=partitions)
         await old.ask(workers, timeout_s=scenario.recovery_timeout_s)
 
     async def _ask_anew(self, context: RunContext, rows: ProgressRows) -> None:
         scenario, workload = self.scenario, self.scenario.workload
-        of_load = partitions_of(scenario, workload.topics)
+        of_load = scenario.partitions(workload.topics)
         asking = AskingAnew(
             rows=rows,
             clock=self.clock,
             make_client=self.make_client,
             bootstrap=self.cluster.bootstrap(None),
             settings=workload,
-            partitions=partitions_of(scenario),
+            partitions=scenario.partitions(),
             inputs=[each for each in of_load if each.topic not in workload.facts.outputs],
         )
         await asking.ask(timeout_s=scenario.recovery_timeout_s)
@@ -202,16 +200,15 @@ class Run:
             await self._unless_interrupted(_into(notes, final.read_every_replica))
             self.folder.update(replicas_not_read=notes)
 
-    async def _prepare(self, context: RunContext, workers: Workers | None) -> None:
+    async def _prepare(self, context: RunContext) -> None:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._create_topics(context))
-            if workers is not None:
-                group.create_task(workers.prepare())
+            if self.workers is not None:
+                group.create_task(self.workers.prepare(context.acks))
 
     async def _create_topics(self, context: RunContext) -> None:
-        definitions = topic_definitions(self.scenario)
-        await self.cluster.create_topics(definitions)
-        wanted = partitions_of(self.scenario)
+        await self.cluster.create_topics([topic.definition for topic in self.scenario.topics])
+        wanted = self.scenario.partitions()
 
         def complete() -> bool:
             states = [context.observer.state(each.topic, each.partition) for each in wanted]
@@ -241,11 +238,11 @@ class Run:
                 note="not read",
             )
 
-    async def _act(self, context: RunContext, workers: Workers | None) -> None:
+    async def _act(self, context: RunContext) -> None:
         context.load_began_ns = self.clock.monotonic_ns()
         self.folder.update(load_began_ns=context.load_began_ns)
-        if workers is not None:
-            workers.start()
+        if self.workers is not None:
+            self.workers.start()
             context.workload_running.set()
             await asyncio.sleep(self.scenario.workload.warm_up_s)
         result: PlanResult = await self.plan.run(context)
@@ -317,7 +314,7 @@ class Run:
 
     def _layout(self, context: RunContext) -> dict[TopicPartition, tuple[int, ...]]:
         layout = {}
-        for partition in partitions_of(self.scenario):
+        for partition in self.scenario.partitions():
             state = context.observer.state(partition.topic, partition.partition)
             layout[partition] = state.replicas if state is not None else ()
         return layout
@@ -391,26 +388,3 @@ def _leaves(group: BaseExceptionGroup[HarnessError | OSError]) -> list[HarnessEr
     for error in group.exceptions:
         leaves.extend(_leaves(error) if isinstance(error, BaseExceptionGroup) else [error])
     return leaves
-
-
-def topic_definitions(scenario: Scenario) -> list[TopicDefinition]:
-    return [
-        TopicDefinition(
-            name=topic.name,
-            partitions=None if topic.assignment else topic.partitions,
-            replication_factor=None if topic.assignment else topic.replication_factor,
-            assignment=topic.assignment,
-            settings=topic.settings,
-        )
-        for topic in scenario.topics
-    ]
-
-
-def partitions_of(scenario: Scenario, topics: Sequence[str] = ()) -> list[TopicPartition]:
-    """All partitions of the scenario's topics, or of the named ones."""
-    return [
-        TopicPartition(topic=topic.name, partition=partition)
-        for topic in scenario.topics
-        if not topics or topic.name in topics
-        for partition in range(len(topic.assignment) if topic.assignment else topic.partitions)
-    ]

@@ -8,12 +8,21 @@ from typing import Any, Literal, cast
 
 from faults import links
 from faults.planned import PlannedFault
-from harness.controller import topic_acts
 from harness.controller.context import RunContext
 from harness.controller.faults.engine import FaultEngine, Moment, called
 from harness.controller.faults.in_force import FaultInForce, FaultsInForce, Occasion
 from harness.errors import HarnessError
-from harness.ports.cluster import CanCutLinks, CanReconfigure, Evidence, Link, NodeId, SendOutcome
+from harness.ports.capabilities import CanDeleteTopics
+from harness.ports.cluster import (
+    CanCutLinks,
+    CanReconfigure,
+    Evidence,
+    Link,
+    NodeId,
+    PartitionState,
+    SendOutcome,
+    TopicDefinition,
+)
 from harness.ports.faults import Undo
 from harness.scenario.model import StepSpec
 from harness.scenario.steps import values_of
@@ -169,10 +178,10 @@ class Acts:
         return "elected"
 
     async def _delete_topic(self, step: StepSpec) -> str:
-        return await topic_acts.delete(self._context, step.body)
+        return await delete(self._context, step.body)
 
     async def _create_topic(self, step: StepSpec) -> str:
-        return await topic_acts.create(self._context, step.body)
+        return await create(self._context, step.body)
 
 
 def _names(links: Sequence[Link]) -> str:
@@ -198,3 +207,50 @@ async def produce(context: RunContext, body: Mapping[str, Any]) -> Sequence[Send
 async def elect(context: RunContext, body: Mapping[str, Any]) -> int:
     topic = context.topic_of(body)
     return await _reconfigured(context).elect(topic, int(body.get("partition", 0)), kind=body["elect"])
+
+
+# ---- acts on whole topics -------------------------------------------------------------------------------------------
+
+
+_SEEN_S = 30.0  # ZooKeeper's controller deletes replica by replica
+_LOOK_AGAIN_S = 0.1
+
+
+async def delete(context: RunContext, body: Mapping[str, Any]) -> str:
+    topic, cluster = str(body["delete_topic"]), context.cluster
+    if not isinstance(cluster, CanDeleteTopics):
+        raise HarnessError("this cluster cannot delete a topic")
+    await cluster.delete_topic(topic)
+    await _until(context, topic, lambda states: not states, "is still reported by a broker")
+    return f"topic {topic} deleted"
+
+
+async def create(context: RunContext, body: Mapping[str, Any]) -> str:
+    topic = str(body["create_topic"])
+    wanted = definition_of(context, topic)
+    await context.cluster.create_topics([wanted])
+
+    def led(states: list[PartitionState]) -> bool:
+        return len({state.partition for state in states if state.leader >= 0}) == wanted.partition_count
+
+    await _until(context, topic, led, "has no leader for each partition")
+    return f"topic {topic} created anew"
+
+
+def definition_of(context: RunContext, name: str) -> TopicDefinition:
+    spec = next((topic for topic in context.scenario.topics if topic.name == name), None)
+    if spec is None:
+        known = ", ".join(topic.name for topic in context.scenario.topics)
+        raise HarnessError(f"create_topic {name!r}: the scenario has no such topic in [[topics]]; known: {known}")
+    return spec.definition
+
+
+async def _until(context: RunContext, topic: str, holds: Callable[[list[PartitionState]], bool], else_: str) -> None:
+    deadline_ns = context.clock.monotonic_ns() + int(_SEEN_S * 1e9)
+    while True:
+        states = await context.cluster.live_partition_states([topic])
+        if holds([state for state in states if state.topic == topic]):
+            return
+        if context.clock.monotonic_ns() > deadline_ns:
+            raise HarnessError(f"topic {topic} {else_} {_SEEN_S:g} s after the request")
+        await asyncio.sleep(_LOOK_AGAIN_S)

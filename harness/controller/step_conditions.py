@@ -11,8 +11,8 @@ from typing import Any
 
 from harness.controller.context import RunContext
 from harness.errors import HarnessError
+from harness.ports.capabilities import AnswersQuestions, Questions
 from harness.ports.cluster import CanCrash, NodeId, ShowsLogs
-from harness.ports.questions import AnswersQuestions, Questions
 from harness.scenario.steps import CONDITIONS
 from harness.values import seconds
 

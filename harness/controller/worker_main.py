@@ -21,8 +21,7 @@ from harness.controller.told_progress import ToldProgress
 from harness.history.journals.journal import JournalFile, ProcessNumbers
 from harness.host.clock import Clock, SystemClock
 from harness.host.randomness import stream
-from harness.ports.client_events import ReportsEvents
-from harness.ports.client_use import ClientUse, as_used
+from harness.ports.clients import ClientUse, ReportsEvents, as_used
 from harness.ports.cluster import Client, ClientMaker, Journal, ReadRecord, Send, SendOutcome, TopicPartition
 from harness.ports.load import WorkloadSpec
 from harness.ports.membership import GroupEvent, TransactionEnd

@@ -14,11 +14,11 @@ import msgspec
 
 from harness.controller.context import Acknowledgements
 from harness.controller.told_progress import Told
-from harness.controller.worker_main import STOP_GRACE_S, WorkerSpec, settings_of
+from harness.controller.worker_main import STOP_GRACE_S, WorkerSpec
 from harness.errors import HarnessError
 from harness.history.journals.journal import ProcessNumbers
-from harness.ports.load import WorkloadSpec
-from harness.ports.security import SecuritySpec
+from harness.ports.cluster import AdvertisesNames, ClientId, Cluster
+from harness.scenario.model import Scenario
 from harness.scenario.written import workload_table
 
 READY_S = 30.0
@@ -42,7 +42,8 @@ async def spawn_plainly(arguments: Sequence[str], *, log: Path) -> asyncio.subpr
 class Workers(Protocol):
     """All clients of the workload. Implemented by processes here; by tasks in tests and in a simulated world."""
 
-    async def prepare(self) -> None: ...  # returns when all are ready to start
+    async def prepare(self, acks: Acknowledgements) -> None:
+        """Once the cluster runs; returns when all are ready to start. What they count goes to `acks`."""
 
     def start(self) -> None: ...
 
@@ -60,25 +61,28 @@ class WorkerProcesses:
     def __init__(
         self,
         *,
-        specs: Sequence[WorkerSpec],
+        scenario: Scenario,
+        cluster: Cluster,
         command: Sequence[str],
+        history: Path,
         folder: Path,
-        acks: Acknowledgements,
         spawn: Spawn = spawn_plainly,
     ) -> None:
-        self._specs = tuple(specs)
+        self._scenario = scenario
+        self._cluster = cluster
         self._command = tuple(command)
+        self._history = history
         self._folder = folder
-        self._acks = acks
+        self._acks = Acknowledgements()
         self._spawn = spawn
-        timeouts_ms = [settings_of(spec).delivery_timeout_ms for spec in specs]
-        self._stop_s = max(timeouts_ms, default=0) / 1000 + STOP_GRACE_S
+        self._stop_s = scenario.workload.delivery_timeout_ms / 1000 + STOP_GRACE_S
         self._workers: list[_Worker] = []
         self._hear_told: Callable[[str, Told], None] = _unasked
 
-    async def prepare(self) -> None:
+    async def prepare(self, acks: Acknowledgements) -> None:
+        self._acks = acks
         self._folder.mkdir(parents=True, exist_ok=True)
-        for spec in self._specs:
+        for spec in worker_specs(self._scenario, self._cluster, history=self._history):
             path = self._folder / f"{spec.name}.json"
             path.write_bytes(msgspec.json.encode(spec))
             log = self._folder / f"{spec.name}.log"
@@ -193,23 +197,15 @@ class _Worker:
             await self._listening
 
 
-def worker_specs(
-    *,
-    bootstrap: Callable[[int], str],
-    partitions: Sequence[tuple[str, int]],
-    workload: WorkloadSpec,
-    seed: int,
-    folder: Path,
-    names: Callable[[int], Mapping[str, str]] = lambda number: {},
-    brokers_version: Sequence[int] = (),
-    security: SecuritySpec | None = None,
-) -> list[WorkerSpec]:
-    """One spec per client, each with its own client link (numbered from 1).
+def worker_specs(scenario: Scenario, cluster: Cluster, *, history: Path) -> list[WorkerSpec]:
+    """One spec per client, each with its own client link (numbered from 1); the cluster runs.
 
     The last process series stays free: the controller uses it for probes and final reads (`controller_numbers`).
     """
-    counts = workload.facts.clients
-    table = workload_table(workload)
+    assert scenario.seed is not None, "a run has one"
+    workload = scenario.workload
+    counts, table = workload.facts.clients, workload_table(workload)
+    partitions = [(each.topic, each.partition) for each in scenario.partitions(workload.topics)]
     roles = [(role, place) for role, count in counts.items() for place in range(count)]
     return [
         WorkerSpec(
@@ -219,15 +215,15 @@ def worker_specs(
             places=counts[role],
             process_first=index,
             process_step=len(roles) + 1,
-            bootstrap=bootstrap(index + 1),
-            partitions=list(partitions),
+            bootstrap=cluster.bootstrap(ClientId(index + 1)),
+            partitions=partitions,
             workload=table,
-            seed=seed,
-            journal=str(folder / f"{role}-{place + 1}.jsonl"),
+            seed=scenario.seed,
+            journal=str(history / f"{role}-{place + 1}.jsonl"),
             parent=os.getpid(),
-            names=dict(names(index + 1)),
-            brokers_version=list(brokers_version),
-            security=security,
+            names=dict(cluster.names_for(ClientId(index + 1))) if isinstance(cluster, AdvertisesNames) else {},
+            brokers_version=list(scenario.traits.silent_version),
+            security=scenario.cluster.attached.security,
         )
         for index, (role, place) in enumerate(roles)
     ]

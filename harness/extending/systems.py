@@ -17,8 +17,7 @@ from harness.cluster.brokers.system import (
 from harness.errors import UsageError
 from harness.host.clock import Anchor, Clock
 from harness.ports.cluster import COORDINATION, ClientId, ClusterHistory, Node, NodeId, TopicDefinition
-from harness.scenario.model import ClusterSpec
-from harness.scenario.variants import Traits
+from harness.scenario.model import ClusterSpec, Traits
 
 __all__ = [
     "COORDINATION",

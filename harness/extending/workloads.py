@@ -1,7 +1,7 @@
 """For a workload: entry point `kafka_chaos.workloads`, a class that derives from WorkloadSettings."""
 
 from harness.history.facts.values import encode as value_of
-from harness.ports.client_use import ClientUse
+from harness.ports.clients import ClientUse
 from harness.ports.cluster import (
     Client,
     ClientFactory,

@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 
 from harness.errors import HarnessError
-from harness.host.user_state import state_directory
+from harness.host.user_folders import state_directory
 
 _LARGEST_BYTES = 1 << 16
 

@@ -1,5 +1,5 @@
-"""Faults that only some worlds support: on packets, on the bits of a disk, on its free space. Tested for with
-isinstance.
+"""What only some clusters support: faults on packets, on the bits of a disk, on its free space; and Kafka requests to
+one chosen broker, whether it leads or not. Tested for with isinstance.
 
 A capability may still be missing on this machine (a kernel without netem). That is known once the cluster runs and
 reported before any load: see `ReportsWhatIsMissing`.
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
 
 from harness.errors import UsageError
-from harness.ports.cluster import Evidence, Link, NodeId
+from harness.ports.cluster import Evidence, Link, NodeId, TopicDefinition, TopicPartition
 
 Place = Literal["last", "middle", "unflushed"]
 
@@ -99,3 +99,44 @@ class CountsLinkFaults(Protocol):
     fault engine does not end what another fault still strikes."""
 
     def faults_on(self, link: Link) -> int: ...  # how many cuts, delays and impairments are in force there
+
+
+# ---- questions to one broker ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fetched:
+    """One broker's answer to one fetch."""
+
+    error: int
+    values: tuple[str, ...]
+
+
+class Questions(Protocol):
+    """Kafka requests to one chosen broker, whether it leads or not. Raises OSError or TimeoutError if it does not
+    answer."""
+
+    async def registered(self) -> Sequence[int]: ...  # the live brokers, as most brokers report them
+
+    async def config_defaults(self, node: NodeId, keys: Sequence[str]) -> Mapping[str, str | None]: ...
+
+    async def configure_broker(self, node: NodeId, settings: Mapping[str, str]) -> int: ...
+
+    async def create_topic(self, topic: TopicDefinition) -> int: ...
+
+    async def fetch(
+        self, node: NodeId, partition: TopicPartition, offset: int, *, epoch: int, version: int
+    ) -> Fetched: ...
+
+    async def epoch_end(self, node: NodeId, partition: TopicPartition, epoch: int) -> tuple[int, int]: ...
+
+    async def produce(
+        self, node: NodeId, partition: TopicPartition, values: Sequence[bytes], *, acks: str, timeout_s: float
+    ) -> tuple[int, int]:
+        """(error, first offset); with acks=0 a TimeoutError is normal, and a ConnectionResetError is an answer too."""
+        ...
+
+
+@runtime_checkable
+class AnswersQuestions(Protocol):
+    def questions(self) -> Questions: ...

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal, NewType, Protocol, runtime_checkable
 from harness.history.facts.disk_facts import DiskEvent
 from harness.history.facts.incarnations import TopicLife
 from harness.history.schema.cluster_rows import EndReason
-from harness.ports.client_use import ClientUse
+from harness.ports.clients import ClientUse
 from harness.ports.load import WorkloadSpec
 
 NodeId = NewType("NodeId", int)
@@ -253,6 +253,13 @@ class Cluster(Protocol):
 
     def environment(self) -> Mapping[str, str]:
         """Versions and settings for the report."""
+        ...
+
+
+@runtime_checkable
+class AdvertisesNames(Protocol):
+    def names_for(self, client: ClientId | None) -> Mapping[str, str]:
+        """The addresses of broker names for that client; empty if brokers advertise addresses."""
         ...
 
 

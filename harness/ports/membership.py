@@ -1,6 +1,6 @@
 """Groups and transactions: the additional interfaces of such clients and of their journal.
 
-The other half of cluster.py. A workload requests such a client with ClientUse (client_use.py), and tests its
+The other half of cluster.py. A workload requests such a client with ClientUse (clients.py), and tests its
 capabilities with `isinstance`.
 """
 

@@ -1,11 +1,20 @@
-"""Finds what a scenario needs and its cluster cannot do, with the remedy: faults, steps, settings."""
+"""Finds what a scenario needs and its system cannot do, with the remedy: faults, steps, settings, clients.
+
+A broker takes a key that it does not know without a word. What one release lacks and another has is no mistake: a
+scenario may be for many (`ignored` says what has no effect).
+"""
 
 from collections.abc import Iterator, Mapping
 
 from harness.clients import catalogue as clients
+from harness.cluster.brokers.kafka_versions import KAFKA_VERSIONS, numbers_of
+from harness.cluster.brokers.kafka_zookeeper import NAMED_LISTENERS_SINCE
+from harness.cluster.brokers.known_settings import OF_THE_HARNESS, Scope, known_settings, unfit_value
+from harness.cluster.brokers.reference import known_flaws
+from harness.cluster.catalogue import remedy_for
 from harness.cluster.local.addresses import CLIENT_LINKS_MAX
-from harness.errors import Place, Problem, UsageError
-from harness.ports.capabilities import CanDeleteTopics, CanFillDisks, CanImpairPackets
+from harness.errors import Place, Problem, UsageError, nearest
+from harness.ports.capabilities import AnswersQuestions, CanDeleteTopics, CanFillDisks, CanImpairPackets
 from harness.ports.cluster import (
     COORDINATION,
     CanCutLinks,
@@ -16,10 +25,9 @@ from harness.ports.cluster import (
     ShowsLogs,
 )
 from harness.ports.faults import Fault
-from harness.ports.questions import AnswersQuestions
-from harness.preflight import engine, settings
-from harness.scenario.model import Scenario
-from harness.systems import cluster_kind, remedy, traits_of
+from harness.preflight import machine
+from harness.preflight.plan import Wrong
+from harness.scenario.model import Scenario, Traits
 from harness.values import is_number
 
 _ACTS: Mapping[str, type] = {
@@ -47,30 +55,28 @@ _NO_CLIENT_LINKS = "somebody else's cluster has no links of its clients that cou
 _OWN_NETWORKS = "give each node a network of its own, where they reach each other by the names of their services"
 
 
-def problems(scenario: Scenario) -> Iterator[Problem]:
-    """For a scenario whose target is known (target.py)."""
+def problems(scenario: Scenario, kind: type) -> Iterator[Problem]:
+    """`kind`: the class of the scenario's cluster (target.py)."""
     on, places = scenario.cluster, scenario.places
     try:
         check_workload(scenario)
     except UsageError as error:
         yield Problem(place=places.key("workload", "name"), what=str(error))
-    kind = cluster_kind(on)
-    in_containers = on.world == "docker" and not on.is_foreign
     for place, what, need in _needs(scenario):
         if not issubclass(kind, need):
             cannot = f"{what}: {_of(scenario)} cannot do that ({need.__name__})"
-            yield Problem(place=place, what=cannot, remedy=remedy(on, need))
+            yield Problem(place=place, what=cannot, remedy=remedy_for(on, need))
         elif need is CanFillDisks and not on.disk_bytes:
             yield Problem(
                 place=place, what=f"{what}: these disks have no limit", remedy="give disk_bytes = 67108864 in [cluster]"
             )
-        elif need is CanCutLinks and on.is_compose and (shared := engine.why_no_cut(on)):
+        elif need is CanCutLinks and on.is_compose and (shared := machine.why_no_cut(on)):
             yield Problem(place=place, what=f"{what}: {shared}", remedy=_OWN_NETWORKS)
-        elif in_containers and (missing := engine.why_missing(need)):
+        elif on.world == "docker" and not on.is_foreign and (missing := machine.why_missing(need)):
             yield Problem(place=place, what=f"{what}: {missing}", remedy=_NETEM_REMEDY[need], of_machine=True)
     if on.disk_bytes and not issubclass(kind, CanFillDisks):
         cannot = f"[cluster] disk_bytes: {_of(scenario)} cannot limit its disks"
-        yield Problem(place=places.key("cluster", "disk_bytes"), what=cannot, remedy=remedy(on, CanFillDisks))
+        yield Problem(place=places.key("cluster", "disk_bytes"), what=cannot, remedy=remedy_for(on, CanFillDisks))
     if on.network != "internal" and (on.is_foreign or on.world != "docker"):
         cannot = f"[cluster] network: {_of(scenario)} has no network of its own"
         yield Problem(place=places.key("cluster", "network"), what=cannot, remedy="only --world docker has one")
@@ -81,12 +87,14 @@ def problems(scenario: Scenario) -> Iterator[Problem]:
     if on.is_foreign:
         for place, what, refused in _on_somebody_elses(scenario):
             yield Problem(place=place, what=f"{what}: {refused}")
+    yield from _of_settings(scenario)
+    yield from _of_old_brokers(scenario)
 
 
 def check_workload(scenario: Scenario) -> None:
     """Raises UsageError if the load needs groups or transactions and the system has none."""
     workload = scenario.workload
-    facts, traits = workload.facts, traits_of(scenario.cluster)
+    facts, traits = workload.facts, scenario.traits
     if not (facts.group or facts.outputs):
         return
     missing = "" if traits.groups or not facts.group else "groups"
@@ -108,7 +116,7 @@ def notes(scenario: Scenario) -> list[str]:
 def ignored(scenario: Scenario) -> list[str]:
     """One line for each part of a scenario that has no effect: on a cluster that already runs, or on that release."""
     if not scenario.cluster.is_foreign:
-        return settings.without_effect(scenario, traits_of(scenario.cluster))
+        return _without_effect(scenario)
     lines = []
     if scenario.cluster.settings:
         names = ", ".join(sorted(scenario.cluster.settings))
@@ -177,3 +185,117 @@ def _fault_refused(fault: Fault, *, apart_only: bool, coordination: bool) -> str
     if "coordination" in apart and not coordination:
         return _NO_COORDINATION
     return _APART_ONLY if apart_only and "pairs" in apart else ""
+
+
+# ---- settings -------------------------------------------------------------------------------------------------------
+
+
+_KINDS = ("reference", "kafka")  # whoever adds another kind of broker knows its keys
+_PREFIXES = ("listener.name.", "confluent.")  # of one listener's own (KIP-103), and of a distribution
+_TRANSLATED = "zookeeper."  # the session timeout is set by the key that KRaft has for it
+_NEWEST = KAFKA_VERSIONS[0].numbers
+_ONE_DIRECTORY = "a broker has one log directory here, on the disk that faults act on"
+
+
+def _of_settings(scenario: Scenario) -> Iterator[Problem]:
+    traits = scenario.traits
+    if traits.kind not in _KINDS or scenario.cluster.is_foreign:
+        return
+    places, cluster = scenario.places, scenario.cluster
+    for flaw in cluster.flaws if traits.kind == "reference" else ():
+        if flaw not in known_flaws():
+            what = f"[cluster] flaws: the reference has no flaw {flaw!r}"
+            yield Problem(place=places.key("cluster", "flaws"), what=what, remedy=nearest(flaw, known_flaws()))
+    for key, what, remedy in _wrong(cluster.settings, "broker", traits):
+        yield Problem(place=places.setting("cluster", key), what=f"[cluster] settings, {key!r}: {what}", remedy=remedy)
+    for index, topic in enumerate(scenario.topics):
+        for key, what, remedy in _wrong(topic.settings, "topic", traits):
+            place = places.setting("topics", key, index=index, topic=topic.name)
+            yield Problem(place=place, what=f"topic {topic.name!r}, setting {key!r}: {what}", remedy=remedy)
+    for index, spec in enumerate(scenario.faults):
+        for given in ("settings", "afterwards"):
+            table = spec.options.get(given)
+            for key, what, remedy in _wrong(table, "topic", traits) if isinstance(table, Mapping) else ():
+                what = f"fault {spec.kind!r}: {given}, {key!r}: {what}"
+                yield Problem(place=places.fault(index, "options"), what=what, remedy=remedy)
+
+
+def _wrong(settings: Mapping[str, object], scope: Scope, traits: Traits) -> Iterator[tuple[str, str, str]]:
+    """(key, what is wrong, the remedy)."""
+    known = known_settings(scope)
+    for key, value in settings.items():
+        if scope == "broker" and key in OF_THE_HARNESS:
+            remedy = _ONE_DIRECTORY if key.startswith("log.dir") else "[cluster] brokers, layout and --world decide it"
+            yield key, "the harness gives every node its own", f"leave it out: {remedy}"
+        elif key in known:
+            needed = unfit_value(known[key].type, str(value))
+            if needed is not None:
+                yield key, f"{needed} is needed ({known[key].type}), not {str(value)!r}", ""
+        elif not key.startswith(_PREFIXES) and traits.version <= _NEWEST:
+            yield key, *_unknown(key, scope)
+
+
+def _unknown(key: str, scope: Scope) -> Wrong:
+    other: Scope = "topic" if scope == "broker" else "broker"
+    if key in known_settings(other):
+        where = "[[topics]] settings" if other == "topic" else "[cluster.settings]"
+        return f"no Kafka has it as a {scope}'s setting", f"it is a {other}'s: {where}"
+    known = tuple(known_settings(scope))
+    close = nearest(key, known)
+    return f"no Kafka has such a {scope}'s setting", close if close.startswith("did") else ""
+
+
+def _without_effect(scenario: Scenario) -> list[str]:
+    """A line for the brokers' settings that this release of Kafka certainly does not have, and others do."""
+    traits = scenario.traits
+    if traits.kind != "kafka":
+        return []
+    asked = [row.numbers for row in KAFKA_VERSIONS]
+    older = max((numbers for numbers in asked if numbers <= traits.version), default=())
+    newer = min((numbers for numbers in asked if numbers >= traits.version), default=())
+    unknown = []
+    for key in sorted(scenario.cluster.settings):
+        known = known_settings("broker").get(key)
+        if known is not None and known.first and not key.startswith(_TRANSLATED):
+            first, last = numbers_of(known.first), numbers_of(known.last)
+            if (newer and newer < first) or (older and older > last):
+                unknown.append(key)
+    return [f"Kafka {'.'.join(map(str, traits.version))} has no {', '.join(unknown)}: no effect"] if unknown else []
+
+
+# ---- old brokers ----------------------------------------------------------------------------------------------------
+
+
+_IDEMPOTENCE_SINCE = (0, 11)
+_RESOLVE_IN_PYTHON = ("kafka-python", "aiokafka")
+_CAN_BE_TOLD_THE_VERSION = ("kafka-python",)
+
+
+def _of_old_brokers(scenario: Scenario) -> Iterator[Problem]:
+    traits, workload, places = scenario.traits, scenario.workload, scenario.places
+    version = traits.version
+    if not version:
+        return
+    kafka = f"Kafka {'.'.join(str(number) for number in version)}"
+    of_client = places.key("workload", "client")
+    if workload.workers:
+        if traits.silent_version and workload.client not in _CAN_BE_TOLD_THE_VERSION:
+            asks = f"client {workload.client!r}: it asks brokers for their version, and {kafka} cannot answer that"
+            yield Problem(place=of_client, what=asks, remedy=f"use {' or '.join(_CAN_BE_TOLD_THE_VERSION)}")
+        elif version < NAMED_LISTENERS_SINCE and workload.client not in _RESOLVE_IN_PYTHON:
+            named = f"client {workload.client!r}: {kafka} advertises itself by names, which this library cannot resolve"
+            yield Problem(place=of_client, what=named, remedy=f"use {' or '.join(_RESOLVE_IN_PYTHON)}")
+        if version < _IDEMPOTENCE_SINCE and workload.idempotent:
+            yield Problem(
+                place=places.key("workload", "idempotence"),
+                what=f"scenario {scenario.name}: {kafka} has no idempotent producers, 0.11 is the first",
+                remedy="--set workload.idempotence=false",
+            )
+    for number, step in enumerate(scenario.steps, 1):
+        if version < NAMED_LISTENERS_SINCE and "read" in step.body and "from" in step.body:
+            yield Problem(
+                place=places.step(step.line, step.kind),
+                what=f"step {number}, {step.said!r}: {kafka} advertises itself by names, and a probe knows only where "
+                "they lead for the harness",
+                remedy="leave 'from' out",
+            )

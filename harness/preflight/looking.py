@@ -4,13 +4,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from harness.clients import catalogue as clients
-from harness.errors import Problem, Problems, UsageError
-from harness.preflight import capabilities, names, old_brokers, order, settings, target, topology
-from harness.scenario.file import load
-from harness.scenario.model import ClusterSpec, Scenario
-from harness.scenario.names import nearest
-from harness.scenario.places import Places
-from harness.systems import traits_of
+from harness.cluster.catalogue import traits_of
+from harness.errors import Problem, Problems, UsageError, nearest
+from harness.preflight import capabilities, plan, target
+from harness.scenario.file import Draft, drafted
+from harness.scenario.model import Scenario, Traits
 
 
 def ready(reference: str, *, overrides: Sequence[str] = (), checks: bool = True) -> Scenario:
@@ -35,13 +33,13 @@ def all_ready(
     found: list[Problem] = []
     for reference, overrides in wanted:
         try:
-            scenario = load(reference, overrides=overrides, traits_of=traits_of)
+            scenario = for_its_system(drafted(reference, overrides=overrides))
         except Problems as error:
             found += error.problems
         except UsageError as error:
             found.append(Problem(what=str(error)))
         else:
-            problems = [] if leave_out and scenario.not_here else preflight(scenario, scenario.cluster, checks=checks)
+            problems = [] if leave_out and scenario.not_here else preflight(scenario, checks=checks)
             if leave_out and problems and all(each.of_machine for each in problems):
                 scenario, problems = replace(scenario, not_possible=problems[0].what), []
             scenarios.append(scenario)
@@ -57,39 +55,43 @@ def why_left_out(scenario: Scenario) -> str:
     return f"not possible on this machine: {scenario.not_possible}" if scenario.not_possible else ""
 
 
+def for_its_system(draft: Draft) -> Scenario:
+    """Raises Problems, with all of them: a system that nobody knows is one."""
+    traits = Traits()
+    try:
+        traits = traits_of(draft.cluster)
+    except UsageError as error:
+        draft.wrong_system(error)
+    return draft.scenario(traits)
+
+
 def refuse(problems: Sequence[Problem]) -> None:
     """Raises Problems, if there are any."""
     if problems:
         raise Problems(problems)
 
 
-def preflight(
-    scenario: Scenario | None, on: ClusterSpec, *, checks: bool = True, places: Places | None = None
-) -> list[Problem]:
-    """Everything known in advance that prevents a run of this scenario on this target, each with its place.
-
-    No scenario: checks a cluster alone; `places` says where it was requested.
-    """
-    if scenario is None:
-        return target.problems(on, places or Places(), checks=checks)
+def preflight(scenario: Scenario, *, checks: bool = True) -> list[Problem]:
+    """Everything known in advance that prevents a run of this scenario, each with its place."""
+    on = scenario.cluster
     found = target.problems(on, scenario.places, checks=checks, scenario=scenario)
-    found += _for_another_system(scenario, on)
+    found += _for_another_system(scenario)
     found += _of_workload(scenario)
-    found += order.problems_of_times(scenario)
-    if (traits := target.known_traits(on)) is not None:
-        members = topology.of(scenario)
-        found += names.problems(scenario, members)
-        found += order.problems(scenario, members)
-        found += capabilities.problems(scenario)
-        found += settings.problems(scenario, traits)
-        found += old_brokers.problems(scenario, traits)
+    found += plan.times(scenario)
+    if (kind := target.kind_of(on)) is not None:
+        topology = plan.topology_of(scenario)
+        found += plan.names(scenario, topology)
+        found += plan.order(scenario, topology)
+        found += capabilities.problems(scenario, kind)
     return sorted(dict.fromkeys(found), key=lambda problem: problem.place.line)
 
 
-def _for_another_system(scenario: Scenario, on: ClusterSpec) -> Iterator[Problem]:
+def _for_another_system(scenario: Scenario) -> Iterator[Problem]:
     if scenario.not_here:
         place = scenario.places.key("cluster", "system")
-        yield Problem(place=place, what=f"scenario {scenario.name} is not for {on.system}: {scenario.not_here}")
+        yield Problem(
+            place=place, what=f"scenario {scenario.name} is not for {scenario.cluster.system}: {scenario.not_here}"
+        )
 
 
 def _of_workload(scenario: Scenario) -> Iterator[Problem]:

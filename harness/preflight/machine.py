@@ -1,20 +1,25 @@
-"""What this machine has for runs: Kafka's jars in the user's cache, Java, addresses, Docker."""
+"""What this machine has for runs: Kafka's jars in the user's cache, Java, addresses, a Docker engine and its kernel.
+
+Nothing is started, built or pulled. The engine's libraries load slowly, so they are imported only when asked for.
+"""
 
 import platform
 import sys
 from collections.abc import Callable, Sequence
+from functools import cache
 
 from harness import extensions
 from harness.cluster.brokers import kafka_jars
 from harness.cluster.brokers.kafka_versions import resolve_version
-from harness.cluster.brokers.system import SystemKind
+from harness.cluster.brokers.system import System, SystemKind
 from harness.cluster.local.addresses import AddressBlock
 from harness.errors import HarnessError
 from harness.host.java import java_home, java_version
-from harness.ports.cluster import COORDINATION
+from harness.ports.capabilities import CanImpairPackets
+from harness.ports.cluster import COORDINATION, CanSlowLinks
 from harness.ports.faults import Fault
 from harness.ports.load import WorkloadSpec
-from harness.systems import docker_health
+from harness.scenario.model import ClusterSpec
 
 
 def fetch_kafka(versions: Sequence[str], *, tell: Callable[[str], None]) -> None:
@@ -23,10 +28,10 @@ def fetch_kafka(versions: Sequence[str], *, tell: Callable[[str], None]) -> None
         kafka_jars.fetch(wanted, progress=tell)
 
 
-def health() -> list[tuple[str, bool, str]]:
-    """(what, whether it is there, what was found or what to do)."""
+def health() -> list[tuple[str, bool | None, str]]:
+    """(what, whether it is there, what was found or what to do); None: it is not, and only some runs need it."""
     linux = platform.system() == "Linux"
-    found = [
+    found: list[tuple[str, bool | None, str]] = [
         ("Python", sys.version_info >= (3, 11), platform.python_version()),
         ("Linux", linux, "processes, links and faults of the local world" if linux else "the local world needs Linux"),
     ]
@@ -36,7 +41,7 @@ def health() -> list[tuple[str, bool, str]]:
     except HarnessError as error:
         found.append(("Java", False, str(error)))
     found.extend(kafka_jars.kafka_health())
-    found.append(docker_health())
+    found.append(_docker_health())
     from harness.checks.family import Family  # its libraries take a while to load
 
     packages = extensions.health(
@@ -61,3 +66,74 @@ def _health_of(kind: SystemKind) -> tuple[str, bool, str]:
         package = extensions.package_of(extensions.SYSTEMS, kind.name)
         lacks = f"package {package}: what it lacks here cannot be told ({type(error).__name__}: {error})"
     return f"system {kind.name}", not lacks, lacks or "runs here"
+
+
+# ---- the Docker engine ----------------------------------------------------------------------------------------------
+
+
+_NEED_NETEM = (CanSlowLinks, CanImpairPackets)
+
+
+@cache
+def find_engine() -> bool:
+    """True. Looks once per process, for any number of scenarios. Raises HarnessError if no engine answers."""
+    from harness.cluster.docker.engine import connect
+
+    connect().close()
+    return True
+
+
+def check_images(system: System) -> None:
+    """Raises HarnessError if an image that the system's nodes need is not at the engine and cannot be pulled."""
+    from harness.cluster.docker import engine, system_images
+
+    connected = engine.connect()
+    try:
+        system_images.check_images(connected, system)
+    finally:
+        connected.close()
+
+
+def _docker_health() -> tuple[str, bool | None, str]:
+    from harness.cluster.docker.engine import connect
+    from harness.cluster.docker.images import infra_recipe
+
+    try:
+        engine = connect()
+    except HarnessError as error:
+        return "Docker", None, f"for --world docker and compose:FILE alone: {error}"
+    words = f"engine {engine.version} at {engine.address}; images are made from {infra_recipe().base}"
+    engine.close()
+    return "Docker", True, words
+
+
+def why_missing(need: type) -> str:
+    """Why the engine's kernel does not have this capability. Empty: it has it, or that is known only during a run."""
+    return _why_no_netem() if need in _NEED_NETEM else ""
+
+
+def why_no_cut(on: ClusterSpec) -> str:
+    """Why links of a compose file's containers cannot be cut. Empty: they can, or they are not there (target.py)."""
+    from harness.cluster.attached import by_docker
+
+    try:
+        return by_docker.why_no_cut(on)
+    except HarnessError:
+        return ""
+
+
+@cache
+def _why_no_netem() -> str:
+    from harness.cluster.docker import engine, netem
+
+    try:
+        connected = engine.connect()
+    except HarnessError:  # target.py reports it
+        return ""
+    try:
+        missing = netem.missing_options(connected)
+    finally:
+        connected.close()
+    if not missing:
+        return ""
+    return f"the Docker engine's kernel {connected.kernel} has no netem (built without {', '.join(missing)})"

@@ -1,38 +1,45 @@
 """Checks what the target needs on this machine: a known system, its jars, Java, a container engine, node addresses."""
 
+import asyncio
 import platform
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from harness.clients import catalogue as clients
 from harness.cluster.attached.administration import ADDRESS, addresses_of
-from harness.cluster.brokers.catalogue import added_kind, system_of
+from harness.cluster.attached.authorizations import Lacking, Wanted, lacking
+from harness.cluster.attached.listener import refusal_of
+from harness.cluster.broker_requests import Connect, connections
 from harness.cluster.brokers.kafka import KafkaSystem
+from harness.cluster.catalogue import WORLDS, added_kind, cluster_kind, system_of
 from harness.cluster.local.addresses import NODES_MAX
+from harness.conform.asking import READING_ROWS, results
+from harness.conform.probe import probing, reach
+from harness.conform.row import State
 from harness.errors import HarnessError, Place, Problem
+from harness.host.clock import SystemClock
 from harness.host.java import java_home, java_version
-from harness.host.user_state import state_directory
+from harness.host.user_folders import state_directory
 from harness.ports.cluster import COORDINATION
-from harness.preflight import access, engine
+from harness.ports.security import SecuritySpec
+from harness.preflight import machine
 from harness.scenario.model import ATTACHED, ClusterSpec, Scenario
 from harness.scenario.places import Places
-from harness.scenario.variants import Traits
-from harness.systems import WORLDS, cluster_kind, traits_of
 
 _CONNECT_S = 5.0
 _Found = TypeVar("_Found")
 
 
-def known_traits(on: ClusterSpec) -> Traits | None:
-    """None if the target's capabilities are not known; then `problems` says why."""
+def kind_of(on: ClusterSpec) -> type | None:
+    """The class whose capabilities say what it can do. None if that is not known; then `problems` says why."""
     try:
-        cluster_kind(on)
-        traits = traits_of(on)
+        kind = cluster_kind(on)
         if not on.is_foreign:
             system_of(on)
     except HarnessError:
         return None
-    return traits
+    return kind
 
 
 def problems(
@@ -50,7 +57,7 @@ def problems(
         listener = None
         if kind is not None and on.bootstrap:
             listener = _tried(found, places.key("cluster", "bootstrap"), lambda: _find_listener(on.bootstrap))
-        return [*found, *access.problems(scenario, on.attached.security, listener, places)]
+        return [*found, *refused_access(scenario, on.attached.security, listener, places)]
     unfit = _of_brokers(on, places)
     found += unfit
     brokers = None if unfit else _tried(found, system, lambda: system_of(on))
@@ -66,9 +73,9 @@ def problems(
     if brokers is not None and (added := added_kind(on)) is not None and (lack := added.lacks()):
         found.append(Problem(place=system, what=f"system {on.system!r}: {lack}"))
     if kind is not None and on.world == "docker":
-        answers = _tried(found, world, engine.find_engine, of_machine=True)
+        answers = _tried(found, world, machine.find_engine, of_machine=True)
         if answers and brokers is not None and has_jars:
-            _tried(found, world, lambda: engine.check_images(brokers))
+            _tried(found, world, lambda: machine.check_images(brokers))
     if on.world == "local":
         _tried(found, Place(), state_directory)
     if on.world == "local" and platform.system() != "Linux":
@@ -128,3 +135,91 @@ def _find_containers(on: ClusterSpec) -> None:
     engine.close()
     if not on.bootstrap:
         compose_project.published(containers.values())
+
+
+# ---- access ---------------------------------------------------------------------------------------------------------
+
+
+def refused_access(
+    scenario: Scenario | None, security: SecuritySpec | None, listener: ADDRESS | None, places: Places
+) -> list[Problem]:
+    """Why the clients will not be let in, or may not do what the run does. The listeners are asked, nothing is changed.
+
+    `listener`: one where somebody listens; None: nobody does, or only the run finds out where. Authorizations are asked
+    for where users are told apart.
+    """
+    if security is not None:
+        found = [
+            Problem(place=places.security(key), what=what, remedy=remedy)
+            for key, what, remedy in security.contradictions()
+        ]
+        found = found or [Problem(place=places.security(lack.key), what=str(lack)) for lack in security.check()]
+        if found:
+            return found
+    if listener is None:
+        return []
+    refused = asyncio.run(refusal_of(listener, security))
+    if refused is not None:
+        place = places.key("cluster", "bootstrap") if security is None else places.security(refused.key)
+        return [Problem(place=place, what=refused.what, remedy=refused.remedy)]
+    if security is None or scenario is None:
+        return []
+    return [
+        Problem(place=places.security(), what=f"{_user(security)} lacks {lack}", remedy="have it granted by an ACL")
+        for lack in asyncio.run(_lacking(security, listener, _wanted(scenario)))
+    ]
+
+
+def _user(security: SecuritySpec) -> str:
+    return f"user {security.user}" if security.user else "the user of this certificate or token"
+
+
+async def _lacking(security: SecuritySpec, listener: ADDRESS, wanted: Wanted) -> list[Lacking]:
+    connection = connections(security)(*listener)
+    try:
+        return await lacking(connection, wanted)
+    except (OSError, TimeoutError):
+        return []  # which the run will say
+    finally:
+        connection.close()
+
+
+def _wanted(scenario: Scenario) -> Wanted:
+    workload, facts = scenario.workload, scenario.workload.facts
+    acts = [next(iter(step.body)) for step in scenario.steps if step.kind == "act"]
+    return Wanted(
+        topics=[topic.definition for topic in scenario.topics],
+        group=facts.group,
+        looked_up_group=clients.looked_up_group(workload.client) if facts.clients.get("consumer") else "",
+        transactional_ids=facts.transactional_ids,
+        idempotent=workload.idempotent and workload.workers > 0,
+        elects="elect" in acts,
+        configures="configure" in acts,
+    )
+
+
+# ---- somebody else's cluster ----------------------------------------------------------------------------------------
+
+
+_WITHIN_S = 30.0
+
+
+def notes(on: ClusterSpec) -> Sequence[str]:
+    """A line for each row of `kafka-chaos conform` that is broken or could not be asked, of those that merely read.
+
+    None of them is a reason not to run: what a cluster promises otherwise is what a run may be about.
+    """
+    if not (on.is_foreign and on.bootstrap):
+        return ()
+    return asyncio.run(_broken_rows(on.bootstrap, connections(on.attached.security)))
+
+
+async def _broken_rows(bootstrap: str, connect: Connect) -> list[str]:
+    try:
+        addresses = await reach(addresses_of(bootstrap, "bootstrap"), connect=connect)
+        async with probing(addresses, connect=connect, clock=SystemClock()) as probe:
+            found = [each async for each in results(probe, READING_ROWS, all_s=_WITHIN_S)]
+    except HarnessError as error:
+        return [f"conform: not asked: {error}"]
+    told = (State.VIOLATES, State.UNDECIDED)
+    return [f"conform: {each.row.name} {each.state.value}: {each.seen}" for each in found if each.state in told]

@@ -8,10 +8,10 @@ import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
-from harness.errors import Place, Problems, UsageError
+from harness.errors import NAME_SHOWN, Place, Problems, UsageError, nearest
 from harness.history.files_below import FilesBelow
 from harness.history.schema.texts import NESTING_MAX, Unfit, check_nesting, text_of
 from harness.ports.load import WorkloadSpec
@@ -41,19 +41,20 @@ from harness.scenario.model import (
     Scenario,
     StepSpec,
     TopicSpec,
+    Traits,
 )
-from harness.scenario.names import NAME_SHOWN, SHIPPED, find, is_run, lasting, nearest
 from harness.scenario.overrides import apply_override
 from harness.scenario.places import SECURITY_SECTION, Override, Places, Source
 from harness.scenario.steps import read_step
 from harness.scenario.topic_names import wrong_name
-from harness.scenario.variants import Traits, holds, lay_over
+from harness.scenario.variants import holds, lay_over
 from harness.scenario.workloads import DEFAULT as DEFAULT_WORKLOAD
 from harness.scenario.workloads import RecordedWorkload, settings_of
 from harness.scenario.workloads import names as workload_names
 from harness.values import Reader, keys_of
 from harness.verdict import COVERAGE_CONDITIONS, is_coverage_name
 
+SHIPPED = Path(__file__).parents[1] / "scenarios"
 WorkloadOf = Callable[[str], type[WorkloadSpec] | None]
 
 
@@ -307,61 +308,65 @@ def story_of(text: str) -> str:
     return " ".join(lines)
 
 
-def _traits_of_reference(cluster: ClusterSpec) -> Traits:
-    return Traits(world=cluster.world)
+class Draft:
+    """The text of a scenario that has been read as far as it is the same on every system. `place`: the file's name in
+    errors; all of them are told together, by `scenario`."""
+
+    def __init__(
+        self, text: str, *, name: str, place: str, overrides: Sequence[str] = (), given: Given | None = None
+    ) -> None:
+        self._name, self._text, self._overrides, self._given = name, text, overrides, given
+        source = self._source = Source(text, place)
+        document = self._document = document_of(text, place)
+        _apply(source, document, overrides)
+        for section in document:
+            if section not in SECTIONS:
+                line = max(source.places.section(section).line, source.places.key("", section).line)
+                name_shown = section[:NAME_SHOWN]
+                source.wrong(source.places.line(line), f"unknown section [{name_shown}]; {nearest(section, SECTIONS)}")
+        self.cluster = _read_cluster(source, document)
+
+    def wrong_system(self, error: UsageError) -> None:
+        self._source.wrong(self._source.places.key("cluster", "system"), str(error))
+
+    def scenario(self, traits: Traits | None = None, *, workload_of: WorkloadOf = settings_of) -> Scenario:
+        """For a system with these traits (variants.py); None: for the reference. `workload_of`: returns the settings
+        class of a workload by name. Raises Problems."""
+        source, document = self._source, self._document
+        traits = traits or Traits(world=self.cluster.world)
+        not_here = _read_variants(source, document, traits)
+        for override in self._overrides:  # again: the user's overrides win over a variant
+            with suppress(UsageError):
+                apply_override(document, override)
+        cluster = _read_cluster(source, document)
+        if len(set(cluster.brokers)) != len(cluster.brokers):
+            source.wrong(source.places.key("cluster", "brokers"), "a broker id is given twice")
+        topics = _read_topics(source, document, cluster.brokers)
+        scenario = Scenario(
+            name=self._name,
+            story=story_of(self._text),
+            source=self._text,
+            cluster=cluster,
+            topics=topics,
+            workload=_read_workload(source, document, topics, workload_of),
+            faults=_read_faults(source, document, traits),
+            steps=_read_steps(source, document, traits),
+            expect=_read_expect(source, document),
+            coverage=_read_coverage(source, document),
+            not_here=not_here,
+            places=source.places,
+            given=self._given,
+            traits=traits,
+            **_read_table(source, "run", 0, document.get("run", {}), RUN),
+        )
+        if source.problems:
+            raise Problems(sorted(source.problems, key=lambda problem: problem.place.line))
+        return scenario
 
 
-def parse(
-    text: str,
-    *,
-    name: str,
-    place: str,
-    overrides: Sequence[str] = (),
-    traits_of: Callable[[ClusterSpec], Traits] = _traits_of_reference,
-    workload_of: WorkloadOf = settings_of,
-) -> Scenario:
-    """A scenario from the text of its file; `place` is the file's name in errors. Raises Problems, with all of them.
-
-    `traits_of`: returns the traits (variants.py) of the system that the scenario or an override names. `workload_of`:
-    returns the settings class of a workload by name.
-    """
-    source = Source(text, place)
-    document = document_of(text, place)
-    _apply(source, document, overrides)
-    for section in document:
-        if section not in SECTIONS:
-            line = max(source.places.section(section).line, source.places.key("", section).line)
-            name_shown = section[:NAME_SHOWN]
-            source.wrong(source.places.line(line), f"unknown section [{name_shown}]; {nearest(section, SECTIONS)}")
-    cluster, traits = _read_cluster(source, document), Traits()
-    with source.telling(lambda: source.places.key("cluster", "system")):
-        traits = traits_of(cluster)
-    not_here = _read_variants(source, document, traits)
-    for override in overrides:  # again: the user's overrides win over a variant
-        with suppress(UsageError):
-            apply_override(document, override)
-    cluster = _read_cluster(source, document)
-    if len(set(cluster.brokers)) != len(cluster.brokers):
-        source.wrong(source.places.key("cluster", "brokers"), "a broker id is given twice")
-    topics = _read_topics(source, document, cluster.brokers)
-    scenario = Scenario(
-        name=name,
-        story=story_of(text),
-        source=text,
-        cluster=cluster,
-        topics=topics,
-        workload=_read_workload(source, document, topics, workload_of),
-        faults=_read_faults(source, document, traits),
-        steps=_read_steps(source, document, traits),
-        expect=_read_expect(source, document),
-        coverage=_read_coverage(source, document),
-        not_here=not_here,
-        places=source.places,
-        **_read_table(source, "run", 0, document.get("run", {}), RUN),
-    )
-    if source.problems:
-        raise Problems(sorted(source.problems, key=lambda problem: problem.place.line))
-    return scenario
+def parse(text: str, *, name: str, place: str, overrides: Sequence[str] = ()) -> Scenario:
+    """For the reference cluster, from the text of its file. Raises Problems."""
+    return Draft(text, name=name, place=place, overrides=overrides).scenario()
 
 
 def document_of(text: str, place: str) -> dict[str, Any]:
@@ -376,14 +381,51 @@ def document_of(text: str, place: str) -> dict[str, Any]:
     return document
 
 
-def load(
-    reference: str,
-    *,
-    overrides: Sequence[str] = (),
-    traits_of: Callable[[ClusterSpec], Traits] = _traits_of_reference,
-    workload_of: WorkloadOf = settings_of,
-) -> Scenario:
-    """Loads the scenario named by `reference` (see `find`) and applies KEY=VALUE overrides such as workload.acks=1."""
+# ---- by reference ---------------------------------------------------------------------------------------------------
+
+
+def shipped_names() -> list[str]:
+    return sorted(path.stem for path in SHIPPED.glob("*.toml"))
+
+
+def seed_names() -> list[str]:
+    """The scenarios that test the claims of docs/seed_claims.md."""
+    return sorted(f"seeds/{path.stem}" for path in SHIPPED.glob("seeds/*.toml"))
+
+
+def find(reference: str) -> Path:
+    """The file of a shipped scenario, of a TOML path, or of a run folder (its written-out scenario)."""
+    path = Path(reference)
+    if path.is_dir():
+        written = path / "scenario.toml"
+        if not written.is_file():
+            raise UsageError(f"{reference}: no run folder (it has no scenario.toml); give a scenario's name or file")
+        return written
+    if path.suffix == ".toml":
+        if not path.is_file():
+            raise UsageError(f"{reference}: no such file")
+        return path
+    shipped = SHIPPED / f"{reference}.toml"
+    if not shipped.is_file():
+        raise UsageError(f"unknown scenario {reference!r}; {nearest(reference, [*shipped_names(), *seed_names()])}")
+    return shipped
+
+
+def is_run(reference: str) -> bool:
+    """Whether the reference is a run folder, not a scenario's name or file."""
+    return Path(reference).is_dir()
+
+
+def lasting(reference: str) -> str:
+    """The reference as given; a link beside a run folder, such as `latest`, is resolved, since it will change."""
+    path = Path(reference)
+    if is_run(reference) and path.is_symlink() and path.resolve().parent == path.parent.resolve():
+        return str(path.parent / path.resolve().name)
+    return reference
+
+
+def drafted(reference: str, *, overrides: Sequence[str] = ()) -> Draft:
+    """What `reference` names (see `find`), with KEY=VALUE overrides such as workload.acks=1."""
     path = find(reference)
     below = FilesBelow(path.parent) if is_run(reference) else None  # it may be somebody else's: no links
     try:
@@ -394,6 +436,10 @@ def load(
     if path.name == "scenario.toml":
         written = re.search(r"^# scenario: ([^\s/]+)$", text, re.MULTILINE)
         name = written.group(1) if written else path.parent.name
-    read = parse(text, name=name, place=str(path), overrides=overrides, traits_of=traits_of, workload_of=workload_of)
     given = Given(reference=lasting(reference), file=path if below is None else None, overrides=tuple(overrides))
-    return replace(read, given=given)
+    return Draft(text, name=name, place=str(path), overrides=overrides, given=given)
+
+
+def load(reference: str, *, overrides: Sequence[str] = ()) -> Scenario:
+    """For the reference cluster, or as a stored run had it. Raises Problems."""
+    return drafted(reference, overrides=overrides).scenario()

@@ -4,7 +4,7 @@
 run folder contains its written-out scenario (written.py), so that a run is itself a scenario.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -18,6 +18,7 @@ from faults.targets import Target
 from faults.triggers import Trigger
 from harness.errors import Place, UsageError
 from harness.history.facts.releases import release_of
+from harness.ports.cluster import TopicDefinition, TopicPartition
 from harness.ports.load import WorkloadSpec
 from harness.ports.security import SecuritySpec
 from harness.scenario.places import Places
@@ -37,6 +38,7 @@ COMMANDS = (
     "wipe",
     "read_log",
 )
+ANSWER_THEIR_VERSION_SINCE = (0, 10)  # Kafka's brokers, asked by ApiVersions
 _ENDS_FAULTS_OF = ("start", "resume", "free")  # acts that name nodes
 
 
@@ -102,6 +104,30 @@ class ClusterSpec:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Traits:
+    """The properties of a system that `on` can name. version: () for a system without one."""
+
+    kind: str = "reference"
+    coordination: str = "zookeeper"
+    world: str = "local"
+    version: tuple[int, ...] = ()
+    eligible_leader_replicas: bool = False  # KIP-966
+    groups: bool = True  # supports consumer groups
+    transactions: bool = True  # supports transactions, which need groups for their offsets
+
+    @property
+    def names(self) -> frozenset[str]:
+        return frozenset(
+            {self.kind, self.coordination, self.world, *(["elr"] if self.eligible_leader_replicas else [])}
+        )
+
+    @property
+    def silent_version(self) -> tuple[int, ...]:
+        """The version of brokers that cannot be asked for it; empty if they can."""
+        return self.version if self.version and self.version < ANSWER_THEIR_VERSION_SINCE else ()
+
+
+@dataclass(frozen=True, kw_only=True)
 class TopicSpec:
     """An explicit assignment (one list of replicas per partition, AR order), or partitions and replication_factor."""
 
@@ -110,6 +136,20 @@ class TopicSpec:
     replication_factor: int = 3
     assignment: tuple[tuple[int, ...], ...] | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def definition(self) -> TopicDefinition:
+        return TopicDefinition(
+            name=self.name,
+            partitions=None if self.assignment else self.partitions,
+            replication_factor=None if self.assignment else self.replication_factor,
+            assignment=self.assignment,
+            settings=self.settings,
+        )
+
+    @property
+    def partition_count(self) -> int:
+        return len(self.assignment) if self.assignment else self.partitions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -220,6 +260,7 @@ class Scenario:
     seed: int | None = None
     places: Places = field(default_factory=Places, compare=False, repr=False)
     given: Given | None = field(default=None, compare=False)  # None: read from a text
+    traits: Traits = field(default=Traits(), compare=False)  # of the system it was read for; of a stored run nobody's
     not_here: str = ""  # why it is not for the system it was loaded for; empty: it is
     not_possible: str = ""  # why this machine cannot run it, where that was looked at; empty: it can
 
@@ -239,6 +280,15 @@ class Scenario:
         if scheduled is not None and scheduled < len(self.faults):
             return self.faults[scheduled].options
         return self.steps[step].body if step is not None and step < len(self.steps) else None
+
+    def partitions(self, topics: Sequence[str] = ()) -> list[TopicPartition]:
+        """All partitions of the scenario's topics, or of the named ones."""
+        return [
+            TopicPartition(topic=topic.name, partition=partition)
+            for topic in self.topics
+            if not topics or topic.name in topics
+            for partition in range(topic.partition_count)
+        ]
 
     @property
     def topic_names(self) -> frozenset[str]:

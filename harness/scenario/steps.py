@@ -6,11 +6,11 @@ explains every word; a test compares it with the tables here. An act that is non
 stored run is read though the package that had the fault is not installed here.
 """
 
-import difflib
 import re
 from collections.abc import Mapping
 from typing import Any, Literal, cast
 
+from harness.errors import nearest
 from harness.ports.faults import ACTS
 from harness.scenario.model import StepSpec
 from harness.values import is_number, seconds
@@ -99,11 +99,6 @@ def values_of(text: str) -> list[str]:
     return values
 
 
-def _unknown(word: str, known: Mapping[str, object] | tuple[str, ...]) -> str:
-    close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
-    return f"did you mean {close[0]!r}?" if close else f"known: {', '.join(sorted(known)) or 'none'}"
-
-
 def _check_value(key: str, value: Any) -> None:
     if key in ("timeout", "throughout", "elapsed"):
         seconds(value)
@@ -151,7 +146,7 @@ def read_step(table: Any, *, line: int) -> StepSpec:
     present = [kind for kind in kinds if kind in table]
     for key in table:
         if key not in kinds and key != "within":
-            raise ValueError(f"unknown key {key!r} in [[steps]]; {_unknown(key, (*kinds, 'within'))}")
+            raise ValueError(f"unknown key {key!r} in [[steps]]; {nearest(key, (*kinds, 'within'))}")
     if len(present) != 1:
         raise ValueError("a step has exactly one of act, wait, expect")
     kind = present[0]
@@ -163,12 +158,12 @@ def read_step(table: Any, *, line: int) -> StepSpec:
     if not main and kind == "act":
         return _step(kind, body, table, line)  # a fault
     if not main:
-        raise ValueError(f"unknown {kind} {next(iter(body))!r}; {_unknown(next(iter(body)), kinds[kind])}")
+        raise ValueError(f"unknown {kind} {next(iter(body))!r}; {nearest(next(iter(body)), kinds[kind])}")
     companions = kinds[kind][main[0]]
     for key, value in body.items():
         # "acks" is both a condition and an option of produce: the first key of the table decides.
         if key != main[0] and key not in companions:
-            raise ValueError(f"unknown key {key!r} beside {main[0]!r}; {_unknown(key, companions)}")
+            raise ValueError(f"unknown key {key!r} beside {main[0]!r}; {nearest(key, companions)}")
         _check_value(key, value)
         if key == "from" and not isinstance(value, int):
             raise ValueError(f"read … from is the number of a client link, not {value!r}")

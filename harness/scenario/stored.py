@@ -5,7 +5,7 @@ from typing import Any
 
 from harness.history.run_folder import RunFolder
 from harness.ports.load import LoadFacts, WorkloadSpec
-from harness.scenario.file import load
+from harness.scenario.file import drafted
 from harness.scenario.model import Scenario
 from harness.scenario.workloads import RecordedWorkload, settings_of
 
@@ -17,7 +17,7 @@ def scenario_of(folder: RunFolder) -> Scenario:
         facts = folder.run.get("workload")
         return settings_of(name) or (recorded(name, facts) if facts is not None else None)
 
-    return load(str(folder.path), workload_of=workload_of)
+    return drafted(str(folder.path)).scenario(workload_of=workload_of)
 
 
 def recorded(name: str, facts: Mapping[str, Any]) -> type[RecordedWorkload]:

@@ -8,33 +8,14 @@ there, since that is a fact about Kafka.
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from harness import extensions
 from harness.scenario.keys import OVERLAID
+from harness.scenario.model import Traits
 
 _TERM = re.compile(r"(not\s+)?([a-z][a-z0-9_-]*)(?:\s*(>=|<|=)\s*([\d.]+))?")
 _COMPARED = ("kafka", "reference")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Traits:
-    """The properties of a system that `on` can name. version: () for a system without one."""
-
-    kind: str = "reference"
-    coordination: str = "zookeeper"
-    world: str = "local"
-    version: tuple[int, ...] = ()
-    eligible_leader_replicas: bool = False  # KIP-966
-    groups: bool = True  # supports consumer groups
-    transactions: bool = True  # supports transactions, which need groups for their offsets
-
-    @property
-    def names(self) -> frozenset[str]:
-        return frozenset(
-            {self.kind, self.coordination, self.world, *(["elr"] if self.eligible_leader_replicas else [])}
-        )
 
 
 KNOWN = ("reference", "kafka", "attached", "kraft", "zookeeper", "unknown", "elr", "local", "docker", "compose")

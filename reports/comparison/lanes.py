@@ -12,8 +12,8 @@ from reports.comparison.columns import AlignedRun, Column, Run
 from reports.comparison.model import ChartRow, History, LaneBlock
 from reports.model import Lane
 from reports.run import timeline
+from reports.run.axis_notes import legend
 from reports.run.chart import chart_of, chart_tops, ticks
-from reports.run.legend import legend
 
 PARTITIONS_MAX = 6
 _BEFORE_ZOOM_S = 1.0

@@ -1,9 +1,8 @@
-"""Sentences under the time axis: what a link's name means, why a dead broker leads on, and why all sends stop at once.
-
-Each is there only when the run shows what it speaks of.
+"""What stands around the time axis. Sentences: what a link's name means, why a dead broker leads on, why all sends stop
+at once, each only when the run shows what it speaks of. And the legend, only of what is drawn.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pyarrow.compute as pc
@@ -11,7 +10,7 @@ import pyarrow.compute as pc
 from harness.history.facts.fault_facts import struck_links
 from harness.history.schema.cluster_rows import FAULTS, PARTITIONS
 from harness.history.schema.evidence_rows import GAPS
-from reports.model import Lane
+from reports.model import Chart, Lane, LegendEntry, Mark
 from reports.run_data import RunData
 
 _PAUSE_MIN_NS = 10**9
@@ -78,3 +77,47 @@ def _longest_pause_in_a_gap(data: RunData) -> tuple[int, int] | None:
         if any(begin < after and before < end for begin, end in gaps)
     ]
     return max(pauses, key=lambda pause: pause[1] - pause[0], default=None)
+
+
+# ---- the legend -----------------------------------------------------------------------------------------------------
+
+
+_SPANS = (
+    ("kill", "killed or stopped"),
+    ("pause", "paused"),
+    ("iso", "links cut"),
+    ("slow", "slowed or impaired"),
+    ("wiped", "disk or records lost, damaged or full"),
+    ("other", "another fault"),
+    ("dead", "leader dead or paused, not yet replaced"),
+    ("none", "no leader"),
+    ("unc", "elected uncleanly"),
+)
+_ISRS = (("i3", "ISR: all replicas"), ("i2", "ISR: some replicas"), ("i1", "ISR: one replica"))
+_FINDINGS = (("viol", "violation"), ("perm", "permitted"), ("neutral", "observation"))
+
+
+def legend(lanes: Iterable[Lane], charts: Sequence[Chart], marks: Sequence[Mark] = ()) -> list[LegendEntry]:
+    lanes = list(lanes)
+    styles = {word for lane in lanes for span in lane.spans for word in span.style.split()}
+    tones = {mark.tone for mark in marks}
+    entries = [LegendEntry(style=tone, text=f"finding: {text}", icon=True) for tone, text in _FINDINGS if tone in tones]
+    entries += [LegendEntry(style=style, text=text) for style, text in (*_SPANS, *_ISRS) if style in styles]
+    if any(lane.kind == "gap" for lane in lanes):
+        entries.append(
+            LegendEntry(style="g", text="over 1 s in which no write was acknowledged, or a reader got nothing")
+        )
+    epochs = [span.epoch for lane in lanes for span in lane.spans if span.epoch is not None and span.text]
+    if epochs:
+        entries.append(LegendEntry(style="", text=f"e{max(epochs)}: leader epoch {max(epochs)}"))
+    bars = [bar for chart in charts for bar in chart.bars]
+    for style, text, seen in (
+        ("k-ok", "acknowledged", any(bar.ok for bar in bars)),
+        ("k-info", "indeterminate", any(bar.info for bar in bars)),
+        ("k-ref", "refused", any(bar.fail for bar in bars)),
+    ):
+        entries += [LegendEntry(style=style, text=text)] if seen else []
+    if any(chart.p50 for chart in charts):
+        entries.append(LegendEntry(style="k-p50", text="latency, median"))
+        entries.append(LegendEntry(style="k-p99", text="latency, 99th percentile (log scale)"))
+    return entries

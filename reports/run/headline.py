@@ -4,14 +4,13 @@ from collections.abc import Container, Mapping
 from typing import Any
 
 from harness.history.facts.finding_facts import Setting as SettingFact
-from harness.history.facts.finding_facts import chain_of, setting_of
+from harness.history.facts.finding_facts import chain_of, setting_of, too_late
 from harness.history.facts.node_end_facts import how_words
 from harness.history.schema.cluster_rows import FAULTS, NODE_ENDS, NodeEndRow
 from harness.history.schema.evidence_rows import GAPS, FindingRow
 from reports.model import Answer, Badge, Role, Setting, Tone
 from reports.run.accounting import brokers_answers
 from reports.run.done import acts_on_the_cluster
-from reports.run.late import too_late
 from reports.run.settings import MIN_INSYNC, known_settings, preventing, too_few_in_sync
 from reports.run.story import evidence_of, worst
 from reports.run_data import RunData, count_of, partition_name, span_of

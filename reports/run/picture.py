@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from harness.history.facts.finding_facts import too_late
 from harness.history.schema.evidence_rows import FindingRow
 from harness.history.schema.parquet_tables import read_table
 from harness.history.schema.schemas import KIND_SEND, STATUS_FAIL, STATUS_INFO
 from reports.model import LogEnd, Picture
-from reports.run.late import too_late
 from reports.run_data import RunData, count_of, partition_name, span_of
 
 _REST_MAX = 1000  # offsets beyond the lost ones that are looked up one by one

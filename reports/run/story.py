@@ -9,13 +9,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from harness.history.facts.fault_facts import struck_links
-from harness.history.facts.finding_facts import ChainLink, chain_of
+from harness.history.facts.finding_facts import ChainLink, chain_of, too_late
 from harness.history.schema.cluster_rows import FAULTS, PARTITION_STATES, FaultRow
 from harness.history.schema.evidence_rows import FindingRow
 from harness.ports.cluster import COORDINATION
 from harness.values import is_number
 from reports.model import CauseStep, RuleLine, Story, Tone
-from reports.run.late import too_late
 from reports.run.picture import picture
 from reports.run.settings import too_few_in_sync
 from reports.run_data import RunData, span_of

@@ -25,10 +25,9 @@ from harness.history.schema.cluster_rows import (
 )
 from harness.history.schema.evidence_rows import GAPS, GapRow
 from reports.model import Lane, Mark, Overview, Span, Story
-from reports.run.axis_notes import axis_notes
+from reports.run.axis_notes import axis_notes, legend
 from reports.run.chart import chart_of, ticks
 from reports.run.crowds import fewer, many_partitions
-from reports.run.legend import legend
 from reports.run.marks import Place, finding_marks, story_marks
 from reports.run_data import RunData
 

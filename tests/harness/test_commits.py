@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.history.commits import commit_of_file, commit_of_project
+from harness.history.run_origin import commit_of_file, commit_of_project
 
 
 def git(folder: Path, *words: str) -> str:

@@ -9,22 +9,20 @@ import pytest
 from faults import catalogue, triggers
 from harness.errors import UsageError
 from harness.ports.faults import ACTS, Fault
-from harness.preflight import names, target, topology
+from harness.preflight import plan, target
+from harness.preflight.looking import for_its_system
 from harness.scenario import file as scenario_file
 from harness.scenario import keys as scenario_keys
-from harness.scenario import names as scenario_names
 from harness.scenario import steps as scenario_steps
 from harness.scenario import workloads
-from harness.scenario.model import Scenario
+from harness.scenario.model import Scenario, Traits
 from harness.scenario.overrides import attached_overrides
-from harness.scenario.variants import Traits
 from harness.scenario.written import written_out
-from harness.systems import traits_of
 from harness.values import keys_of
 from harness.verdict import COVERAGE_CONDITIONS
 
 MINIMAL = '[[topics]]\nname = "t"\n'
-SHIPPED = [*scenario_names.shipped_names(), *scenario_names.seed_names()]
+SHIPPED = [*scenario_file.shipped_names(), *scenario_file.seed_names()]
 DOCS = Path(__file__).parents[2] / "docs" / "scenarios.md"
 
 
@@ -56,12 +54,12 @@ SYSTEMS = ("reference", "kafka:4.3.1", "kafka:3.9.1", "kafka:2.8.2", "kafka:1.1.
 @pytest.mark.parametrize("name", SHIPPED)
 def test_every_shipped_scenario_is_whole_on_every_system_it_is_for(name: str, system: str, world: str) -> None:
     overrides = [f"cluster.system={system}", f"cluster.world={world}"]
-    scenario = scenario_file.load(name, overrides=overrides, traits_of=traits_of)
+    scenario = for_its_system(scenario_file.drafted(name, overrides=overrides))
     if scenario.not_here:
         return
     # The layout exists there, and no flaw is asked of real Kafka.
-    assert target.known_traits(scenario.cluster) is not None
-    again = scenario_file.parse(written_out(scenario), name=name, place="written", traits_of=traits_of)
+    assert target.kind_of(scenario.cluster) is not None
+    again = scenario_file.parse(written_out(scenario), name=name, place="written")
     assert (again.cluster, again.expect, again.coverage) == (scenario.cluster, scenario.expect, scenario.coverage)
     assert [step.body for step in again.steps] == [step.body for step in scenario.steps]
     down = downs_and_ups(scenario)
@@ -93,7 +91,7 @@ def test_every_shipped_scenario_opens_with_its_story_and_states_its_outcome_and_
 @pytest.mark.parametrize("name", SHIPPED)
 def test_every_name_a_shipped_scenario_uses_is_known_before_a_run(name: str) -> None:
     scenario = scenario_file.load(name)
-    assert list(names.problems(scenario, topology.of(scenario))) == []
+    assert list(plan.names(scenario, plan.topology_of(scenario))) == []
 
 
 @pytest.mark.parametrize(
@@ -139,7 +137,7 @@ def test_a_mistake_is_one_line_with_the_place_and_the_remedy(text: str, message:
 )
 def test_a_fault_of_a_step_that_makes_no_sense_is_refused_before_a_run(act: str, message: str) -> None:
     scenario = parse(MINIMAL + f"[[steps]]\nact = {act}\n")
-    rows = [str(problem) for problem in names.problems(scenario, topology.of(scenario))]
+    rows = [str(problem) for problem in plan.names(scenario, plan.topology_of(scenario))]
     assert any(message in each for each in rows), rows
     assert all("\n" not in each for each in rows)
 
@@ -149,7 +147,7 @@ def test_a_stored_scenario_is_read_though_nobody_here_knows_its_faults() -> None
     scenario = parse(stored + "[coverage]\nfaults_of_clock_skew = 1\n")
     assert scenario.faults[0].kind == "clock-skew"
     assert scenario.steps[0].text == "clock-skew 1 (by 1 s)"
-    assert [wrong.what.split(";")[0] for wrong in names.problems(scenario, topology.of(scenario))] == [
+    assert [wrong.what.split(";")[0] for wrong in plan.names(scenario, plan.topology_of(scenario))] == [
         "fault 'clock-skew': unknown fault 'clock-skew'",
         "step 1, 'clock-skew 1 (by 1 s)': unknown act 'clock-skew'",
     ]
@@ -189,7 +187,7 @@ KRAFT = Traits(kind="kafka", coordination="kraft", version=(4, 3, 1))
 
 
 def of(traits: Traits, *overrides: str, text: str = MINIMAL + VARIANTS) -> Scenario:
-    return scenario_file.parse(text, name="s", place="s.toml", overrides=overrides, traits_of=lambda _: traits)
+    return scenario_file.Draft(text, name="s", place="s.toml", overrides=overrides).scenario(traits)
 
 
 def test_what_differs_from_system_to_system_is_settled_when_the_file_is_read() -> None:
@@ -221,7 +219,7 @@ def test_a_mistake_in_what_differs_is_told_like_any_other(text: str, message: st
 
 def test_an_unknown_scenario_names_the_nearest_one() -> None:
     with pytest.raises(UsageError, match="did you mean 'unclean-election'"):
-        scenario_names.find("unclean-electoin")
+        scenario_file.find("unclean-electoin")
 
 
 def test_what_is_said_of_somebodys_cluster_is_written_out_and_read_again() -> None:
@@ -249,8 +247,8 @@ def test_a_table_about_somebodys_cluster_serves_every_scenario(tmp_path: Path) -
 def test_a_scenario_of_the_seeds_is_found_by_its_folder_and_named_without_a_slash() -> None:
     assert scenario_file.load("seeds/isr-lag").name == "seeds-isr-lag", "the name goes into a run folder's"
     with pytest.raises(UsageError, match="did you mean 'seeds/isr-lag'"):
-        scenario_names.find("seeds/isr-lgg")
-    assert not set(scenario_names.seed_names()) & set(scenario_names.shipped_names())
+        scenario_file.find("seeds/isr-lgg")
+    assert not set(scenario_file.seed_names()) & set(scenario_file.shipped_names())
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from harness.scenario import file as names
 from harness.scenario import file as scenario_file
-from harness.scenario import names
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "seed_claims.md").read_text(encoding="utf-8")

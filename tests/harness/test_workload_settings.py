@@ -4,6 +4,7 @@ import json
 import re
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from harness.scenario import file as scenario_file
 from harness.scenario.model import Scenario
 from harness.scenario.stored import scenario_of
 from harness.scenario.written import written_out
+from tests.harness.controller.conftest import MemoryCluster
 from tests.harness.installing import install
 from workloads.consumer_groups import ConsumerGroupsSettings
 from workloads.produce_and_poll import ProduceAndPollSettings
@@ -173,9 +175,7 @@ def test_a_workload_of_a_package_is_read_written_and_handed_to_its_workers_like_
     assert again.workload == scenario.workload
     assert scenario.workload.workers == 2
 
-    specs = worker_specs(
-        bootstrap=str, partitions=[("t", 0)], workload=scenario.workload, seed=1, folder=Path("history")
-    )
+    specs = worker_specs(replace(scenario, seed=1), MemoryCluster(), history=Path("history"))
 
     assert [spec.name for spec in specs] == ["pinger-1", "pinger-2"]
     assert {settings_of(spec) for spec in specs} == {scenario.workload}

@@ -21,6 +21,7 @@ from confluent_kafka.admin import NewTopic as ConfluentNewTopic
 from kafka import KafkaProducer
 from kafka.admin import KafkaAdminClient, NewTopic
 
+from harness.cluster.catalogue import system_of
 from harness.cluster.local.cluster import LocalCluster
 from harness.host.clock import SystemClock
 from harness.ports.cluster import ClientId, NodeId, PartitionState
@@ -37,7 +38,7 @@ AFTER = [b"after-%03d" % number for number in range(200)]
 async def cluster(tmp_path: Path) -> AsyncIterator[LocalCluster]:
     (tmp_path / "run").mkdir()
     made = LocalCluster(
-        run_path=tmp_path / "run", spec=ClusterSpec(brokers=(1, 2, 3)), client_links=1, clock=SystemClock()
+        run_path=tmp_path / "run", system=system_of(ClusterSpec(brokers=(1, 2, 3))), client_links=1, clock=SystemClock()
     )
     try:
         await made.start()

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from kafka.admin import KafkaAdminClient, NewTopic
 
+from harness.cluster.catalogue import system_of
 from harness.cluster.local.cluster import LocalCluster
 from harness.host.clock import SystemClock
 from harness.ports.cluster import ClientId
@@ -27,7 +28,7 @@ async def broker(tmp_path: Path) -> AsyncIterator[tuple[str, int]]:
     (tmp_path / "run").mkdir()
     made = LocalCluster(
         run_path=tmp_path / "run",
-        spec=ClusterSpec(brokers=(1,), system=f"kafka:{VERSION}"),
+        system=system_of(ClusterSpec(brokers=(1,), system=f"kafka:{VERSION}")),
         client_links=1,
         clock=SystemClock(),
     )

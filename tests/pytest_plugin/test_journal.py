@@ -14,7 +14,7 @@ from kafka_chaos_pytest.journal import Delivered, Journal
 
 from harness.history.journals.journal import JournalFile
 from harness.host.clock import SystemClock
-from harness.ports.client_use import ClientUse
+from harness.ports.clients import ClientUse
 from harness.ports.cluster import ReadRecord, Send, SendOutcome, TopicPartition
 from harness.ports.membership import TransactionEnd
 

@@ -14,9 +14,8 @@ from harness import compose
 from harness.cli.main import app
 from harness.errors import UsageError
 from harness.preflight import looking
-from harness.scenario.file import load
+from harness.scenario.file import lasting, load
 from harness.scenario.model import Given, Scenario
-from harness.scenario.names import lasting
 from reports.run.page import build
 from reports.run.replay.commands import CHANGED, SAME_AGAIN
 from tests.reports.stories.unclean_story import loss_run

@@ -5,7 +5,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
-from harness.ports.client_use import ClientUse
+from harness.ports.clients import ClientUse
 from harness.ports.cluster import ReadRecord, Send, SendOutcome, TopicPartition, Workload
 from harness.ports.membership import GroupEvent, TransactionEnd
 from tests.waiting import PATIENCE_S

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from harness.ports.client_use import ClientUse
+from harness.ports.clients import ClientUse
 from harness.ports.cluster import TopicPartition
 from tests.workloads.members import BATCH, ORDERS, Stage, in_a_group
 from workloads.produce_and_poll import ProduceAndPoll

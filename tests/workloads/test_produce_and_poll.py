@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from harness.history.facts import values
-from harness.ports.client_use import ClientUse
+from harness.ports.clients import ClientUse
 from harness.ports.cluster import ReadRecord, Send, SendOutcome, TopicPartition
 from tests.waiting import PATIENCE_S
 from tests.workloads.notes import Notes

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from harness.history.facts.values import decode_output
-from harness.ports.client_use import ClientUse
+from harness.ports.clients import ClientUse
 from tests.workloads.members import BATCH, ORDERS, RESULTS, Stage, in_transactions
 from workloads.produce_and_poll import ProduceAndPoll
 from workloads.transactions import ON_PURPOSE

@@ -9,18 +9,17 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import faults.catalogue
-from harness.campaign.drawing.chance import half
 from harness.campaign.drawing.profiles import Profile
 from harness.campaign.drawing.sequences import Planned, Sequences, in_order
 from harness.campaign.drawing.setup import Setup, setup
 from harness.campaign.situations import Situations
-from harness.host.randomness import stream
+from harness.cluster.catalogue import cluster_kind, traits_of
+from harness.host.randomness import half, stream
 from harness.ports.capabilities import CanFillDisks
 from harness.ports.faults import Fault
 from harness.scenario.model import ClusterSpec, ExpectSpec, FaultSpec, Scenario
 from harness.scenario.places import Places
 from harness.scenario.written import written_out
-from harness.systems import cluster_kind, traits_of
 
 _LEAST_KINDS = 4
 _TRIED = 6  # schedules drawn where one is chosen by what it plans
@@ -43,7 +42,8 @@ class _Draft:
         chance = stream(seed, f"draw/{profile.name}/{system}/{number}/{attempt}")
         self.name = f"{profile.name}-{seed}-{number}"
         self.seed = chance.randrange(1, 1_000_000)
-        self.setup: Setup = setup(profile, system, traits_of(ClusterSpec(system=system)), chance)
+        self.traits = traits_of(ClusterSpec(system=system))
+        self.setup: Setup = setup(profile, system, self.traits, chance)
         able = possible(profile, self.setup.cluster, self.setup.topics[0].settings)
         kept = half(chance, list(able), least=min(_LEAST_KINDS, len(able)))
         sequences = Sequences(profile, self.setup, {fault: able[fault] for fault in kept}, chance)
@@ -71,6 +71,7 @@ class _Draft:
             coverage={},
             read_every_replica=self.every_replica,
             seed=self.seed,
+            traits=self.traits,
         )
         text = written_out(scenario)
         return replace(scenario, source=text, places=Places(text=text, file=f"{self.name}.toml"))

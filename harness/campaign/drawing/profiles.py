@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from harness.errors import UsageError
-from harness.scenario.names import nearest
+from harness.errors import UsageError, nearest
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from harness.campaign.drawing.chance import weighed
 from harness.campaign.drawing.profiles import Profile
 from harness.campaign.drawing.setup import TOPIC, Setup
 from harness.campaign.situations import Outline, Role
+from harness.host.randomness import weighed
 from harness.ports.faults import Fault
 from harness.scenario.model import FaultSpec
 

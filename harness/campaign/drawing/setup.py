@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from itertools import permutations
 from typing import Any
 
-from harness.campaign.drawing.chance import half, weighed
 from harness.campaign.drawing.profiles import Profile
+from harness.host.randomness import half, weighed
 from harness.ports.load import WorkloadSpec
-from harness.scenario.model import ClusterSpec, TopicSpec
-from harness.scenario.variants import Traits
+from harness.scenario.model import ClusterSpec, TopicSpec, Traits
 from harness.scenario.workloads import settings_of
 
 TOPIC, OUTPUT = "orders", "shipments"

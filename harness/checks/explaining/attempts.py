@@ -16,7 +16,7 @@ from harness.checks.model.partition_history import PartitionHistory
 from harness.checks.spark.detection import Flagged
 from harness.history.schema.client_rows import CLIENT_EVENTS, PROCESSES, ClientEventRow, ProcessRow
 from harness.history.schema.schemas import STATUS_FAIL, STATUS_OK
-from harness.ports.client_use import METADATA_MAX_AGE_MS
+from harness.ports.clients import METADATA_MAX_AGE_MS
 from harness.ports.load import WorkloadSpec
 from harness.scenario import workloads
 

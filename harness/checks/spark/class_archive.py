@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from harness.errors import HarnessError
-from harness.host.user_cache import cache_directory, made_in_cache, refuse_others
+from harness.host.user_folders import cache_directory, made_in_cache, refuse_others
 
 OFF = "KAFKA_CHAOS_NO_CLASS_ARCHIVE"  # set to any value: neither used nor created
 _FOLDER = "spark-classes"

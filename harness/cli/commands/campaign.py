@@ -33,7 +33,7 @@ from harness.cli.options import (
 )
 from harness.errors import HarnessError, Place, Problem, Problems, UsageError
 from harness.history.files_below import FilesBelow
-from harness.history.run_versions import versions
+from harness.history.run_origin import versions
 from harness.trends.store import Store
 from harness.values import COUNT_MAX, is_number, seconds
 

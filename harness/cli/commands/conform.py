@@ -17,11 +17,10 @@ from harness.conform import told
 from harness.conform.asking import ALL_S, READING_ROWS, ROWS, delete_all, results
 from harness.conform.probe import probing, reach
 from harness.conform.row import Result, Row, State
-from harness.errors import HarnessError, Problems, UsageError
+from harness.errors import HarnessError, Problems, UsageError, nearest
 from harness.host.clock import SystemClock
-from harness.preflight import access
+from harness.preflight.target import refused_access
 from harness.scenario.file import read_security
-from harness.scenario.names import nearest
 from harness.scenario.places import Override
 
 _STYLES = {State.VIOLATES: "bold red", State.UNDECIDED: "yellow", State.CONFORMS: "green", State.NOT_OFFERED: "dim"}
@@ -79,7 +78,7 @@ def _connections(bootstrap: str, attached: Path | None) -> tuple[list[ADDRESS], 
     addresses = _addresses(bootstrap)
     said = Override(f"cluster.bootstrap={bootstrap}", f"BOOTSTRAP {bootstrap}")
     security, places = read_security([*attachment(None, None, attached), said])
-    if found := access.problems(None, security, addresses[0], places):
+    if found := refused_access(None, security, addresses[0], places):
         raise Problems(found)
     return addresses, connections(security)
 

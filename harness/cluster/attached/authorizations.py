@@ -20,8 +20,7 @@ from kafka.protocol.consumer import FetchRequest, HeartbeatRequest, OffsetFetchR
 from kafka.protocol.metadata import MetadataRequest
 from kafka.protocol.producer import EndTxnRequest, InitProducerIdRequest, ProduceRequest
 
-from harness.cluster.books.observing import creation
-from harness.cluster.books.observing_quorum import whose_quorum
+from harness.cluster.books.observing import creation, whose_quorum
 from harness.cluster.broker_requests import BrokerConnection
 from harness.ports.cluster import TopicDefinition
 

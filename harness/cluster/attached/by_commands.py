@@ -50,8 +50,8 @@ _UNDONE_BY: Mapping[str, str] = {
 class CommandCluster(ForeignCluster):
     title = "attached cluster"
 
-    def __init__(self, *, run_path: Path, spec: ClusterSpec, client_links: int, clock: Clock) -> None:
-        super().__init__(run_path=run_path, spec=spec, client_links=client_links, clock=clock)
+    def __init__(self, *, run_path: Path, spec: ClusterSpec, clock: Clock) -> None:
+        super().__init__(run_path=run_path, spec=spec, clock=clock)
         attached = spec.attached
         self._commands = CommandRunner(
             attached.commands, folder=self._run / "commands", timeout_s=attached.command_timeout_s

@@ -41,8 +41,8 @@ class ComposeCluster(ForeignCluster):
 
     title = "containers of a compose file"
 
-    def __init__(self, *, run_path: Path, spec: ClusterSpec, client_links: int, clock: Clock) -> None:
-        super().__init__(run_path=run_path, spec=spec, client_links=client_links, clock=clock)
+    def __init__(self, *, run_path: Path, spec: ClusterSpec, clock: Clock) -> None:
+        super().__init__(run_path=run_path, spec=spec, clock=clock)
         self._engine: Engine | None = None
         self._containers: dict[NodeId, Any] = {}
         self._rules = ContainerRules(self._containers)

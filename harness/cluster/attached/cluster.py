@@ -14,10 +14,15 @@ from harness.cluster.attached.administration import ADDRESS, Administration, Nob
 from harness.cluster.attached.journal import AttachedJournal
 from harness.cluster.attached.listener import refusal_of
 from harness.cluster.attached.own_topics import OwnTopics, there_already
-from harness.cluster.attached.reachability import Reachability, becomes, is_answering, is_there, look_at
-from harness.cluster.attached.unanswering import UnansweringBrokers
-from harness.cluster.books.observing import LOOK_S, Observation
-from harness.cluster.books.observing_quorum import QuorumObservation
+from harness.cluster.attached.reachability import (
+    Reachability,
+    UnansweringBrokers,
+    becomes,
+    is_answering,
+    is_there,
+    look_at,
+)
+from harness.cluster.books.observing import LOOK_S, Observation, QuorumObservation
 from harness.cluster.broker_requests import connections
 from harness.cluster.local.processes import Spawner
 from harness.cluster.printed_configuration import KEYS
@@ -64,7 +69,7 @@ class ForeignCluster(ABC):
 
     title = "a cluster that was there"
 
-    def __init__(self, *, run_path: Path, spec: ClusterSpec, client_links: int, clock: Clock) -> None:
+    def __init__(self, *, run_path: Path, spec: ClusterSpec, clock: Clock) -> None:
         self._run = run_path.absolute()  # not resolved: the sweep passes a path that is bound to one particular folder
         self._spec = spec
         self._clock = clock

@@ -19,7 +19,7 @@ from docker.errors import NotFound
 
 from harness.cluster.docker.engine import engine_errors
 from harness.cluster.docker.namespace import Namespace, can_enter, pid_of
-from harness.cluster.docker.rules import HOOKS, Mode, Rule, Standing, read_saved, removal_text, restore_text
+from harness.cluster.docker.packet_rules import HOOKS, Mode, Rule, Standing, read_saved, removal_text, restore_text
 from harness.errors import HarnessError
 from harness.ports.cluster import Link, NodeId
 

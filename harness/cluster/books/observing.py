@@ -1,24 +1,39 @@
-"""Polls each broker's current view, and sends administration requests to the active controller, with Kafka requests."""
+"""Polls each broker's current view, and sends administration requests to the active controller, with Kafka requests.
+
+Metadata of brokers before Kafka 0.10 contains no controller and only live replicas. Both are in znodes, and ZooKeeper's
+transaction log shows them as soon as they are written; leaders and in-sync replicas are still each broker's own view.
+
+In KRaft mode Metadata names an arbitrary live broker as controller (KIP-595), so the controllers are asked for the
+quorum's leader. Only one that believes itself the leader answers; of two, the one with the later epoch is right. Any
+broker accepts administration requests and forwards them.
+"""
 
 import asyncio
+import dataclasses
+import json
 import uuid
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, Literal
 
 from kafka.protocol.admin import (
     CreateTopicsRequest,
     DeleteTopicsRequest,
+    DescribeQuorumRequest,
+    DescribeTopicPartitionsRequest,
     ElectLeadersRequest,
     IncrementalAlterConfigsRequest,
 )
 from kafka.protocol.metadata import MetadataRequest
 
+from harness.cluster.books.zookeeper_log import ChangeFollower, ZnodeChange, understanding
 from harness.cluster.broker_requests import BrokerConnection, Connect
 from harness.errors import HarnessError
 from harness.host.clock import Clock
 from harness.ports.cluster import NodeId, PartitionState, TopicDefinition
+from harness.scenario.topic_names import METADATA_TOPIC
 
 _METADATA_VERSION = 9
 LOOK_S = 0.5
@@ -254,3 +269,120 @@ def _election_code(answer: Any) -> int:
         for partition in result.partition_result:
             return int(partition.error_code)
     return 0
+
+
+_CONTROLLER, _TOPICS = "/controller", "/brokers/topics/"
+
+
+class ZookeeperObservation(Observation):
+    """`transactions`: the folder of ZooKeeper's transaction log, "version-2" of its dataDir."""
+
+    # 9, REPLICA_NOT_AVAILABLE: version 0 returns it for a partition with a dead replica, together with a valid leader.
+    known_by_codes = (*Observation.known_by_codes, 9)
+    reports_versions = False
+
+    def __init__(
+        self,
+        addresses: Mapping[NodeId, tuple[str, int]],
+        *,
+        transactions: Path,
+        is_running: Callable[[NodeId], bool],
+        clock: Clock,
+    ) -> None:
+        super().__init__(addresses, is_running=is_running, clock=clock)
+        self._follower = ChangeFollower(transactions)
+        self._elected = -1
+        self._assigned: dict[tuple[str, int], tuple[int, ...]] = {}
+
+    async def look(self, topics: Sequence[str]) -> list[PartitionState]:
+        for change in self._follower.read_on():
+            with understanding(change):
+                self._take(change)
+        return await super().look(topics)
+
+    def controller(self) -> int:
+        return self._elected
+
+    def _take(self, change: ZnodeChange) -> None:
+        topic = change.path.removeprefix(_TOPICS)
+        if change.path == _CONTROLLER:
+            self._elected = -1 if change.data is None else int(json.loads(change.data)["brokerid"])
+        elif topic != change.path and "/" not in topic and change.data:
+            for partition, replicas in json.loads(change.data)["partitions"].items():
+                self._assigned[topic, int(partition)] = tuple(replicas)
+
+    def _states(self, node: NodeId, answer: Any) -> list[PartitionState]:
+        return [
+            dataclasses.replace(state, replicas=self._assigned.get((state.topic, state.partition), state.replicas))
+            for state in super()._states(node, answer)
+        ]
+
+
+_PARTITIONS_AT_ONCE = 2000
+
+
+class QuorumObservation(Observation):
+    """`controllers`: the quorum's voters with their own addresses."""
+
+    def __init__(
+        self,
+        addresses: Mapping[NodeId, tuple[str, int]],
+        *,
+        controllers: Mapping[NodeId, tuple[str, int]],
+        is_running: Callable[[NodeId], bool],
+        clock: Clock,
+        connect: Connect | None = None,
+    ) -> None:
+        super().__init__(addresses, is_running=is_running, clock=clock, connect=connect)
+        self._quorum = {node: self._connect(*address) for node, address in controllers.items()}
+
+    def close(self) -> None:
+        super().close()
+        for connection in self._quorum.values():
+            connection.close()
+
+    async def look(self, topics: Sequence[str]) -> list[PartitionState]:
+        states, _ = await asyncio.gather(super().look(topics), self._ask_quorum())
+        return states
+
+    async def _ask_quorum(self) -> None:
+        running = [node for node in self._quorum if self._is_running(node)]
+        answers = await asyncio.gather(*(self._claim(node) for node in running), return_exceptions=True)
+        claims = []
+        for answer in answers:
+            if isinstance(answer, tuple):
+                claims.append(answer)
+            elif isinstance(answer, BaseException) and not isinstance(answer, OSError | TimeoutError):
+                raise answer
+        self._controllers = {NodeId(leader): leader for _, leader in [max(claims)]} if claims else {}
+
+    async def _claim(self, node: NodeId) -> tuple[int, int] | None:
+        """Returns (epoch, id) of the leader if this controller believes itself the leader, else None."""
+        answer = await self._quorum[node].ask(whose_quorum(), 1, timeout_s=LOOK_S)
+        partitions = [partition for topic in answer.topics for partition in topic.partitions]
+        if (
+            not partitions or partitions[0].error_code
+        ):  # other controllers answer that they are not the leader, with leader id 0
+            return None
+        return int(partitions[0].leader_epoch), int(partitions[0].leader_id)
+
+    async def _round(self, node: NodeId, topics: Sequence[str]) -> list[PartitionState]:
+        if not await self._brokers[node].knows(DescribeTopicPartitionsRequest.API_KEY, timeout_s=LOOK_S):
+            return self._states(node, await self.metadata(node, topics))
+        wanted = [DescribeTopicPartitionsRequest.TopicRequest(name=topic) for topic in topics]
+        if not wanted:
+            return []
+        request = DescribeTopicPartitionsRequest(
+            topics=wanted, response_partition_limit=_PARTITIONS_AT_ONCE, cursor=None
+        )
+        answer = await self._brokers[node].ask(request, 0, timeout_s=LOOK_S)
+        return self._states(node, answer)
+
+    def _administrators(self) -> Sequence[NodeId]:
+        return [node for node in self._brokers if self._is_running(node)]
+
+
+def whose_quorum() -> DescribeQuorumRequest:
+    kinds = DescribeQuorumRequest
+    partition = kinds.TopicData.PartitionData(partition_index=0)
+    return kinds(topics=[kinds.TopicData(topic_name=METADATA_TOPIC, partitions=[partition])])

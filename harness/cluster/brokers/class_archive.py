@@ -20,7 +20,7 @@ from harness.cluster.brokers.system import write_properties
 from harness.cluster.local.processes import die_with_parent
 from harness.errors import HarnessError
 from harness.host.scratch import scratch_folder
-from harness.host.user_cache import cache_directory, made_in_cache, refuse_others
+from harness.host.user_folders import cache_directory, made_in_cache, refuse_others
 from harness.ports.cluster import NodeId
 
 _FOLDER = "class-archives"

@@ -27,7 +27,7 @@ from harness.errors import HarnessError, UsageError
 from harness.history.files_below import open_plain
 from harness.history.schema.texts import BYTES_MAX
 from harness.host.java import java_home, java_version
-from harness.host.user_cache import cache_directory, made_in_cache, refuse_others
+from harness.host.user_folders import cache_directory, made_in_cache, refuse_others
 
 _MANIFEST = "manifest.json"
 _UNFINISHED = ".unfinished"

@@ -11,8 +11,7 @@ from functools import cached_property
 
 from harness.cluster.books.metadata_history import history_of
 from harness.cluster.books.metadata_log import longest, read_log
-from harness.cluster.books.observing import Observation
-from harness.cluster.books.observing_quorum import QuorumObservation
+from harness.cluster.books.observing import Observation, QuorumObservation
 from harness.cluster.brokers.kafka import SHOWN, KafkaSystem
 from harness.cluster.brokers.kafka_storage import formatted, give
 from harness.cluster.brokers.system import NodeEnvironment, NodeFolders, host_name, hosts_of, write_properties

@@ -17,7 +17,7 @@ from harness.cluster.brokers.kafka_jars import KafkaHome
 from harness.errors import HarnessError
 from harness.host.java import java_home
 from harness.host.scratch import scratch_folder
-from harness.host.user_cache import made_in_cache
+from harness.host.user_folders import made_in_cache
 from harness.ports.cluster import NodeId
 
 _FORMAT_S = 60.0

@@ -13,8 +13,7 @@ from typing import Protocol, runtime_checkable
 from harness.cluster.books.observing import Observation
 from harness.host.clock import Anchor, Clock
 from harness.ports.cluster import ClientId, ClusterHistory, Node, NodeId, TopicDefinition
-from harness.scenario.model import ClusterSpec
-from harness.scenario.variants import Traits
+from harness.scenario.model import ClusterSpec, Traits
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,7 @@ from harness.cluster.docker.engine import Engine, engine_errors
 from harness.cluster.docker.infra import start_infra
 from harness.cluster.docker.namespace import Entry, Namespace, can_enter, pid_of
 from harness.cluster.docker.netem import not_here
-from harness.cluster.docker.rules import CHAIN, HOOKS, Rule, read_saved, restore_text
+from harness.cluster.docker.packet_rules import CHAIN, HOOKS, Rule, read_saved, restore_text
 from harness.errors import HarnessError
 
 _PLACE = "/probe"

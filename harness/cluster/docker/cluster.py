@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from harness.cluster.base_cluster import BrokerCluster, after_refusals, link_names
-from harness.cluster.brokers.catalogue import system_of
-from harness.cluster.brokers.system import NodeFolders
+from harness.cluster.brokers.system import NodeFolders, System
 from harness.cluster.confined import folder_below
 from harness.cluster.docker import file_export, images
 from harness.cluster.docker.capabilities import Capabilities, probe
@@ -25,8 +24,7 @@ from harness.cluster.docker.infra import make_network, start_infra
 from harness.cluster.docker.labels import labels_of
 from harness.cluster.docker.netem import flows_of, impair
 from harness.cluster.docker.nodes import ContainerNode
-from harness.cluster.docker.packet_rules import PacketRules
-from harness.cluster.docker.rules import Places
+from harness.cluster.docker.packet_rules import PacketRules, Places
 from harness.cluster.docker.sweep import remove_run
 from harness.cluster.docker.system_images import provide_image
 from harness.cluster.last_words import LastWords
@@ -38,7 +36,6 @@ from harness.ports.capabilities import CanImpairPackets, Impairment, Place
 from harness.ports.cluster import CanSlowLinks, ClientId, ClusterHistory, Evidence, Link, Node, NodeId, ReplicaLog
 from harness.ports.coordinator_logs import CoordinatorLog
 from harness.ports.faults import AlreadyDown
-from harness.scenario.model import ClusterSpec
 
 _MEMORY = "700m"
 
@@ -49,10 +46,19 @@ class DockerCluster(BrokerCluster):
 
     start_timeout_s = 60.0
 
-    def __init__(self, *, run_path: Path, spec: ClusterSpec, client_links: int, clock: Clock) -> None:
-        super().__init__(run_path=run_path, system=system_of(spec), client_links=client_links, clock=clock)
-        self._disk_bytes = spec.disk_bytes
-        self._is_internal = spec.network == "internal"
+    def __init__(
+        self,
+        *,
+        run_path: Path,
+        system: System,
+        client_links: int,
+        clock: Clock,
+        disk_bytes: int = 0,
+        is_internal: bool = True,
+    ) -> None:
+        super().__init__(run_path=run_path, system=system, client_links=client_links, clock=clock)
+        self._disk_bytes = disk_bytes
+        self._is_internal = is_internal
         self._spawner = Spawner(run=self._run)
         self._engine: Engine | None = None
         self._nodes: dict[NodeId, ContainerNode] = {}

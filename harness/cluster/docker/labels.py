@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.cluster.local.processes import boot_id
-from harness.host.user_state import state_directory
+from harness.host.user_folders import state_directory
 
 RUN = "kafka-chaos.run"  # the run folder's resolved path; its lock shows whether the run is active
 HOST = "kafka-chaos.host"  # boot id of the machine that created it

@@ -1,15 +1,20 @@
-"""Delays, drops, duplicates and reorders a link's packets with the kernel's netem, if available.
+"""Delays, drops, duplicates and reorders a link's packets with the kernel's netem, and reads whether the kernel has it.
 
 A queueing discipline acts on outgoing packets, so a link between nodes is impaired at both ends: requests at the
 source, answers at the target. Clients run outside the nodes, so only the answers of a client's link are impaired.
 Offloading is switched off first, because otherwise one "packet" would be 64 KiB of records.
 """
 
+import contextlib
+import gzip
+import platform
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
+from harness.cluster.docker.engine import Engine
 from harness.cluster.docker.namespace import Namespace
-from harness.cluster.docker.rules import Places
+from harness.cluster.docker.packet_rules import Places
 from harness.errors import HarnessError
 from harness.ports.capabilities import Impairment
 from harness.ports.cluster import Link, NodeId
@@ -103,3 +108,37 @@ def not_here(kernel: str, complaint: str) -> str:
         f"the Docker engine's kernel {kernel} has no netem (tc: {' '.join(complaint.split())[-120:]}): delay, loss, "
         "duplication and reordering of packets cannot be made; use --world local for delays, or a kernel with sch_netem"
     )
+
+
+# ---- what the kernel was built with ---------------------------------------------------------------------------------
+
+
+# netem itself, and what selects a link's packets for it.
+_NEEDED = ("CONFIG_NET_SCH_NETEM", "CONFIG_NET_SCH_PRIO", "CONFIG_NET_CLS_U32")
+_ROOT = Path("/")
+
+
+def missing_options(engine: Engine, *, root: Path = _ROOT) -> tuple[str, ...] | None:
+    """The build options of netem that the engine's kernel does not have.
+
+    None: not known, because the engine runs on another kernel than this process, or no configuration of it can be read
+    here. `root`: the folder of proc/ and boot/. An option that was built as a module counts as present; whether the
+    module is installed is known only when the run begins (capabilities.py).
+    """
+    release = platform.release()
+    if engine.kernel != release:
+        return None
+    configuration = _configuration(root, release)
+    if configuration is None:
+        return None
+    present = {line.partition("=")[0] for line in configuration.splitlines() if line.endswith(("=y", "=m"))}
+    return tuple(option for option in _NEEDED if option not in present)
+
+
+def _configuration(root: Path, release: str) -> str | None:
+    with contextlib.suppress(OSError, EOFError):  # most kernels have it in boot/ only
+        return gzip.decompress((root / "proc/config.gz").read_bytes()).decode("ascii", errors="replace")
+    try:
+        return (root / f"boot/config-{release}").read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return None

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 
 from harness.errors import HarnessError
-from harness.host.user_state import state_directory
+from harness.host.user_folders import state_directory
 from harness.ports.cluster import ClientId, NodeId
 
 _BLOCKS = range(10, 250)  # 127.0 and its neighbours are used by other programs

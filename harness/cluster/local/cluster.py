@@ -1,8 +1,9 @@
-"""A cluster of processes on this machine: it has no requirements, and supports every fault except
-packet impairments."""
+"""A cluster of processes on this machine, which has no requirements and supports every fault except packet impairments;
+and the same as a run sees it that neither starts nor stops it."""
 
 import asyncio
 import contextlib
+import dataclasses
 import os
 import signal
 import sys
@@ -11,8 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from harness.cluster.base_cluster import BrokerCluster, after_refusals, link_names
-from harness.cluster.brokers.catalogue import system_of
-from harness.cluster.brokers.system import NodeEnvironment
+from harness.cluster.brokers.system import NodeEnvironment, System
 from harness.cluster.confined import empty
 from harness.cluster.local.addresses import AddressBlock
 from harness.cluster.local.environment import LocalEnvironment
@@ -22,9 +22,8 @@ from harness.cluster.local.leaks import leaks
 from harness.cluster.local.processes import Spawner, kill, state_of
 from harness.errors import HarnessError
 from harness.host.clock import Clock
-from harness.ports.cluster import Evidence, Link, NodeId, TopicDefinition
+from harness.ports.cluster import ClusterHistory, Evidence, Link, NodeEnd, NodeId, TopicDefinition
 from harness.ports.faults import AlreadyDown
-from harness.scenario.model import ClusterSpec
 
 _STOP_S = 15.0
 _TOOL_S = 30.0
@@ -35,8 +34,8 @@ class LocalCluster(BrokerCluster):
     """Implements Cluster and all capabilities of harness.ports.cluster. Before `start`, only its records
     can be read."""
 
-    def __init__(self, *, run_path: Path, spec: ClusterSpec, client_links: int, clock: Clock) -> None:
-        super().__init__(run_path=run_path, system=system_of(spec), client_links=client_links, clock=clock)
+    def __init__(self, *, run_path: Path, system: System, client_links: int, clock: Clock) -> None:
+        super().__init__(run_path=run_path, system=system, client_links=client_links, clock=clock)
         self._spawner = Spawner(run=self._run)
         self._fabric = FabricControl(spawner=self._spawner, log=self._run / "nodes" / "fabric" / "log")
         self._processes: dict[NodeId, asyncio.subprocess.Process] = {}
@@ -295,3 +294,28 @@ class LocalCluster(BrokerCluster):
         if not self.is_running(node):
             raise HarnessError(f"{self._name(node)} is not running")
         return self._processes[node]
+
+
+class LentCluster(LocalCluster):
+    """The lender's running cluster as one run sees it. Broker events before `began_ns` are left out."""
+
+    __slots__ = ("_began_ns",)  # everything else is the lender's: the same processes, links and connections
+
+    def __init__(self, lender: LocalCluster, *, began_ns: int) -> None:
+        self.__dict__ = lender.__dict__
+        self._began_ns = began_ns
+
+    async def start(self) -> None:
+        """It runs."""
+
+    async def stop(self) -> None:
+        """Its lender stops it."""
+
+    def node_ends(self) -> Sequence[NodeEnd]:
+        """What struck the cluster before this run is not known to it."""
+        return [dataclasses.replace(end, fresh=False) for end in super().node_ends()]
+
+    def collect(self) -> ClusterHistory:
+        history = super().collect()
+        events = [event for event in history.broker_events if event.t_ns >= self._began_ns]
+        return dataclasses.replace(history, broker_events=events)

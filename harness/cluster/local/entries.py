@@ -19,7 +19,7 @@ import msgspec
 
 from harness.cluster.local.processes import boot_id
 from harness.errors import HarnessError
-from harness.host.user_state import state_directory
+from harness.host.user_folders import state_directory
 
 _LARGEST_BYTES = 1 << 16
 _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH

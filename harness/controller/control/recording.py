@@ -1,22 +1,86 @@
-"""A recording: a run whose load is somebody else's application. The run is `Run`, as of any scenario; its plan waits
-until the application has been tested, and meanwhile whoever commands the cluster acts in its place.
+"""Where faults come about: a cluster, one engine, and the topics that were named so far; and a recording, which has a
+context of its own: a run whose load is somebody else's application. The session (session.py) acts on whichever is the
+present one.
 
-The application's clients write the journals, each under a process number that it is given here.
+A recording's run is `Run`, as of any scenario; its plan waits until the application has been tested, and meanwhile
+whoever commands the cluster acts in its place. The application's clients write the journals, each under a process
+number that it is given here.
 """
 
 import asyncio
 import re
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from harness.controller.context import PlanResult, RunContext
 from harness.controller.control.requests import Refused
-from harness.controller.control.stage import Stage
+from harness.controller.observer import Observer
+from harness.controller.probes import Probes
+from harness.controller.recorder import Recorder
 from harness.controller.run import RunOutcome
 from harness.controller.step_acts import Acts
 from harness.history.journals.journal import ProcessNumbers
 from harness.history.run_folder import RunFolder
+from harness.host.clock import Clock
+from harness.ports.cluster import ClientMaker, Cluster
+from harness.scenario.model import Scenario, TopicSpec
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stage:
+    """context: what acts and waits act on. folder: where what is recorded goes."""
+
+    context: RunContext
+    acts: Acts
+    folder: Path
+
+    def knows(self, topics: tuple[TopicSpec, ...]) -> None:
+        """These topics too, from now on."""
+        context = self.context
+        context.scenario = replace(context.scenario, topics=(*context.scenario.topics, *topics))
+        context.observer.watch([topic.name for topic in topics])
+
+    async def close(self) -> list[str]:
+        """Heals what is in force and stops looking; one sentence for each fault that could not be healed."""
+        await self.acts.cancel()
+        unhealed = await self.context.heal_everything()
+        await self.context.observer.stop()
+        self.context.recorder.close()
+        return unhealed
+
+
+def unrecorded_stage(
+    *,
+    scenario: Scenario,
+    cluster: Cluster,
+    folder: Path,
+    make_client: ClientMaker,
+    clock: Clock,
+) -> Stage:
+    """Of a running cluster. What its faults leave in `folder` is judged by nobody."""
+    recorder = Recorder(folder=folder, clock=clock)
+    topics = [topic.name for topic in scenario.topics]
+    context = RunContext(
+        scenario=scenario,
+        cluster=cluster,
+        observer=Observer(cluster=cluster, topics=topics, clock=clock, recorder=recorder),
+        recorder=recorder,
+        clock=clock,
+        seed=scenario.seed or 1,
+        probes=Probes(
+            make_client=make_client,
+            bootstrap=cluster.bootstrap,
+            settings=scenario.workload,
+            folder=folder,
+            clock=clock,
+            numbers=ProcessNumbers(first=0, step=1),
+        ),
+    )
+    context.observer.start()
+    return Stage(context=context, acts=Acts(context), folder=folder)
+
 
 # The run's own clients (probes, final reads) have the odd numbers, the application's the even ones.
 RUN_NUMBERS, APPLICATION_NUMBERS = (1, 2), (0, 2)

@@ -11,8 +11,7 @@ from typing import Any, Literal, cast, get_args
 
 import msgspec
 
-from harness.errors import HarnessError, Problems, UsageError
-from harness.scenario.names import nearest
+from harness.errors import HarnessError, Problems, UsageError, nearest
 
 LINE_BYTES_MAX = 65_536
 DEPTH_MAX = 20

@@ -13,19 +13,17 @@ from typing import Any, Literal
 
 from faults.catalogue import is_fault
 from faults.planned import PlannedFault
-from harness.controller import topic_acts
+from harness.controller import step_acts
 from harness.controller.context import RunContext
-from harness.controller.control.recording import Recording
+from harness.controller.control.recording import Recording, Stage
 from harness.controller.control.requests import Refused, Request, fields_of, refusal_of
-from harness.controller.control.stage import Stage
 from harness.controller.faults.in_force import FaultInForce
 from harness.controller.step_conditions import Condition, holds
-from harness.errors import MISFITS, HarnessError
+from harness.errors import MISFITS, NAME_SHOWN, HarnessError
 from harness.ports.cluster import CanCrash, ClientId, Cluster, NodeId
 from harness.ports.faults import ACTS
 from harness.scenario.file import read_topics
 from harness.scenario.model import StepSpec, TopicSpec
-from harness.scenario.names import NAME_SHOWN
 from harness.scenario.steps import WITHIN_S, read_step, wrong_condition
 from harness.scenario.topic_names import LEGAL_NAMES, is_legal, wrong_count
 from harness.values import seconds
@@ -318,7 +316,7 @@ class ControlSession:
         scenario = context.scenario
         self._stage.knows(topics)
         try:
-            seen = await topic_acts.create(context, {"create_topic": topics[0].name})
+            seen = await step_acts.create(context, {"create_topic": topics[0].name})
         except BaseException:
             context.scenario = scenario
             raise

@@ -119,3 +119,18 @@ def setting_of(stored: Mapping[str, Any] | None) -> Setting | None:
         scope=stored["scope"],
         of_scenario=bool(stored.get("of_scenario")),
     )
+
+
+def too_late(evidence: Mapping[str, Any]) -> tuple[ChainLink, ChainLink] | None:
+    """(the acknowledgement, the election before it) where a deposed leader acknowledged what was lost, and only that.
+
+    Older findings do not store whether it was deposed: there the order of both says it.
+    """
+    links = chain_of(evidence)
+    answers = [link for link in links if link.event == "acknowledged"]
+    election = next((link for link in links if link.event == "election"), None)
+    if election is None or not answers or any(link.epoch_before is None for link in answers):
+        return None
+    if any(link.deposed is False or link.t_ns <= election.t_ns for link in answers):
+        return None
+    return answers[0], election

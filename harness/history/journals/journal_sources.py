@@ -98,7 +98,7 @@ class AnEnd(Protocol):
 
 
 class AClientEvent(Protocol):
-    """harness.ports.client_events.ClientEvent."""
+    """harness.ports.clients.ClientEvent."""
 
     @property
     def event(self) -> str: ...

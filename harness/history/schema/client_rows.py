@@ -132,7 +132,7 @@ class ProcessRow(TypedDict):
 
 
 class ClientEventRow(TypedDict):
-    """What clients met, in order of time (harness/ports/client_events.py). event: attempt_failed | timeout | disconnect
+    """What clients met, in order of time (harness/ports/clients.py). event: attempt_failed | timeout | disconnect
     | connect | leader | request. node: the other end; of `leader` the leader that metadata named, -1: none is. topic,
     partition: of attempt_failed and leader. request: from now on the client sends requests of this kind (Produce,
     OffsetFetch, EndTxn ...) to the node in this version. status (attempt_failed): 1 it was refused before the append, 2

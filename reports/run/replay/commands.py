@@ -10,7 +10,7 @@ from typing import Any
 
 from harness.history.schema.cluster_rows import STEPS
 from harness.host.printable import for_a_shell
-from harness.scenario.names import seed_names, shipped_names
+from harness.scenario.file import seed_names, shipped_names
 from reports.run.settings import MIN_INSYNC, known_settings, preventing
 from reports.run.story import evidence_of, worst
 from reports.run_data import RunData

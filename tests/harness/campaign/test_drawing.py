@@ -11,7 +11,6 @@ from harness.preflight.looking import preflight
 from harness.scenario.file import parse
 from harness.scenario.model import Scenario
 from harness.scenario.written import written_out
-from harness.systems import traits_of
 
 DRAWN = 300
 SYSTEMS = ("reference", "kafka:4.3.1")
@@ -27,8 +26,8 @@ def drawn(name: str, system: str, count: int = DRAWN) -> list[Scenario]:
 @pytest.mark.parametrize("name", profiles())
 def test_every_drawn_schedule_is_a_scenario_with_nothing_known_against_it(name: str, system: str) -> None:
     for scenario in drawn(name, system):
-        assert preflight(scenario, scenario.cluster, checks=False) == [], scenario.source
-        again = parse(written_out(scenario), name=scenario.name, place="again.toml", traits_of=traits_of)
+        assert preflight(scenario, checks=False) == [], scenario.source
+        again = parse(written_out(scenario), name=scenario.name, place="again.toml")
         assert written_out(again) == scenario.source == written_out(scenario)
         assert again == scenario
         assert scenario.faults

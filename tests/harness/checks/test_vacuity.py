@@ -6,8 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from harness.checks.judge import Judgement
-from harness.scenario.file import load
-from harness.scenario.names import shipped_names
+from harness.scenario.file import load, shipped_names
 from harness.verdict import Verdict
 from tests.harness.checks.histories.build import judge_all
 from tests.harness.checks.twins.twins import nothing_happened

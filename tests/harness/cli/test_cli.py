@@ -17,11 +17,12 @@ import pytest
 from harness import compose
 from harness.cli import listing, serving, verification
 from harness.cli import main as cli
+from harness.cluster import left_behind
 from harness.cluster.brokers import kafka_jars
 from harness.cluster.brokers.kafka_versions import KafkaVersion
 from harness.errors import HarnessError
 from harness.preflight import machine
-from harness.scenario.names import shipped_names
+from harness.scenario.file import shipped_names
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -230,7 +231,7 @@ def test_what_only_looks_answers_while_somebody_elses_run_is_swept(
     def long_sweep() -> list[str]:
         return ["a killed run"] if answered.wait(30) else ["the answer came after the sweep"]
 
-    monkeypatch.setattr(compose, "sweep", long_sweep)
+    monkeypatch.setattr(left_behind, "sweep", long_sweep)
     monkeypatch.setattr(listing, "print_runs", lambda *_, **__: answered.set())
 
     ended = command("list")
@@ -245,7 +246,7 @@ def test_what_starts_something_sweeps_first(command: Command, monkeypatch: pytes
         told.append("swept")
         return []
 
-    monkeypatch.setattr(compose, "sweep", sweep)
+    monkeypatch.setattr(left_behind, "sweep", sweep)
     monkeypatch.setattr(compose, "run_scenario", lambda *_, **__: told.append("begun"))
 
     command("run", "unclean-election")

@@ -17,9 +17,10 @@ from harness.clients import aio_log, confluent_log
 from harness.clients.catalogue import CLIENTS
 from harness.clients.client_log import ClientLog
 from harness.clients.outcomes import library_error_of
+from harness.cluster.catalogue import system_of
 from harness.cluster.local.cluster import LocalCluster
 from harness.host.clock import SystemClock
-from harness.ports.client_events import ClientEvent, ReportsEvents
+from harness.ports.clients import ClientEvent, ReportsEvents
 from harness.ports.cluster import ClientId, NodeId, Send, SendOutcome, TopicDefinition
 from harness.ports.load import WorkloadSpec
 from harness.scenario.model import ClusterSpec
@@ -35,7 +36,9 @@ async def cluster(tmp_path: Path) -> AsyncIterator[LocalCluster]:
     """A partition and a client link for each library, all partitions led by broker 1."""
     (tmp_path / "run").mkdir()
     spec = ClusterSpec(brokers=(3, 1, 2))
-    made = LocalCluster(run_path=tmp_path / "run", spec=spec, client_links=len(LIBRARIES), clock=SystemClock())
+    made = LocalCluster(
+        run_path=tmp_path / "run", system=system_of(spec), client_links=len(LIBRARIES), clock=SystemClock()
+    )
     try:
         await made.start()
         assignment = ((1, 2, 3),) * len(LIBRARIES)

@@ -14,7 +14,7 @@ from harness.clients import answers, kafka_python, kafka_python_member
 from harness.clients.catalogue import CLIENTS
 from harness.clients.kafka_python_member import KafkaPythonMember, Listener
 from harness.errors import UsageError
-from harness.ports.client_use import ClientUse
+from harness.ports.clients import ClientUse
 from harness.ports.cluster import TopicPartition
 from harness.ports.load import WorkloadSpec
 from harness.ports.membership import GroupClient, TransactionalClient

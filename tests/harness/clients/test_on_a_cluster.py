@@ -11,6 +11,7 @@ import pytest
 from kafka.errors import OffsetOutOfRangeError
 
 from harness.clients.catalogue import CLIENTS, OWN
+from harness.cluster.catalogue import system_of
 from harness.cluster.local.cluster import LocalCluster
 from harness.host.clock import SystemClock
 from harness.ports.cluster import (
@@ -42,7 +43,9 @@ async def cluster(tmp_path: Path) -> AsyncIterator[LocalCluster]:
     """A partition and a client link for each library, all partitions led by broker 1."""
     (tmp_path / "run").mkdir()
     spec = ClusterSpec(brokers=(3, 1, 2))
-    made = LocalCluster(run_path=tmp_path / "run", spec=spec, client_links=len(LIBRARIES), clock=SystemClock())
+    made = LocalCluster(
+        run_path=tmp_path / "run", system=system_of(spec), client_links=len(LIBRARIES), clock=SystemClock()
+    )
     try:
         await made.start()
         assignment = ((1, 2, 3),) * len(LIBRARIES)

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from harness import extensions
-from harness.cluster.brokers.catalogue import system_of, traits_of
 from harness.cluster.brokers.system import SystemKind
+from harness.cluster.catalogue import system_of, traits_of
 from harness.errors import HarnessError, UsageError
 from harness.preflight import capabilities, machine, target
-from harness.scenario import file as scenario_file
+from harness.preflight.looking import for_its_system
+from harness.scenario.file import Draft
 from harness.scenario.model import ClusterSpec, Scenario
-from harness.systems import traits_of as traits_of_any
 from tests.harness.installing import install
 
 EXAMPLE = Path(__file__).parents[3] / "docs" / "examples" / "extension"
@@ -40,7 +40,7 @@ def patient(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def parse(system: str, more: str = "") -> Scenario:
     text = f'[cluster]\nsystem = "{system}"\n[[topics]]\nname = "t"\n{more}'
-    return scenario_file.parse(text, name="s", place="s.toml", traits_of=traits_of_any)
+    return for_its_system(Draft(text, name="s", place="s.toml"))
 
 
 def test_it_is_named_with_a_version_and_tells_what_it_is(patient: None) -> None:

@@ -8,8 +8,8 @@ from typing import Any, Literal
 import pytest
 
 from harness.cluster.base_cluster import BrokerCluster
-from harness.cluster.brokers.catalogue import system_of
 from harness.cluster.brokers.system import NodeFolders
+from harness.cluster.catalogue import system_of
 from harness.cluster.local.cluster import LocalCluster
 from harness.errors import HarnessError
 from harness.host.clock import SystemClock
@@ -145,7 +145,7 @@ async def test_of_two_cuts_the_one_that_remains_is_in_force_in_its_own_way(clust
 
 async def test_what_is_no_node_is_told_with_the_nodes_there_are(tmp_path: Path) -> None:
     """A fault that hands on all its victims at once, for example."""
-    local = LocalCluster(run_path=tmp_path, spec=ClusterSpec(), client_links=1, clock=SystemClock())
+    local = LocalCluster(run_path=tmp_path, system=system_of(ClusterSpec()), client_links=1, clock=SystemClock())
     several: Any = (NodeId(1),)
     for strike in (local.pause, local.resume, local.kill):
         with pytest.raises(HarnessError, match=r"there is no node \(1,\): give one of 1, 2, 3, 100, and one at a time"):

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.cluster.confined import empty, folder_below
-from harness.cluster.damage import damage_log
-from harness.cluster.power_loss import lose_tail
+from harness.cluster.damage import damage_log, lose_tail
 from harness.errors import HarnessError
 from tests.harness.cluster.log_folders import batch, replica_folder
 

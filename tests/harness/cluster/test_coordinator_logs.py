@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.cluster import coordinator_logs
-from harness.cluster.books import group_records, transaction_records
+from harness.cluster.books import coordinator_records
 from harness.cluster.coordinator_logs import read_coordinator_logs
 from harness.history.facts.internal_topics import GROUP_OFFSETS_TOPIC, TRANSACTIONS_TOPIC, partition_of
 from harness.host.clock import Anchor
@@ -118,7 +118,9 @@ def test_epochs_of_the_newer_protocol_are_read() -> None:
     """KIP-848: key 3 is the group, 6 its assignment, 8 a member."""
     group, member, epoch = b"\0\1g", b"\0\2m1", b"\0\0" + struct.pack(">i", 9)
 
-    read = [group_records.decode(key, epoch) for key in (b"\0\3" + group, b"\0\6" + group, b"\0\x08" + group + member)]
+    read = [
+        coordinator_records.decode(key, epoch) for key in (b"\0\3" + group, b"\0\6" + group, b"\0\x08" + group + member)
+    ]
 
     assert [(each.kind, each.generation, each.member) for each in read] == [
         ("group_epoch", 9, None),
@@ -128,8 +130,8 @@ def test_epochs_of_the_newer_protocol_are_read() -> None:
 
 
 def test_a_record_without_a_value_removes_what_its_key_names() -> None:
-    offset = group_records.decode(b"\0\1" + b"\0\1g" + b"\0\1t" + struct.pack(">i", 3), None)
-    transaction = transaction_records.decode(b"\0\0" + b"\0\2id", None)
+    offset = coordinator_records.decode(b"\0\1" + b"\0\1g" + b"\0\1t" + struct.pack(">i", 3), None)
+    transaction = coordinator_records.decode_transaction(b"\0\0" + b"\0\2id", None)
 
     assert (offset.kind, offset.removed, offset.group, offset.topic, offset.topic_partition) == (
         "offset",
@@ -144,13 +146,13 @@ def test_a_record_without_a_value_removes_what_its_key_names() -> None:
 @given(st.binary(max_size=40) | st.none(), st.binary(max_size=80) | st.none())
 def test_no_record_whatever_stops_the_reading(key: bytes | None, value: bytes | None) -> None:
     """A newer release may write what is unknown here: that is of kind other, or a transaction of nobody."""
-    assert isinstance(group_records.decode(key, value), OffsetsRecord)
-    assert isinstance(group_records.decode_marker(key), OffsetsRecord)
-    assert isinstance(transaction_records.decode(key, value), TransactionRecord)
+    assert isinstance(coordinator_records.decode(key, value), OffsetsRecord)
+    assert isinstance(coordinator_records.decode_marker(key), OffsetsRecord)
+    assert isinstance(coordinator_records.decode_transaction(key, value), TransactionRecord)
 
 
 @pytest.mark.parametrize("version", [5, 99])
 def test_a_newer_version_of_a_value_is_not_guessed_at(version: int) -> None:
     key = b"\0\1" + b"\0\1g" + b"\0\1t" + struct.pack(">i", 0)
-    assert group_records.decode(key, struct.pack(">hqi", version, 7, 0) + b"\0" * 20).kind == "other"
-    assert transaction_records.decode(b"\0\0\0\1x", struct.pack(">h", version) + b"\0" * 60).state is None
+    assert coordinator_records.decode(key, struct.pack(">hqi", version, 7, 0) + b"\0" * 20).kind == "other"
+    assert coordinator_records.decode_transaction(b"\0\0\0\1x", struct.pack(">h", version) + b"\0" * 60).state is None

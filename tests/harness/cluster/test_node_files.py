@@ -13,10 +13,9 @@ from harness.cluster.books.metadata_log import longest
 from harness.cluster.books.metadata_log import read_log as read_metadata
 from harness.cluster.books.zookeeper_log import read_changes
 from harness.cluster.coordinator_logs import read_coordinator_logs
-from harness.cluster.damage import damage_log
+from harness.cluster.damage import damage_log, lose_tail
 from harness.cluster.kafka_log_lines import read_log_lines
 from harness.cluster.last_words import LastWords, last_lines, last_words, reason_in
-from harness.cluster.power_loss import lose_tail
 from harness.cluster.printed_configuration import read_printed
 from harness.cluster.replica_logs import (
     log_end_in,

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from kafka.protocol.admin import DescribeQuorumResponse
 
-from harness.cluster.books.observing_quorum import QuorumObservation
+from harness.cluster.books.observing import QuorumObservation
 from harness.host.clock import SystemClock
 from harness.ports.cluster import NodeId
 

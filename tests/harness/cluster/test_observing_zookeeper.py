@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
-from harness.cluster.books.observing_zookeeper import ZookeeperObservation
+from harness.cluster.books.observing import ZookeeperObservation
 from harness.errors import HarnessError
 from harness.host.clock import SystemClock
 from harness.ports.cluster import NodeId

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.cluster.power_loss import lose_tail
+from harness.cluster.damage import lose_tail
 from harness.cluster.replica_logs import log_end, read_replica
 from harness.errors import HarnessError
 from harness.ports.cluster import NodeId

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from harness.conform.asking import READING_ROWS
-from harness.preflight.foreign import notes
+from harness.preflight.target import notes
 from harness.scenario.model import ClusterSpec
 from tests.harness.conform.falsifying import Exchange, Lie, lying
 from tests.harness.conform.rows_asked import Addresses, cluster

@@ -11,17 +11,18 @@ import msgspec
 import pytest
 
 from harness.controller.context import Acknowledgements, PlanResult, RunContext
-from harness.controller.run import Progress, Run, partitions_of
+from harness.controller.run import Progress, Run
 from harness.controller.told_progress import Told, ToldProgress
 from harness.controller.worker_main import WorkerSpec, act, settings_of
 from harness.controller.workers import controller_numbers, worker_specs
 from harness.errors import HarnessError
 from harness.history.run_folder import RunFolder
-from harness.ports.client_use import ClientUse
+from harness.ports.clients import ClientUse
 from harness.ports.cluster import (
     BrokerEvent,
     Client,
     ClientId,
+    Cluster,
     ClusterHistory,
     Evidence,
     LogRecord,
@@ -231,16 +232,19 @@ class MemoryClient:
 class TaskWorkers:
     """The workload's clients as tasks of the same loop."""
 
-    def __init__(self, specs: Sequence[WorkerSpec], make_client: Any, acks: Acknowledgements) -> None:
-        self._specs = specs
+    def __init__(self, scenario: Scenario, cluster: Cluster, history: Path, make_client: Any) -> None:
+        self._scenario, self._cluster, self._history = scenario, cluster, history
         self._make_client = make_client
-        self._acks = acks
+        self._acks = Acknowledgements()
+        self._specs: Sequence[WorkerSpec] = ()
         self._until = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._progress: dict[str, ToldProgress] = {}
         self._hear: Callable[[str, Told], None] | None = None
 
-    async def prepare(self) -> None:
+    async def prepare(self, acks: Acknowledgements) -> None:
+        self._acks = acks
+        self._specs = worker_specs(self._scenario, self._cluster, history=self._history)
         await asyncio.sleep(0)
 
     def start(self) -> None:
@@ -305,7 +309,7 @@ def stage(tmp_path: Path, scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr("harness.controller.run.STEADY_S", 0.1)
 
     def make(story: Callable[[RunContext], Any], *, cluster: MemoryCluster | None = None, **changes: Any) -> Staged:
-        wanted = dataclasses.replace(scenario, **changes)
+        wanted = dataclasses.replace(scenario, **{"seed": 1, **changes})
         memory = cluster or MemoryCluster()
         folder = RunFolder.create(tmp_path / "runs", scenario=wanted.name, clock=CLOCK, seed=1, stamp="now")
         folder.write_scenario(written_out(wanted))
@@ -314,16 +318,6 @@ def stage(tmp_path: Path, scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -
         def make_client(*, bootstrap: str, settings: WorkloadSpec, use: ClientUse | None = None) -> Client:
             return MemoryClient(memory)
 
-        def workers(acks: Acknowledgements) -> TaskWorkers:
-            specs = worker_specs(
-                bootstrap=lambda client: memory.bootstrap(ClientId(client)),
-                partitions=[(each.topic, each.partition) for each in partitions_of(wanted)],
-                workload=workload,
-                seed=1,
-                folder=folder.history,
-            )
-            return TaskWorkers(specs, make_client, acks)
-
         progress: list[Progress] = []
         run = Run(
             folder=folder,
@@ -331,7 +325,7 @@ def stage(tmp_path: Path, scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -
             cluster=memory,
             plan=PlanOf(story),
             make_client=make_client,
-            workers=workers if workload.workers else None,
+            workers=TaskWorkers(wanted, memory, folder.history, make_client) if workload.workers else None,
             numbers=controller_numbers(workload.workers),
             clock=CLOCK,
             seed=1,

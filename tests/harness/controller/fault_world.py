@@ -17,8 +17,8 @@ from harness.controller.steps import OrderedSteps
 from harness.controller.workers import controller_numbers
 from harness.errors import HarnessError
 from harness.history.journals.controller_rows import ROWS, read_rows
-from harness.ports.capabilities import Impairment, Place
-from harness.ports.client_use import ClientUse
+from harness.ports.capabilities import Fetched, Impairment, Place
+from harness.ports.clients import ClientUse
 from harness.ports.cluster import (
     COORDINATION,
     Client,
@@ -34,7 +34,6 @@ from harness.ports.cluster import (
     TopicPartition,
 )
 from harness.ports.load import WorkloadSpec
-from harness.ports.questions import Fetched
 from harness.scenario.model import ClusterSpec, ExpectSpec, FaultSpec, Scenario, StepSpec, TopicSpec
 from harness.scenario.steps import read_step
 from tests.harness.controller.conftest import MemoryClient, MemoryCluster

@@ -14,7 +14,7 @@ from harness.controller.final_read import FinalRead
 from harness.history.facts.values import encode
 from harness.history.journals.journal import ProcessNumbers
 from harness.host.clock import SystemClock
-from harness.ports.client_use import ClientUse
+from harness.ports.clients import ClientUse
 from harness.ports.cluster import ReadRecord, Send, SendOutcome, TopicPartition
 from harness.ports.load import WorkloadSpec
 from harness.ports.membership import GroupEvent

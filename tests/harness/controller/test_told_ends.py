@@ -12,14 +12,13 @@ import pytest
 
 from harness.controller.answered_ends import CHANGES_MAX
 from harness.controller.final_read import FinalRead
-from harness.controller.reading_again import RANGES_MAX
+from harness.controller.reading import RANGES_MAX
 from harness.controller.recorder import Recorder
 from harness.history.facts.values import encode
 from harness.history.journals.controller_rows import ROWS, read_rows
 from harness.history.journals.journal import JournalFile, ProcessNumbers
 from harness.history.schema.cluster_rows import FINAL_READS, PARTITIONS, FinalReadRow, PartitionRow
-from harness.ports.client_events import ClientEvent
-from harness.ports.client_use import ClientUse
+from harness.ports.clients import ClientEvent, ClientUse
 from harness.ports.cluster import NodeId, ReadRecord, Send, SendOutcome, TopicPartition
 from harness.ports.load import WorkloadSpec
 from harness.ports.membership import TransactionEnd

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from harness.controller import topic_acts
+from harness.controller import step_acts
 from harness.errors import HarnessError
 from harness.host.clock import SystemClock
 from harness.ports.cluster import TopicDefinition
@@ -46,18 +46,18 @@ def context(cluster: Any) -> Any:
 
 def test_a_deletion_is_done_when_no_broker_tells_of_the_topic_and_a_creation_when_each_partition_is_led() -> None:
     cluster = Cluster()
-    assert asyncio.run(topic_acts.delete(context(cluster), {"delete_topic": "orders"})) == "topic orders deleted"
+    assert asyncio.run(step_acts.delete(context(cluster), {"delete_topic": "orders"})) == "topic orders deleted"
     assert cluster.told == []
-    assert asyncio.run(topic_acts.create(context(cluster), {"create_topic": "orders"})) == "topic orders created anew"
+    assert asyncio.run(step_acts.create(context(cluster), {"create_topic": "orders"})) == "topic orders created anew"
     assert cluster.told == []
     assert cluster.asked == ["delete orders", "create orders with 2 partitions"]
 
 
 def test_a_topic_that_the_scenario_does_not_describe_is_refused_in_a_line() -> None:
     with pytest.raises(HarnessError, match=r"'payments'.*\[\[topics\]\]; known: orders"):
-        asyncio.run(topic_acts.create(context(Cluster()), {"create_topic": "payments"}))
+        asyncio.run(step_acts.create(context(Cluster()), {"create_topic": "payments"}))
 
 
 def test_a_cluster_that_deletes_nothing_says_so() -> None:
     with pytest.raises(HarnessError, match="cannot delete a topic"):
-        asyncio.run(topic_acts.delete(context(object()), {"delete_topic": "orders"}))
+        asyncio.run(step_acts.delete(context(object()), {"delete_topic": "orders"}))

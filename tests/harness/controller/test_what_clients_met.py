@@ -14,8 +14,7 @@ from harness.history.journals.journal import JournalFile, Met, Process, ProcessN
 from harness.history.journals.journal_files import read_lines
 from harness.history.sealed.tables import Conversion
 from harness.host.clock import SystemClock
-from harness.ports.client_events import ClientEvent
-from harness.ports.client_use import ClientUse
+from harness.ports.clients import ClientEvent, ClientUse
 from harness.ports.cluster import Send, SendOutcome
 from harness.ports.load import WorkloadSpec
 

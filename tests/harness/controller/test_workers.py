@@ -4,6 +4,8 @@ import asyncio
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +18,28 @@ from harness.controller.workers import WorkerProcesses, worker_specs
 from harness.errors import HarnessError
 from harness.history.facts.values import ValueNames
 from harness.history.sealed.tables import Conversion
+from harness.ports.cluster import ClientId
+from harness.scenario.file import parse
+from harness.scenario.model import Traits
+from tests.harness.controller.conftest import MemoryCluster
 from tests.waiting import PATIENCE_S
-from workloads.produce_and_poll import ProduceAndPollSettings
 
-SETTINGS = ProduceAndPollSettings(producers=1, consumers=1, rate_per_second=500, delivery_timeout_ms=200)
+TEXT = """
+[[topics]]
+name = "t"
+[workload]
+producers = 1
+consumers = 1
+rate_per_second = 500
+delivery_timeout_ms = 200
+"""
+SCENARIO = replace(parse(TEXT, name="s", place="s.toml"), seed=1)
+
+
+class Names(MemoryCluster):
+    def names_for(self, client: ClientId | None) -> Mapping[str, str]:
+        return {"node1": f"127.9.{128 + (client or 0)}.2"}
+
 
 PROGRAM = """
 import sys, time
@@ -50,23 +70,20 @@ def workers(tmp_path: Path) -> Any:
     acks = Acknowledgements()
 
     def make(code: Path = program) -> tuple[WorkerProcesses, Acknowledgements, Path]:
-        specs = worker_specs(
-            bootstrap=lambda client: f"c{client}",
-            partitions=[("t", 0)],
-            workload=SETTINGS,
-            seed=1,
-            folder=tmp_path / "history",
-        )
         root = str(Path(__file__).parents[3])
         command = ["env", f"PYTHONPATH={root}", sys.executable, str(code)]
-        return WorkerProcesses(specs=specs, command=command, folder=tmp_path, acks=acks), acks, tmp_path / "history"
+        history = tmp_path / "history"
+        processes = WorkerProcesses(
+            scenario=SCENARIO, cluster=MemoryCluster(), command=command, history=history, folder=tmp_path
+        )
+        return processes, acks, history
 
     return make
 
 
 async def test_workers_act_between_start_and_stop_and_their_journals_hold_what_they_counted(workers: Any) -> None:
     processes, acks, history = workers()
-    await processes.prepare()
+    await processes.prepare(acks)
     assert acks.ok == 0
 
     processes.start()
@@ -84,16 +101,16 @@ async def test_workers_act_between_start_and_stop_and_their_journals_hold_what_t
 async def test_a_worker_that_cannot_start_is_reported_with_its_log(workers: Any, tmp_path: Path) -> None:
     broken = tmp_path / "broken.py"
     broken.write_text("raise SystemExit(3)")
-    processes, _, _ = workers(broken)
+    processes, acks, _ = workers(broken)
 
     with pytest.raises(HarnessError, match=r"producer-1 ended at its start; see .*producer-1\.log"):
-        await processes.prepare()
+        await processes.prepare(acks)
     await processes.kill()
 
 
 async def test_a_worker_that_dies_on_the_way_is_reported(workers: Any) -> None:
     processes, acks, _ = workers()
-    await processes.prepare()
+    await processes.prepare(acks)
     processes.start()
     async with asyncio.timeout(PATIENCE_S):
         await acks.wait_for(1)
@@ -108,7 +125,7 @@ async def test_a_worker_that_dies_on_the_way_is_reported(workers: Any) -> None:
 
 async def test_workers_end_when_the_harness_closes_their_pipe(workers: Any) -> None:
     processes, acks, _ = workers()
-    await processes.prepare()
+    await processes.prepare(acks)
     processes.start()
     async with asyncio.timeout(PATIENCE_S):
         await acks.wait_for(1)
@@ -125,15 +142,8 @@ async def test_workers_end_when_the_harness_closes_their_pipe(workers: Any) -> N
 
 
 def test_each_worker_is_told_where_brokers_names_lead_by_its_own_link(tmp_path: Path) -> None:
-    specs = worker_specs(
-        bootstrap=lambda client: f"c{client}",
-        partitions=[("t", 0)],
-        workload=SETTINGS,
-        seed=1,
-        folder=tmp_path,
-        names=lambda client: {"node1": f"127.9.{128 + client}.2"},
-        brokers_version=(0, 9, 0, 1),
-    )
+    old = replace(SCENARIO, traits=Traits(kind="kafka", version=(0, 9, 0, 1)))
+    specs = worker_specs(old, Names(), history=tmp_path)
 
     assert [spec.names for spec in specs] == [{"node1": "127.9.129.2"}, {"node1": "127.9.130.2"}]
     assert {tuple(spec.brokers_version) for spec in specs} == {(0, 9, 0, 1)}
@@ -143,7 +153,8 @@ def test_a_client_process_reads_neither_the_command_line_nor_what_starts_cluster
     asked = "import sys, harness.__main__, harness.cli.client_process; print(*sys.modules)"
     read = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True).stdout.split()
     assert "harness.controller.worker_main" in read
-    assert {"harness.cli.main", "harness.compose", "harness.systems", "typer", "rich", "kafka"}.isdisjoint(read)
+    of_the_harness = {"harness.cli.main", "harness.compose", "harness.cluster.catalogue"}
+    assert (of_the_harness | {"typer", "rich", "kafka"}).isdisjoint(read)
 
 
 def test_the_command_worker_is_a_client_process(monkeypatch: pytest.MonkeyPatch) -> None:

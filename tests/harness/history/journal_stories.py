@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from harness.history.facts.values import encode
 from harness.history.journals.journal import JournalFile
-from harness.ports.client_events import ClientEvent
-from harness.ports.client_use import ClientUse
+from harness.ports.clients import ClientEvent, ClientUse
 from harness.ports.cluster import ReadRecord, Send, SendOutcome, TopicPartition
 from harness.ports.membership import GroupEvent, TransactionEnd
 from tests.harness.history.test_tables import Ticks

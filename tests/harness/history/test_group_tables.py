@@ -13,7 +13,7 @@ from harness.history.facts.values import encode
 from harness.history.journals.journal import JournalFile
 from harness.history.journals.journal_files import read_lines
 from harness.history.schema.schemas import TABLES
-from harness.ports.client_use import ClientUse
+from harness.ports.clients import ClientUse
 from harness.ports.cluster import ReadRecord, Send, SendOutcome, TopicPartition
 from harness.ports.membership import GroupEvent, TransactionEnd
 from tests.harness.history.test_tables import Ticks, converted

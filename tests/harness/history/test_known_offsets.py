@@ -6,7 +6,7 @@ from harness.history.facts.values import encode
 from harness.history.journals.journal import JournalFile
 from harness.history.journals.known_offsets import known_offsets
 from harness.host.clock import SystemClock
-from harness.ports.client_use import ClientUse
+from harness.ports.clients import ClientUse
 from harness.ports.cluster import ReadRecord, Send, SendOutcome
 from harness.ports.membership import TransactionEnd
 

@@ -7,7 +7,7 @@ import pytest
 
 _RESIDENT = """
 import numpy as np
-from harness.host.allocator import keep_freed
+from harness.host.memory import keep_freed
 
 def resident_mb():
     with open("/proc/self/statm") as file:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from harness.host.scratch import Scratch, left_behind, scratch_folder
-from harness.host.user_state import state_directory
+from harness.host.user_folders import state_directory
 from tests.little_room import with_little_room
 
 _MAKER = """

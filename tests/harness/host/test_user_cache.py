@@ -8,7 +8,7 @@ import pytest
 
 from harness.checks.spark.class_archive import class_archive
 from harness.errors import HarnessError
-from harness.host.user_cache import cache_directory, made_in_cache, refuse_others
+from harness.host.user_folders import cache_directory, made_in_cache, refuse_others
 
 
 def test_a_new_cache_is_its_users_alone(tmp_path: Path, open_umask: None) -> None:
@@ -70,7 +70,7 @@ def test_a_cache_in_a_folder_of_everybody_is_its_users_own_if_nobody_can_replace
 def test_a_cache_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made_in_cache("kafka", {"XDG_CACHE_HOME": str(tmp_path)})
     owner = tmp_path.stat().st_uid
-    monkeypatch.setattr("harness.host.user_cache.os.geteuid", lambda: owner + 1)
+    monkeypatch.setattr("harness.host.user_folders.os.geteuid", lambda: owner + 1)
     if owner == 0:
         refuse_others({"XDG_CACHE_HOME": str(tmp_path)})  # root may change everything anyway
     else:

@@ -2,11 +2,13 @@
 
 import pytest
 
-from harness.errors import Problems, UsageError
-from harness.preflight.capabilities import ignored, problems
-from harness.scenario import file as scenario_file
+from harness.cluster.catalogue import cluster_kind
+from harness.errors import Problem, Problems, UsageError
+from harness.preflight import capabilities
+from harness.preflight.capabilities import ignored
+from harness.preflight.looking import for_its_system
+from harness.scenario.file import Draft
 from harness.scenario.model import Scenario
-from harness.systems import traits_of
 
 CLUSTER = '[cluster]\nsystem = "attached"\nbootstrap = "127.0.0.1:1"\n'
 TOPIC = '[[topics]]\nname = "t"\n'
@@ -16,7 +18,11 @@ CUTS = '[attached]\ncut = "true"\nheal = "true"\n'
 
 
 def parse(*parts: str) -> Scenario:
-    return scenario_file.parse("".join(parts), name="s", place="s.toml", traits_of=traits_of)
+    return for_its_system(Draft("".join(parts), name="s", place="s.toml"))
+
+
+def problems(scenario: Scenario) -> list[Problem]:
+    return list(capabilities.problems(scenario, cluster_kind(scenario.cluster)))
 
 
 def fault(kind: str, options: str = "") -> str:
@@ -84,7 +90,7 @@ def test_harm_that_a_world_cannot_do_is_refused_with_the_one_that_can(parts: tup
 )
 def test_what_there_are_means_for_is_not_refused(parts: tuple[str, ...]) -> None:
     scenario = parse(CLUSTER if "[cluster]" not in parts[0] and parts[0] else "", *parts)
-    assert list(problems(scenario)) == []
+    assert problems(scenario) == []
 
 
 def test_what_a_running_cluster_makes_meaningless_is_reported() -> None:
@@ -97,7 +103,7 @@ def test_what_a_running_cluster_makes_meaningless_is_reported() -> None:
 
 def test_the_means_of_somebodys_cluster_are_not_for_ours() -> None:
     with pytest.raises(UsageError, match="are for --system attached"):
-        list(problems(parse(KILLS, TOPIC)))
+        problems(parse(KILLS, TOPIC))
 
 
 KAFKA = '[cluster]\nsystem = "kafka:4.3.1"\n'
@@ -134,5 +140,5 @@ def test_a_workload_of_groups_or_transactions_that_cannot_work_is_refused(parts:
 
 
 def test_workloads_of_groups_and_transactions_have_what_they_need_on_real_kafka() -> None:
-    assert list(problems(parse(KAFKA, TOPIC, GROUPS, 'group = "g"\n'))) == []
-    assert list(problems(parse(KAFKA, TOPIC, RESULTS, TRANSACTIONS, 'output = "results"\nprocessors = 1\n'))) == []
+    assert problems(parse(KAFKA, TOPIC, GROUPS, 'group = "g"\n')) == []
+    assert problems(parse(KAFKA, TOPIC, RESULTS, TRANSACTIONS, 'output = "results"\nprocessors = 1\n')) == []

@@ -14,12 +14,11 @@ from docker.errors import APIError, ImageNotFound
 from harness.cluster.docker import engine as docker_engine
 from harness.cluster.docker import images
 from harness.cluster.docker.engine import Engine
-from harness.cluster.docker.kernel import missing_options
+from harness.cluster.docker.netem import missing_options
 from harness.errors import Problems
-from harness.preflight import engine
-from harness.preflight.looking import all_ready, preflight
-from harness.scenario import file as scenario_file
-from harness.systems import traits_of
+from harness.preflight import machine
+from harness.preflight.looking import all_ready, for_its_system, preflight
+from harness.scenario.file import Draft
 
 HEAD = '[cluster]\nworld = "docker"\n[[topics]]\nname = "t"\n'
 SLOW = '[[steps]]\nact = { slow = ["1>2"], delay = "1 s" }\n'
@@ -50,19 +49,19 @@ def standing(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         client: Any = SimpleNamespace(images=EngineImages(here, pullable), close=lambda: None)
         made = Engine(client=client, address="", version="20", kernel="9.9-test", operating_system="")
         monkeypatch.setattr(docker_engine, "connect", lambda: made)
-        monkeypatch.setattr("harness.cluster.docker.kernel.missing_options", lambda _: missing)
+        monkeypatch.setattr("harness.cluster.docker.netem.missing_options", lambda _: missing)
 
     monkeypatch.setenv(images.BASE_VARIABLE, "own-base:1")
-    engine.find_engine.cache_clear()
-    engine._why_no_netem.cache_clear()
+    machine.find_engine.cache_clear()
+    machine._why_no_netem.cache_clear()
     yield stand
-    engine.find_engine.cache_clear()
-    engine._why_no_netem.cache_clear()
+    machine.find_engine.cache_clear()
+    machine._why_no_netem.cache_clear()
 
 
 def found(text: str, *overrides: str) -> list[str]:
-    scenario = scenario_file.parse(text, name="s", place="s.toml", overrides=overrides, traits_of=traits_of)
-    return [str(problem) for problem in preflight(scenario, scenario.cluster, checks=False)]
+    scenario = for_its_system(Draft(text, name="s", place="s.toml", overrides=overrides))
+    return [str(problem) for problem in preflight(scenario, checks=False)]
 
 
 def test_a_missing_base_image_is_named_with_its_setting_and_how_to_build_it(standing: Any) -> None:

@@ -5,14 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from harness.cluster.catalogue import traits_of
 from harness.errors import HarnessError, Place, Problem, Problems
-from harness.preflight import capabilities, engine, target
-from harness.preflight.looking import all_ready, preflight, ready
-from harness.scenario import file as scenario_file
-from harness.scenario import names
+from harness.preflight import capabilities, machine, target
+from harness.preflight.looking import all_ready, for_its_system, preflight, ready
+from harness.scenario.file import Draft, drafted, seed_names, shipped_names
 from harness.scenario.model import ClusterSpec, Scenario
-from harness.scenario.places import Override
-from harness.systems import traits_of
+from harness.scenario.places import Override, Places
 
 TOPIC = '[[topics]]\nname = "orders"\npartitions = 2\n'
 TEN_SECONDS = '[workload]\nduration = "10 s"\n'
@@ -20,7 +19,7 @@ PROBES = '[workload]\nname = "none"\n'
 
 
 def parse(text: str, *overrides: str) -> Scenario:
-    return scenario_file.parse(text, name="s", place="s.toml", overrides=overrides, traits_of=traits_of)
+    return for_its_system(Draft(text, name="s", place="s.toml", overrides=overrides))
 
 
 def told(text: str, *overrides: str) -> list[str]:
@@ -28,7 +27,7 @@ def told(text: str, *overrides: str) -> list[str]:
         scenario = parse(text, *overrides)
     except Problems as refused:
         return [str(problem) for problem in refused.problems]
-    return [str(problem) for problem in preflight(scenario, scenario.cluster)]
+    return [str(problem) for problem in preflight(scenario)]
 
 
 def fault(rest: str, kind: str = "crash") -> str:
@@ -170,7 +169,7 @@ def test_every_problem_is_told_at_once_in_the_order_of_the_file() -> None:
         + TEN_SECONDS
         + '[[faults]]\nkind = "crash"\nat = "40 s"\ntarget = "5"\n[[faults]]\nkind = "pausse"\nat = "1 s"\n'
     )
-    lines = [problem.place.line for problem in preflight(parse(text), parse(text).cluster)]
+    lines = [problem.place.line for problem in preflight(parse(text))]
     assert lines == [4, 9, 10, 12]
 
 
@@ -208,7 +207,7 @@ def test_a_kafka_that_was_not_fetched_is_reported_before_a_run(tmp_path: Path, m
 
 
 def test_no_engine_and_no_java_are_told_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    engine.find_engine.cache_clear()
+    machine.find_engine.cache_clear()
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
 
@@ -216,7 +215,7 @@ def test_no_engine_and_no_java_are_told_together(tmp_path: Path, monkeypatch: py
     assert java.startswith(f"JAVA_HOME={tmp_path} holds no bin/java")
     assert docker.startswith("--set cluster.world=docker: no Docker engine answers")
     without_checks = parse(TOPIC, "cluster.world=docker")
-    assert len(preflight(without_checks, without_checks.cluster, checks=False)) == 1
+    assert len(preflight(without_checks, checks=False)) == 1
 
 
 def test_several_are_told_together_and_what_is_true_of_all_once(
@@ -234,9 +233,9 @@ def test_several_are_told_together_and_what_is_true_of_all_once(
 
 def test_a_target_alone_is_looked_at_by_the_same_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    (problem,) = preflight(None, ClusterSpec(system="kafka:3.9.1"), checks=False)
+    (problem,) = target.problems(ClusterSpec(system="kafka:3.9.1"), Places(), checks=False)
     assert "fetch-kafka 3.9.1" in str(problem)
-    assert preflight(None, ClusterSpec()) == []
+    assert target.problems(ClusterSpec(), Places()) == []
 
 
 MISTAKEN_SETTINGS = f"""{TOPIC}settings = {{ "min.insync.replica" = 1, "retention.ms" = "an hour" }}
@@ -291,20 +290,20 @@ def test_settings_that_only_other_releases_have_are_said_to_have_no_effect(syste
         "log.message.format.version": "2.8",
     }
     cluster = ClusterSpec(system=system, settings=settings)
-    scenario = replace(parse(TOPIC + TEN_SECONDS), cluster=cluster)
+    scenario = replace(parse(TOPIC + TEN_SECONDS), cluster=cluster, traits=traits_of(cluster))
     assert capabilities.ignored(scenario) == lines
 
 
-SHIPPED = [*names.shipped_names(), *names.seed_names()]
+SHIPPED = [*shipped_names(), *seed_names()]
 
 
 @pytest.mark.parametrize("system", ["reference", "kafka:4.3.1", "kafka:3.9.1", "kafka:2.8.2"])
 def test_nothing_is_known_against_any_shipped_scenario(system: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(target, "problems", lambda *_, **__: [])  # of this machine's jars nothing is asked
     for name in SHIPPED:
-        scenario = scenario_file.load(name, overrides=[f"cluster.system={system}"], traits_of=traits_of)
+        scenario = for_its_system(drafted(name, overrides=[f"cluster.system={system}"]))
         if not scenario.not_here:
-            assert preflight(scenario, scenario.cluster) == [], name
+            assert preflight(scenario) == [], name
 
 
 def test_a_problem_is_a_line_with_place_and_remedy() -> None:

@@ -2,17 +2,19 @@
 
 import pytest
 
-from harness.preflight.old_brokers import problems, silent_version
-from harness.scenario import file as scenario_file
-from harness.scenario.model import Scenario
-from harness.scenario.variants import Traits
+from harness.cluster.local.cluster import LocalCluster
+from harness.errors import Problem
+from harness.preflight import capabilities
+from harness.scenario.file import Draft
+from harness.scenario.model import Traits
 
 TOPIC = '[[topics]]\nname = "t"\n'
 PLAIN = "idempotence = false\n"
 
 
-def parse(workload: str = "", steps: str = "") -> Scenario:
-    return scenario_file.parse(f"[workload]\n{workload}{TOPIC}{steps}", name="s", place="s.toml")
+def problems(version: tuple[int, ...], workload: str = "", steps: str = "") -> list[Problem]:
+    draft = Draft(f"[workload]\n{workload}{TOPIC}{steps}", name="s", place="s.toml")
+    return list(capabilities.problems(draft.scenario(traits(*version)), LocalCluster))
 
 
 def traits(*version: int) -> Traits:
@@ -31,7 +33,7 @@ def traits(*version: int) -> Traits:
 def test_a_client_that_old_brokers_cannot_serve_is_refused(
     version: tuple[int, ...], workload: str, message: str
 ) -> None:
-    (problem,) = problems(parse(workload), traits(*version))
+    (problem,) = problems(version, workload)
     assert message in str(problem)
     assert problem.place.file == "s.toml"
 
@@ -49,17 +51,17 @@ def test_a_client_that_old_brokers_cannot_serve_is_refused(
     ],
 )
 def test_what_they_can_serve_is_not(version: tuple[int, ...], workload: str) -> None:
-    assert list(problems(parse(workload), traits(*version))) == []
+    assert problems(version, workload) == []
 
 
 def test_a_probe_by_a_client_s_link_needs_brokers_that_advertise_addresses() -> None:
-    scenario = parse('name = "none"\n', '[[steps]]\nexpect = { read = "a", from = 1 }\n')
-    assert list(problems(scenario, traits(0, 10, 2, 2))) == []
-    (problem,) = problems(scenario, traits(0, 10, 1, 1))
+    probing = 'name = "none"\n', '[[steps]]\nexpect = { read = "a", from = 1 }\n'
+    assert problems((0, 10, 2, 2), *probing) == []
+    (problem,) = problems((0, 10, 1, 1), *probing)
     assert (problem.place.line, problem.remedy) == (6, "leave 'from' out")
 
 
 def test_only_brokers_before_0_10_have_to_be_told_about() -> None:
-    assert silent_version(traits(0, 9, 0, 1)) == (0, 9, 0, 1)
-    assert silent_version(traits(0, 10, 0, 1)) == ()
-    assert silent_version(Traits()) == ()
+    assert traits(0, 9, 0, 1).silent_version == (0, 9, 0, 1)
+    assert traits(0, 10, 0, 1).silent_version == ()
+    assert Traits().silent_version == ()

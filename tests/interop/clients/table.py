@@ -20,7 +20,7 @@ from pathlib import Path
 
 from harness.cluster.brokers.kafka_jars import installed
 from harness.cluster.brokers.kafka_versions import resolve_version
-from harness.host.user_cache import made_in_cache
+from harness.host.user_folders import made_in_cache
 
 HERE = Path(__file__).parent
 LEAVE_OUT = "KAFKA_CHAOS_CLIENTS_HERE" in os.environ  # what this machine has no toolchain for, rather than to skip it

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.cluster.books import group_records as from_kafkas_files
+from harness.cluster.books import coordinator_records as from_kafkas_files
 from harness.cluster.record_batches import stored_records
 from reference_impl.core.groups.placement import partition_of_group
 from reference_impl.wire.compression import UnreadableRecords

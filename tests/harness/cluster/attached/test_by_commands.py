@@ -42,7 +42,7 @@ def spec(**commands: str) -> ClusterSpec:
 def made(run: Path, wanted: ClusterSpec, at: Mapping[NodeId, tuple[str, int]] | None = None) -> object:
     known = {NodeId(int(node)): ("127.0.0.1", int(node)) for node in wanted.attached.nodes}
     AttachedJournal(run).found(at or known)
-    return cluster_by_commands(wanted)(run_path=run, spec=wanted, client_links=1, clock=SystemClock())
+    return cluster_by_commands(wanted)(run_path=run, spec=wanted, clock=SystemClock())
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ async def test_a_kill_command_that_kills_nobody_is_found_out(
         attached=AttachedSpec(nodes={"1": f"127.0.0.1:{unused_tcp_broker}"}, kill="true", start="true"),
     )
     AttachedJournal(tmp_path).found({NodeId(1): ("127.0.0.1", unused_tcp_broker)})
-    cluster = cluster_by_commands(wanted)(run_path=tmp_path, spec=wanted, client_links=1, clock=SystemClock())
+    cluster = cluster_by_commands(wanted)(run_path=tmp_path, spec=wanted, clock=SystemClock())
     assert isinstance(cluster, CanCrash)
 
     with pytest.raises(HarnessError, match=r"the kill command ended with 0 .* and yet .* answers"):
@@ -203,7 +203,7 @@ async def test_a_kill_command_that_fails_while_the_broker_answers_is_an_error(
         system="attached", bootstrap="a:1", attached=AttachedSpec(nodes=nodes, kill="false", start="x")
     )
     AttachedJournal(tmp_path).found({NodeId(1): ("127.0.0.1", unused_tcp_broker)})
-    cluster = cluster_by_commands(wanted)(run_path=tmp_path, spec=wanted, client_links=1, clock=SystemClock())
+    cluster = cluster_by_commands(wanted)(run_path=tmp_path, spec=wanted, clock=SystemClock())
     assert isinstance(cluster, CanCrash)
 
     with pytest.raises(HarnessError, match="kill for broker 1 ended with 1"):

@@ -14,11 +14,11 @@ from harness.cluster.attached import by_docker, compose_project, container_rules
 from harness.cluster.attached.by_docker import ComposeCluster
 from harness.cluster.attached.container_rules import ChangedRules, ContainerRules, ends_in
 from harness.cluster.attached.journal import AttachedJournal
-from harness.cluster.docker.rules import CHAIN, HOOKS
+from harness.cluster.docker.packet_rules import CHAIN, HOOKS
 from harness.errors import HarnessError
 from harness.host.clock import SystemClock
 from harness.ports.cluster import Link, NodeId
-from harness.preflight.engine import why_no_cut
+from harness.preflight.machine import why_no_cut
 from harness.scenario.model import ClusterSpec
 
 SPEC = ClusterSpec(system="compose:compose.yaml")
@@ -103,7 +103,7 @@ def in_their_networks(monkeypatch: pytest.MonkeyPatch, *containers: Container) -
 
 
 def compose_cluster(run: Path) -> Any:
-    return ComposeCluster(run_path=run, spec=SPEC, client_links=1, clock=SystemClock())
+    return ComposeCluster(run_path=run, spec=SPEC, clock=SystemClock())
 
 
 @pytest.mark.parametrize(

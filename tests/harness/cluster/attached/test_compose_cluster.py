@@ -20,7 +20,7 @@ from harness.cluster.broker_requests import BrokerConnection
 from harness.cluster.docker import images
 from harness.cluster.docker.engine import Engine, connect, is_there
 from harness.cluster.docker.namespace import Namespace
-from harness.cluster.docker.rules import CHAIN
+from harness.cluster.docker.packet_rules import CHAIN
 from harness.errors import HarnessError, UsageError
 from harness.host.clock import SystemClock
 from harness.ports.cluster import CanCrash, CanCutLinks, CanPause, CanStop, NodeId, TopicDefinition
@@ -62,7 +62,7 @@ def project(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 @pytest.fixture
 async def cluster(project: ClusterSpec, tmp_path: Path) -> AsyncIterator[Any]:
-    made = cluster_by_docker(project)(run_path=tmp_path, spec=project, client_links=1, clock=SystemClock())
+    made = cluster_by_docker(project)(run_path=tmp_path, spec=project, clock=SystemClock())
     await asyncio.wait_for(_attached_to(made), 40)
     yield made
     for what, subject in AttachedJournal(tmp_path).owed():
@@ -185,7 +185,7 @@ async def test_data_that_is_no_brokers_data_directory_is_refused_before_anything
     project: ClusterSpec, tmp_path: Path, place: str
 ) -> None:
     spec = replace(project, attached=replace(project.attached, data=place))
-    wrong = cluster_by_docker(spec)(run_path=tmp_path, spec=spec, client_links=1, clock=SystemClock())
+    wrong = cluster_by_docker(spec)(run_path=tmp_path, spec=spec, clock=SystemClock())
     with pytest.raises(HarnessError, match=f"has no {place}/meta.properties: name the broker's data directory"):
         await wrong.start()
     await wrong.stop()

@@ -47,7 +47,7 @@ async def attach(theirs: LaggingCluster, run: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(attached_cluster, "becomes", answers)
     wipes = AttachedSpec(delete_topics=True, kill="true", start="true", wipe=f"touch {run / 'wiped'}")
     spec = ClusterSpec(system="attached", bootstrap="somebody:1", attached=wipes)
-    cluster = cluster_by_commands(spec)(run_path=run, spec=spec, client_links=1, clock=SystemClock())
+    cluster = cluster_by_commands(spec)(run_path=run, spec=spec, clock=SystemClock())
     await cluster.start()
     return cluster
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from harness.cluster.attached.unanswering import UnansweringBrokers
+from harness.cluster.attached.reachability import UnansweringBrokers
 from harness.cluster.broker_requests import BrokerConnection
 from harness.host.clock import SystemClock
 from harness.ports.cluster import NodeId

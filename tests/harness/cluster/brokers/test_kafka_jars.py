@@ -16,7 +16,7 @@ from harness.cluster.brokers import kafka_jars
 from harness.cluster.brokers.kafka_jars import KafkaHome, fetch, home_from_distribution, installed, kafka_health
 from harness.cluster.brokers.kafka_versions import resolve_version
 from harness.errors import HarnessError, UsageError
-from harness.host.user_cache import cache_directory
+from harness.host.user_folders import cache_directory
 from tests.harness.cluster.brokers.maven_repository import Told, jar_in, publish_kafka, put, refused
 
 pytestmark = pytest.mark.jvm

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.cluster.brokers.catalogue import system_of
 from harness.cluster.brokers.kafka_jars import KafkaHome
-from harness.cluster.brokers.kafka_one_listener import OneListenerKafka
+from harness.cluster.brokers.kafka_zookeeper import OneListenerKafka
+from harness.cluster.catalogue import system_of
 from harness.cluster.local.addresses import AddressBlock
 from harness.cluster.local.cluster import LocalCluster
 from harness.cluster.local.environment import LocalEnvironment
@@ -95,7 +95,7 @@ def test_topics_are_made_by_kafka_s_own_tool_at_zookeeper(
 def test_a_name_leads_each_client_to_its_own_link_and_the_harness_past_all_links(
     tmp_path: Path, environment: LocalEnvironment
 ) -> None:
-    cluster = LocalCluster(run_path=tmp_path, spec=SPEC, client_links=2, clock=SystemClock())
+    cluster = LocalCluster(run_path=tmp_path, system=system_of(SPEC), client_links=2, clock=SystemClock())
     assert cluster.names_for(None) == {}  # until its addresses are known
     cluster._environment = environment
 
@@ -109,7 +109,7 @@ def test_a_name_leads_each_client_to_its_own_link_and_the_harness_past_all_links
 
 
 async def test_a_tool_that_fails_is_reported_with_the_place_of_its_log(tmp_path: Path) -> None:
-    cluster = LocalCluster(run_path=tmp_path, spec=SPEC, client_links=1, clock=SystemClock())
+    cluster = LocalCluster(run_path=tmp_path, system=system_of(SPEC), client_links=1, clock=SystemClock())
 
     with pytest.raises(HarnessError, match=r"^not made, and (.*/nodes/tool/log): Kafka's tool ended with code 3$"):
         await cluster._use_tool([sys.executable, "-c", "print('why'); raise SystemExit(3)"], "not made")

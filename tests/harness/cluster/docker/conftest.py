@@ -16,7 +16,7 @@ from harness.cluster.docker.capabilities import Capabilities, probe
 from harness.cluster.docker.engine import Engine, connect
 from harness.cluster.docker.infra import Infra, make_network, start_infra
 from harness.cluster.docker.labels import labels_of
-from harness.cluster.docker.rules import Places
+from harness.cluster.docker.packet_rules import Places
 from harness.errors import HarnessError
 from harness.ports.cluster import ClientId, NodeId
 

@@ -7,7 +7,7 @@ import pytest
 from harness.cluster.docker.capabilities import Capabilities
 from harness.cluster.docker.namespace import Namespace
 from harness.cluster.docker.netem import Flow, flows_of, impair, not_here, tc_batch
-from harness.cluster.docker.rules import Places
+from harness.cluster.docker.packet_rules import Places
 from harness.errors import HarnessError, UsageError
 from harness.ports.capabilities import Impairment
 from harness.ports.cluster import ClientId, Link, NodeId

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.cluster.catalogue import system_of
 from harness.cluster.docker.capabilities import Capabilities
 from harness.cluster.docker.cluster import DockerCluster
 from harness.history.run_folder import RunFolder
@@ -20,7 +21,7 @@ async def test_a_fault_on_a_broker_that_has_just_ended_finds_it_down_though_nobo
         pytest.skip(capabilities.volumes)
     clock, node = SystemClock(), NodeId(1)
     folder = RunFolder.create(run, scenario="test", clock=clock, seed=1, stamp="now").path
-    cluster = DockerCluster(run_path=folder, spec=ClusterSpec(brokers=(1,)), client_links=1, clock=clock)
+    cluster = DockerCluster(run_path=folder, system=system_of(ClusterSpec(brokers=(1,))), client_links=1, clock=clock)
     try:
         await cluster.start()
         for number, harm in enumerate((cluster.pause, cluster.shut_down, cluster.kill), start=1):

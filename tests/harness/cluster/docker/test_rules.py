@@ -6,7 +6,7 @@ from typing import NamedTuple
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.cluster.docker.rules import Mode, Places, Rule, read_saved, restore_text, rules_of
+from harness.cluster.docker.packet_rules import Mode, Places, Rule, read_saved, restore_text, rules_of
 from harness.ports.cluster import ClientId, Link, NodeId
 
 HOST = "10.9.0.1"

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.cluster.catalogue import system_of
 from harness.cluster.docker.capabilities import Capabilities
 from harness.cluster.docker.cluster import DockerCluster
 from harness.cluster.docker.environment import PLACE
@@ -24,7 +25,7 @@ async def test_a_wipe_stays_in_the_volume_and_refuses_a_link_that_leads_out_of_i
     (elsewhere / "precious").write_text("precious")
     clock, node = SystemClock(), NodeId(1)
     folder = RunFolder.create(run, scenario="test", clock=clock, seed=1, stamp="now").path
-    cluster = DockerCluster(run_path=folder, spec=ClusterSpec(brokers=(1,)), client_links=1, clock=clock)
+    cluster = DockerCluster(run_path=folder, system=system_of(ClusterSpec(brokers=(1,))), client_links=1, clock=clock)
     try:
         await cluster.start()
         await cluster.kill(node)
@@ -53,7 +54,7 @@ async def test_what_a_container_plants_on_its_disk_is_neither_followed_nor_waite
     (secret / f"{0:020}.log").write_bytes(b"this machine's own")
     clock, node = SystemClock(), NodeId(1)
     folder = RunFolder.create(run, scenario="test", clock=clock, seed=1, stamp="now").path
-    cluster = DockerCluster(run_path=folder, spec=ClusterSpec(brokers=(1,)), client_links=1, clock=clock)
+    cluster = DockerCluster(run_path=folder, system=system_of(ClusterSpec(brokers=(1,))), client_links=1, clock=clock)
     planted = (
         f"cd {PLACE} && ln -s {secret} data/orders-0 && mkdir data/paid-0 && mkfifo data/paid-0/{0:020}.log && "
         "rm log && mkfifo log && for i in $(seq 40); do mkdir d && cd d; done"

@@ -7,6 +7,7 @@ import pytest_asyncio
 
 from harness.cluster.brokers.kafka_jars import installed
 from harness.cluster.brokers.kafka_versions import resolve_version
+from harness.cluster.catalogue import system_of
 from harness.cluster.local.cluster import LocalCluster
 from harness.history.run_folder import RunFolder
 from harness.host.clock import SystemClock
@@ -36,7 +37,7 @@ async def cluster(
     clock = SystemClock()
     run = RunFolder.create(tmp_path_factory.mktemp("run"), scenario="kafka", clock=clock, seed=1, stamp="test")
     spec = ClusterSpec(brokers=(1, 2, 3), system=f"kafka:{version}", layout=layout)
-    made = LocalCluster(run_path=run.path, spec=spec, client_links=1, clock=clock)
+    made = LocalCluster(run_path=run.path, system=system_of(spec), client_links=1, clock=clock)
     try:
         await made.start()
         yield made

@@ -15,6 +15,7 @@ import pytest
 import pytest_asyncio
 from kafka import KafkaProducer
 
+from harness.cluster.catalogue import system_of
 from harness.cluster.local.cluster import LocalCluster
 from harness.cluster.local.ownership import processes_of
 from harness.cluster.local.processes import PROCESSES, state_of
@@ -61,7 +62,7 @@ def _link(source: int, target: int) -> Link:
 def _made(folder: Path, spec: ClusterSpec, *, client_links: int = 1) -> LocalCluster:
     clock = SystemClock()
     run = RunFolder.create(folder, scenario="test", clock=clock, seed=1, stamp="now")
-    return LocalCluster(run_path=run.path, spec=spec, client_links=client_links, clock=clock)
+    return LocalCluster(run_path=run.path, system=system_of(spec), client_links=client_links, clock=clock)
 
 
 def _place(cluster: LocalCluster, link: Link) -> tuple[str, int]:

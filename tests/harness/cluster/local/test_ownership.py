@@ -18,7 +18,7 @@ import pytest
 from harness.cluster.local.ownership import LOCK, LeftRun, RunOwnership, processes_of, sweep
 from harness.cluster.local.processes import MARKER, PROCESSES, Spawner, boot_id, start_time, state_of
 from harness.errors import HarnessError
-from harness.host.user_state import state_directory
+from harness.host.user_folders import state_directory
 from tests.little_room import with_little_room
 from tests.waiting import until
 

@@ -16,6 +16,7 @@ import pytest
 from kafka import KafkaProducer
 from kafka.errors import KafkaError
 
+from harness.cluster.catalogue import system_of
 from harness.cluster.local.cluster import LocalCluster
 from harness.cluster.local.ownership import RunOwnership, processes_of, sweep
 from harness.cluster.local.processes import state_of
@@ -37,7 +38,7 @@ async def cluster(tmp_path: Path) -> AsyncIterator[LocalCluster]:
     """Broker 1 is the controller and leads the only partition; 2 and 3 follow."""
     run = RunFolder.create(tmp_path, scenario="local", clock=SystemClock(), seed=1, stamp="test")
     spec = ClusterSpec(brokers=(1, 2, 3))
-    made = LocalCluster(run_path=run.path, spec=spec, client_links=2, clock=SystemClock())
+    made = LocalCluster(run_path=run.path, system=system_of(spec), client_links=2, clock=SystemClock())
     try:
         await made.start()
         await made.create_topics([TopicDefinition(name=_TOPIC, assignment=((1, 2, 3),))])
@@ -182,6 +183,7 @@ async def test_the_books_tell_leaders_controllers_registrations_lost_disks_and_s
 
 _HOLDER = """
 import asyncio, pathlib, sys
+from harness.cluster.catalogue import system_of
 from harness.host.clock import SystemClock
 from harness.cluster.local.cluster import LocalCluster
 from harness.cluster.local.ownership import RunOwnership
@@ -190,7 +192,8 @@ from tests.waiting import PATIENCE_S, until
 
 async def main() -> None:
     spec = ClusterSpec(brokers=(1,), settings={"default.replication.factor": "1"})
-    cluster = LocalCluster(run_path=pathlib.Path(sys.argv[1]), spec=spec, client_links=1, clock=SystemClock())
+    run = pathlib.Path(sys.argv[1])
+    cluster = LocalCluster(run_path=run, system=system_of(spec), client_links=1, clock=SystemClock())
     await cluster.start()
     print("ready", flush=True)
     await asyncio.Event().wait()

@@ -9,14 +9,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from harness.controller.control.recording import RUN_NUMBERS, Recording, Waiting
+from harness.controller.control.recording import RUN_NUMBERS, Recording, Stage, Waiting, unrecorded_stage
 from harness.controller.control.session import ControlSession
 from harness.controller.control.socket_server import ControlSocket
-from harness.controller.control.stage import Stage, unrecorded_stage
 from harness.controller.run import Run, RunOutcome
 from harness.history.journals.journal import ProcessNumbers
 from harness.history.run_folder import RunFolder
-from harness.ports.client_use import ClientUse
+from harness.ports.clients import ClientUse
 from harness.ports.cluster import Client
 from harness.ports.load import WorkloadSpec
 from harness.scenario.model import TopicSpec

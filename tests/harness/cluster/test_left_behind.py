@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from harness.cluster.attached.journal import NAME, AttachedJournal
+from harness.cluster.left_behind import undo_left_behind
 from harness.cluster.local.ownership import sweep
 from harness.ports.cluster import NodeId
-from harness.systems import undo_left_behind
 
 _KILLED = """
 import os, pathlib, signal, sys

@@ -1,4 +1,9 @@
-"""Where what was fetched or made once is kept for later runs: the user's cache, as the XDG specification has it."""
+"""The user's own folders, as the XDG specification has them: the cache, where what was fetched or made once is kept for
+later runs; and the state directory, with registered runs and locked address blocks, private to this user.
+
+The sweep trusts the state directory, so it must belong to this user: root follows no entry that another user could
+write.
+"""
 
 import contextlib
 import os
@@ -90,3 +95,30 @@ def made_in_cache(partition: str, environment: Mapping[str, str] = os.environ) -
     for folder in (top, top / partition):
         folder.mkdir(mode=0o700, exist_ok=True)
     return top / partition
+
+
+# ---- the state directory --------------------------------------------------------------------------------------------
+
+
+def state_directory() -> Path:
+    """Created if missing. A relative XDG_STATE_HOME is ignored, as its specification says. Raises HarnessError."""
+    chosen = Path(os.environ.get("XDG_STATE_HOME", ""))
+    try:
+        path = (chosen if chosen.is_absolute() else Path.home() / ".local" / "state") / "kafka-chaos"
+    except RuntimeError as error:
+        raise HarnessError(f"{error} HOME or XDG_STATE_HOME says where runs leave word; set one of them") from None
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = path.stat()
+        if found.st_uid == os.geteuid() and found.st_mode & 0o077:
+            path.chmod(found.st_mode & 0o700)  # as an older kafka-chaos created it
+    except OSError as error:
+        raise HarnessError(
+            f"{path}: no place for what runs leave word of ({error.strerror}); XDG_STATE_HOME chooses another"
+        ) from None
+    if found.st_uid != os.geteuid():
+        raise HarnessError(
+            f"{path} belongs to user {found.st_uid} and this is user {os.geteuid()}, who must not do what is written "
+            "there; XDG_STATE_HOME chooses another place"
+        )
+    return path

@@ -1,15 +1,20 @@
-"""Decodes a record of __consumer_offsets: offsets that groups committed, their generations, and markers.
+"""Decodes the records of coordinators: of __consumer_offsets (committed offsets, generations, markers) and of
+__transaction_state (a transactional id, its producer and the state of its transaction, KIP-98).
 
-Key and value begin with a version. Keys 0 and 1 are committed offsets, 2 is a group of the classic protocol; 3, 6 and
-8 are epochs of KIP-848. A record without a value is a tombstone. What is not known here is of kind "other", since a
-release may add kinds and versions.
+Key and value begin with a version. Of groups, keys 0 and 1 are committed offsets, 2 is a group of the classic protocol;
+3, 6 and 8 are epochs of KIP-848. A record without a value is a tombstone. What is not known here is of kind "other",
+since a release may add kinds and versions.
+
+Ending a transaction is decided by the record in PrepareCommit or PrepareAbort. A record in CompleteCommit or
+CompleteAbort follows once the markers are in all its partitions.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from harness.cluster.books.record_fields import Fields, UndecodableError
-from harness.ports.coordinator_logs import OffsetsRecord
+from harness.history.schema.internal_rows import TransactionState
+from harness.ports.coordinator_logs import OffsetsRecord, TransactionRecord
 
 _COMMIT = 1  # of a control record: KIP-98
 _FLEXIBLE_FROM = 4  # of OffsetCommitValue and GroupMetadataValue
@@ -123,3 +128,60 @@ _VALUES: Mapping[str, Callable[[OffsetsRecord, bytes], OffsetsRecord]] = {
     "assignment_epoch": _epoch,
     "member_epoch": _epoch,
 }
+
+
+# ---- __transaction_state --------------------------------------------------------------------------------------------
+
+
+_STATES: Mapping[int, TransactionState] = {
+    0: "Empty",
+    1: "Ongoing",
+    2: "PrepareCommit",
+    3: "PrepareAbort",
+    4: "CompleteCommit",
+    5: "CompleteAbort",
+    6: "Dead",
+    7: "PrepareEpochFence",
+}
+UNKNOWN = TransactionRecord(transactional_id=None)
+
+
+def decode_transaction(key: bytes | None, value: bytes | None) -> TransactionRecord:
+    """Key version 0; value version 0, or 1, which is flexible (KIP-890)."""
+    try:
+        fields = Fields(key or b"", flexible=False)
+        if fields.int16() != 0:
+            return UNKNOWN
+        transactional_id = fields.string()
+        if value is None:
+            return TransactionRecord(transactional_id=transactional_id, removed=True)
+        return _value(transactional_id, value)
+    except UndecodableError:
+        return UNKNOWN
+
+
+def _value(transactional_id: str, value: bytes) -> TransactionRecord:
+    version = Fields(value, flexible=False).int16()
+    if version > 1:
+        return TransactionRecord(transactional_id=transactional_id)
+    fields = Fields(value, 2, flexible=version == 1)
+    producer_id, producer_epoch, timeout_ms = fields.int64(), fields.int16(), fields.int32()
+    state = _STATES.get(fields.int8())
+
+    def partitions() -> tuple[tuple[str, int], ...]:
+        topic, numbers = fields.string(), fields.ids()
+        fields.tagged()
+        return tuple((topic, number) for number in numbers)
+
+    places = tuple(place for topic in fields.array(partitions) for place in topic)
+    fields.int64()  # when it was written
+    begun_ms = fields.int64()
+    return TransactionRecord(
+        transactional_id=transactional_id,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        state=state,
+        timeout_ms=timeout_ms,
+        begun_wall_ms=None if begun_ms == -1 else begun_ms,
+        partitions=places,
+    )

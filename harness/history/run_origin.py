@@ -1,4 +1,4 @@
-"""The commit of the project and of the scenario's file when a run begins; determined once and recorded.
+"""What a run was made with, determined once when it begins: versions, and the commits of project and scenario.
 
 Git is asked only for names of commits and their contents, never for anything that runs a filter, a hook or a watcher
 of the repository. Whether the scenario's file equals the committed one is decided by its text, hashed as git does it.
@@ -7,11 +7,15 @@ Without git, or outside of a repository, nothing is recorded.
 
 import hashlib
 import os
+import platform
 import subprocess
 from collections.abc import Mapping
+from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
 
 import harness
+from harness import extensions
 
 _WITHIN_S = 5.0
 _QUIET = ("-c", "core.fsmonitor=false", "--no-optional-locks", "--no-pager")
@@ -73,3 +77,14 @@ def _asked(folder: Path, *question: str) -> str | None:
     except (OSError, subprocess.TimeoutExpired):
         return None
     return answer.stdout.decode("utf-8", "replace").strip() if answer.returncode == 0 else None
+
+
+def versions() -> dict[str, str]:
+    found = {"kafka-chaos": version("kafka-chaos"), "Python": platform.python_version()}
+    found |= {name: version(name) for name in ("kafka-python", "pyspark")}
+    found |= extensions.packages()
+    return found | {"machine": f"{platform.system()} {platform.release()}, {os.cpu_count()} cores"}
+
+
+def stamp(wall_ns: int) -> str:
+    return datetime.fromtimestamp(wall_ns / 1e9, UTC).strftime("%Y%m%d-%H%M%S")
