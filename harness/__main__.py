@@ -1,18 +1,24 @@
 """`python -m harness` is the command `kafka-chaos`; workers are started this way.
 
 A check's JVM starts before the rest of the program is read: both take as long. A worker reads only what a client needs.
+Who interrupts while it is read has interrupted the command, and gets no traceback.
 """
 
 import atexit
 import contextlib
 import os
+import signal
 import sys
 import threading
 from collections.abc import Sequence
 from typing import NoReturn
 
-from harness.checks.spark.jvm import end_ahead, start_ahead
+_HANDLER = signal.getsignal(signal.SIGINT)
+if _HANDLER is signal.default_int_handler:  # not where whoever started us has it ignored
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+from harness.checks.spark.jvm import end_ahead, start_ahead  # noqa: E402
 
+signal.signal(signal.SIGINT, _HANDLER)
 _NO_JVM = {"--help", "--master", "--memory-mb"}  # nothing is checked, or perhaps elsewhere, or by a JVM of another size
 _JEPSEN = "jepsen"  # histories that need none
 
@@ -23,6 +29,8 @@ def command() -> NoReturn:
         main()
     except SystemExit as ended:
         leave(ended.code if isinstance(ended.code, int) else 0 if ended.code is None else 4)
+    except KeyboardInterrupt:
+        leave(128 + signal.SIGINT)
     leave(0)
 
 

@@ -26,3 +26,26 @@ def test_what_is_said_and_registered_is_done_and_the_exit_code_is_its_own(code: 
         [sys.executable, "-c", SCRIPT.format(code=code)], check=False, capture_output=True, text=True, timeout=60
     )
     assert (ended.returncode, ended.stdout, ended.stderr) == (expected, "done\na thread has ended\nat exit\n", "")
+
+
+INTERRUPTED = """
+import os, signal, sys
+
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == "{module}":
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Finder())
+sys.argv = ["kafka-chaos", "list"]
+from harness import __main__
+__main__.command()
+"""
+
+
+@pytest.mark.parametrize(("module", "code"), [("harness.checks.spark.jvm", -2), ("harness.cli.main", 130)])
+def test_who_interrupts_a_command_while_it_is_read_gets_no_traceback(module: str, code: int) -> None:
+    """-2: ended by the signal, which a shell tells as 130."""
+    script = INTERRUPTED.format(module=module)
+    ended = subprocess.run([sys.executable, "-c", script], check=False, capture_output=True, text=True, timeout=60)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (code, "", "")
