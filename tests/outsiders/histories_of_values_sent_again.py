@@ -160,3 +160,46 @@ def read_before_it_was_sent_again() -> HistoryBuilder:
     history.log.append((4, 0, 60))
     history.finish()
     return history
+
+
+def _compacted_at_each_place(*, later: bool) -> HistoryBuilder:
+    """Key 1 is sent twice as value 50, and stands at offsets 1 and 3. By second 5 a reader passed over the first of
+    the two; by the end both are gone. later: the last record has their key, and was sent after that."""
+    topics = {"t": {"cleanup.policy": "compact"}}
+    history = HistoryBuilder(system="kafka:3.9.1", topics=topics, workload=WorkloadSpec())
+    history.state(1, 0, (1, 2, 3), at=0, start=0)
+    history.client(1, role="producer", acks=-1, idempotent=True, tells_attempts=True)
+    history.ack(0, at=1, key=7)
+    history.send(AGAIN, None, at=2, status=UNKNOWN, error="KafkaTimeoutError", key=1)
+    history.log.append((1, 0, AGAIN))
+    history.ack(2, at=2.5, key=8)
+    history.ack(AGAIN, at=3, key=1)
+    history.poll([(0, 0), (1, AGAIN), (2, 2), (3, AGAIN)], at=4, process=8)
+    history.poll([(0, 0), (2, 2)], at=5, process=9)
+    for value, key in ((4, 7), (5, 8), (6, 1 if later else 9)):
+        history.ack(value, at=value + 4, key=key)
+    history.log = history.log[4:]
+    history.finish(snapshots=False)
+    history.partition.update(log_start_offset=0, cleanup_policy="compact", end_offset=7)
+    return history
+
+
+@case(
+    "sent again on a compacted topic; one of its places was passed over before the next of its key was sent",
+    PASS,
+    {"removed-by-configuration observation": {0, AGAIN, 2}},
+    why="the first place was compacted away for the second, and that for the next of its key",
+)
+def sent_again_and_passed_over_once() -> HistoryBuilder:
+    return _compacted_at_each_place(later=True)
+
+
+@case(
+    "sent again on a compacted topic; both places are empty, and nothing later has its key",
+    VIOLATION,
+    {"compacted-away violation": {AGAIN}, "removed-by-configuration observation": {0, 2}},
+    also=("lost-write violation", "dirty-read violation", "duplicate violation"),
+    why="the last of its key stays",
+)
+def sent_again_and_gone_for_nothing() -> HistoryBuilder:
+    return _compacted_at_each_place(later=False)

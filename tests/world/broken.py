@@ -9,7 +9,7 @@ from tests.world.truth import Verdict
 @dataclass(frozen=True, kw_only=True)
 class Broken:
     """checks: those that may tell it; none: that it is no plain pass is all that is asked. value: of the record.
-    offset: of that of its copies which is meant."""
+    offset: of that of its copies which is meant, or the one that a group was told."""
 
     kind: str
     checks: frozenset[str]

@@ -58,6 +58,7 @@ def _lost_offsets(history: History, lost: dict[int, LostWrite]) -> Iterator[Brok
             checks=frozenset({"lost-group-offset"}),
             verdict=worst,
             partition=fetch.partition,
+            offset=fetch.offset,
             story=f"{fetch.member} was told {fetch.offset}, {last.offset} had been committed by {last.member}",
         )
 

@@ -97,18 +97,24 @@ def _answer(
     if fetch.offset in may:
         return None, "", behind
     told = f"process {fetch.process} was told {fetch.offset} of {sorted(may)}"
-    identities = {each.transaction.producer[0] for each in records if each.transaction is not None}
     answered = by_order.get(fetch.source or -1, -1)
     newer = {each.source for each in certain if each.order > answered}
-    fates = {
-        each.verdict
-        for each in lost
-        if each.time_ns <= fetch.completed_ns and (_concerns(each, identities) or each.entry.value in newer)
-    }
+    concerned = [each for each in records if each.source in newer or each.source == fetch.source] or records
+    identities = {each.transaction.producer[0] for each in concerned if each.transaction is not None}
+    before = [each for each in lost if each.time_ns <= fetch.completed_ns]
+    fates = {each.verdict for each in before if _concerns(each, identities) or each.entry.value in newer}
+    # What would not have counted, as its decision was lawfully lost, may be lost against the promise besides.
+    if newer and all(_is_excused(each.transaction, before) for each in certain if each.source in newer):
+        fates = {Verdict.UNSAID if each is Verdict.VIOLATION else each for each in fates}
     if fates:
         return next(each for each in _WORST if each in fates), told, behind
     unknown = fetch.deposed or OFFSETS not in history.chronicle.last_logs
     return (Verdict.UNSAID if unknown else Verdict.VIOLATION), told, behind
+
+
+def _is_excused(transaction: Transaction | None, lost: Sequence[LostWrite]) -> bool:
+    identities = set() if transaction is None else {transaction.producer[0]}
+    return any(each.verdict is Verdict.PERMITTED and _concerns(each, identities) for each in lost)
 
 
 def _concerns(lost: LostWrite, identities: set[int]) -> bool:

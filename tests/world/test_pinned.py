@@ -23,6 +23,7 @@ PINNED = {
         (50296, "full"),  # read, never acknowledged, and lost with the power of all
         (20193, "full"),
         (9981008, "late clocks"),  # its leader cut it before an unclean election, or after
+        (10205648, "late clocks"),  # nobody knows whether a replica was in sync again when its log was read
         (7501196, "no books, no journals"),  # a cycle of what was read before a cut of which nobody knows the reason
     ),
     TRANSACTIONS: (
@@ -33,6 +34,8 @@ PINNED = {
         (9000144, "full"),  # read before the transaction began there, in a log that was cut since
         (7700081, "full"),  # who lacked it was elected and lost its election again before it began to lead
         (9970181, "full"),  # an unclean election of the decisions' log that took nothing of it
+        (10205377, "full"),  # an unclean election took a decision that was taken again
+        (10202521, "full"),  # all that the coordinator knew was lost before its producer was at work
     ),
     GROUPS: (
         (77167, "nothing of states"),  # within an assignment the log was cut below the position
@@ -40,11 +43,13 @@ PINNED = {
         (7500350, "full"),  # a deposed leader's log ended below the position
         (9983658, "full"),  # its commits were dropped, and what came after them went with the only disk
         (7200039, "full"),  # a wiped broker was elected and never led, and the last of those in sync was wiped then
+        (10204674, "full"),  # of one partition one wrong answer was lawful, and another was not
     ),
     SETTINGS: (
         (4000122, "no epochs, no books"),  # the damage was found when another one led already
         (7400283, BEFORE_EPOCHS.name),  # one without its log's end was elected and never led, and others had it
         (7500459, "full"),  # who had it was counted on no more, and retention removed its place in the end
+        (10204803, BEFORE_EPOCHS.name),  # acks=1: one without it was elected, and the last who had it left the ISR
         (7400535, "full"),  # its tail was lost with the power, and its leader was elected while it was down
     ),
     CLEANING: (
@@ -69,6 +74,7 @@ PINNED = {
         (9981341, "full"),  # a marker went with the power of one of two, who was elected as if he had it
         (9982525, "full"),
         (9981125, "full"),  # what stood above a damaged batch was left to it alone
+        (10205845, "full"),  # its decision was lawfully lost, and its offset's record against the promise
         (9040447, "full"),  # the coordinator forgot that it had begun, and wrote down that it began again
     ),
     IN_FLIGHT: (
@@ -87,6 +93,8 @@ DECIDED = (
     (TRANSACTIONS, 5000065),
     (TRANSACTIONS, 9970281),  # hidden: its decision went with the power of the coordinator's only log
     (PROCESSING, 9981541),
+    (PROCESSING, 9980253),  # the records of offsets in transactions, and their markers, went with the power of all
+    (PROCESSING, 9980485),  # whoever was elected had lost it on its disk, and was down all the while
     (RECORDS, 6000040),  # dropped by its leader before an unclean election, and one in sync had it still
     (RECORDS, 6000576),  # an elected leader was read with it and wiped before it began to lead
     (GROUPS, 7200252),  # a batch of the offsets' log was damaged below the commit

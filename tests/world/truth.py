@@ -378,6 +378,9 @@ def _judged(
         moved = state.leader != before.leader
         kind = "unclean" if happening.unclean else "clean"
         story = f"{kind} election of {state.leader} in epoch {state.epoch}, ISR before {list(gone.isr)}"
+        if not _elects(happening) and weak and not moved and state.leader not in (-1, trail.send.acknowledged_by):
+            story = f"broker {state.leader} had been elected without it, and the last holder left the ISR"
+            return _lost(trail, partition, Verdict.PERMITTED, "clean-acks-1", happening.time_ns, story)
         if not _elects(happening):
             # A leader without an epoch of its own is wrong in itself; what acks=1 promises then, nobody says.
             verdict = Verdict.UNSAID if weak and moved else Verdict.VIOLATION

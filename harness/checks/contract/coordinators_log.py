@@ -7,18 +7,17 @@ stored yet leaves it open; so do, where the partition's states were not recorded
 unclean election that was allowed under a fault.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from harness.checks.contract.deposed import ENDING
+from harness.checks.contract.deposed import was_down
 from harness.checks.contract.destruction import Destruction, destruction
 from harness.checks.contract.rulings import Cause, CauseCode, Class, Doubt, Rule, Ruling
 from harness.checks.contract.timeline import Gone, Seen, Window
 from harness.checks.contract.timelines import Timelines
-from harness.checks.model.elections import Election
+from harness.checks.model.elections import Election, Snapshot
 from harness.checks.model.lost_records import LostRecord
 from harness.checks.model.partition_history import DiskLoss, PartitionHistory, RunHistory
-from harness.history.facts.fault_facts import begin_of, end_of
 from harness.history.facts.internal_topics import GROUP_OFFSETS_TOPIC, TRANSACTIONS_TOPIC, partition_of
 
 Ruled = tuple[Class, Cause]
@@ -64,12 +63,18 @@ def number_of(
     return partition_of(name, counts.pop()) if len(counts) == 1 else None
 
 
-def taken_from(place: PartitionHistory, timelines: Timelines, stored: Stored, codes: Codes) -> Ruled | None:
-    """By the states of its own partition; None: nothing took it."""
+def taken_from(
+    place: PartitionHistory,
+    timelines: Timelines,
+    stored: Stored,
+    codes: Codes,
+    spared_by: Callable[[Election], bool] = lambda _: False,
+) -> Ruled | None:
+    """By the states of its own partition; None: nothing took it. spared_by: whether an election took nothing of it."""
     destroyed = _destroyed(place, timelines, stored)
     if destroyed.holds:
         return "permitted", by_destruction(place, destroyed.losses, codes)
-    elected = list(_elected_uncleanly(place, timelines, stored))
+    elected = [each for each in _elected_uncleanly(place, timelines, stored) if not spared_by(each)]
     allowed = next((election for election in elected if election.allowed), None)
     if allowed is not None:
         return "permitted", by_election(place, allowed, codes)
@@ -84,6 +89,18 @@ def taken_from(place: PartitionHistory, timelines: Timelines, stored: Stored, co
         return None
     doubt = Doubt(code="rule-not-decided", rule=rules[0])
     return "observation", Cause(code=codes.in_doubt, doubt=doubt, partitions=(place.name,))
+
+
+def emptied(place: PartitionHistory, timelines: Timelines, since_ns: int, until_ns: int) -> int | None:
+    """When within that time, for the last time, its whole log was lost: with the disks of all in sync."""
+    last = None
+    while place.exact:
+        destroyed = _destroyed(place, timelines, Stored(sent_ns=since_ns, stored_ns=since_ns, gone_ns=until_ns))
+        if not destroyed.holds or any(loss.event.extent != "disk" for loss in destroyed.losses):
+            break
+        last = max(loss.time_ns for loss in destroyed.losses)
+        since_ns = last + 1
+    return last
 
 
 def known_by(place: PartitionHistory, time_ns: int) -> PartitionHistory:
@@ -174,28 +191,37 @@ def _elected_uncleanly(place: PartitionHistory, timelines: Timelines, stored: St
 
 def _took_nothing(place: PartitionHistory, election: Election) -> bool:
     """Whether the new leader's log is known to have all that is in the logs of those who were in sync."""
-    return bool(election.eligible) and all(_had_all_of(place, election, node) for node in election.eligible)
+    taken = taken_by(place, election)
+    return taken is not None and all((log.row.get("log_end_offset") or 0) <= taken.start for log in taken.logs)
 
 
-def _had_all_of(place: PartitionHistory, election: Election, node: int) -> bool:
-    """The other one's log was read while a fault had it down, which lasted beyond the election; and it ends where the
-    leader's began, or below, after the same epochs (Raft's log matching, which KIP-101 brought to Kafka)."""
+@dataclass(frozen=True, kw_only=True)
+class Taken:
+    """What those in sync had of a log from `start` on, where the log of an elected one ended: it is in these logs."""
+
+    start: int
+    logs: tuple[Snapshot, ...]
+
+
+def taken_by(place: PartitionHistory, election: Election) -> Taken | None:
+    """None: it is not known of all of them, or not where the elected one's log ended."""
+    logs = [_read_while_down(place, election, node) for node in election.eligible]
+    read = tuple(log for log in logs if log is not None)
+    return Taken(start=election.start, logs=read) if election.start is not None and 0 < len(read) == len(logs) else None
+
+
+def _read_while_down(place: PartitionHistory, election: Election, node: int) -> Snapshot | None:
+    """Its log as it was read while a fault had it down, which lasted beyond the election; up to where the leader's
+    began, or its own end below that, it is after the same epochs as that (Raft's log matching, which KIP-101 brought to
+    Kafka)."""
     if election.start is None or election.chain is None:
-        return False
+        return None
     for log in place.logs:
         end = log.row.get("log_end_offset")
-        if log.node != node or not log.is_whole or end is None or end > election.start:
+        if log.node != node or not log.is_whole or end is None or log.time_ns >= election.earliest_t:
             continue
-        same = tuple(each for each in election.chain if each[1] < end) == log.chain
-        faults = place.faults_between(log.time_ns, election.latest_t)
-        down = any(
-            row["kind"] in ENDING
-            and row["kind"] != "rolling-restart"
-            and tuple(row["nodes"] or ()) == (node,)  # of several each may be up again before its fault ends
-            and begin_of(row) <= log.time_ns
-            and end_of(row) > election.latest_t
-            for row in faults
-        )
-        if same and down and log.time_ns < election.earliest_t:
-            return True
-    return False
+        common = min(end, election.start)
+        same = [each for each in election.chain if each[1] < common] == [each for each in log.chain if each[1] < common]
+        if same and was_down(place, node, log.time_ns, election.latest_t):
+            return log
+    return None

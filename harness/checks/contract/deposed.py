@@ -6,6 +6,7 @@ sync under the new one, told so itself, or ended; without a fault that holds it 
 
 from harness.checks.model.elections import Election
 from harness.checks.model.partition_history import PartitionHistory, holds_up
+from harness.history.facts.fault_facts import begin_of, end_of
 
 SECOND_NS = 10**9
 # How long a client may hold a fetched record before it returns it: pollers poll in a tight loop.
@@ -16,6 +17,18 @@ LEARN_NS = SECOND_NS
 ENDING = frozenset(
     {"kill", "crash", "stop", "shut-down", "wipe", "disk-loss", "power-loss", "damage", "rolling-restart"}
 )
+
+
+def was_down(history: PartitionHistory, node: int, begin_ns: int, end_ns: int) -> bool:
+    """Whether a fault of that node alone had it down all the while; of several each may be up again before it ends."""
+    return any(
+        row["kind"] in ENDING
+        and row["kind"] != "rolling-restart"
+        and tuple(row["nodes"] or ()) == (node,)
+        and begin_of(row) <= begin_ns
+        and end_of(row) > end_ns
+        for row in history.faults_between(begin_ns, end_ns)
+    )
 
 
 class Deposed:

@@ -264,7 +264,8 @@ class _Search:
                 suspects.append((election, since))
             gone = gone or had is False
             begun = begun or (had is False and election.start is not None)
-            since = since if had is False else max(since, election.earliest_t)
+            lacked = had is False or take_overs.was_down_without(election, lost)
+            since = since if lacked else max(since, election.earliest_t)
         return suspects if gone else [*suspects, (None, since)]
 
     def _was_lost_before(self, election: Election, lost: LostRecord) -> bool:

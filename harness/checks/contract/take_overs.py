@@ -11,6 +11,7 @@ copy proves nothing. Where no log is left that could show it, the leaders' own w
 from collections.abc import Iterator, Mapping, Sequence
 
 from harness.checks.contract.absence import Absence
+from harness.checks.contract.deposed import was_down
 from harness.checks.model.elections import Election, Snapshot
 from harness.checks.model.lost_records import LostRecord, same_epoch
 from harness.checks.model.partition_history import PartitionHistory
@@ -61,6 +62,17 @@ class TakeOvers:
         if lost.offset is not None and self._ended_below_already(election, lost, lost.offset):
             return False
         return True if lost.offset is not None and self._began_above_it(election, lost, lost.offset) else None
+
+    def was_down_without(self, election: Election, lost: LostRecord) -> bool:
+        """Whether its disk had lost it before it was elected, and a fault had it down from then until after that: it
+        had nobody to fetch it from again. Nobody follows it before it is up: somebody else may be elected with it."""
+        history, node = self._history, election.leader
+        return any(
+            loss.time_ns < election.earliest_t
+            and loss.event.took(history.topic, history.partition, lost.offset)
+            and was_down(history, node, loss.time_ns, election.latest_t)
+            for loss in history.losses_by_node.get(node, ())
+        )
 
     def _began_above_it(self, election: Election, lost: LostRecord, offset: int) -> bool:
         """Whether every leader since it was acknowledged, up to this one, cleanly began with a log that ended above it,

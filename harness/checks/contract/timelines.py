@@ -8,6 +8,7 @@ from harness.checks.contract.deposed import READ_AHEAD_NS, Deposed
 from harness.checks.contract.outlived import Successors
 from harness.checks.contract.take_overs import TakeOvers, logs_with
 from harness.checks.contract.timeline import Gone, Known, Seen, Timeline
+from harness.checks.model.elections import Snapshot, states_near
 from harness.checks.model.lost_records import LostRecord
 from harness.checks.model.partition_history import PartitionHistory
 from harness.checks.spark.detection import EpochRead
@@ -113,13 +114,20 @@ class Timelines:
         sure = maybe = self.answered_at(lost)
         for log in logs_with(lost, self._logs):
             if log.is_whole and self._history.is_in_sync(log.node, log.time_ns):
-                sure = max(sure, log.time_ns - 1)  # a disk is read before it is destroyed, even at the same time stamp
+                read_ns = log.time_ns - 1  # a disk is read before it is destroyed, even at the same time stamp
+                maybe = max(maybe, read_ns)
+                sure = max(sure, read_ns) if self._was_surely_in_sync(log) else sure
         if lost.t_last_read is not None:
             maybe = max(maybe, lost.t_last_read)
             term = self._history.term_at(lost.t_last_read)
             if term is not None and not self.deposed.may_answer_for_another(term, lost.t_last_read):
                 sure = max(sure, lost.t_last_read - READ_AHEAD_NS)
         return Known(sure=sure, perhaps=max(sure, maybe))
+
+    def _was_surely_in_sync(self, log: Snapshot) -> bool:
+        """Whether it was by each state that may have been in force then."""
+        near = states_near(self._history.states, log.time_ns) if self._history.exact else ()
+        return all(log.node in (state["isr"] or ()) for state in near)
 
     def _gone_by(self, lost: LostRecord, epoch: int, after: int, after_t: int) -> Known[Gone]:
         """By what shows that it was gone after its last sighting."""

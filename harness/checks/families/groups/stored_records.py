@@ -1,10 +1,12 @@
 """What a group has stored, as a record of its partition of __consumer_offsets: where logs have it, and what took it.
 
 The coordinator writes with acks=all and answers then. So what the contract says of a lost record it says of a commit,
-or of a generation, that is gone. What happened after it was found gone is no cause of that.
+or of a generation, that is gone. An offset that was sent to a transaction is two records: itself, and the marker that
+commits it. What happened after it was found gone is no cause of that.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from harness.checks.contract.coordinators_log import known_by
 from harness.checks.contract.rule import rule
@@ -31,7 +33,9 @@ def is_still_stored(context: RunContext, place: PartitionHistory, kept: Kept) ->
     """Whether a replica in sync had the record at the end: nothing took it, or an unclean election brought it back."""
     ends = {row["snapshot"] for node, row in place.end_snapshots.items() if node in place.final_isr}
     came_back = any(each.unclean and each.latest_t >= kept.gone_ns for each in place.elections)
-    return not came_back and any(ends & set(row["snapshots"]) for row in _rows(context, place, kept))
+    return not came_back and any(
+        ends & set(row["snapshots"]) and not row["transactional"] for row in _rows(context, place, kept)
+    )
 
 
 # ---- which record it is ---------------------------------------------------------------------------------------------
@@ -55,10 +59,9 @@ def _span(kept: Kept) -> tuple[int, int]:
 
 
 def _is_of(kept: Kept, row: ConsumerOffsetsRow) -> bool:
-    """Not what was sent to a transaction: such a record counts only with its marker."""
     if row["kind"] == "offset":
         place = client_name(kept.partition.topic), kept.partition.partition, kept.offset
-        return (row["topic"], row["topic_partition"], row["committed_offset"]) == place and not row["transactional"]
+        return (row["topic"], row["topic_partition"], row["committed_offset"]) == place
     is_generation = row["kind"] in ("group", "group_epoch")
     return is_generation and kept.generation is not None and row["generation"] == kept.generation
 
@@ -67,28 +70,70 @@ def _records(context: RunContext, place: PartitionHistory, kept: Kept) -> Iterat
     found = {_identity(row): row for row in _rows(context, place, kept)}
     if len(found) < _times_written(context, kept):
         return  # one of them was in no log that was read, and that may be this one
-    nodes = {row["snapshot"]: row["node"] for row in place.snapshots}
+    markers = [_marker_of(context, place, row) for row in found.values() if row["transactional"]]
+    if any(marker is None for marker in markers):
+        return  # nobody knows what became of it
     shown_ns = kept.shown_ns if kept.shown_ns is not None and kept.shown_ns > kept.stored_ns else None
-    for identity, row in found.items():
-        at_its_place = (
-            other
-            for other in context.tables[CONSUMER_OFFSETS]
-            if (other["partition"], other["offset"]) == (place.partition, row["offset"])
+    for row in found.values():
+        yield replace(_lost(context, place, row, kept.sent_ns, kept.stored_ns), t_last_read=shown_ns)
+    yield from (marker for marker in markers if marker is not None)
+
+
+def _marker_of(context: RunContext, place: PartitionHistory, row: ConsumerOffsetsRow) -> LostRecord | None:
+    """The marker that commits it, if all logs with both say the same; from when on it certainly was replicated: a mark
+    that was read stood above it."""
+    beyond = [
+        other
+        for other in context.tables[CONSUMER_OFFSETS]
+        if (other["kind"], other["partition"], other["producer_id"]) == ("marker", row["partition"], row["producer_id"])
+        and other["offset"] > row["offset"]
+    ]
+    first = {
+        _identity(own[0]): own[0]
+        for number in row["snapshots"]
+        if (
+            own := sorted(
+                (other for other in beyond if number in other["snapshots"]), key=lambda other: other["offset"]
+            )
         )
-        beside = [other for other in at_its_place if _identity(other) != identity]
-        yield LostRecord(
-            offset=row["offset"],
-            epoch=row["leader_epoch"],
-            acks=-1,
-            t_acknowledged=kept.stored_ns,
-            committed=True,
-            in_a_log=True,
-            copies=_copies([row], nodes),
-            others=_copies(beside, nodes),
-            t_last_read=shown_ns,
-            matched=not is_damaged(place, row["offset"]),
-            t_sent=kept.sent_ns,
-        )
+    }
+    marker = next(iter(first.values()), None)
+    if marker is None or len(first) > 1 or not marker["commits"] or marker["time_ns"] is None:
+        return None
+    shown = (
+        log["time_ns"]
+        for log in place.snapshots
+        if log["snapshot"] in marker["snapshots"] and (log["high_watermark"] or 0) > marker["offset"]
+    )
+    replicated_ns = min(shown, default=None)
+    if replicated_ns is None:
+        return None
+    # A disk is read before it is destroyed, even at the same time stamp.
+    return _lost(context, place, marker, marker["time_ns"] - CLOCKS_APART_NS, replicated_ns - 1)
+
+
+def _lost(
+    context: RunContext, place: PartitionHistory, row: ConsumerOffsetsRow, sent_ns: int, stored_ns: int
+) -> LostRecord:
+    nodes = {log["snapshot"]: log["node"] for log in place.snapshots}
+    beside = [
+        other
+        for other in context.tables[CONSUMER_OFFSETS]
+        if (other["partition"], other["offset"]) == (place.partition, row["offset"])
+        and _identity(other) != _identity(row)
+    ]
+    return LostRecord(
+        offset=row["offset"],
+        epoch=row["leader_epoch"],
+        acks=-1,
+        t_acknowledged=stored_ns,
+        committed=True,
+        in_a_log=True,
+        copies=_copies([row], nodes),
+        others=_copies(beside, nodes),
+        matched=not is_damaged(place, row["offset"]),
+        t_sent=sent_ns,
+    )
 
 
 def _identity(row: ConsumerOffsetsRow) -> tuple[int, int | None, int | None]:
@@ -114,7 +159,6 @@ def _times_written(context: RunContext, kept: Kept) -> int:
         (event["group"], event["topic"], event["partition"], event["offset"]) == place
         and event["event"] == "committed"
         and event["status"] != STATUS_FAIL
-        and event["transaction"] is None
         and event["invoked_ns"] <= end_ns
         and (event["completed_ns"] >= begin_ns or event["status"] != STATUS_OK)
         for event in context.tables[GROUP_EVENTS]

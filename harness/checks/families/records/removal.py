@@ -188,8 +188,9 @@ class Removal:
         self._rows: Mapping[tuple[int, int], GoneRow] = {
             (row["partition_id"], row["value"]): row for row in context.rows[ANSWER]
         }
-        self._passed: Mapping[tuple[int, int], int] = {
-            (row["partition_id"], row["value"]): row["passed_ns"] for row in context.rows[passed_over.ANSWER]
+        self._passed: Mapping[tuple[int, int, int], int] = {
+            (row["partition_id"], row["value"], row["offset"]): row["passed_ns"]
+            for row in context.rows[passed_over.ANSWER]
         }
 
     def of(self, row: Flagged) -> Cause | None:
@@ -201,11 +202,16 @@ class Removal:
         if known is None:
             return None
         later = self._later.get((partition_id, value), ())
-        if (
-            offset is not None and known["kept"] is not None and offset < known["kept"]
-        ):  # sent again, it has its own key
+        if offset is not None and self._was_sent_again(known, offset, later):  # it has its own key
             later = (*later, _Later(sent_ns=known["invoked_ns"] or 0, stamp_ms=known["timestamp_ms"]))
         return self._why(known, known["offset"] if offset is None else offset, later)
+
+    def _was_sent_again(self, known: GoneRow, offset: int, later: Sequence[_Later]) -> bool:
+        """Whether it stood above this offset, too, and stayed there, or was removed only for what came later still."""
+        if known["kept"] is not None or offset >= (known["offset"] or 0):
+            return known["kept"] is not None and offset < known["kept"]
+        removed = self._why(known, known["offset"], later)
+        return removed is not None and removed.doubt is None
 
     def of_position(self, history: PartitionHistory, position: int, by_ns: int) -> Cause | None:
         """Why the log's start may lawfully have been above a consumer's position by then, whose reset policy says then
@@ -218,8 +224,9 @@ class Removal:
         if there is not None and (there.read_last or 0) > by_ns:
             return None
         why = None
-        if known is not None:
-            why = self._by_settings(history, known, partial(self._deleted, history=history, known=known), by_ns)
+        if known is not None and there is not None:
+            deleted = partial(self._deleted, history=history, known=known)
+            why = self._by_settings(history, known, there.offset, deleted, by_ns)
         doubt = None if why is None else why.doubt
         if why is None and history.is_foreign and "delete" in (history.cleanup_policy or "delete"):
             doubt = Doubt(code="moved-by-somebody")
@@ -230,17 +237,18 @@ class Removal:
     def _why(self, known: GoneRow, offset: int | None, later: Sequence[_Later]) -> Cause | None:
         history = self._context.partition(known["partition_id"])
         why = partial(self._why_by, history=history, known=known, offset=offset, later=later)
-        return self._by_settings(history, known, why)
+        return self._by_settings(history, known, offset, why)
 
     def _by_settings(
         self,
         history: PartitionHistory,
         known: GoneRow,
+        offset: int | None,
         why: Callable[[_Cleaner], Cause | None],
         by_ns: int = END_OF_TIME_NS,
     ) -> Cause | None:
         """By the settings of whoever may have removed it until then; in doubt if not all of these allow it."""
-        cleaners, certain = self._cleaners(history, known)
+        cleaners, certain = self._cleaners(history, known, offset)
         by_each = [why(replace(each, until_ns=min(each.until_ns, by_ns))) for each in cleaners]
         found = sorted((cause for cause in by_each if cause is not None), key=lambda cause: cause.doubt is not None)
         if not found or certain or len(found) == len(by_each):
@@ -448,9 +456,11 @@ class Removal:
         spans = self._in_force(cleaner, history, "cleanup.policy", begin_ns, end_ns)
         return [(max(each.begin_ns, begin_ns), each.until_ns) for each in spans if policy in each.value]
 
-    def _cleaners(self, history: PartitionHistory, known: GoneRow) -> tuple[Sequence[_Cleaner], bool]:
+    def _cleaners(
+        self, history: PartitionHistory, known: GoneRow, offset: int | None
+    ) -> tuple[Sequence[_Cleaner], bool]:
         """Whose settings count, and whether it is certain whose; else it may have been any of them."""
-        gone_ns = self._gone_ns(known)
+        gone_ns = self._gone_ns(known, offset)
         if self._settings.agree(_OF_CLEANING, history.topic):
             return [_Cleaner(node=None, until_ns=gone_ns)], True
         led = led_until(history.states, known["invoked_ns"] or 0, gone_ns) if history.exact else {}
@@ -472,9 +482,9 @@ class Removal:
 
     # -- ages and sizes -----------------------------------
 
-    def _gone_ns(self, known: GoneRow) -> int:
-        """When it was first seen to be gone, at last by the final read."""
-        passed_ns = self._passed.get((known["partition_id"], known["value"]))
+    def _gone_ns(self, known: GoneRow, offset: int | None) -> int:
+        """When it was first seen to be gone from this place, at last by the final read."""
+        passed_ns = self._passed.get((known["partition_id"], known["value"], -1 if offset is None else offset))
         return min(each for each in (known["final_t"], passed_ns, END_OF_TIME_NS) if each is not None)
 
     def _age_ms(

@@ -93,6 +93,12 @@ def decisions_of(transactions: Sequence[TransactionRow], kept: Sequence[Transact
     return found
 
 
+def is_repeated(own: TransactionRow, decision: Decision, row: TransactionStateRow) -> bool:
+    """Whether the record says of the transaction what that decision says of it, and its client was told."""
+    same = (_begun(row) - CLOCKS_APART_NS, row["producer_id"]) == (decision.begun_ns, decision.producer[0])
+    return same and row["state"] in _TOLD.get(own["outcome"], ())
+
+
 def may_be_decided(own: TransactionRow, rows: Iterable[TransactionStateRow]) -> bool:
     """Whether one of these records may be the decision that its client was told."""
     begin_ns, end_ns = own["invoked_ns"] - CLOCKS_APART_NS, own["completed_ns"] + CLOCKS_APART_NS

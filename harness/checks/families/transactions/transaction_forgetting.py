@@ -11,21 +11,23 @@ the offsets that were sent to it, a second producer in one epoch, a part of it, 
   or the first of the id's other producers that were at work beside it; until what follows shows, or the decision was
   written that its client was told. Such a decision that the log has to the end says more: of what was written after
   the transaction that it ends had begun, in a partition that it names, nothing older was to be known; and the epoch of
-  its producer was known, to whoever got a later one;
+  its producer was known, to whoever got a later one. Nor was there anything older after all of the log had been lost;
 - what lawfully takes the marker from a partition that keeps the records below.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 
 from harness.checks.contract.coordinators_log import (
     Codes,
     Ruled,
     Stored,
     by_ruling,
+    emptied,
     known_by,
     number_of,
     perhaps_taken,
+    taken_by,
     taken_from,
 )
 from harness.checks.contract.rule import rule
@@ -36,10 +38,12 @@ from harness.checks.families.transactions.kept_decisions import (
     Decision,
     Written,
     decisions_of,
+    is_repeated,
     may_be_decided,
 )
 from harness.checks.findings import RunContext
 from harness.checks.judged_runs import JudgedRuns
+from harness.checks.model.elections import Election
 from harness.checks.model.lost_records import LostRecord
 from harness.checks.model.partition_history import PartitionHistory, RunHistory
 from harness.checks.spark.detection import Copy, Flagged
@@ -68,7 +72,7 @@ class TransactionForgetting:
         self._history = history
         self._transactions = transactions
         self._states = states
-        self._ruled: dict[tuple[str, int, int], Ruled | None] = {}
+        self._ruled: dict[tuple[int, int, int], Ruled | None] = {}
         self._undecided: dict[int, bool] = {}
 
     @staticmethod
@@ -97,9 +101,9 @@ class TransactionForgetting:
         decision = self._kept_decisions.get(own["transaction"])
         if decision is not None:
             until_ns = min(until_ns, decision.time_ns)
-        key = name, self._since(own, written), until_ns
+        key = own["transaction"], self._since(own, written), until_ns
         if key not in self._ruled:
-            self._ruled[key] = self._taken(*key)
+            self._ruled[key] = self._taken(own, *key[1:])
         return self._ruled[key]
 
     def lost_its_decision(self, own: TransactionRow) -> bool:
@@ -179,7 +183,15 @@ class TransactionForgetting:
             for process, (begin, end) in producers.items()
             if process != own["process"] and begin <= own["completed_ns"] and end >= own["invoked_ns"]
         ]
-        return min([begun_ns, *begins])
+        since_ns = min([begun_ns, *begins])
+        emptied_ns = self._emptied(own, since_ns, producers[own["process"]][0])
+        return since_ns if emptied_ns is None else emptied_ns + 1
+
+    def _emptied(self, own: TransactionRow, since_ns: int, until_ns: int) -> int | None:
+        """When its coordinator lost all that it knew, before its producer was at work: who got an id then got another
+        one than the producers before, and nothing older is left to be gone on from."""
+        places = self._places(own["transactional_id"] or "") if since_ns < until_ns else []
+        return emptied(places[0], Timelines(places[0]), since_ns, until_ns) if len(places) == 1 else None
 
     def _known_by(self, own: TransactionRow, process: int) -> int:
         """When that producer's epoch was certainly kept, for good, before a transaction of a later one."""
@@ -193,10 +205,11 @@ class TransactionForgetting:
         )
         return max((each.time_ns for each in theirs if each.is_before(decision.producer, decision.time_ns)), default=0)
 
-    def _taken(self, name: str, since_ns: int, until_ns: int) -> Ruled | None:
+    def _taken(self, own: TransactionRow, since_ns: int, until_ns: int) -> Ruled | None:
+        name = own["transactional_id"] or ""
         stored = Stored(sent_ns=since_ns, stored_ns=since_ns, gone_ns=until_ns)
         places = self._places(name)
-        found = [self._taken_from(place, name, stored) for place in places]
+        found = [self._taken_from(place, own, stored) for place in places]
         if not places:
             found = [perhaps_taken(self._history, None, stored, CODES)]
         some = [each for each in found if each is not None]
@@ -213,8 +226,9 @@ class TransactionForgetting:
         }
         return [recorded[number]] if number in recorded else list(recorded.values()) if number is None else []
 
-    def _taken_from(self, place: PartitionHistory, name: str, stored: Stored) -> Ruled | None:
-        taken = taken_from(place, Timelines(place), stored, CODES)
+    def _taken_from(self, place: PartitionHistory, own: TransactionRow, stored: Stored) -> Ruled | None:
+        name, spared_by = own["transactional_id"] or "", partial(self._is_spared, own, place)
+        taken = taken_from(place, Timelines(place), stored, CODES, spared_by)
         if taken is None and not place.exact:
             taken = perhaps_taken(self._history, place, stored, CODES)
         if taken is None or taken[0] == "permitted":
@@ -223,6 +237,19 @@ class TransactionForgetting:
         rulings = (rule(known, lost) for lost in self._lost(place, name, stored))
         permitted = next((ruling for ruling in rulings if ruling.classification == "permitted"), None)
         return taken if permitted is None else ("permitted", by_ruling(place, permitted, CODES))
+
+    def _is_spared(self, own: TransactionRow, place: PartitionHistory, election: Election) -> bool:
+        """Whether all is known that an election took of the log, and nothing of that is of this id, but for decisions
+        that are in it to the end: they were taken again."""
+        taken = taken_by(place, election)
+        if taken is None:
+            return False
+        numbers, decision = {log.number for log in taken.logs}, self._kept_decisions.get(own["transaction"])
+        return all(
+            decision is not None and is_repeated(own, decision, row)
+            for row in self._states_of.get(own["transactional_id"] or "", ())
+            if row["partition"] == place.partition and row["offset"] >= taken.start and numbers & set(row["snapshots"])
+        )
 
     def _lost(self, place: PartitionHistory, name: str, stored: Stored) -> Iterator[LostRecord]:
         """The records of that id that were in logs, and are in none at the end."""
