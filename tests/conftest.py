@@ -15,6 +15,7 @@ from tests.kinds import KINDS, Starts, group_of, kinds_of, rank
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from benchmarks.browser import Pipe
     from harness.checks.spark.jvm import Jvm
 
 _ADAPTIVE = "spark.sql.adaptive.enabled"
@@ -127,3 +128,15 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     )
     for reason, count in reasons.items():
         terminalreporter.write_line(f"{count} skipped: {reason}")
+
+
+@pytest.fixture(scope="module")
+def pipe() -> "Iterator[Pipe]":
+    """A browser for all pages of a module."""
+    from benchmarks.browser import browser, chromium
+
+    program = chromium()
+    if program is None:
+        pytest.skip("no Chromium: apt-get install chromium, and the page is opened in it")
+    with browser(program) as opened:
+        yield opened

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from harness.controller.observer import Observer
-from harness.controller.probes import ProbeRead, Probes
+from harness.controller.probes import Probes
 from harness.controller.recorder import Recorder
 from harness.errors import HarnessError, UsageError
 from harness.host.clock import Clock
 from harness.host.randomness import stream
-from harness.ports.cluster import ClientId, Cluster, NodeId, SendOutcome, ShowsLogs
+from harness.ports.cluster import Cluster, NodeId, ShowsLogs
 from harness.ports.coordinator_logs import ShowsCoordinatorLogs
 from harness.scenario.model import Scenario
 
@@ -153,33 +153,6 @@ class RunContext:
         self.recorder.replica_logs(reason, int(node), logs)
         if reason == "wipe" and isinstance(cluster, ShowsCoordinatorLogs):
             self.recorder.coordinator_logs(reason, cluster.read_coordinator_logs(node))
-
-    # -- probes ----------------------------------------
-
-    async def probe_produce(
-        self,
-        topic: str,
-        partition: int,
-        values: Sequence[str],
-        *,
-        acks: Literal["0", "1", "all"],
-        timeout_s: float,
-        link: ClientId | None = None,
-    ) -> Sequence[SendOutcome]:
-        """Sends `values`, all in flight at once and in order, with a separate client: no idempotence, no retries.
-
-        `link`: through that client link's own addresses, which may be cut; else through the nodes' real ones.
-        """
-        return await self.probes.produce(topic, partition, values, acks=acks, timeout_s=timeout_s, link=link)
-
-    async def probe_read(
-        self, topic: str, partition: int, *, timeout_s: float, link: ClientId | None = None
-    ) -> ProbeRead:
-        """Reads from the beginning to the end offset that the leader returns, with a separate client.
-
-        If the leader returns no end offset yet, reads until nothing more arrives for one second.
-        """
-        return await self.probes.read(topic, partition, timeout_s=timeout_s, link=link)
 
 
 class Plan(Protocol):

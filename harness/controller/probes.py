@@ -79,7 +79,10 @@ class Probes:
         timeout_s: float,
         link: ClientId | None = None,
     ) -> Sequence[SendOutcome]:
-        """All `values` in flight at once, in order, to one partition."""
+        """Sends `values`, all in flight at once and in order, with a separate client: no idempotence, no retries.
+
+        `link`: through that client link's own addresses, which may be cut; else through the nodes' real ones.
+        """
         timeout_ms = max(100, int(timeout_s * 1000))
         settings = dataclasses.replace(
             self._settings,
@@ -126,6 +129,10 @@ class Probes:
         return outcomes
 
     async def read(self, topic: str, partition: int, *, timeout_s: float, link: ClientId | None = None) -> ProbeRead:
+        """Reads from the beginning to the end offset that the leader returns, with a separate client.
+
+        If the leader returns no end offset yet, reads until nothing more arrives for one second.
+        """
         journal = self._journal(acks="all")
         settings = dataclasses.replace(
             self._settings, request_timeout_ms=min(self._settings.request_timeout_ms, READ_TIMEOUT_MS)

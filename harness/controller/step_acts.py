@@ -195,7 +195,7 @@ def _reconfigured(context: RunContext) -> CanReconfigure:
 
 
 async def produce(context: RunContext, body: Mapping[str, Any]) -> Sequence[SendOutcome]:
-    return await context.probe_produce(
+    return await context.probes.produce(
         context.topic_of(body),
         int(body.get("partition", 0)),
         values_of(body["produce"]),

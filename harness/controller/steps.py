@@ -114,7 +114,7 @@ async def _expect_read(step: StepSpec, context: RunContext) -> Answer:
     loop = asyncio.get_running_loop()
     deadline = loop.time() + step.within_s
     while True:
-        read = await context.probe_read(topic, int(body.get("partition", 0)), timeout_s=4.0, link=link)
+        read = await context.probes.read(topic, int(body.get("partition", 0)), timeout_s=4.0, link=link)
         if read.texts == wanted and _to_its_end(read):
             return True, f"read {sentence_of(wanted)}"
         if loop.time() >= deadline:

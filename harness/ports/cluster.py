@@ -9,7 +9,7 @@ import random
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, NewType, Protocol, runtime_checkable
+from typing import Any, Literal, NewType, Protocol, runtime_checkable
 
 from harness.history.facts.disk_facts import DiskEvent
 from harness.history.facts.incarnations import TopicLife
@@ -344,17 +344,6 @@ class LeakCheck(Protocol):
     def leaks(self) -> Sequence[str]:
         """Connections of a node to another node's real address, one sentence each; empty if all use links."""
         ...
-
-
-class Fault(Protocol):
-    """One kind of fault. begin and end return what was observed on the victims; end is always called."""
-
-    kind: ClassVar[str]
-    needs: ClassVar[tuple[type, ...]]
-
-    async def begin(self, cluster: Cluster, victims: Sequence[NodeId]) -> Evidence: ...
-
-    async def end(self, cluster: Cluster, victims: Sequence[NodeId]) -> Evidence: ...
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -356,7 +356,6 @@ class Foreseen:
         self._topology = topology
         self._links: list[frozenset[Link] | None] = []  # harmed links; None: which ones depends on roles
         self._down: set[int] = set()
-        self._perhaps_down = False  # other nodes may be down, too
         self._harmed: Mapping[str, set[int]] = {"pause": set(), "fill": set()}
         self._perhaps_harmed: set[str] = set()
         self._untouched = topology.knows_nodes  # our own cluster is new: its first replicas lead
@@ -422,14 +421,11 @@ class Foreseen:
                 wrong = f"broker {node} is down by then", "start it before"
         if word in _ENDS_NODES or word in _KILLS:
             self._down |= nodes or frozenset()
-            self._perhaps_down |= nodes is None
         elif word in ("start", "restart"):
             self._down -= self._down if nodes is None else nodes
         elif word in self._harmed:
             self._harmed[word].update(nodes or ())
             self._perhaps_harmed |= {word} if nodes is None else set()
-        if word in ("fill", "damage"):  # it may end by that
-            self._perhaps_down = True
         return wrong
 
     def _undo(self, word: str, harm: str, nodes: frozenset[int] | None) -> Wrong | None:

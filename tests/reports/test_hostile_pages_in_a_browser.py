@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.browser import Pipe, browser, chromium
+from benchmarks.browser import Pipe
 from harness.trends.store import FindingOfNight, Night, RunOfNight, Store
 from harness.web.server import Server
 from reports.campaign.beside import write_campaigns_beside
@@ -36,15 +36,6 @@ _SEEN = """(() => ({
     .filter((name) => name.startsWith("on")),
   text: document.documentElement.textContent,
 }))()"""
-
-
-@pytest.fixture(scope="module")
-def pipe() -> Iterator[Pipe]:
-    program = chromium()
-    if program is None:
-        pytest.skip("no Chromium: apt-get install chromium, and the page is opened in it")
-    with browser(program) as opened:
-        yield opened
 
 
 def comparison(top: Path) -> Path:

@@ -1,13 +1,12 @@
 """A page is read in the light and in the dark, on a telephone, without its script, and can be taken along in parts."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from benchmarks.browser import Pipe, browser, chromium
+from benchmarks.browser import Pipe
 from reports.render import write_report
 from tests.reports.pages_in_a_browser import LOW_CONTRASTS, Opened
 from tests.reports.stories.judged_folder import quiet_run
@@ -17,15 +16,6 @@ from tests.reports.test_other_runs import copy_of
 from tests.reports.test_page_in_a_browser import hostile_run
 
 pytestmark = pytest.mark.browser
-
-
-@pytest.fixture(scope="module")
-def pipe() -> Iterator[Pipe]:
-    program = chromium()
-    if program is None:
-        pytest.skip("no Chromium: apt-get install chromium, and the page is opened in it")
-    with browser(program) as opened:
-        yield opened
 
 
 @pytest.fixture(scope="module")

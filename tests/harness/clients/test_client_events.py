@@ -3,9 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator
 from contextlib import suppress
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,38 +15,14 @@ from harness.clients import aio_log, confluent_log
 from harness.clients.catalogue import CLIENTS
 from harness.clients.client_log import ClientLog
 from harness.clients.outcomes import library_error_of
-from harness.cluster.catalogue import system_of
 from harness.cluster.local.cluster import LocalCluster
-from harness.host.clock import SystemClock
 from harness.ports.clients import ClientEvent, ReportsEvents
-from harness.ports.cluster import ClientId, NodeId, Send, SendOutcome, TopicDefinition
+from harness.ports.cluster import ClientId, NodeId, Send, SendOutcome
 from harness.ports.load import WorkloadSpec
-from harness.scenario.model import ClusterSpec
-from tests.end_to_end.shell import Shell
 from tests.waiting import PATIENCE_S
 
 LIBRARIES = list(CLIENTS)
 SETTINGS = WorkloadSpec(idempotence=False, request_timeout_ms=1000, delivery_timeout_ms=4000)
-
-
-@pytest.fixture
-async def cluster(tmp_path: Path) -> AsyncIterator[LocalCluster]:
-    """A partition and a client link for each library, all partitions led by broker 1."""
-    (tmp_path / "run").mkdir()
-    spec = ClusterSpec(brokers=(3, 1, 2))
-    made = LocalCluster(
-        run_path=tmp_path / "run", system=system_of(spec), client_links=len(LIBRARIES), clock=SystemClock()
-    )
-    try:
-        await made.start()
-        assignment = ((1, 2, 3),) * len(LIBRARIES)
-        await made.create_topics(
-            [TopicDefinition(name="orders", assignment=assignment, settings={"min.insync.replicas": "2"})]
-        )
-        yield made
-    finally:
-        await made.stop()
-    assert Shell(directory=tmp_path.resolve()).processes() == []
 
 
 class Producer:

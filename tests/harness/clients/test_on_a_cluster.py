@@ -3,17 +3,14 @@
 import asyncio
 import itertools
 import time
-from collections.abc import AsyncIterator, Awaitable, Iterable, Sequence
-from pathlib import Path
+from collections.abc import Awaitable, Iterable, Sequence
 from typing import TypeVar
 
 import pytest
 from kafka.errors import OffsetOutOfRangeError
 
 from harness.clients.catalogue import CLIENTS, OWN
-from harness.cluster.catalogue import system_of
 from harness.cluster.local.cluster import LocalCluster
-from harness.host.clock import SystemClock
 from harness.ports.cluster import (
     Client,
     ClientId,
@@ -21,13 +18,10 @@ from harness.ports.cluster import (
     ReadRecord,
     Send,
     SendOutcome,
-    TopicDefinition,
     TopicPartition,
 )
 from harness.ports.load import WorkloadSpec
 from harness.ports.membership import StartsAnywhere
-from harness.scenario.model import ClusterSpec
-from tests.end_to_end.shell import Shell
 from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.cluster
@@ -36,26 +30,6 @@ T = TypeVar("T")
 LIBRARIES = list(CLIENTS)
 SETTINGS = WorkloadSpec(request_timeout_ms=1000, delivery_timeout_ms=2000)
 LONGEST_SEND_S = 45.0  # of clients that give up after seconds, on a machine that is busy
-
-
-@pytest.fixture
-async def cluster(tmp_path: Path) -> AsyncIterator[LocalCluster]:
-    """A partition and a client link for each library, all partitions led by broker 1."""
-    (tmp_path / "run").mkdir()
-    spec = ClusterSpec(brokers=(3, 1, 2))
-    made = LocalCluster(
-        run_path=tmp_path / "run", system=system_of(spec), client_links=len(LIBRARIES), clock=SystemClock()
-    )
-    try:
-        await made.start()
-        assignment = ((1, 2, 3),) * len(LIBRARIES)
-        await made.create_topics(
-            [TopicDefinition(name="orders", assignment=assignment, settings={"min.insync.replicas": "2"})]
-        )
-        yield made
-    finally:
-        await made.stop()
-    assert Shell(directory=tmp_path.resolve()).processes() == []
 
 
 class Producer:

@@ -261,9 +261,9 @@ async def test_a_fault_that_was_skipped_is_named_in_the_folder_and_costs_no_verd
 
 async def test_probes_are_clients_of_their_own_in_the_history(stage: Any) -> None:
     async def probe(context: RunContext) -> None:
-        sent = await context.probe_produce("orders", 0, ["r0", "r1"], acks="all", timeout_s=1)
+        sent = await context.probes.produce("orders", 0, ["r0", "r1"], acks="all", timeout_s=1)
         assert [outcome.offset for outcome in sent] == [0, 1]
-        seen = await context.probe_read("orders", 0, timeout_s=1)
+        seen = await context.probes.read("orders", 0, timeout_s=1)
         assert (seen.texts, seen.end_offset, seen.reached_end) == (["r0", "r1"], 2, True)
 
     staged = stage(probe, workload=WorkloadSpec())

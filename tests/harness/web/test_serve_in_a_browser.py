@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from benchmarks.browser import Pipe, browser, chromium
+from benchmarks.browser import Pipe
 from harness.controller.recorder import Recorder
 from harness.history.journals.journal import JournalFile
 from harness.history.run_folder import RunFolder
@@ -22,15 +22,6 @@ from tests.reports.stories.unclean_story import loss_run
 from tests.waiting import until
 
 pytestmark = pytest.mark.browser
-
-
-@pytest.fixture(scope="module")
-def pipe() -> Iterator[Pipe]:
-    program = chromium()
-    if program is None:
-        pytest.skip("no Chromium: apt-get install chromium, and the page is opened in it")
-    with browser(program) as opened:
-        yield opened
 
 
 class Going:

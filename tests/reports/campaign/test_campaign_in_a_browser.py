@@ -1,12 +1,11 @@
 """The page of a campaign, as a real browser opens it from file://: it is clicked, filtered, drilled down and walked."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from benchmarks.browser import Pipe, browser, chromium
+from benchmarks.browser import Pipe
 from harness.host.printable import visible
 from reports.campaign.beside import write_campaigns_beside
 from reports.campaign.page import write_campaign_page
@@ -19,15 +18,6 @@ pytestmark = pytest.mark.browser
 RUNS = 60
 _SHOWN = "[...document.querySelectorAll('SELECTOR')].filter((one) => one.checkVisibility())"
 _TWO_FRAMES = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
-
-
-@pytest.fixture(scope="module")
-def pipe() -> Iterator[Pipe]:
-    program = chromium()
-    if program is None:
-        pytest.skip("no Chromium: apt-get install chromium, and the page is opened in it")
-    with browser(program) as opened:
-        yield opened
 
 
 @pytest.fixture(scope="module")
