@@ -23,7 +23,8 @@ def is_topic_name(name: str) -> bool:
 
 
 GROUP_OFFSETS_TOPIC = "__consumer_offsets"
-INTERNAL_TOPICS = frozenset((GROUP_OFFSETS_TOPIC,))  # coordinators alone write to them
+TRANSACTIONS_TOPIC = "__transaction_state"
+INTERNAL_TOPICS = frozenset((GROUP_OFFSETS_TOPIC, TRANSACTIONS_TOPIC))  # coordinators alone write to them
 
 NO_LEADER = -1
 UNKNOWN_OFFSET = -1

@@ -18,7 +18,6 @@ from reference_impl.wire.record_batches import (
     NO_PRODUCER_ID,
     TRANSACTIONAL_BIT,
     BatchHeader,
-    parse_headers,
 )
 from reference_impl.wire.record_contents import UnsoundRecords, varint
 
@@ -66,13 +65,6 @@ def key_value_batch(records: Sequence[KeyValue], timestamp_ms: int, producer: Pr
     covered = _BEHIND_CRC.pack(attributes, last, timestamp_ms, timestamp_ms, *named, len(records)) + content
     length = HEADER_SIZE + len(content) - LENGTH_PREFIX_SIZE
     return bytearray(_BEFORE_CRC.pack(0, length, -1, MAGIC) + _CRC.pack(crc32c.crc32c(covered)) + covered)
-
-
-def stored_key_values(batches: bytes) -> Iterator[StoredKeyValue]:
-    """Yields the data records of whole batches, in order. Raises UnreadableRecords."""
-    for header in parse_headers(batches):
-        if not header.is_control:
-            yield from records_of(batches, header)
 
 
 def records_of(batches: bytes, header: BatchHeader) -> Iterator[StoredKeyValue]:
