@@ -137,10 +137,15 @@ async def test_a_second_producer_of_the_id_aborts_what_the_first_left_open_and_f
 async def test_a_transaction_that_is_open_for_too_long_is_aborted(made: InProcessCluster) -> None:
     async with writer(made, timeout_ms=1000) as client:
         await client.begin_transaction()
-        with pytest.raises(KafkaError):  # a machine under load is fenced while it sends
+
+        async def commit_late() -> None:
+            """On a machine under load it is fenced while it sends."""
             await send(client, range(4))
             await made.until(lambda: state(made) is TransactionState.COMPLETE_ABORT)
             await client.commit_transaction()
+
+        with pytest.raises(KafkaError):
+            await commit_late()
     await made.until(lambda: state(made) is TransactionState.COMPLETE_ABORT)
     assert await read(made) == []
 
