@@ -6,13 +6,15 @@ from reference_impl.core import reading
 from reference_impl.core.high_watermark import follower_views
 from reference_impl.core.identifiers import UNDEFINED_EPOCH, ErrorCode
 from reference_impl.core.isr import Committed, IsrState, IsrTracker, PendingExpand, PendingShrink
-from reference_impl.core.partition_data import AppendResult, ReadResult
+from reference_impl.core.partition_data import AppendResult, Origin, ReadResult
 from reference_impl.core.producer_state import CachedBatch
 from reference_impl.core.replica import NEVER_MS, LocalReplica, RemoteReplica
 from reference_impl.core.rules import Candidate
 from reference_impl.core.state import IsrProposal, PartitionState
 from reference_impl.core.timestamps import is_refused
 from reference_impl.core.validation import refusal, refusal_inside
+from reference_impl.wire.control_records import Marker, marker_batch
+from reference_impl.wire.key_values import Producer
 from reference_impl.wire.looks import Look, look_at
 from reference_impl.wire.record_batches import parse_headers, stamp
 from reference_impl.wire.record_timestamps import NO_TIMESTAMP, stamp_append_time, stamp_max_timestamp
@@ -94,7 +96,14 @@ class Leadership:
     # Produce
 
     def append(
-        self, batches: bytearray, *, acks: int, now_ms: float, wall_clock_ms: int, look: Look | None = None
+        self,
+        batches: bytearray,
+        *,
+        acks: int,
+        now_ms: float,
+        wall_clock_ms: int,
+        look: Look | None = None,
+        origin: Origin = Origin.CLIENT,
     ) -> AppendResult:
         """R7. Every refusal precedes the first written byte, so it means "not appended by this attempt"."""
         self._now_ms = max(self._now_ms, now_ms)
@@ -103,7 +112,7 @@ class Leadership:
             return AppendResult(error=ErrorCode.INVALID_REQUIRED_ACKS)
         if acks == _ACKS_ALL and not replica.rules.admits_append(len(self.isr_state.isr), self._min_isr):
             return AppendResult(error=ErrorCode.NOT_ENOUGH_REPLICAS)
-        error = refusal(batches, replica.settings.max_message_bytes)
+        error = refusal(batches, replica.settings.max_message_bytes, origin)
         if error is not ErrorCode.NONE:
             return AppendResult(error=error)
         header = parse_headers(batches)[0]
@@ -113,23 +122,42 @@ class Leadership:
             return AppendResult(error=refusal_inside(look.unfit))
         if is_refused(header, times, wall_clock_ms, look):
             return AppendResult(error=ErrorCode.INVALID_TIMESTAMP)
-        checked = replica.producers.check(header)
+        checked = (
+            replica.producers.check_epoch(header.producer_id, header.producer_epoch)
+            if origin is Origin.COORDINATOR
+            else replica.producers.check(header)
+        )
         if isinstance(checked, CachedBatch):
             return self._appended(
                 checked.base_offset, checked.last_offset + 1, checked.log_append_time_ms, duplicate=True
             )
         if checked is not ErrorCode.NONE:
             return AppendResult(error=checked)
-        base_offset = replica.log_end_offset
-        stamp(batches, header.position, base_offset, self.state.leader_epoch)
         append_time_ms = wall_clock_ms if times.is_log_append_time else NO_TIMESTAMP
         if times.is_log_append_time:
             stamp_append_time(batches, header, append_time_ms)
         elif look is not None and look.youngest != header.max_timestamp:
             stamp_max_timestamp(batches, header, look.youngest)
-        replica.append(batches, parse_headers(batches))
+        return self._write(batches, append_time_ms)
+
+    def append_marker(self, producer: Producer, marker: Marker, *, now_ms: float, wall_clock_ms: int) -> AppendResult:
+        """R70. As with acks=all; a marker is never a duplicate: one that was appended already ends nothing."""
+        self._now_ms = max(self._now_ms, now_ms)
+        replica = self._replica
+        error = replica.producers.check_marker(producer.producer_id, producer.producer_epoch, marker)
+        if error is not ErrorCode.NONE:
+            return AppendResult(error=error)
+        if not replica.rules.admits_append(len(self.isr_state.isr), self._min_isr):
+            return AppendResult(error=ErrorCode.NOT_ENOUGH_REPLICAS)
+        batch = marker_batch(producer.producer_id, producer.producer_epoch, marker, wall_clock_ms)
+        return self._write(batch, NO_TIMESTAMP)
+
+    def _write(self, batch: bytearray, append_time_ms: int) -> AppendResult:
+        base_offset = self._replica.log_end_offset
+        stamp(batch, 0, base_offset, self.state.leader_epoch)
+        self._replica.append(batch, parse_headers(batch))
         self._raise_high_watermark()
-        return self._appended(base_offset, replica.log_end_offset, append_time_ms, duplicate=False)
+        return self._appended(base_offset, self._replica.log_end_offset, append_time_ms, duplicate=False)
 
     def _appended(
         self, base_offset: int, required_offset: int, log_append_time_ms: int, *, duplicate: bool
@@ -157,10 +185,18 @@ class Leadership:
 
     # Reads
 
-    def read_for_consumer(self, fetch_offset: int, *, max_bytes: int, last_fetched_epoch: int) -> ReadResult:
+    def read_for_consumer(
+        self, fetch_offset: int, *, max_bytes: int, last_fetched_epoch: int, read_committed: bool
+    ) -> ReadResult:
+        read = reading.read_committed if read_committed else reading.read
+        end_offset = self.readable_end(read_committed=read_committed)
+        return read(self._replica, fetch_offset, last_fetched_epoch, max_bytes=max_bytes, end_offset=end_offset)
+
+    def readable_end(self, *, read_committed: bool) -> int:
         replica = self._replica
-        end_offset = replica.rules.readable_end(replica.high_watermark, replica.log_end_offset)
-        return reading.read(replica, fetch_offset, last_fetched_epoch, max_bytes=max_bytes, end_offset=end_offset)
+        if read_committed:
+            return replica.rules.stable_end(replica.last_stable_offset, replica.high_watermark)
+        return replica.rules.readable_end(replica.high_watermark, replica.log_end_offset)
 
     def check_follower(self, replica_id: int, broker_epoch: int, *, has_epoch: bool) -> ErrorCode:
         """R16. An unknown replica may belong to a newer assignment than this leader knows; an older incarnation of a
@@ -175,32 +211,34 @@ class Leadership:
         end_offset = self._replica.log_end_offset
         return reading.read(self._replica, fetch_offset, last_fetched_epoch, max_bytes=max_bytes, end_offset=end_offset)
 
-    def latest_offset(self, *, for_replica: bool) -> tuple[ErrorCode, int, int]:
+    def latest_offset(self, *, for_replica: bool, read_committed: bool = False) -> tuple[ErrorCode, int, int]:
         replica = self._replica
         epoch = replica.log.leader_epochs.latest_epoch
         if for_replica:
             return ErrorCode.NONE, replica.log_end_offset, epoch
         if not replica.rules.latest_is_known(replica.high_watermark, self.leader_epoch_start_offset):
             return ErrorCode.OFFSET_NOT_AVAILABLE, -1, UNDEFINED_EPOCH
-        end = replica.rules.readable_end(replica.high_watermark, replica.log_end_offset)
-        return ErrorCode.NONE, replica.rules.latest(end, self.leader_epoch_start_offset), epoch
+        latest = replica.rules.latest(self.readable_end(read_committed=False), self.leader_epoch_start_offset)
+        if read_committed:
+            latest = min(latest, self.readable_end(read_committed=True))
+        return ErrorCode.NONE, latest, epoch
 
     def earliest_offset(self) -> tuple[ErrorCode, int, int]:
         start_offset = self._replica.log_start_offset
         return ErrorCode.NONE, start_offset, reading.epoch_at(self._replica, start_offset)
 
     def batch_for_time(
-        self, timestamp: int, *, for_replica: bool, from_offset: int = 0
+        self, timestamp: int, *, for_replica: bool, read_committed: bool, from_offset: int = 0
     ) -> tuple[ErrorCode, bytes | None]:
         """A committed batch is returned at once; "no such batch" only once the committed end is known (KIP-207)."""
-        error, end_offset, _ = self.latest_offset(for_replica=for_replica)
+        error, end_offset, _ = self.latest_offset(for_replica=for_replica, read_committed=read_committed)
         replica = self._replica
-        known_end = end_offset if error is ErrorCode.NONE else replica.high_watermark
+        known_end = end_offset if error is ErrorCode.NONE else self.readable_end(read_committed=read_committed)
         found = replica.log.batch_at_or_after(timestamp, from_offset, known_end)
         return (ErrorCode.NONE, found) if found is not None else (error, None)
 
-    def batch_of_max_timestamp(self, *, for_replica: bool) -> tuple[ErrorCode, bytes | None]:
-        error, end_offset, _ = self.latest_offset(for_replica=for_replica)
+    def batch_of_max_timestamp(self, *, for_replica: bool, read_committed: bool) -> tuple[ErrorCode, bytes | None]:
+        error, end_offset, _ = self.latest_offset(for_replica=for_replica, read_committed=read_committed)
         return error, None if error is not ErrorCode.NONE else self._replica.log.youngest_batch(end_offset)
 
     # Progress and ISR

@@ -18,12 +18,16 @@ from reference_impl.core.partition_data import (
     Applied,
     FetchedPartition,
     FetchPosition,
+    Origin,
     PartitionSettings,
     ReadResult,
 )
+from reference_impl.core.producer_state import ProducerEntry
 from reference_impl.core.replica import LocalReplica
 from reference_impl.core.rules import Rules
 from reference_impl.core.state import IsrProposal, PartitionState
+from reference_impl.wire.control_records import Marker
+from reference_impl.wire.key_values import Producer
 from reference_impl.wire.looks import Look
 
 __all__ = [
@@ -93,6 +97,14 @@ class Partition:
     @property
     def high_watermark(self) -> int:
         return self._replica.high_watermark
+
+    def readable_end(self, *, read_committed: bool) -> int:
+        """Where a leader's consumers end; nothing can be read elsewhere."""
+        return 0 if self._leading is None else self._leading.readable_end(read_committed=read_committed)
+
+    @property
+    def producers(self) -> list[ProducerEntry]:
+        return self._replica.producers.entries
 
     @property
     def log(self) -> PartitionLog:
@@ -167,15 +179,38 @@ class Partition:
     # Produce, on the leader
 
     def append(
-        self, batches: bytearray, *, acks: int, now_ms: float, wall_clock_ms: int, look: Look | None = None
+        self,
+        batches: bytearray,
+        *,
+        acks: int,
+        now_ms: float,
+        wall_clock_ms: int,
+        look: Look | None = None,
+        origin: Origin = Origin.CLIENT,
     ) -> AppendResult:
         """R7. Patches `batches` in place. The wall clock is used for record timestamps only. If settings.looks_inside,
         the caller may pass the decoded contents; otherwise they are decoded here. Error NONE with acks=-1 means: wait
         for produce_outcome(required_offset)."""
         if self._leading is None:
             return AppendResult(error=ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        result = self._leading.append(batches, acks=acks, now_ms=now_ms, wall_clock_ms=wall_clock_ms, look=look)
+        result = self._leading.append(
+            batches,
+            acks=acks,
+            now_ms=now_ms,
+            wall_clock_ms=wall_clock_ms,
+            look=look,
+            origin=origin,
+        )
         if result.error is ErrorCode.NONE and not result.duplicate:
+            self.progressed()
+        return result
+
+    def append_marker(self, producer: Producer, marker: Marker, *, now_ms: float, wall_clock_ms: int) -> AppendResult:
+        """R70: ends a producer's transaction in this partition. Error NONE means: wait for produce_outcome."""
+        if self._leading is None:
+            return AppendResult(error=ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        result = self._leading.append_marker(producer, marker, now_ms=now_ms, wall_clock_ms=wall_clock_ms)
+        if result.error is ErrorCode.NONE:
             self.progressed()
         return result
 
@@ -188,13 +223,21 @@ class Partition:
     # Reads, on the leader
 
     def read_for_consumer(
-        self, fetch_offset: int, *, max_bytes: int, current_leader_epoch: int, last_fetched_epoch: int = UNDEFINED_EPOCH
+        self,
+        fetch_offset: int,
+        *,
+        max_bytes: int,
+        current_leader_epoch: int,
+        last_fetched_epoch: int = UNDEFINED_EPOCH,
+        read_committed: bool = False,
     ) -> ReadResult:
-        """R25: reads up to the high watermark, only on the leader."""
+        """R25, R68: reads up to the high watermark, or the last stable offset, only on the leader."""
         error = self._check_leader(current_leader_epoch)
         if error is not ErrorCode.NONE or self._leading is None:
             return ReadResult(error=error)
-        return self._leading.read_for_consumer(fetch_offset, max_bytes=max_bytes, last_fetched_epoch=last_fetched_epoch)
+        return self._leading.read_for_consumer(
+            fetch_offset, max_bytes=max_bytes, last_fetched_epoch=last_fetched_epoch, read_committed=read_committed
+        )
 
     def read_for_follower(
         self,
@@ -241,13 +284,15 @@ class Partition:
             return ReadResult(error=error)
         return self._leading.read_for_follower(fetch_offset, last_fetched_epoch=last_fetched_epoch, max_bytes=max_bytes)
 
-    def latest_offset(self, *, current_leader_epoch: int, for_replica: bool = False) -> Offset:
-        """ListOffsets LATEST: the high watermark, or error 78 while a new leader does not know it (KIP-207). For a
-        replica: the log end."""
+    def latest_offset(
+        self, *, current_leader_epoch: int, for_replica: bool = False, read_committed: bool = False
+    ) -> Offset:
+        """ListOffsets LATEST: the high watermark, or error 78 while a new leader does not know it (KIP-207); the last
+        stable offset for who reads committed records. For a replica: the log end."""
         error = self._check_leader(current_leader_epoch)
         if error is not ErrorCode.NONE or self._leading is None:
             return error, UNKNOWN_OFFSET, UNDEFINED_EPOCH
-        return self._leading.latest_offset(for_replica=for_replica)
+        return self._leading.latest_offset(for_replica=for_replica, read_committed=read_committed)
 
     def earliest_offset(self, *, current_leader_epoch: int) -> Offset:
         error = self._check_leader(current_leader_epoch)
@@ -256,24 +301,32 @@ class Partition:
         return self._leading.earliest_offset()
 
     def batch_for_time(
-        self, timestamp: int, *, current_leader_epoch: int, for_replica: bool = False, from_offset: int = 0
+        self,
+        timestamp: int,
+        *,
+        current_leader_epoch: int,
+        for_replica: bool = False,
+        read_committed: bool = False,
+        from_offset: int = 0,
     ) -> tuple[ErrorCode, bytes | None]:
         """ListOffsets by time: the first committed batch from `from_offset` on whose header promises a record at or
         after `timestamp`. Only decoding the batch (wire.record_timestamps) finds the record; there may be none."""
         error = self._check_leader(current_leader_epoch)
         if error is not ErrorCode.NONE or self._leading is None:
             return error, None
-        return self._leading.batch_for_time(timestamp, for_replica=for_replica, from_offset=from_offset)
+        return self._leading.batch_for_time(
+            timestamp, for_replica=for_replica, read_committed=read_committed, from_offset=from_offset
+        )
 
     def batch_of_max_timestamp(
-        self, *, current_leader_epoch: int, for_replica: bool = False
+        self, *, current_leader_epoch: int, for_replica: bool = False, read_committed: bool = False
     ) -> tuple[ErrorCode, bytes | None]:
         """ListOffsets MAX_TIMESTAMP (KIP-734): the first batch that has the largest timestamp of all
         committed records."""
         error = self._check_leader(current_leader_epoch)
         if error is not ErrorCode.NONE or self._leading is None:
             return error, None
-        return self._leading.batch_of_max_timestamp(for_replica=for_replica)
+        return self._leading.batch_of_max_timestamp(for_replica=for_replica, read_committed=read_committed)
 
     def end_offset_for_epoch(self, epoch: int, *, current_leader_epoch: int) -> Offset:
         """OffsetForLeaderEpoch: (error, end offset, found epoch). Callers need the found epoch (KIP-279)."""

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 
 from reference_impl.core.identifiers import UNDEFINED_EPOCH, UNKNOWN_OFFSET, ErrorCode
+from reference_impl.core.log_transactions import AbortedTransaction
 from reference_impl.core.retention import RetentionSettings
 from reference_impl.core.timestamps import TimestampSettings
 
@@ -24,6 +25,14 @@ class PartitionSettings:
     def looks_inside(self) -> bool:
         """True if a leader must decode the records of a batch, beyond its header."""
         return self.validate_records or self.timestamps.bound_every_record
+
+
+class Origin(Enum):
+    """Who appends."""
+
+    CLIENT = auto()
+    TRANSACTION = auto()  # a client whose request names a transactional id
+    COORDINATOR = auto()  # it writes for producers, without their sequence numbers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +56,7 @@ class ReadResult:
     log_start_offset: int = UNKNOWN_OFFSET
     last_stable_offset: int = UNKNOWN_OFFSET
     diverging: tuple[int, int] | None = None  # (epoch, end offset): the reader must truncate first (KIP-595)
+    aborted: tuple[AbortedTransaction, ...] = ()  # for a reader of committed records (R69)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,9 +1,12 @@
 """Reads a replica's log for a fetch: checks that the reader's history is a prefix of the log and that the offset is in
 range."""
 
+from dataclasses import replace
+
 from reference_impl.core.identifiers import UNDEFINED_EPOCH, ErrorCode
 from reference_impl.core.partition_data import ReadResult
 from reference_impl.core.replica import LocalReplica
+from reference_impl.wire.record_batches import bounds
 
 
 def read(
@@ -30,9 +33,18 @@ def read(
         records=records,
         high_watermark=replica.high_watermark,
         log_start_offset=replica.log_start_offset,
-        last_stable_offset=replica.high_watermark,  # there are no transactions here, so none is open
+        last_stable_offset=replica.last_stable_offset,
         diverging=diverging,
     )
+
+
+def read_committed(
+    replica: LocalReplica, fetch_offset: int, last_fetched_epoch: int, *, max_bytes: int, end_offset: int
+) -> ReadResult:
+    """R69: the same, with the transactions that the reader must leave out."""
+    found = read(replica, fetch_offset, last_fetched_epoch, max_bytes=max_bytes, end_offset=end_offset)
+    end = max((batch.next_offset for batch in bounds(found.records)), default=fetch_offset)
+    return replace(found, aborted=replica.producers.transactions.aborted(fetch_offset, end))
 
 
 def epoch_at(replica: LocalReplica, offset: int) -> int:

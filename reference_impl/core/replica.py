@@ -11,10 +11,11 @@ from reference_impl.core.evidence import EvidenceSink
 from reference_impl.core.identifiers import UNKNOWN_OFFSET, TopicPartition
 from reference_impl.core.log_port import PartitionLog
 from reference_impl.core.partition_data import PartitionSettings
-from reference_impl.core.producer_state import ProducerStates
+from reference_impl.core.producer_state import ProducerStates, Taken
 from reference_impl.core.retention import expired
 from reference_impl.core.rules import Rules
-from reference_impl.wire.record_batches import BatchHeader
+from reference_impl.wire.control_records import read_marker
+from reference_impl.wire.record_batches import BatchHeader, Buffer
 
 NEVER_MS = float("-inf")
 
@@ -60,8 +61,13 @@ class LocalReplica:
     def set_high_watermark(self, offset: int) -> None:
         """Clamps the high watermark into the log (R50): a checkpoint may differ from what recovery left."""
         self.high_watermark = max(self.log_start_offset, min(offset, self.log_end_offset))
+        self.producers.transactions.committed_to(self.high_watermark)
 
-    def append(self, batches: bytes | bytearray | memoryview, headers: list[BatchHeader]) -> None:
+    @property
+    def last_stable_offset(self) -> int:
+        return self.producers.transactions.last_stable_offset(self.high_watermark, self.log_start_offset)
+
+    def append(self, batches: Buffer, headers: list[BatchHeader]) -> None:
         """Appends stamped batches with final offsets and epochs. The epoch entry is written first: an entry without
         records is harmless, records without an entry are not. Producers are updated last: a failed append must not make
         the retry a duplicate (R47)."""
@@ -72,7 +78,8 @@ class LocalReplica:
                 self.log.leader_epochs.assign(header.leader_epoch, header.base_offset)
         self.log.append(batches, headers[-1].next_offset)
         for header in self._saving_producers(headers):
-            self.producers.update(header)
+            marker = read_marker(batches[header.position : header.end_position]) if header.is_control else None
+            self.producers.update(header, marker)
 
     def truncate(self, offset: int, *, epoch: int, reason: str) -> None:
         """Truncates to `offset`; even at or above the log end it removes the epoch entries from there on (KAFKA-10706).
@@ -123,6 +130,7 @@ class LocalReplica:
     def _log_start(self, before: int, *, segments: int, reason: str) -> None:
         if self.log_start_offset == before:
             return  # the segments were below the log start already
+        self.producers.transactions.deleted_to(self.log_start_offset)
         self.evidence.log_start_advanced(
             self.topic_partition,
             from_offset=before,
@@ -144,7 +152,14 @@ class LocalReplica:
     def _rebuild_producers(self, remembered_to: int) -> None:
         """Keeps the state of batches before that offset and rebuilds the rest from the log's batches."""
         assert remembered_to >= 0
-        self.producers.rebuild(self._saving_producers(self.log.headers()), log_start_offset=remembered_to)
+        self.producers.rebuild(self._with_markers(self.log.headers()), log_start_offset=remembered_to)
+        self.producers.transactions.deleted_to(self.log_start_offset)
+        self.producers.transactions.committed_to(self.high_watermark)
+
+    def _with_markers(self, headers: Iterable[BatchHeader]) -> Iterator[Taken]:
+        for header in self._saving_producers(headers):
+            batch = self.log.read(header.base_offset, 1, header.next_offset) if header.is_control else b""
+            yield header, read_marker(batch) if batch else None
 
     def _saving_producers(self, headers: Iterable[BatchHeader]) -> Iterator[BatchHeader]:
         """Yields the same headers; saves the producer state before the first batch of each new segment."""

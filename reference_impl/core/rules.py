@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from reference_impl.core.groups.group_rules import GroupRules
+from reference_impl.core.transactions.transaction_rules import TransactionRules
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,6 +103,12 @@ def committed_only(high_watermark: int, log_end_offset: int) -> int:
     return high_watermark
 
 
+def stable_only(last_stable_offset: int, high_watermark: int) -> int:
+    """R68: readers of committed records read up to the first transaction that has not ended."""
+    assert 0 <= last_stable_offset <= high_watermark
+    return last_stable_offset
+
+
 def once_own_epoch_committed(high_watermark: int, leader_epoch_start_offset: int) -> bool:
     """R15, KIP-207: a new leader knows the committed end only once it has committed up to the start of
     its own epoch."""
@@ -117,6 +124,7 @@ def end_of_what_is_readable(readable_end: int, leader_epoch_start_offset: int) -
 
 
 _GROUP_RULES = GroupRules()
+_TRANSACTION_RULES = TransactionRules()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,9 +142,11 @@ class Rules:
     may_expand: Callable[[Candidate], bool] = join_when_whole_epoch_reached
     must_shrink: Callable[[int, int, float, int], bool] = leave_when_behind_for_long
     readable_end: Callable[[int, int], int] = committed_only
+    stable_end: Callable[[int, int], int] = stable_only
     latest_is_known: Callable[[int, int], bool] = once_own_epoch_committed
     latest: Callable[[int, int], int] = end_of_what_is_readable
     groups: GroupRules = _GROUP_RULES  # of coordinators: core/groups/group_rules.py
+    transactions: TransactionRules = _TRANSACTION_RULES  # core/transactions/transaction_rules.py
 
 
 def sound() -> Rules:

@@ -5,6 +5,7 @@ before, off the broker's event loop, and its result is checked here.
 """
 
 from reference_impl.core.identifiers import ErrorCode
+from reference_impl.core.partition_data import Origin
 from reference_impl.wire.compression import CODECS, NONE
 from reference_impl.wire.looks import Unfit
 from reference_impl.wire.record_batches import (
@@ -30,14 +31,14 @@ _REFUSALS_INSIDE = {
 }
 
 
-def refusal(batches: Buffer, max_message_bytes: int) -> ErrorCode:
+def refusal(batches: Buffer, max_message_bytes: int, origin: Origin = Origin.CLIENT) -> ErrorCode:
     """NONE accepts the produce request; with any other error nothing of it is appended."""
     assert max_message_bytes >= 0
     error = _unless_one_batch(batches)
     if error is not ErrorCode.NONE:
         return error
     header = read_header(batches, 0)
-    if header.is_transactional:  # transactions are not supported, so none can be open
+    if header.is_transactional and origin is Origin.CLIENT:
         return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     if header.base_offset != 0:
         return ErrorCode.INVALID_RECORD
@@ -77,7 +78,7 @@ def _counts_agree(header: BatchHeader) -> bool:
 def _unless_numbered(header: BatchHeader) -> ErrorCode:
     """A batch of an idempotent producer has sequence numbers and a producer epoch."""
     if header.producer_id == NO_PRODUCER_ID:
-        return ErrorCode.NONE
+        return ErrorCode.INVALID_RECORD if header.is_transactional else ErrorCode.NONE
     if header.producer_id < NO_PRODUCER_ID or header.base_sequence < 0:
         return ErrorCode.INVALID_RECORD
     return ErrorCode.NONE if header.producer_epoch >= 0 else ErrorCode.INVALID_PRODUCER_EPOCH

@@ -19,13 +19,24 @@ from reference_impl.runtime.config import BrokerConfig, ConfigurationError
 from reference_impl.runtime.connections import PeerConnection, PeerUnreachable
 from reference_impl.runtime.controller.controlling import Controlling
 from reference_impl.runtime.controller.link import BrokersLink, ControllerLink
+from reference_impl.runtime.coordinators.groups import GroupCoordinators
+from reference_impl.runtime.coordinators.markers import MarkerSender
+from reference_impl.runtime.coordinators.terms import TICK_MS
+from reference_impl.runtime.coordinators.transactions import TransactionCoordinators
 from reference_impl.runtime.decoding import Decoding
 from reference_impl.runtime.disk_work import DiskEffects, DiskWork
 from reference_impl.runtime.evidence import EvidenceJournal
-from reference_impl.runtime.groups.coordinators import TICK_MS, GroupCoordinators
 from reference_impl.runtime.handlers import api
 from reference_impl.runtime.handlers.broker_authentication import BrokerAuthentication, read_secret
-from reference_impl.runtime.handlers.coordinators import CoordinatorHandler, OffsetsTopic
+from reference_impl.runtime.handlers.coordinators import (
+    GROUP_KEY,
+    TRANSACTION_KEY,
+    Coordinating,
+    CoordinatorHandler,
+    InternalTopic,
+    offsets_topic,
+    transactions_topic,
+)
 from reference_impl.runtime.handlers.fetch import FetchHandler
 from reference_impl.runtime.handlers.group_admin import GroupAdminHandler
 from reference_impl.runtime.handlers.group_members import GroupMembersHandler
@@ -33,7 +44,10 @@ from reference_impl.runtime.handlers.group_offsets import GroupOffsetsHandler
 from reference_impl.runtime.handlers.metadata import MetadataCache, MetadataHandler
 from reference_impl.runtime.handlers.offsets import OffsetsHandler
 from reference_impl.runtime.handlers.produce import ProduceHandler
-from reference_impl.runtime.handlers.producer_ids import InitProducerIdHandler, ProducerIds
+from reference_impl.runtime.handlers.producer_ids import ProducerIds
+from reference_impl.runtime.handlers.transaction_admin import TransactionAdminHandler
+from reference_impl.runtime.handlers.transactions import TransactionsHandler
+from reference_impl.runtime.handlers.txn_markers import WriteTxnMarkersHandler
 from reference_impl.runtime.hosts import Hosts
 from reference_impl.runtime.replication.fetchers import FetcherManager
 from reference_impl.runtime.replication.isr_proposals import IsrProposalSender
@@ -119,7 +133,19 @@ class Broker:
             rules=rules.groups,
             new_id=lambda: str(uuid.UUID(bytes=randomness.randbytes(16), version=4)),
         )
-        self._offsets_topic = OffsetsTopic(config, self._ask_controller)
+        self._marker_connections: dict[int, PeerConnection] = {}
+        self._markers = MarkerSender(self.metadata, self._ask_broker)
+        self.transactions = TransactionCoordinators(
+            config=config,
+            replicas=self.replicas,
+            metadata=self.metadata,
+            markers=self._markers,
+            rules=rules.transactions,
+        )
+        self._internal_topics = [
+            InternalTopic(settings, self._ask_controller, timeout_ms=config.request_timeout_ms)
+            for settings in (offsets_topic(config), transactions_topic(config))
+        ]
         self._retention = Retention(self.replicas, self._log_directory, wall_clock_ms)
         self._session = BrokerSession(
             config=config,
@@ -181,6 +207,14 @@ class Broker:
         groups = self.coordinators
         members, admin = GroupMembersHandler(groups), GroupAdminHandler(groups)
         committed = GroupOffsetsHandler(groups, self.metadata, replicas.wall_clock_ms)
+        transactions = TransactionsHandler(
+            self.transactions, groups, self.metadata, self._producer_ids, self._internal_topics[0].create
+        )
+        described = TransactionAdminHandler(self.transactions, replicas)
+        coordinating = {
+            GROUP_KEY: Coordinating(groups, self._internal_topics[0]),
+            TRANSACTION_KEY: Coordinating(self.transactions, self._internal_topics[1]),
+        }
         return {
             ApiKey.PRODUCE: self._produce.answer,
             ApiKey.FETCH: fetch.answer,
@@ -189,7 +223,7 @@ class Broker:
             ApiKey.METADATA: metadata.answer,
             ApiKey.DESCRIBE_CLUSTER: metadata.describe_cluster,
             ApiKey.SASL_AUTHENTICATE: self._authentication.answer,
-            ApiKey.FIND_COORDINATOR: CoordinatorHandler(groups, self.metadata, self._offsets_topic).answer,
+            ApiKey.FIND_COORDINATOR: CoordinatorHandler(coordinating, self.metadata).answer,
             ApiKey.JOIN_GROUP: members.join,
             ApiKey.SYNC_GROUP: members.sync,
             ApiKey.HEARTBEAT: members.heartbeat,
@@ -200,7 +234,15 @@ class Broker:
             ApiKey.DESCRIBE_GROUPS: admin.describe,
             ApiKey.LIST_GROUPS: admin.list,
             ApiKey.DELETE_GROUPS: admin.delete,
-            ApiKey.INIT_PRODUCER_ID: InitProducerIdHandler(self._producer_ids).answer,
+            ApiKey.INIT_PRODUCER_ID: transactions.init,
+            ApiKey.ADD_PARTITIONS_TO_TXN: transactions.add_partitions,
+            ApiKey.ADD_OFFSETS_TO_TXN: transactions.add_offsets,
+            ApiKey.TXN_OFFSET_COMMIT: committed.commit_in_transaction,
+            ApiKey.END_TXN: transactions.end,
+            ApiKey.WRITE_TXN_MARKERS: WriteTxnMarkersHandler(replicas, groups, self._purgatory).answer,
+            ApiKey.LIST_TRANSACTIONS: described.list,
+            ApiKey.DESCRIBE_TRANSACTIONS: described.describe,
+            ApiKey.DESCRIBE_PRODUCERS: described.describe_producers,
             ApiKey.LEADER_AND_ISR: lambda request, _: replicas.leader_and_isr(request.body),
             ApiKey.STOP_REPLICA: lambda request, _: replicas.stop_replica(request.body),
             ApiKey.UPDATE_METADATA: lambda request, _: replicas.update_metadata(request.body),
@@ -226,6 +268,11 @@ class Broker:
             every(config.replica_lag_time_max_ms / 2, replicas.check_shrink),
             every(config.producer_id_expiration_check_interval_ms, replicas.expire_producers),
             every(TICK_MS, self.coordinators.tick),
+            every(TICK_MS, self.transactions.tick),
+            every(
+                config.transaction_abort_timed_out_transaction_cleanup_interval_ms, self.transactions.abort_timed_out
+            ),
+            every(config.transaction_remove_expired_transaction_cleanup_interval_ms, self.transactions.expire),
             every(config.offsets_retention_check_interval_ms, self.coordinators.expire),
             every(config.log_flush_start_offset_checkpoint_interval_ms, self._disk.checkpoint_log_starts),
             every(
@@ -293,8 +340,13 @@ class Broker:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await asyncio.gather(*(listener.wait_closed() for listener in self.listeners))
         self._produce.stop()
-        self._offsets_topic.stop()
+        for topic in self._internal_topics:
+            topic.stop()
         self.coordinators.end()
+        self.transactions.end()
+        self._markers.stop()
+        for connection in self._marker_connections.values():
+            connection.close()
         await self._decoding.close()
 
     async def _controlled_shutdown(self) -> None:
@@ -343,6 +395,14 @@ class Broker:
 
     async def _ask_controller(self, api_key: int, api_version: int, body: Any) -> Any:
         return await self._controller_link.ask(api_key, api_version, body)
+
+    async def _ask_broker(self, broker_id: int, api_key: int, api_version: int, body: Any) -> Any:
+        if broker_id == self.config.broker_id:
+            return await self._api.ask_self(api_key, api_version, body)
+        if broker_id not in self._marker_connections:
+            self._marker_connections[broker_id] = self._connect_as_broker(broker_id)
+        timeout_ms = self.config.controller_socket_timeout_ms
+        return await self._marker_connections[broker_id].ask(api_key, api_version, body, timeout_ms=timeout_ms)
 
     async def _ask_self(self, api_key: int, api_version: int, body: Any) -> Any:
         return await self._api.ask_self(api_key, api_version, body)

@@ -1,5 +1,5 @@
-"""Kafka's producer snapshots: `<base offset>.snapshot` holds the state of idempotent producers where that segment
-begins.
+"""Kafka's producer snapshots: `<base offset>.snapshot` holds the state of producers, and of their transactions, where
+that segment begins.
 
 The producer state of existing batches is rebuilt from them at every start; the first segment's snapshot covers batches
 that retention deleted. It has each producer's last batch only, so a repeat of an earlier batch is not recognised. The
@@ -19,16 +19,14 @@ logger = logging.getLogger(__name__)
 
 SNAPSHOT_SUFFIX = ".snapshot"
 VERSION = 1
-NO_TRANSACTION = -1
 
 _START = struct.Struct(">hI")  # version, CRC-32C of everything after it
 _COUNT = struct.Struct(">i")
-# The six fields of a ProducerEntry, then a coordinator epoch and the first offset of an open transaction.
-_ENTRY = struct.Struct(">qhiqiqiq")
+_ENTRY = struct.Struct(">qhiqiqiq")  # the fields of a ProducerEntry
 
 
 def write_snapshot(path: Path, entries: Iterable[ProducerEntry]) -> None:
-    packed = [_ENTRY.pack(*entry, NO_TRANSACTION, NO_TRANSACTION) for entry in entries]
+    packed = [_ENTRY.pack(*entry) for entry in entries]
     body = b"".join((_COUNT.pack(len(packed)), *packed))
     path.write_bytes(_START.pack(VERSION, crc32c.crc32c(body)) + body)
 
@@ -48,4 +46,4 @@ def read_snapshot(path: Path) -> list[ProducerEntry]:
     if version != VERSION or crc != crc32c.crc32c(body) or len(body) != _COUNT.size + count * _ENTRY.size:
         logger.warning("%s: version, CRC or length is wrong; the producers in it are forgotten", path)
         return []
-    return [ProducerEntry(*fields[:6]) for fields in _ENTRY.iter_unpack(body[_COUNT.size :])]
+    return [ProducerEntry(*fields) for fields in _ENTRY.iter_unpack(body[_COUNT.size :])]

@@ -5,23 +5,18 @@ GroupMetadataKey 2, and version 3 of both values; an offset with a time of expir
 version 5) gets OffsetCommitValue 1, which alone has that field. Read are all versions below those, too.
 """
 
-import struct
 from dataclasses import dataclass
 
 from reference_impl.wire.key_values import KeyValue
+from reference_impl.wire.plain_fields import Reader, UnreadableRecord, Writer
 
 NO_TIME = -1
 NO_EPOCH = -1
-TEXT_BYTES_MAX = 2**15 - 1  # a text has its length in 16 bits
 
 _OFFSET_KEYS = (0, 1)
 _GROUP_KEY = 2
 _OFFSET_VALUE, _OFFSET_VALUE_EXPIRING, _OFFSET_VALUE_MAX = 3, 1, 3
 _GROUP_VALUE, _GROUP_VALUE_MAX = 3, 3
-
-
-class UnreadableRecord(ValueError):
-    """The bytes are no record of __consumer_offsets, or of a version that is not known here."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,25 +63,25 @@ class StoredGroup:
 
 
 def offset_record(key: OffsetKey, value: CommittedOffset | None) -> KeyValue:
-    written = _Writer().int16(_OFFSET_KEYS[-1]).string(key.group_id).string(key.topic).int32(key.partition).content
+    written = Writer().int16(_OFFSET_KEYS[-1]).string(key.group_id).string(key.topic).int32(key.partition).content
     return KeyValue(written, None if value is None else _offset_value(value))
 
 
 def group_record(key: GroupKey, value: StoredGroup | None) -> KeyValue:
-    written = _Writer().int16(_GROUP_KEY).string(key.group_id).content
+    written = Writer().int16(_GROUP_KEY).string(key.group_id).content
     return KeyValue(written, None if value is None else _group_value(value))
 
 
 def _offset_value(value: CommittedOffset) -> bytes:
     if value.expires_ms != NO_TIME:
-        writer = _Writer().int16(_OFFSET_VALUE_EXPIRING).int64(value.offset).string(value.metadata)
+        writer = Writer().int16(_OFFSET_VALUE_EXPIRING).int64(value.offset).string(value.metadata)
         return writer.int64(value.committed_ms).int64(value.expires_ms).content
-    writer = _Writer().int16(_OFFSET_VALUE).int64(value.offset).int32(value.leader_epoch)
+    writer = Writer().int16(_OFFSET_VALUE).int64(value.offset).int32(value.leader_epoch)
     return writer.string(value.metadata).int64(value.committed_ms).content
 
 
 def _group_value(value: StoredGroup) -> bytes:
-    writer = _Writer().int16(_GROUP_VALUE).string(value.protocol_type).int32(value.generation)
+    writer = Writer().int16(_GROUP_VALUE).string(value.protocol_type).int32(value.generation)
     writer.nullable(value.protocol).nullable(value.leader).int64(value.state_since_ms).int32(len(value.members))
     for member in value.members:
         writer.string(member.member_id).nullable(member.instance_id).string(member.client_id)
@@ -100,17 +95,17 @@ Decoded = tuple[OffsetKey, CommittedOffset | None] | tuple[GroupKey, StoredGroup
 
 def decode(key: bytes | None, value: bytes | None) -> Decoded:
     """Raises UnreadableRecord; a value of None is a tombstone."""
-    reader = _Reader(key or b"")
+    reader = Reader(key or b"")
     version = reader.int16()
     if version in _OFFSET_KEYS:
         offset_key = OffsetKey(group_id=reader.string(), topic=reader.string(), partition=reader.int32())
-        return offset_key, None if value is None else _read_offset(_Reader(value))
+        return offset_key, None if value is None else _read_offset(Reader(value))
     if version == _GROUP_KEY:
-        return GroupKey(group_id=reader.string()), None if value is None else _read_group(_Reader(value))
+        return GroupKey(group_id=reader.string()), None if value is None else _read_group(Reader(value))
     raise UnreadableRecord(f"a key of version {version}")
 
 
-def _read_offset(reader: "_Reader") -> CommittedOffset:
+def _read_offset(reader: Reader) -> CommittedOffset:
     version = reader.int16()
     if not 0 <= version <= _OFFSET_VALUE_MAX:
         raise UnreadableRecord(f"an offset of version {version}")
@@ -123,7 +118,7 @@ def _read_offset(reader: "_Reader") -> CommittedOffset:
     )
 
 
-def _read_group(reader: "_Reader") -> StoredGroup:
+def _read_group(reader: Reader) -> StoredGroup:
     version = reader.int16()
     if not 0 <= version <= _GROUP_VALUE_MAX:
         raise UnreadableRecord(f"a group of version {version}")
@@ -137,7 +132,7 @@ def _read_group(reader: "_Reader") -> StoredGroup:
     )
 
 
-def _read_member(reader: "_Reader", version: int) -> StoredMember:
+def _read_member(reader: Reader, version: int) -> StoredMember:
     member_id = reader.string()
     instance_id = reader.nullable() if version >= 3 else None
     client_id, client_host = reader.string(), reader.string()
@@ -153,96 +148,3 @@ def _read_member(reader: "_Reader", version: int) -> StoredMember:
         subscription=reader.octets(),
         assignment=reader.octets(),
     )
-
-
-class _Writer:
-    """Kafka's plain (not flexible) encoding."""
-
-    def __init__(self) -> None:
-        self._content = bytearray()
-
-    @property
-    def content(self) -> bytes:
-        return bytes(self._content)
-
-    def _packed(self, form: str, *values: int) -> "_Writer":
-        self._content += struct.pack(form, *values)
-        return self
-
-    def int16(self, value: int) -> "_Writer":
-        return self._packed(">h", value)
-
-    def int32(self, value: int) -> "_Writer":
-        return self._packed(">i", value)
-
-    def int64(self, value: int) -> "_Writer":
-        return self._packed(">q", value)
-
-    def string(self, value: str) -> "_Writer":
-        encoded = value.encode("utf-8")
-        self.int16(len(encoded))
-        self._content += encoded
-        return self
-
-    def nullable(self, value: str | None) -> "_Writer":
-        return self.int16(-1) if value is None else self.string(value)
-
-    def octets(self, value: bytes) -> "_Writer":
-        self.int32(len(value))
-        self._content += value
-        return self
-
-
-class _Reader:
-    def __init__(self, content: bytes) -> None:
-        self._content = content
-        self._position = 0
-
-    def _unpacked(self, form: str) -> int:
-        try:
-            value: int = struct.unpack_from(form, self._content, self._position)[0]
-        except struct.error as error:
-            raise UnreadableRecord(str(error)) from None
-        self._position += struct.calcsize(form)
-        return value
-
-    def int16(self) -> int:
-        return self._unpacked(">h")
-
-    def int32(self) -> int:
-        return self._unpacked(">i")
-
-    def int64(self) -> int:
-        return self._unpacked(">q")
-
-    def count(self) -> int:
-        number = self.int32()
-        if not 0 <= number <= len(self._content):
-            raise UnreadableRecord(f"an array of {number} elements in {len(self._content)} bytes")
-        return number
-
-    def string(self) -> str:
-        found = self.nullable()
-        if found is None:
-            raise UnreadableRecord("a string is null")
-        return found
-
-    def nullable(self) -> str | None:
-        length = self.int16()
-        if length == -1:
-            return None
-        try:
-            return self._taken(length).decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise UnreadableRecord(str(error)) from None
-
-    def octets(self) -> bytes:
-        return self._taken(self.int32())
-
-    def _taken(self, length: int) -> bytes:
-        end = self._position + length
-        if length < 0 or end > len(self._content):
-            raise UnreadableRecord(f"{length} bytes wanted of {len(self._content) - self._position}")
-        taken = self._content[self._position : end]
-        self._position = end
-        return taken

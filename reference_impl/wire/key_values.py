@@ -1,7 +1,7 @@
 """Batches of keys and values, as a coordinator writes them into an internal topic and reads them again.
 
-Such a batch is not compressed, has one timestamp and no producer. A null value deletes what was stored for its key (a
-tombstone).
+Such a batch is not compressed and has one timestamp; it has a producer if it belongs to a transaction. A null value
+deletes what was stored for its key (a tombstone).
 """
 
 import struct
@@ -11,12 +11,13 @@ from typing import NamedTuple
 import crc32c
 
 from reference_impl.wire.record_batches import (
+    CONTROL_BIT,
     HEADER_SIZE,
     LENGTH_PREFIX_SIZE,
     MAGIC,
     NO_PRODUCER_ID,
+    TRANSACTIONAL_BIT,
     BatchHeader,
-    parse_headers,
 )
 from reference_impl.wire.record_contents import UnsoundRecords, varint
 
@@ -37,24 +38,37 @@ class StoredKeyValue(NamedTuple):
     value: bytes | None
 
 
-def key_value_batch(records: Sequence[KeyValue], timestamp_ms: int) -> bytearray:
+class Producer(NamedTuple):
+    """Whose transaction a coordinator writes to. What it writes has no place in the producer's sequence: data has
+    number 0, as in Kafka, and a marker none."""
+
+    producer_id: int
+    producer_epoch: int
+    is_control: bool = False
+
+    @property
+    def attributes(self) -> int:
+        return TRANSACTIONAL_BIT | (CONTROL_BIT if self.is_control else 0)
+
+    @property
+    def sequence(self) -> int:
+        return -1 if self.is_control else 0
+
+
+def key_value_batch(records: Sequence[KeyValue], timestamp_ms: int, producer: Producer | None = None) -> bytearray:
     """Returns one batch with base offset 0 and no leader epoch: the log stamps both."""
     assert records, "a batch has at least one record"
     content = b"".join(_record(number, *record) for number, record in enumerate(records))
     last = len(records) - 1
-    covered = _BEHIND_CRC.pack(0, last, timestamp_ms, timestamp_ms, NO_PRODUCER_ID, -1, -1, len(records)) + content
+    named = (NO_PRODUCER_ID, -1, -1) if producer is None else (*producer[:2], producer.sequence)
+    attributes = 0 if producer is None else producer.attributes
+    covered = _BEHIND_CRC.pack(attributes, last, timestamp_ms, timestamp_ms, *named, len(records)) + content
     length = HEADER_SIZE + len(content) - LENGTH_PREFIX_SIZE
     return bytearray(_BEFORE_CRC.pack(0, length, -1, MAGIC) + _CRC.pack(crc32c.crc32c(covered)) + covered)
 
 
-def stored_key_values(batches: bytes) -> Iterator[StoredKeyValue]:
-    """Yields the data records of whole batches, in order. Raises UnreadableRecords."""
-    for header in parse_headers(batches):
-        if not header.is_control:
-            yield from _records(batches, header)
-
-
-def _records(batches: bytes, header: BatchHeader) -> Iterator[StoredKeyValue]:
+def records_of(batches: bytes, header: BatchHeader) -> Iterator[StoredKeyValue]:
+    """Yields the records of one batch, data or control. Raises UnreadableRecords."""
     if header.compression:
         raise UnsoundRecords(f"codec {header.compression} in a coordinator's batch")
     position = header.position + HEADER_SIZE

@@ -28,12 +28,18 @@ from kafka.protocol.admin import (
     DescribeConfigsResponse,
     DescribeGroupsRequest,
     DescribeGroupsResponse,
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
     ElectLeadersRequest,
     ElectLeadersResponse,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
     ListGroupsRequest,
     ListGroupsResponse,
+    ListTransactionsRequest,
+    ListTransactionsResponse,
 )
 from kafka.protocol.consumer import (
     FetchRequest,
@@ -66,10 +72,20 @@ from kafka.protocol.metadata import (
     MetadataResponse,
 )
 from kafka.protocol.producer import (
+    AddOffsetsToTxnRequest,
+    AddOffsetsToTxnResponse,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    EndTxnRequest,
+    EndTxnResponse,
     InitProducerIdRequest,
     InitProducerIdResponse,
     ProduceRequest,
     ProduceResponse,
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
 )
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslAuthenticateResponse
 
@@ -122,6 +138,12 @@ SUPPORTED: Mapping[int, Message] = {
     ApiKey.DELETE_TOPICS: Message(DeleteTopicsRequest, DeleteTopicsResponse, 1, 6),
     ApiKey.INIT_PRODUCER_ID: Message(InitProducerIdRequest, InitProducerIdResponse, 0, 4),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: Message(OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse, 2, 4),
+    # Above 3: for brokers alone, and an epoch for each transaction (KIP-890).
+    ApiKey.ADD_PARTITIONS_TO_TXN: Message(AddPartitionsToTxnRequest, AddPartitionsToTxnResponse, 0, 3),
+    ApiKey.ADD_OFFSETS_TO_TXN: Message(AddOffsetsToTxnRequest, AddOffsetsToTxnResponse, 0, 3),
+    ApiKey.END_TXN: Message(EndTxnRequest, EndTxnResponse, 0, 3),
+    ApiKey.WRITE_TXN_MARKERS: Message(WriteTxnMarkersRequest, WriteTxnMarkersResponse, 1, 1),
+    ApiKey.TXN_OFFSET_COMMIT: Message(TxnOffsetCommitRequest, TxnOffsetCommitResponse, 0, 3),
     ApiKey.DESCRIBE_CONFIGS: Message(DescribeConfigsRequest, DescribeConfigsResponse, 1, 4),
     ApiKey.CREATE_PARTITIONS: Message(CreatePartitionsRequest, CreatePartitionsResponse, 0, 3),
     ApiKey.DELETE_GROUPS: Message(DeleteGroupsRequest, DeleteGroupsResponse, 0, 2),
@@ -129,6 +151,9 @@ SUPPORTED: Mapping[int, Message] = {
     ApiKey.INCREMENTAL_ALTER_CONFIGS: Message(IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse, 0, 1),
     ApiKey.OFFSET_DELETE: Message(OffsetDeleteRequest, OffsetDeleteResponse, 0, 0),
     ApiKey.DESCRIBE_CLUSTER: Message(DescribeClusterRequest, DescribeClusterResponse, 0, 1),
+    ApiKey.DESCRIBE_PRODUCERS: Message(DescribeProducersRequest, DescribeProducersResponse, 0, 0),
+    ApiKey.DESCRIBE_TRANSACTIONS: Message(DescribeTransactionsRequest, DescribeTransactionsResponse, 0, 0),
+    ApiKey.LIST_TRANSACTIONS: Message(ListTransactionsRequest, ListTransactionsResponse, 0, 1),
 }
 # What brokers say to each other, on the inter-broker listener alone.
 INTERNAL_ONLY: Mapping[int, Message] = {

@@ -29,7 +29,8 @@ _BASE_OFFSET = struct.Struct(">q")
 _LEADER_EPOCH = struct.Struct(">i")
 _LAST_OFFSET_DELTA = struct.Struct(">i")
 
-_COMPRESSION_MASK, _TIMESTAMP_TYPE_BIT, _TRANSACTIONAL_BIT, _CONTROL_BIT = 0x07, 0x08, 0x10, 0x20
+_COMPRESSION_MASK, _TIMESTAMP_TYPE_BIT = 0x07, 0x08
+TRANSACTIONAL_BIT, CONTROL_BIT = 0x10, 0x20
 
 
 class CorruptBatch(ValueError):
@@ -72,11 +73,11 @@ class BatchHeader:
 
     @property
     def is_transactional(self) -> bool:
-        return bool(self.attributes & _TRANSACTIONAL_BIT)
+        return bool(self.attributes & TRANSACTIONAL_BIT)
 
     @property
     def is_control(self) -> bool:
-        return bool(self.attributes & _CONTROL_BIT)
+        return bool(self.attributes & CONTROL_BIT)
 
     @property
     def compression(self) -> int:

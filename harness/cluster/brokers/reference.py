@@ -162,7 +162,8 @@ class ReferenceSystem:
             "chaos.evidence.dir": str(environment.there(node).evidence),
             "chaos.cluster.secret.file": str(environment.there(node).config / _SECRET),
         }
-        kept = {"offsets.topic.replication.factor": str(min(3, len(self.spec.brokers)))}
+        replicas = str(min(3, len(self.spec.brokers)))
+        kept = {"offsets.topic.replication.factor": replicas, "transaction.state.log.replication.factor": replicas}
         flaws = {"chaos.flaws": ",".join(self.spec.flaws)} if self.spec.flaws else {}
         return {**TEST_SETTINGS, **kept, **self.spec.settings, **own, **flaws}
 

@@ -6,12 +6,10 @@ and takes the time from its clock, so the same calls always end in the same stat
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum, auto
 
+from reference_impl.core.coordinator_log import CoordinatorClock, CoordinatorLog, LoadedBatch, Phase, Writes
 from reference_impl.core.groups.group import Group, GroupState
 from reference_impl.core.groups.group_data import (
-    GroupClock,
-    GroupLog,
     GroupSettings,
     Identity,
     JoinAnswer,
@@ -23,7 +21,6 @@ from reference_impl.core.groups.group_rules import GroupRules
 from reference_impl.core.groups.membership import JoinAnswered, Membership, SyncAnswered
 from reference_impl.core.groups.offsets import GroupOffsets, OffsetCommits, Outcomes, offset_write_error
 from reference_impl.core.groups.rebalance import Rebalance
-from reference_impl.core.groups.writes import Writes
 from reference_impl.core.identifiers import ErrorCode, TopicPartition
 from reference_impl.wire.group_records import (
     CommittedOffset,
@@ -34,27 +31,28 @@ from reference_impl.wire.group_records import (
     group_record,
     offset_record,
 )
-from reference_impl.wire.key_values import KeyValue, StoredKeyValue
+from reference_impl.wire.key_values import KeyValue, Producer, StoredKeyValue
+from reference_impl.wire.record_batches import NO_PRODUCER_ID
 
 AnsweredOffsets = Mapping[TopicPartition, CommittedOffset]
-
-
-class Phase(Enum):
-    LOADING = auto()
-    ACTIVE = auto()
-    ENDED = auto()
-    FAILED = auto()  # the log could not be read
 
 
 @dataclass(frozen=True, kw_only=True)
 class FetchedOffsets:
     error: ErrorCode
     offsets: AnsweredOffsets
+    unstable: frozenset[TopicPartition] = frozenset()  # a transaction that has not ended may change them
 
 
 class GroupCoordinator:
     def __init__(
-        self, log: GroupLog, *, clock: GroupClock, settings: GroupSettings, rules: GroupRules, new_id: Callable[[], str]
+        self,
+        log: CoordinatorLog,
+        *,
+        clock: CoordinatorClock,
+        settings: GroupSettings,
+        rules: GroupRules,
+        new_id: Callable[[], str],
     ) -> None:
         self.groups: dict[str, Group] = {}
         self.phase = Phase.LOADING
@@ -69,16 +67,27 @@ class GroupCoordinator:
 
     # The term
 
-    def replay(self, records: Iterable[StoredKeyValue]) -> None:
+    def replay(self, batches: Iterable[LoadedBatch]) -> None:
         """R63. Of each key the last record counts. Raises UnreadableRecord."""
         assert self.phase is Phase.LOADING
+        for records, producer_id, marker in batches:
+            if marker is not None:
+                for offsets in self._offsets.values():
+                    offsets.end_transaction(producer_id, is_commit=marker.is_commit)
+            self._take(records, producer_id)
+
+    def _take(self, records: Iterable[StoredKeyValue], producer_id: int) -> None:
         for offset, key, value in records:
             decoded = decode(key, value)
             if isinstance(decoded[0], OffsetKey):
                 where, committed = decoded[0], decoded[1]
                 assert committed is None or isinstance(committed, CommittedOffset)
                 partition = TopicPartition(where.topic, where.partition)
-                self._offsets.setdefault(where.group_id, GroupOffsets()).take(partition, offset, committed)
+                offsets = self._offsets.setdefault(where.group_id, GroupOffsets())
+                if producer_id == NO_PRODUCER_ID:
+                    offsets.take(partition, offset, committed)
+                elif committed is not None:
+                    offsets.take_in_transaction(producer_id, partition, offset, committed)
             elif isinstance(decoded[1], StoredGroup):
                 self._loaded_groups[decoded[0].group_id] = decoded[1]
             else:
@@ -109,13 +118,7 @@ class GroupCoordinator:
 
     @property
     def error(self) -> ErrorCode:
-        """Why no group of this partition is served now."""
-        return {
-            Phase.LOADING: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-            Phase.ACTIVE: ErrorCode.NONE,
-            Phase.ENDED: ErrorCode.NOT_COORDINATOR,
-            Phase.FAILED: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-        }[self.phase]
+        return self.phase.error
 
     def tick(self) -> None:
         """Acts on deadlines; called often."""
@@ -183,27 +186,56 @@ class GroupCoordinator:
         wanted: Mapping[TopicPartition, CommittedOffset],
         answer: Callable[[Outcomes], None],
     ) -> None:
-        error, group = self.error, self.groups.get(group_id)
-        if error is ErrorCode.NONE and group is None:
-            if identity.generation >= 0:
-                error = ErrorCode.ILLEGAL_GENERATION
-            else:
-                group = self._group_of_simple_consumers(group_id)
-        if error is not ErrorCode.NONE or group is None:
+        error, group = self._committing(group_id, identity)
+        if group is None:
             answer(dict.fromkeys(wanted, error))
             return
         self._commits.commit(group, self._offsets.setdefault(group_id, GroupOffsets()), identity, wanted, answer)
+
+    def commit_in_transaction(
+        self,
+        group_id: str,
+        identity: Identity,
+        producer: Producer,
+        wanted: Mapping[TopicPartition, CommittedOffset],
+        answer: Callable[[Outcomes], None],
+    ) -> None:
+        error, group = self._committing(group_id, identity)
+        if group is None:
+            answer(dict.fromkeys(wanted, error))
+            return
+        offsets = self._offsets.setdefault(group_id, GroupOffsets())
+        self._commits.commit_in_transaction(group, offsets, identity, producer, wanted, answer)
+
+    def _committing(self, group_id: str, identity: Identity) -> tuple[ErrorCode, Group | None]:
+        """An error comes without a group."""
+        group = self.groups.get(group_id)
+        if self.error is not ErrorCode.NONE:
+            return self.error, None
+        if group is None and identity.generation >= 0:
+            return ErrorCode.ILLEGAL_GENERATION, None
+        return ErrorCode.NONE, group or self._group_of_simple_consumers(group_id)
+
+    def transaction_ended(self, producer_id: int, *, is_commit: bool) -> None:
+        """R77: the producer's marker is replicated in this partition."""
+        if self.phase is not Phase.ACTIVE:
+            return
+        for group_id, offsets in self._offsets.items():
+            if offsets.end_transaction(producer_id, is_commit=is_commit):
+                self._group_of_simple_consumers(group_id)
 
     def fetch(self, group_id: str, wanted: Sequence[TopicPartition] | None) -> FetchedOffsets:
         """None: all that the group has. A partition that is not in the answer has no committed offset."""
         error = self.error
         if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
             error = self._rules.while_loading()
-        known = self._offsets.get(group_id, GroupOffsets()).committed
+        offsets = self._offsets.get(group_id, GroupOffsets())
         if error is not ErrorCode.NONE:
             return FetchedOffsets(error=error, offsets={})
+        known = offsets.committed
         keys = known if wanted is None else [key for key in wanted if key in known]
-        return FetchedOffsets(error=error, offsets={key: known[key][1] for key in keys})
+        unstable = frozenset(key for key in (known if wanted is None else wanted) if offsets.is_unstable(key))
+        return FetchedOffsets(error=error, offsets={key: known[key][1] for key in keys}, unstable=unstable)
 
     def remove_offsets(
         self, group_id: str, wanted: Iterable[TopicPartition], answer: Callable[[ErrorCode, Outcomes], None]
@@ -242,7 +274,10 @@ class GroupCoordinator:
 
         def committed(_: int) -> None:
             self.groups.pop(group_id, None)
-            self._offsets.pop(group_id, None)
+            if offsets.has_transactions:  # a successor finds them in the log, too
+                offsets.committed.clear()
+            else:
+                self._offsets.pop(group_id, None)
 
         def ended() -> None:
             if self.groups.get(group_id) is group:
@@ -267,6 +302,7 @@ class GroupCoordinator:
             offsets = self._offsets.setdefault(group.group_id, GroupOffsets())
             gone = self._commits.expired(group, offsets)
             is_unused = group.state is GroupState.EMPTY and not group.promised and not offsets.pending
+            is_unused = is_unused and not offsets.has_transactions
             if is_unused and len(gone) == len(offsets.committed):
                 self._forget_group(group)
             elif gone:

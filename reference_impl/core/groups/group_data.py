@@ -1,12 +1,9 @@
-"""What members ask a coordinator and what they are answered; the ports that it needs; its settings."""
+"""What members ask a coordinator and what they are answered; its settings."""
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
-from reference_impl.core.identifiers import UNKNOWN_OFFSET, ErrorCode
-from reference_impl.wire.group_records import TEXT_BYTES_MAX
-from reference_impl.wire.key_values import KeyValue
+from reference_impl.core.identifiers import ErrorCode
+from reference_impl.wire.plain_fields import TEXT_BYTES_MAX
 
 NO_GENERATION = -1
 NO_MEMBER_ID = ""
@@ -80,34 +77,6 @@ class Identity:
     member_id: str
     instance_id: str | None = None
     generation: int = NO_GENERATION
-
-
-@dataclass(frozen=True, kw_only=True)
-class Written:
-    """What became of an append. `offset` is the first record's; with an error it may be in the log all the same."""
-
-    error: ErrorCode
-    offset: int = UNKNOWN_OFFSET
-
-
-class GroupLog(Protocol):
-    """The coordinator's partition of __consumer_offsets."""
-
-    def append(self, records: Sequence[KeyValue], decided: Callable[[Written], None]) -> Written:
-        """Appends as one batch. An error: nothing was appended, and `decided` is not called. Else it is called once,
-        later, in the order of the appends: without error when the high watermark passed the records, however long
-        that takes; with one when the leader's term ends before."""
-        ...
-
-
-class GroupClock(Protocol):
-    def now_ms(self) -> float:
-        """Monotonic; for time-outs."""
-        ...
-
-    def wall_clock_ms(self) -> int:
-        """For what is stored, and retention."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,9 +6,9 @@ order, so that a client sees the same error.
 
 from collections.abc import Callable
 
+from reference_impl.core.coordinator_log import CoordinatorClock
 from reference_impl.core.groups.group import Group, GroupState, Member
 from reference_impl.core.groups.group_data import (
-    GroupClock,
     GroupSettings,
     Identity,
     JoinAnswer,
@@ -31,7 +31,7 @@ class Membership:
         self,
         rebalance: Rebalance,
         *,
-        clock: GroupClock,
+        clock: CoordinatorClock,
         settings: GroupSettings,
         rules: GroupRules,
         new_id: Callable[[], str],

@@ -7,24 +7,29 @@ from collections import Counter
 from collections.abc import Callable, Iterable, KeysView, Mapping
 from dataclasses import dataclass, field, replace
 
+from reference_impl.core.coordinator_log import CoordinatorClock, Writes, write_error
 from reference_impl.core.groups.group import Group, GroupState
-from reference_impl.core.groups.group_data import GroupClock, GroupSettings, Identity
+from reference_impl.core.groups.group_data import GroupSettings, Identity
 from reference_impl.core.groups.group_rules import CommitView, GroupRules
 from reference_impl.core.groups.membership import check_identity
 from reference_impl.core.groups.rebalance import Rebalance
-from reference_impl.core.groups.writes import Writes
 from reference_impl.core.identifiers import ErrorCode, TopicPartition
-from reference_impl.wire.group_records import NO_TIME, TEXT_BYTES_MAX, CommittedOffset, OffsetKey, offset_record
+from reference_impl.wire.group_records import NO_TIME, CommittedOffset, OffsetKey, offset_record
+from reference_impl.wire.key_values import KeyValue, Producer
+from reference_impl.wire.plain_fields import TEXT_BYTES_MAX
 
 Outcomes = Mapping[TopicPartition, ErrorCode]
+Recorded = tuple[int, CommittedOffset]
 
 
 @dataclass(kw_only=True)
 class GroupOffsets:
     """One group's. Each with the offset of its record in the coordinator's log."""
 
-    committed: dict[TopicPartition, tuple[int, CommittedOffset]] = field(default_factory=dict)
+    committed: dict[TopicPartition, Recorded] = field(default_factory=dict)
     pending: Counter[TopicPartition] = field(default_factory=Counter)  # of records that are not replicated yet
+    in_transactions: dict[int, dict[TopicPartition, Recorded]] = field(default_factory=dict)  # open ones, by producer
+    pending_in_transactions: Counter[TopicPartition] = field(default_factory=Counter)
 
     def take(self, key: TopicPartition, record_offset: int, value: CommittedOffset | None) -> None:
         known = self.committed.get(key)
@@ -35,18 +40,46 @@ class GroupOffsets:
         else:
             self.committed[key] = record_offset, value
 
+    def take_in_transaction(
+        self, producer_id: int, key: TopicPartition, record_offset: int, value: CommittedOffset
+    ) -> None:
+        self.in_transactions.setdefault(producer_id, {})[key] = record_offset, value
+
+    def end_transaction(self, producer_id: int, *, is_commit: bool) -> bool:
+        """R77. Of two commits the one whose record is later in the log counts, whenever its transaction ended. True if
+        something was committed."""
+        ended = self.in_transactions.pop(producer_id, {})
+        if is_commit:
+            for key, (record_offset, value) in ended.items():
+                self.take(key, record_offset, value)
+        return is_commit and bool(ended)
+
+    def is_unstable(self, key: TopicPartition) -> bool:
+        """Whether a transaction that has not ended may change what is committed."""
+        return key in self.pending_in_transactions or any(key in each for each in self.in_transactions.values())
+
     def in_log(self) -> KeysView[TopicPartition]:
         """What the log may tell the next coordinator of: a record that is not replicated yet may be, still."""
         return dict.fromkeys([*self.committed, *self.pending]).keys()
 
     @property
     def is_empty(self) -> bool:
-        return not self.committed and not self.pending
+        return not self.committed and not self.pending and not self.has_transactions
+
+    @property
+    def has_transactions(self) -> bool:
+        return bool(self.in_transactions) or bool(self.pending_in_transactions)
 
 
 class OffsetCommits:
     def __init__(
-        self, writes: Writes, rebalance: Rebalance, *, clock: GroupClock, settings: GroupSettings, rules: GroupRules
+        self,
+        writes: Writes,
+        rebalance: Rebalance,
+        *,
+        clock: CoordinatorClock,
+        settings: GroupSettings,
+        rules: GroupRules,
     ) -> None:
         self._writes = writes
         self._rebalance = rebalance
@@ -65,21 +98,57 @@ class OffsetCommits:
         answer: Callable[[Outcomes], None],
     ) -> None:
         error = self._refused(group, identity)
-        if error is not ErrorCode.NONE:
-            answer(dict.fromkeys(wanted, error))
-            return
-        outcomes = {key: self._unfit(value) for key, value in wanted.items()}
-        now_ms = self._clock.wall_clock_ms()
-        taken = {
-            key: replace(value, committed_ms=now_ms) for key, value in wanted.items() if outcomes[key] is ErrorCode.NONE
-        }
+        outcomes, taken = self._fit(wanted, error)
         if not taken:
             answer(outcomes)
             return
         self._write(group.group_id, offsets, taken, lambda error: answer(outcomes | dict.fromkeys(taken, error)))
 
-    def _refused(self, group: Group, identity: Identity) -> ErrorCode:
-        """R64. Between two generations nobody commits: the partitions may be another's already."""
+    def commit_in_transaction(
+        self,
+        group: Group,
+        offsets: GroupOffsets,
+        identity: Identity,
+        producer: Producer,
+        wanted: Mapping[TopicPartition, CommittedOffset],
+        answer: Callable[[Outcomes], None],
+    ) -> None:
+        """R77: counts when the transaction's marker commits it."""
+        outcomes, taken = self._fit(wanted, self._refused(group, identity, in_transaction=True))
+        if not taken:
+            answer(outcomes)
+            return
+        keys = Counter(taken.keys())
+
+        def take(first: int) -> None:
+            for number, (key, value) in enumerate(taken.items()):
+                offsets.take_in_transaction(producer.producer_id, key, first + number, value)
+
+        def ended() -> None:
+            offsets.pending_in_transactions -= keys
+
+        offsets.pending_in_transactions += keys
+        self._writes.append(
+            _records(group.group_id, taken),
+            committed=take,
+            ended=ended,
+            answered=lambda error: answer(outcomes | dict.fromkeys(taken, offset_write_error(error))),
+            producer=producer,
+        )
+
+    def _fit(
+        self, wanted: Mapping[TopicPartition, CommittedOffset], error: ErrorCode
+    ) -> tuple[dict[TopicPartition, ErrorCode], dict[TopicPartition, CommittedOffset]]:
+        """The outcome of each that is refused, and what is to be written of the others."""
+        outcomes = {key: error or self._unfit(value) for key, value in wanted.items()}
+        now_ms = self._clock.wall_clock_ms()
+        return outcomes, {
+            key: replace(value, committed_ms=now_ms) for key, value in wanted.items() if outcomes[key] is ErrorCode.NONE
+        }
+
+    def _refused(self, group: Group, identity: Identity, *, in_transaction: bool = False) -> ErrorCode:
+        """R64. Between two generations nobody commits: the partitions may be another's already. A producer that names
+        no member is held to nothing: its transactional id fences it (KIP-447)."""
         if group.state is GroupState.DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         known = check_identity(group, identity)
@@ -89,10 +158,10 @@ class OffsetCommits:
             has_name=identity.generation >= 0 or bool(identity.member_id) or identity.instance_id is not None,
             generation=identity.generation,
             group_generation=group.generation,
-            group_has_members=group.state is not GroupState.EMPTY,
+            group_has_members=group.state is not GroupState.EMPTY and not in_transaction,
         )
         error = self._rules.admits_commit(view)
-        if error is ErrorCode.NONE and group.state is GroupState.COMPLETING_REBALANCE:
+        if error is ErrorCode.NONE and group.state is GroupState.COMPLETING_REBALANCE and not in_transaction:
             error = ErrorCode.REBALANCE_IN_PROGRESS
         if error is ErrorCode.NONE and view.is_member:
             self._rebalance.heard(group.members[identity.member_id])
@@ -110,10 +179,7 @@ class OffsetCommits:
         answer: Callable[[ErrorCode], None],
     ) -> None:
         """R65. A value of None removes the offset."""
-        records = [
-            offset_record(OffsetKey(group_id=group_id, topic=key.topic, partition=key.partition), value)
-            for key, value in taken.items()
-        ]
+        records = _records(group_id, taken)
 
         def take(first: int) -> None:
             for number, (key, value) in enumerate(taken.items()):
@@ -186,14 +252,12 @@ class OffsetCommits:
         return self._rules.is_expired(since_ms, now_ms, self._settings.offsets_retention_ms)
 
 
+def _records(group_id: str, values: Mapping[TopicPartition, CommittedOffset | None]) -> list[KeyValue]:
+    return [
+        offset_record(OffsetKey(group_id=group_id, topic=key.topic, partition=key.partition), value)
+        for key, value in values.items()
+    ]
+
+
 def offset_write_error(error: ErrorCode) -> ErrorCode:
-    """What who commits is told when the record could not be stored, or is not known to be. 15 and 16 leave open
-    whether it is there."""
-    return {
-        ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-        ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-        ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
-        ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
-    }.get(error, error)
+    return ErrorCode.INVALID_COMMIT_OFFSET_SIZE if error is ErrorCode.MESSAGE_TOO_LARGE else write_error(error)

@@ -6,14 +6,13 @@ not join in time is taken out, as is who does not sync, and who is silent for it
 
 from collections.abc import Callable
 
+from reference_impl.core.coordinator_log import CoordinatorClock, Writes
 from reference_impl.core.groups.group import NO_DEADLINE, Group, GroupState, Member
 from reference_impl.core.groups.group_data import (
-    GroupClock,
     GroupSettings,
     JoinAnswer,
     SyncAnswer,
 )
-from reference_impl.core.groups.writes import Writes
 from reference_impl.core.identifiers import ErrorCode
 from reference_impl.wire.group_records import GroupKey, group_record
 
@@ -23,7 +22,7 @@ _REBALANCED = (GroupState.EMPTY, GroupState.COMPLETING_REBALANCE, GroupState.STA
 
 
 class Rebalance:
-    def __init__(self, writes: Writes, clock: GroupClock, settings: GroupSettings) -> None:
+    def __init__(self, writes: Writes, clock: CoordinatorClock, settings: GroupSettings) -> None:
         self._writes = writes
         self._clock = clock
         self._settings = settings

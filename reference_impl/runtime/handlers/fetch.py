@@ -1,4 +1,4 @@
-"""Fetch, for consumers (up to the high watermark) and replicas (up to the log end).
+"""Fetch, for consumers (up to the high watermark, or the last stable offset) and replicas (up to the log end).
 
 A fetch is answered at once if there is enough data, an error or a divergence; otherwise it is parked until new data, a
 change of role or the end of max_wait_ms. The progress of a replica is counted when its fetch arrives, never when a
@@ -25,6 +25,7 @@ FetchResponse = response_class(ApiKey.FETCH)
 TopicResponse = FetchResponse.FetchableTopicResponse
 PartitionData = TopicResponse.PartitionData
 EpochEndOffset = PartitionData.EpochEndOffset
+AbortedTransaction = PartitionData.AbortedTransaction
 
 FETCH_SESSION_ID_NOT_FOUND = 70
 READ_COMMITTED = 1
@@ -162,6 +163,7 @@ class _Fetch:
                 max_bytes=max_bytes,
                 current_leader_epoch=wanted.current_leader_epoch,
                 last_fetched_epoch=wanted.last_fetched_epoch,
+                read_committed=self._read_committed,
             )
         if not account:
             return partition.reread_for_follower(
@@ -200,8 +202,9 @@ class _Fetch:
         partition = self._replicas.partitions.get(wanted.topic_partition)
         if partition is None or not partition.is_leader or self._epoch(wanted) != self._epochs[wanted.topic_partition]:
             return True
-        end = partition.high_watermark if self._replica is None else partition.log.log_end_offset
-        return end > wanted.fetch_offset
+        if self._replica is not None:
+            return partition.log.log_end_offset > wanted.fetch_offset
+        return partition.readable_end(read_committed=self._read_committed) > wanted.fetch_offset
 
     def _epoch(self, wanted: _Wanted) -> int:
         partition = self._replicas.partitions.get(wanted.topic_partition)
@@ -228,6 +231,9 @@ class _Fetch:
                 preferred_read_replica=-1,
                 records=b"",
             )
+        aborted = [
+            AbortedTransaction(producer_id=each.producer_id, first_offset=each.first_offset) for each in result.aborted
+        ]
         diverging = {}
         if result.diverging is not None:
             epoch, end_offset = result.diverging
@@ -238,7 +244,7 @@ class _Fetch:
             high_watermark=result.high_watermark,
             last_stable_offset=result.last_stable_offset,
             log_start_offset=result.log_start_offset,
-            aborted_transactions=[] if self._read_committed else None,
+            aborted_transactions=aborted if self._read_committed else None,
             preferred_read_replica=-1,
             records=result.records,
             **diverging,

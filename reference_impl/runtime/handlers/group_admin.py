@@ -6,8 +6,8 @@ from typing import Any
 from reference_impl.core.groups.coordinator import GroupCoordinator
 from reference_impl.core.groups.group import Group, GroupState
 from reference_impl.core.identifiers import ErrorCode
-from reference_impl.runtime.groups.coordinators import GroupCoordinators
-from reference_impl.runtime.groups.waiting import answer_once
+from reference_impl.runtime.coordinators.groups import GroupCoordinators
+from reference_impl.runtime.coordinators.waiting import answer_once
 from reference_impl.runtime.server import Answer, Caller
 from reference_impl.wire.api_keys import ApiKey
 from reference_impl.wire.messages import Request, response_class

@@ -9,8 +9,8 @@ from typing import Any
 from reference_impl.core.groups.group import without_repetition
 from reference_impl.core.groups.group_data import Identity, JoinAnswer, JoinRequest, SyncAnswer, SyncRequest, too_long
 from reference_impl.core.identifiers import ErrorCode
-from reference_impl.runtime.groups.coordinators import GroupCoordinators
-from reference_impl.runtime.groups.waiting import answer_once
+from reference_impl.runtime.coordinators.groups import GroupCoordinators
+from reference_impl.runtime.coordinators.waiting import answer_once
 from reference_impl.runtime.server import Answer, Caller
 from reference_impl.wire.api_keys import ApiKey
 from reference_impl.wire.messages import Request, response_class

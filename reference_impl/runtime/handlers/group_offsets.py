@@ -1,30 +1,32 @@
-"""OffsetCommit, OffsetFetch and OffsetDelete: from Kafka's messages to the coordinator and back.
-
-OffsetFetch accepts require_stable: without transactions every offset is stable.
-"""
+"""OffsetCommit, TxnOffsetCommit, OffsetFetch and OffsetDelete: from Kafka's messages to the coordinator and back."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
-from reference_impl.core.groups.coordinator import FetchedOffsets
+from reference_impl.core.groups.coordinator import FetchedOffsets, GroupCoordinator
 from reference_impl.core.groups.group_data import Identity
 from reference_impl.core.groups.offsets import Outcomes
 from reference_impl.core.identifiers import UNKNOWN_OFFSET, ErrorCode, TopicPartition
-from reference_impl.runtime.groups.coordinators import GroupCoordinators
-from reference_impl.runtime.groups.waiting import answer_once
+from reference_impl.runtime.coordinators.groups import GroupCoordinators
+from reference_impl.runtime.coordinators.waiting import answer_once
 from reference_impl.runtime.handlers.metadata import MetadataCache
 from reference_impl.runtime.server import Answer, Caller
 from reference_impl.wire.api_keys import ApiKey
 from reference_impl.wire.group_records import NO_EPOCH, NO_TIME, CommittedOffset
+from reference_impl.wire.key_values import Producer
 from reference_impl.wire.messages import Request, response_class
 
 TOP_LEVEL_ERROR_SINCE = 2  # OffsetFetch
 GROUPS_SINCE = 8
 
 OffsetCommitResponse = response_class(ApiKey.OFFSET_COMMIT)
+TxnOffsetCommitResponse = response_class(ApiKey.TXN_OFFSET_COMMIT)
 OffsetFetchResponse = response_class(ApiKey.OFFSET_FETCH)
 OffsetDeleteResponse = response_class(ApiKey.OFFSET_DELETE)
+
+Commits = dict[TopicPartition, CommittedOffset]
 
 
 class GroupOffsetsHandler:
@@ -36,14 +38,44 @@ class GroupOffsetsHandler:
         self._wall_clock_ms = wall_clock_ms
 
     def commit(self, request: Request, caller: Caller) -> Answer:
-        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         body = request.body
-        wanted = self._commits(body)
+        identity = Identity(
+            member_id=body.member_id,
+            instance_id=body.group_instance_id,
+            generation=body.generation_id_or_member_epoch,
+        )
+
+        def begin(coordinator: GroupCoordinator, known: Commits, answered: Callable[[Outcomes], None]) -> None:
+            coordinator.commit(body.group_id, identity, known, answered)
+
+        return self._commit(body, self._commits(body, body.retention_time_ms), OffsetCommitResponse, begin)
+
+    def commit_in_transaction(self, request: Request, caller: Caller) -> Answer:
+        body = request.body
+        identity = Identity(member_id=body.member_id, instance_id=body.group_instance_id, generation=body.generation_id)
+        producer = Producer(body.producer_id, body.producer_epoch)
+
+        def begin(coordinator: GroupCoordinator, known: Commits, answered: Callable[[Outcomes], None]) -> None:
+            if producer.producer_id < 0 or producer.producer_epoch < 0:
+                answered(dict.fromkeys(known, ErrorCode.INVALID_PRODUCER_ID_MAPPING))
+            else:
+                coordinator.commit_in_transaction(body.group_id, identity, producer, known, answered)
+
+        return self._commit(body, self._commits(body, NO_TIME), TxnOffsetCommitResponse, begin)
+
+    def _commit(
+        self,
+        body: Any,
+        wanted: Commits,
+        response: Any,
+        begin: Callable[[GroupCoordinator, Commits, Callable[[Outcomes], None]], None],
+    ) -> Answer:
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         known = {key: value for key, value in wanted.items() if self._metadata.state(key) is not None}
         unknown: Outcomes = {key: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION for key in wanted if key not in known}
 
         def answered(outcomes: Outcomes) -> None:
-            answer_once(future, lambda: _committed(wanted, {**outcomes, **unknown}))
+            answer_once(future, lambda: _committed(response, wanted, {**outcomes, **unknown}))
 
         coordinator = self._coordinators.coordinator_of(body.group_id)
         if isinstance(coordinator, ErrorCode):
@@ -51,16 +83,10 @@ class GroupOffsetsHandler:
         elif not known:
             answered({})
         else:
-            identity = Identity(
-                member_id=body.member_id,
-                instance_id=body.group_instance_id,
-                generation=body.generation_id_or_member_epoch,
-            )
-            coordinator.commit(body.group_id, identity, known, answered)
+            begin(coordinator, known, answered)
         return future
 
-    def _commits(self, body: Any) -> dict[TopicPartition, CommittedOffset]:
-        keeps_ms = body.retention_time_ms
+    def _commits(self, body: Any, keeps_ms: int) -> Commits:
         return {
             TopicPartition(topic.name, each.partition_index): CommittedOffset(
                 offset=each.committed_offset,
@@ -75,10 +101,10 @@ class GroupOffsetsHandler:
     def fetch(self, request: Request, caller: Caller) -> Answer:
         body, version = request.body, request.api_version
         if version >= GROUPS_SINCE:
-            groups = [self._fetched_group(group) for group in body.groups]
+            groups = [self._fetched_group(group, require_stable=body.require_stable) for group in body.groups]
             return OffsetFetchResponse(throttle_time_ms=0, groups=groups)
         wanted = None if body.topics is None else _keys(body.topics)
-        fetched = self._fetch(body.group_id, wanted)
+        fetched = self._fetch(body.group_id, wanted, require_stable=body.require_stable)
         of_partition = OffsetFetchResponse.OffsetFetchResponseTopic.OffsetFetchResponsePartition
         inside = fetched.error if version < TOP_LEVEL_ERROR_SINCE else ErrorCode.NONE
         topics = [
@@ -87,20 +113,22 @@ class GroupOffsetsHandler:
         ]
         return OffsetFetchResponse(throttle_time_ms=0, error_code=fetched.error, topics=topics)
 
-    def _fetched_group(self, group: Any) -> Any:
+    def _fetched_group(self, group: Any, *, require_stable: bool) -> Any:
         of_group = OffsetFetchResponse.OffsetFetchResponseGroup
         of_topic = of_group.OffsetFetchResponseTopics
         wanted = None if group.topics is None else _keys(group.topics)
-        fetched = self._fetch(group.group_id, wanted)
+        fetched = self._fetch(group.group_id, wanted, require_stable=require_stable)
         found = _fetched(of_topic.OffsetFetchResponsePartitions, fetched, wanted, ErrorCode.NONE)
         topics = [of_topic(name=name, partitions=parts) for name, parts in found.items()]
         return of_group(group_id=group.group_id, topics=topics, error_code=fetched.error)
 
-    def _fetch(self, group_id: str, wanted: Sequence[TopicPartition] | None) -> FetchedOffsets:
+    def _fetch(self, group_id: str, wanted: Sequence[TopicPartition] | None, *, require_stable: bool) -> FetchedOffsets:
+        """KIP-447: who does not ask for stable offsets is told what was committed last."""
         coordinator = self._coordinators.coordinator_of(group_id)
         if isinstance(coordinator, ErrorCode):
             return FetchedOffsets(error=coordinator, offsets={})
-        return coordinator.fetch(group_id, wanted)
+        fetched = coordinator.fetch(group_id, wanted)
+        return fetched if require_stable else replace(fetched, unstable=frozenset())
 
     def delete(self, request: Request, caller: Caller) -> Answer:
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
@@ -131,14 +159,12 @@ def _by_topic(keys: Iterable[TopicPartition], entry: Callable[[TopicPartition], 
     return found
 
 
-def _committed(wanted: Mapping[TopicPartition, CommittedOffset], outcomes: Outcomes) -> Any:
-    topic = OffsetCommitResponse.OffsetCommitResponseTopic
-    found = _by_topic(
-        wanted,
-        lambda key: topic.OffsetCommitResponsePartition(partition_index=key.partition, error_code=outcomes[key]),
-    )
+def _committed(response: Any, wanted: Commits, outcomes: Outcomes) -> Any:
+    topic = response.fields["topics"].data_class
+    partition = topic.fields["partitions"].data_class
+    found = _by_topic(wanted, lambda key: partition(partition_index=key.partition, error_code=outcomes[key]))
     topics = [topic(name=name, partitions=parts) for name, parts in found.items()]
-    return OffsetCommitResponse(throttle_time_ms=0, topics=topics)
+    return response(throttle_time_ms=0, topics=topics)
 
 
 def _fetched(
@@ -149,13 +175,14 @@ def _fetched(
         return {}
 
     def made(key: TopicPartition) -> Any:
-        value = fetched.offsets.get(key)
+        is_stable = key not in fetched.unstable
+        value = fetched.offsets.get(key) if is_stable else None
         return entry(
             partition_index=key.partition,
             committed_offset=UNKNOWN_OFFSET if value is None else value.offset,
             committed_leader_epoch=NO_EPOCH if value is None else value.leader_epoch,
             metadata="" if value is None else value.metadata,
-            error_code=error,
+            error_code=error if is_stable else ErrorCode.UNSTABLE_OFFSET_COMMIT,
         )
 
     return _by_topic(fetched.offsets if wanted is None else dict.fromkeys(wanted), made)

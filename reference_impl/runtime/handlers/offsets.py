@@ -7,11 +7,12 @@ does not block the event loop.
 import logging
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from reference_impl.core.identifiers import UNDEFINED_EPOCH, UNKNOWN_OFFSET, ErrorCode, TopicPartition
 from reference_impl.core.partition import Partition
 from reference_impl.runtime.decoding import Decoding
+from reference_impl.runtime.handlers.fetch import READ_COMMITTED
 from reference_impl.runtime.replication.replica_manager import ReplicaManager
 from reference_impl.runtime.server import Answer, Caller
 from reference_impl.wire.api_keys import ApiKey
@@ -36,6 +37,17 @@ NOWHERE = (UNKNOWN_OFFSET, -1, UNDEFINED_EPOCH)
 NOT_SERVED: Found = (ErrorCode.UNSUPPORTED_VERSION, *NOWHERE)
 
 
+class _Reader(NamedTuple):
+    """Who asks: the isolation level says what a consumer may read."""
+
+    is_replica: bool
+    reads_committed: bool
+
+    @classmethod
+    def of(cls, request: Request) -> "_Reader":
+        return cls(request.body.replica_id >= 0, request.body.isolation_level == READ_COMMITTED)
+
+
 class OffsetsHandler:
     def __init__(self, replicas: ReplicaManager, decoding: Decoding) -> None:
         self._replicas = replicas
@@ -57,7 +69,7 @@ class OffsetsHandler:
             [
                 (
                     key,
-                    await self._find_by_time(key, partition, is_replica=request.body.replica_id >= 0)
+                    await self._find_by_time(key, partition, _Reader.of(request))
                     if _is_by_time(partition.timestamp) and _is_served(partition.timestamp, request.api_version)
                     else self._find(key, partition, request),
                 )
@@ -77,12 +89,15 @@ class OffsetsHandler:
             error, offset, epoch = partition.earliest_offset(current_leader_epoch=current_epoch)
         else:
             # A replica asks for the log end, committed or not (R23, after OFFSET_OUT_OF_RANGE).
+            reader = _Reader.of(request)
             error, offset, epoch = partition.latest_offset(
-                current_leader_epoch=current_epoch, for_replica=request.body.replica_id >= 0
+                current_leader_epoch=current_epoch,
+                for_replica=reader.is_replica,
+                read_committed=reader.reads_committed,
             )
         return error, offset, -1, epoch
 
-    async def _find_by_time(self, key: TopicPartition, wanted: Any, *, is_replica: bool) -> Found:
+    async def _find_by_time(self, key: TopicPartition, wanted: Any, reader: "_Reader") -> Found:
         """The core names the batch to decode by its header; if no record of it fits, the search continues with the next
         batch."""
         from_offset = 0
@@ -91,7 +106,7 @@ class OffsetsHandler:
             if partition is None:
                 return self._replicas.error_when_absent(key), *NOWHERE
             from_offset = max(from_offset, partition.log.log_start_offset)
-            error, batch = _batch_to_look_into(partition, wanted, from_offset, is_replica=is_replica)
+            error, batch = _batch_to_look_into(partition, wanted, from_offset, reader)
             if batch is None:
                 return error, *NOWHERE
             header = read_header(batch, 0)
@@ -137,13 +152,19 @@ def _is_served(timestamp: int, api_version: int) -> bool:
 
 
 def _batch_to_look_into(
-    partition: Partition, wanted: Any, from_offset: int, *, is_replica: bool
+    partition: Partition, wanted: Any, from_offset: int, reader: _Reader
 ) -> tuple[ErrorCode, bytes | None]:
     current_epoch = wanted.current_leader_epoch
     if wanted.timestamp == MAX_TIMESTAMP:
-        return partition.batch_of_max_timestamp(current_leader_epoch=current_epoch, for_replica=is_replica)
+        return partition.batch_of_max_timestamp(
+            current_leader_epoch=current_epoch, for_replica=reader.is_replica, read_committed=reader.reads_committed
+        )
     return partition.batch_for_time(
-        wanted.timestamp, current_leader_epoch=current_epoch, for_replica=is_replica, from_offset=from_offset
+        wanted.timestamp,
+        current_leader_epoch=current_epoch,
+        for_replica=reader.is_replica,
+        read_committed=reader.reads_committed,
+        from_offset=from_offset,
     )
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from reference_impl.core.identifiers import INTERNAL_TOPICS, UNKNOWN_OFFSET, ErrorCode, TopicPartition
 from reference_impl.core.partition import Partition
+from reference_impl.core.partition_data import Origin
 from reference_impl.runtime.decoding import Decoding, Turn, Turns
 from reference_impl.runtime.replication.purgatory import Purgatory, Waiting
 from reference_impl.runtime.replication.replica_manager import ReplicaManager
@@ -88,9 +89,8 @@ class ProduceHandler:
         return await answer if isinstance(answer, asyncio.Future) else answer
 
     def _append_all(self, request: Request, looks: Mapping[int, Look]) -> list[_Outcome]:
-        body = request.body
         return [
-            self._append(key, records, body.acks, request.api_version, looks.get(number))
+            self._append(key, records, request, looks.get(number))
             for number, (key, records) in enumerate(_parts(request))
         ]
 
@@ -116,29 +116,28 @@ class ProduceHandler:
 
         return self._purgatory.park(Waiting(waiting_for, check, expire), body.timeout_ms)
 
-    def _append(
-        self, topic_partition: TopicPartition, records: Any, acks: int, api_version: int, look: Look | None
-    ) -> _Outcome:
+    def _append(self, topic_partition: TopicPartition, records: Any, request: Request, look: Look | None) -> _Outcome:
         if topic_partition.topic in INTERNAL_TOPICS:
             return _Outcome(topic_partition=topic_partition, error=ErrorCode.INVALID_TOPIC_EXCEPTION)
         partition = self._replicas.partitions.get(topic_partition)
         if partition is None:
             return _Outcome(topic_partition=topic_partition, error=self._replicas.error_when_absent(topic_partition))
-        if api_version < ZSTD_SINCE and _is_zstd(records):
+        if request.api_version < ZSTD_SINCE and _is_zstd(records):
             return _Outcome(topic_partition=topic_partition, error=ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
         result = partition.append(
             bytearray(records or b""),
-            acks=acks,
+            acks=request.body.acks,
             now_ms=self._replicas.now_ms(),
             wall_clock_ms=self._replicas.wall_clock_ms(),
             look=look,
+            origin=Origin.CLIENT if request.body.transactional_id is None else Origin.TRANSACTION,
         )
         if result.error:
             return _Outcome(topic_partition=topic_partition, error=result.error)
         assert partition.state is not None
         return _Outcome(
             topic_partition=topic_partition,
-            error=None if acks == ACKS_ALL else ErrorCode.NONE,
+            error=None if request.body.acks == ACKS_ALL else ErrorCode.NONE,
             base_offset=result.base_offset,
             log_start_offset=partition.log.log_start_offset,
             partition=partition,

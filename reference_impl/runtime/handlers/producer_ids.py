@@ -6,18 +6,11 @@ memory; a broker that dies wastes the rest of its block.
 
 import asyncio
 import json
-from typing import Any
 
 from reference_impl.coordination.client import BadVersion, CoordinationClient, CoordinationError, NodeExists, NoNode
-from reference_impl.core.identifiers import ErrorCode
-from reference_impl.runtime.server import Caller
-from reference_impl.wire.api_keys import ApiKey
-from reference_impl.wire.messages import Request, response_class
 
 BLOCK_PATH = "/latest_producer_id_block"
 BLOCK_SIZE = 1000
-
-InitProducerIdResponse = response_class(ApiKey.INIT_PRODUCER_ID)
 
 
 class ProducerIds:
@@ -63,26 +56,3 @@ class ProducerIds:
             "block_end": str(start + BLOCK_SIZE - 1),
         }
         return json.dumps(block).encode()
-
-
-class InitProducerIdHandler:
-    def __init__(self, producer_ids: ProducerIds) -> None:
-        self._producer_ids = producer_ids
-
-    async def answer(self, request: Request, caller: Caller) -> Any:
-        body = request.body
-        if body.transactional_id is not None:  # consistent with FindCoordinator
-            return _answer(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, -1, -1)
-        if body.producer_id >= 0 and 0 <= body.producer_epoch < 0x7FFE:
-            # KIP-360: an idempotent producer that lost its state requests its next epoch.
-            return _answer(ErrorCode.NONE, body.producer_id, body.producer_epoch + 1)
-        try:
-            return _answer(ErrorCode.NONE, await self._producer_ids.allocate(), 0)
-        except CoordinationError:
-            return _answer(ErrorCode.COORDINATOR_NOT_AVAILABLE, -1, -1)
-
-
-def _answer(error: ErrorCode, producer_id: int, producer_epoch: int) -> Any:
-    return InitProducerIdResponse(
-        throttle_time_ms=0, error_code=error, producer_id=producer_id, producer_epoch=producer_epoch
-    )

@@ -60,8 +60,9 @@ class ReplicaManager:
         self.broker_epoch = -1
         self.controller_epoch = 0
         self.isr_may_change = asyncio.Event()  # wakes the task that sends AlterPartition
-        self.on_progress: Callable[[TopicPartition], None] = _nobody_listens  # role, log end or high watermark changed
-        self.on_topics_deleted: Callable[[frozenset[str]], None] = _nobody_listens
+        # Called when role, log end or high watermark changed; when topics were deleted.
+        self.on_progress: list[Callable[[TopicPartition], None]] = []
+        self.on_topics_deleted: list[Callable[[frozenset[str]], None]] = []
         self._config = config
         self._log_directory = log_directory
         self._disk = disk
@@ -278,7 +279,8 @@ class ReplicaManager:
                 if key.topic == topic:
                     self._log_directory.logs[key].update_settings(self._log_settings(topic))
         if message.deleted_topics:
-            self.on_topics_deleted(frozenset(message.deleted_topics))
+            for deleted in self.on_topics_deleted:
+                deleted(frozenset(message.deleted_topics))
         self._fetchers.addresses_changed()
         self.isr_may_change.set()
         return UpdateMetadataResponse(error_code=ErrorCode.NONE)
@@ -337,7 +339,8 @@ class ReplicaManager:
 
     def _progressed(self, key: TopicPartition) -> None:
         self._purgatory.moved(key)
-        self.on_progress(key)
+        for progressed in self.on_progress:
+            progressed(key)
 
     # ISR
 
@@ -401,10 +404,6 @@ class ReplicaManager:
         self._evidence.high_watermarks_checkpointed(
             {key: high_watermark for key, high_watermark in present.items() if known.get(key) != high_watermark}
         )
-
-
-def _nobody_listens(_: object) -> None:
-    """Until the coordinators are there."""
 
 
 def _log_failed(what: str, failed: Mapping[TopicPartition, Exception]) -> None:

@@ -1,4 +1,4 @@
-"""Each row about versions, topics, records and producers holds for the reference, and for no answer that is false."""
+"""Each row holds for the reference; those about versions, topics, records and producers for no answer that is false."""
 
 import asyncio
 from collections.abc import Iterator
@@ -17,7 +17,6 @@ from tests.harness.conform.lies import OF_GROUPS_AND_TRANSACTIONS, OF_THE_LOG
 from tests.harness.conform.rows_asked import Addresses, asked, cluster, falls_for_no
 
 pytestmark = pytest.mark.cluster
-OF_GROUPS = [name for name in OF_GROUPS_AND_TRANSACTIONS if name.startswith("group-")]
 LIES = [
     pytest.param(name, lie, id=f"{name}: {lie.breaks} ({number})")
     for name, lies in OF_THE_LOG.items()
@@ -37,16 +36,10 @@ def test_every_row_is_shown_to_fail() -> None:
     assert not [name for name, lies in told.items() if not lies]
 
 
-@pytest.mark.parametrize("name", [*OF_THE_LOG, *OF_GROUPS])
+@pytest.mark.parametrize("name", [*OF_THE_LOG, *OF_GROUPS_AND_TRANSACTIONS])
 def test_the_reference_keeps_the_row(reference: Addresses, name: str) -> None:
     result, _ = asked(reference, name)
     assert result.state is State.CONFORMS, result.seen
-
-
-@pytest.mark.parametrize("name", [name for name in OF_GROUPS_AND_TRANSACTIONS if name not in OF_GROUPS])
-def test_what_the_reference_does_not_offer_is_neither_kept_nor_broken(reference: Addresses, name: str) -> None:
-    result, _ = asked(reference, name)
-    assert result.state is State.NOT_OFFERED, result.seen
 
 
 @pytest.mark.parametrize(("name", "lie"), LIES)

@@ -1,6 +1,4 @@
-"""Each row about groups and transactions holds for Apache Kafka, and for no answer that is false.
-
-The reference has no transactions, so these ask Kafka itself."""
+"""Each row about groups and transactions holds for Apache Kafka, and for no answer that is false."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator

@@ -115,10 +115,6 @@ TRANSACTIONS = '[workload]\nname = "transactions"\ngroup = "g"\n'
 @pytest.mark.parametrize(
     ("parts", "message"),
     [
-        (
-            ("", TOPIC, RESULTS, TRANSACTIONS, 'output = "results"\nprocessors = 1\n'),
-            "workload 'transactions': the reference has no transactions yet",
-        ),
         ((KAFKA, TOPIC, GROUPS), "workload 'consumer_groups' needs a group, for example group = \"readers\""),
         (
             (KAFKA, TOPIC, GROUPS, 'group = "g"\nclient = "aiokafka"\n'),

@@ -10,9 +10,9 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from reference_impl.core.groups.group import GroupState
-from reference_impl.core.groups.placement import partition_of_group
 from reference_impl.core.identifiers import GROUP_OFFSETS_TOPIC
 from reference_impl.core.identifiers import TopicPartition as Key
+from reference_impl.core.placement import coordinating_partition
 from reference_impl.runtime.in_process import InProcessCluster
 from reference_impl.wire.api_keys import ApiKey
 from reference_impl.wire.messages import encode_request, request_class
@@ -83,7 +83,7 @@ async def read(consumer: AIOKafkaConsumer, count: int) -> list[int]:
 
 def coordinator_of(cluster: InProcessCluster, group: str = GROUP) -> int | None:
     """The broker that leads the group's partition."""
-    number = partition_of_group(group, int(SETTINGS["offsets.topic.num.partitions"]))
+    number = coordinating_partition(group, int(SETTINGS["offsets.topic.num.partitions"]))
     leading = [
         broker_id
         for broker_id, broker in cluster.brokers.items()

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from harness.cluster.books import coordinator_records as from_kafkas_files
 from harness.cluster.record_batches import stored_records
-from reference_impl.core.groups.placement import partition_of_group
+from reference_impl.core.coordinator_log import loaded_batches
+from reference_impl.core.placement import coordinating_partition
 from reference_impl.wire.compression import UnreadableRecords
 from reference_impl.wire.group_records import (
     CommittedOffset,
@@ -15,12 +16,12 @@ from reference_impl.wire.group_records import (
     OffsetKey,
     StoredGroup,
     StoredMember,
-    UnreadableRecord,
     decode,
     group_record,
     offset_record,
 )
-from reference_impl.wire.key_values import KeyValue, StoredKeyValue, key_value_batch, stored_key_values
+from reference_impl.wire.key_values import KeyValue, StoredKeyValue, key_value_batch
+from reference_impl.wire.plain_fields import UnreadableRecord
 from reference_impl.wire.record_batches import validate
 
 _text = st.text(st.characters(codec="utf-8"), max_size=30)
@@ -89,7 +90,7 @@ def test_a_batch_of_keys_and_values_is_sound_and_read_again(records: list[KeyVal
     batch = key_value_batch(records, time_ms)
     validate(batch)
     expected = [StoredKeyValue(number, *record) for number, record in enumerate(records)]
-    assert list(stored_key_values(bytes(batch) * 2)) == expected * 2
+    assert [each for one in loaded_batches(bytes(batch) * 2) for each in one.records] == expected * 2
     outside = [
         (record.offset, record.key, record.value, record.timestamp_ms) for record in stored_records(bytes(batch))
     ]
@@ -101,7 +102,7 @@ def test_a_damaged_batch_is_refused_or_read_and_nothing_else_is_raised(place: in
     batch = key_value_batch([KeyValue(b"key", b"value"), KeyValue(b"other", None)], 5)
     batch[place % len(batch)] ^= bits
     try:
-        found = list(stored_key_values(bytes(batch)))
+        found = [each for one in loaded_batches(bytes(batch)) for each in one.records]
     except UnreadableRecords:
         return
     assert len(found) <= len(batch)
@@ -119,4 +120,4 @@ def test_a_damaged_batch_is_refused_or_read_and_nothing_else_is_raised(place: in
 )
 def test_a_group_has_the_partition_that_java_gives_it(group: str, count: int, partition: int) -> None:
     """The fourth hashes to the one number that has no absolute value in 32 bits."""
-    assert partition_of_group(group, count) == partition
+    assert coordinating_partition(group, count) == partition

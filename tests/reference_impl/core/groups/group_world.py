@@ -1,9 +1,7 @@
 """A coordinator whose clock and log the test moves: time passes, and records are replicated, when it says so."""
 
 import itertools
-from collections import deque
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from reference_impl.core.groups.coordinator import GroupCoordinator
 from reference_impl.core.groups.group_data import (
@@ -13,13 +11,12 @@ from reference_impl.core.groups.group_data import (
     JoinRequest,
     SyncAnswer,
     SyncRequest,
-    Written,
 )
 from reference_impl.core.groups.group_rules import GroupRules
 from reference_impl.core.groups.offsets import Outcomes
 from reference_impl.core.identifiers import ErrorCode, TopicPartition
 from reference_impl.wire.group_records import CommittedOffset
-from reference_impl.wire.key_values import KeyValue, StoredKeyValue
+from tests.reference_impl.core.coordinator_world import Clock, Log
 
 GROUP, TOPIC = "readers", "orders"
 PARTITION = TopicPartition(TOPIC, 0)
@@ -27,47 +24,6 @@ SESSION_MS, REBALANCE_MS = 10_000, 60_000
 SETTINGS = GroupSettings(initial_rebalance_delay_ms=0)
 SUBSCRIPTION = b"\x00\x00" + b"\x00\x00\x00\x01" + b"\x00\x06orders" + b"\xff\xff\xff\xff"
 RANGE = (("range", SUBSCRIPTION),)
-
-
-@dataclass
-class Clock:
-    passed_ms: float = 0
-    began_ms: int = 1_700_000_000_000
-
-    def now_ms(self) -> float:
-        return self.passed_ms
-
-    def wall_clock_ms(self) -> int:
-        return self.began_ms + int(self.passed_ms)
-
-
-@dataclass
-class Log:
-    """Replicates at once unless `holds` is set; with `refuses` nothing is appended."""
-
-    stored: list[StoredKeyValue] = field(default_factory=list)
-    holds: bool = False
-    refuses: ErrorCode = ErrorCode.NONE
-    waiting: deque[tuple[int, Callable[[Written], None]]] = field(default_factory=deque)
-
-    def append(self, records: Sequence[KeyValue], decided: Callable[[Written], None]) -> Written:
-        if self.refuses is not ErrorCode.NONE:
-            return Written(error=self.refuses)
-        first = len(self.stored)
-        self.stored += [StoredKeyValue(first + number, *record) for number, record in enumerate(records)]
-        self.waiting.append((first, decided))
-        return Written(error=ErrorCode.NONE, offset=first)
-
-    def replicate(self) -> None:
-        while self.waiting:
-            first, decided = self.waiting.popleft()
-            decided(Written(error=ErrorCode.NONE, offset=first))
-
-    def lose(self, error: ErrorCode = ErrorCode.NOT_LEADER_OR_FOLLOWER) -> None:
-        """The term ends before the waiting records are replicated."""
-        while self.waiting:
-            first, decided = self.waiting.popleft()
-            decided(Written(error=error, offset=first))
 
 
 class World:
@@ -91,7 +47,7 @@ class World:
             self.load()
 
     def load(self) -> None:
-        self.coordinator.replay(list(self.log.stored))
+        self.coordinator.replay(self.log.batches)
         self.coordinator.loaded()
 
     def successor(self, *, load: bool = True) -> "World":
@@ -101,7 +57,7 @@ class World:
         return World(
             settings=self._settings,
             rules=self._rules,
-            log=Log(stored=list(self.log.stored)),
+            log=Log(batches=list(self.log.batches)),
             clock=self.clock,
             load=load,
         )

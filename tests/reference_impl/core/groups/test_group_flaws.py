@@ -21,7 +21,7 @@ def test_a_commit_that_was_answered_before_replication_is_lost_with_its_coordina
     made.log.holds = True
     assert made.commit(7) == ([ErrorCode.NONE] if is_flawed else [])
     assert made.committed() == (7 if is_flawed else -1)
-    made.log.stored.clear()  # the next leader never had it
+    made.log.batches.clear()  # the next leader never had it
     assert made.successor().committed() == -1
 
 

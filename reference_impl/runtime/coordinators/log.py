@@ -1,6 +1,6 @@
-"""A coordinator's log: its partition of __consumer_offsets, during one term of the partition's leader.
+"""A coordinator's log: its partition of a coordinators' topic, during one term of the partition's leader.
 
-Implements core.groups.group_data.GroupLog. Records are appended like a producer's with acks=all: refused below
+Implements core.coordinator_log.CoordinatorLog. Records are appended like a producer's with acks=all: refused below
 min.insync.replicas, decided when the high watermark passes them.
 """
 
@@ -8,10 +8,12 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from reference_impl.core.groups.group_data import GroupClock, Written
+from reference_impl.core.coordinator_log import CoordinatorClock, Written
 from reference_impl.core.identifiers import ErrorCode
 from reference_impl.core.partition import Partition
-from reference_impl.wire.key_values import KeyValue, key_value_batch
+from reference_impl.core.partition_data import AppendResult, Origin
+from reference_impl.wire.control_records import Marker
+from reference_impl.wire.key_values import KeyValue, Producer, key_value_batch
 
 ACKS_ALL = -1
 
@@ -22,23 +24,38 @@ class _Waiting(NamedTuple):
     decided: Callable[[Written], None]
 
 
-class OffsetsLog:
-    def __init__(self, partition: Partition, clock: GroupClock) -> None:
+class PartitionTermLog:
+    def __init__(self, partition: Partition, clock: CoordinatorClock) -> None:
         self.leader_epoch = partition.leader_epoch
         self._partition = partition
         self._clock = clock
         self._waiting: deque[_Waiting] = deque()  # in the order of the log
 
-    def append(self, records: Sequence[KeyValue], decided: Callable[[Written], None]) -> Written:
+    def append(
+        self, records: Sequence[KeyValue], decided: Callable[[Written], None], producer: Producer | None = None
+    ) -> Written:
         if self._partition.leader_epoch != self.leader_epoch:
             return Written(error=ErrorCode.NOT_LEADER_OR_FOLLOWER)
         wall_clock_ms = self._clock.wall_clock_ms()
         result = self._partition.append(
-            key_value_batch(records, wall_clock_ms),
+            key_value_batch(records, wall_clock_ms, producer),
             acks=ACKS_ALL,
             now_ms=self._clock.now_ms(),
             wall_clock_ms=wall_clock_ms,
+            origin=Origin.COORDINATOR,
         )
+        return self._awaiting(result, decided)
+
+    def append_marker(self, producer: Producer, marker: Marker, decided: Callable[[Written], None]) -> Written:
+        """The same for the end of a transaction, as another coordinator tells it."""
+        if self._partition.leader_epoch != self.leader_epoch:
+            return Written(error=ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        result = self._partition.append_marker(
+            producer, marker, now_ms=self._clock.now_ms(), wall_clock_ms=self._clock.wall_clock_ms()
+        )
+        return self._awaiting(result, decided)
+
+    def _awaiting(self, result: AppendResult, decided: Callable[[Written], None]) -> Written:
         if result.error is not ErrorCode.NONE:
             return Written(error=result.error)
         self._waiting.append(_Waiting(result.required_offset, result.base_offset, decided))

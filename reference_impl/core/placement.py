@@ -1,12 +1,13 @@
-"""Which partition of __consumer_offsets a group belongs to: the leader of it is the group's coordinator (R56)."""
+"""Which partition of a coordinators' topic a group or a transactional id belongs to: its leader coordinates it (R56,
+R71)."""
 
 _INT32_MIN = -(2**31)
 
 
-def partition_of_group(group_id: str, count: int) -> int:
-    """Kafka's Utils.abs(groupId.hashCode) % count."""
+def coordinating_partition(name: str, count: int) -> int:
+    """Kafka's Utils.abs(name.hashCode) % count."""
     assert count >= 1
-    hashed = _java_hash(group_id)
+    hashed = _java_hash(name)
     return (0 if hashed == _INT32_MIN else abs(hashed)) % count
 
 

@@ -1,110 +1,111 @@
-"""The group coordinators of this broker: one for each partition of __consumer_offsets that it leads.
+"""The coordinators of this broker in one coordinators' topic: one for each of its partitions that this broker leads.
 
 A coordinator lives as long as one term of its partition's leader. When a term begins its log is read, a piece at a
-time, so that other requests are served meanwhile; groups are served when the whole of it is known to be committed, that
-is when the high watermark has reached the place where the term began (docs/replication.md R63).
+time, so that other requests are served meanwhile; it serves when the whole of it is known to be committed, that is when
+the high watermark has reached the place where the term began (docs/replication.md R63).
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
 
-from reference_impl.core.groups.coordinator import GroupCoordinator, Phase
-from reference_impl.core.groups.group_data import GroupSettings, too_long
-from reference_impl.core.groups.group_rules import GroupRules
-from reference_impl.core.groups.placement import partition_of_group
-from reference_impl.core.identifiers import GROUP_OFFSETS_TOPIC, ErrorCode, TopicPartition
+from reference_impl.core.coordinator_log import LoadedBatch, Phase, loaded_batches
+from reference_impl.core.identifiers import ErrorCode, TopicPartition
 from reference_impl.core.partition import Partition
-from reference_impl.runtime.config import BrokerConfig
-from reference_impl.runtime.groups.offsets_log import OffsetsLog
+from reference_impl.core.placement import coordinating_partition
+from reference_impl.runtime.coordinators.log import PartitionTermLog
 from reference_impl.runtime.handlers.metadata import MetadataCache
 from reference_impl.runtime.replication.replica_manager import ReplicaManager
 from reference_impl.wire.compression import UnreadableRecords
-from reference_impl.wire.group_records import UnreadableRecord
-from reference_impl.wire.key_values import stored_key_values
+from reference_impl.wire.plain_fields import UnreadableRecord
 from reference_impl.wire.record_batches import parse_headers
 
 logger = logging.getLogger(__name__)
 
 TICK_MS = 50
 READ_AT_ONCE_BYTES = 256 << 10
-_MINUTE_MS = 60_000
 
 
-def group_settings(config: BrokerConfig) -> GroupSettings:
-    return GroupSettings(
-        min_session_timeout_ms=config.group_min_session_timeout_ms,
-        max_session_timeout_ms=config.group_max_session_timeout_ms,
-        initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
-        max_size=config.group_max_size,
-        offset_metadata_max_bytes=config.offset_metadata_max_bytes,
-        offsets_commit_timeout_ms=config.offsets_commit_timeout_ms,
-        offsets_retention_ms=config.offsets_retention_minutes * _MINUTE_MS,
-    )
+class Coordinator(Protocol):
+    phase: Phase
+
+    def replay(self, batches: Iterable[LoadedBatch]) -> None: ...
+
+    def loaded(self) -> None: ...
+
+    def failed(self) -> None: ...
+
+    def end(self) -> None: ...
+
+    def tick(self) -> None: ...
+
+    def expire(self) -> None: ...
+
+
+C = TypeVar("C", bound=Coordinator)
 
 
 @dataclass(kw_only=True, eq=False)
-class _Term:
+class Term(Generic[C]):
     partition: Partition
-    log: OffsetsLog
-    coordinator: GroupCoordinator
+    log: PartitionTermLog
+    coordinator: C
     log_end: int  # when it began: what is below has to be read, and committed
     loading: asyncio.Task[None] | None = None
 
 
-class GroupCoordinators:
+class CoordinatorTerms(Generic[C]):
     def __init__(
         self,
+        topic: str,
         *,
-        config: BrokerConfig,
         replicas: ReplicaManager,
         metadata: MetadataCache,
-        rules: GroupRules,
-        new_id: Callable[[], str],
+        begin: Callable[[int, PartitionTermLog], C],
+        loads_from: Callable[[int, int], int],
     ) -> None:
-        self._settings = group_settings(config)
+        """`begin` makes the coordinator of a partition for one term; `loads_from` says where to begin to read."""
+        self.topic = topic
         self._replicas = replicas
         self._metadata = metadata
-        self._rules = rules
-        self._new_id = new_id
-        self._terms: dict[int, _Term] = {}
+        self._make = begin
+        self._loads_from = loads_from
+        self._terms: dict[int, Term[C]] = {}
         self._progressed: set[int] = set()
-        replicas.on_progress = self._note_progress
-        replicas.on_topics_deleted = self._topics_deleted
+        replicas.on_progress.append(self._note_progress)
 
     # Who coordinates
 
-    def partition_of(self, group_id: str) -> int | None:
+    def partition_of(self, name: str) -> int | None:
         """None: the topic does not exist, as far as this broker knows."""
-        count = len(self._metadata.partitions(GROUP_OFFSETS_TOPIC))
-        return partition_of_group(group_id, count) if count else None
+        count = len(self._metadata.partitions(self.topic))
+        return coordinating_partition(name, count) if count else None
 
-    def coordinator_of(self, group_id: str) -> GroupCoordinator | ErrorCode:
-        """The coordinator of a group, if it is this broker; as in Kafka, what is wrong with the name is said first."""
-        if too_long(group_id):
-            return ErrorCode.INVALID_GROUP_ID
-        number = self.partition_of(group_id)
+    def coordinator_of(self, name: str) -> C | ErrorCode:
+        """If it is this broker."""
+        number = self.partition_of(name)
         if number is None:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        term = self.current(number)
+        return ErrorCode.NOT_COORDINATOR if term is None else term.coordinator
+
+    def current(self, number: int) -> Term[C] | None:
         term = self._terms.get(number)
         if term is not None and self._is_over(term):
             self._look_at(number)
             term = self._terms.get(number)
-        return ErrorCode.NOT_COORDINATOR if term is None else term.coordinator
+        return term
 
-    def coordinator_of_members(self, group_id: str) -> GroupCoordinator | ErrorCode:
-        """The same for what members ask: a group without a name has offsets at most, whoever is asked."""
-        return self.coordinator_of(group_id) if group_id else ErrorCode.INVALID_GROUP_ID
-
-    def all(self) -> Iterator[GroupCoordinator]:
-        return (term.coordinator for term in self._terms.values())
+    def all(self) -> Iterator[C]:
+        return iter([term.coordinator for term in self._terms.values()])
 
     # Terms
 
     def _note_progress(self, key: TopicPartition) -> None:
         """Called in the middle of a partition's own work: what follows from it is done in the loop's next turn."""
-        if key.topic != GROUP_OFFSETS_TOPIC:
+        if key.topic != self.topic:
             return
         if not self._progressed:
             asyncio.get_running_loop().call_soon(self._look_at_progressed)
@@ -123,60 +124,57 @@ class GroupCoordinators:
                 self._end(number)
             elif self._is_ready(term):
                 self._serve(number, term)
-        partition = self._replicas.partitions.get(TopicPartition(GROUP_OFFSETS_TOPIC, number))
+        partition = self._replicas.partitions.get(TopicPartition(self.topic, number))
         if number not in self._terms and partition is not None and partition.is_leader:
             self._begin(number, partition)
 
-    def _is_over(self, term: _Term) -> bool:
+    def _is_over(self, term: Term[C]) -> bool:
         hosted = self._replicas.partitions.get(term.partition.topic_partition)
         is_same = hosted is term.partition and term.partition.leader_epoch == term.log.leader_epoch
         return not (is_same and term.partition.is_leader)
 
     def _begin(self, number: int, partition: Partition) -> None:
-        log = OffsetsLog(partition, self._replicas)
-        coordinator = GroupCoordinator(
-            log, clock=self._replicas, settings=self._settings, rules=self._rules, new_id=self._new_id
-        )
-        term = _Term(partition=partition, log=log, coordinator=coordinator, log_end=partition.log.log_end_offset)
+        log = PartitionTermLog(partition, self._replicas)
+        coordinator = self._make(number, log)
+        term = Term(partition=partition, log=log, coordinator=coordinator, log_end=partition.log.log_end_offset)
         self._terms[number] = term
         if partition.log.log_start_offset == term.log_end:
             self._serve_when_committed(number, term)
         else:
             term.loading = asyncio.ensure_future(self._load(number, term))
 
-    async def _load(self, number: int, term: _Term) -> None:
+    async def _load(self, number: int, term: Term[C]) -> None:
         log = term.partition.log
-        position = self._rules.loads_from(log.log_start_offset, log.segments[-1].base_offset)
+        position = self._loads_from(log.log_start_offset, log.segments[-1].base_offset)
         try:
             while position < term.log_end and not self._is_over(term):
                 batches = log.read(position, READ_AT_ONCE_BYTES, term.log_end)
                 headers = parse_headers(batches)
                 if not headers:
                     raise UnreadableRecords(f"nothing to be read at offset {position}, the log ends at {term.log_end}")
-                term.coordinator.replay(stored_key_values(batches))
+                term.coordinator.replay(loaded_batches(batches))
                 position = headers[-1].next_offset
                 await asyncio.sleep(0)
         except (UnreadableRecords, UnreadableRecord) as error:
-            logger.error("%s: no group is served: %s", term.partition.topic_partition, error)
+            logger.error("%s: nobody is served: %s", term.partition.topic_partition, error)
             term.coordinator.failed()
             return
         term.loading = None
         self._serve_when_committed(number, term)
 
-    def _serve_when_committed(self, number: int, term: _Term) -> None:
+    def _serve_when_committed(self, number: int, term: Term[C]) -> None:
         if self._terms.get(number) is term and self._is_ready(term):
             self._serve(number, term)
 
     @staticmethod
-    def _is_ready(term: _Term) -> bool:
+    def _is_ready(term: Term[C]) -> bool:
         is_read = term.loading is None and term.coordinator.phase is Phase.LOADING
         return is_read and term.partition.high_watermark >= term.log_end
 
-    def _serve(self, number: int, term: _Term) -> None:
+    def _serve(self, number: int, term: Term[C]) -> None:
         term.coordinator.loaded()
-        groups = len(term.coordinator.groups)
-        if groups:
-            logger.info("coordinator of %d groups in partition %d of %s", groups, number, GROUP_OFFSETS_TOPIC)
+        if term.log_end:
+            logger.info("coordinator of %s-%d, which ended at %d", self.topic, number, term.log_end)
 
     def _end(self, number: int) -> None:
         term = self._terms.pop(number)
@@ -198,7 +196,3 @@ class GroupCoordinators:
     def expire(self) -> None:
         for term in list(self._terms.values()):
             term.coordinator.expire()
-
-    def _topics_deleted(self, topics: frozenset[str]) -> None:
-        for term in list(self._terms.values()):
-            term.coordinator.topics_deleted(topics)

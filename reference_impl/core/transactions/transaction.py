@@ -1,0 +1,141 @@
+"""One transactional id: its producer, the state of its transaction, and the states that may follow.
+
+    Empty -> Ongoing -> PrepareCommit -> CompleteCommit
+                     -> PrepareAbort  -> CompleteAbort     and from both Complete states back to Ongoing or Empty
+
+A value of this class never changes: the coordinator replaces it when the record of the next one is replicated.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from reference_impl.core.identifiers import TopicPartition
+from reference_impl.wire.key_values import KeyValue
+from reference_impl.wire.plain_fields import UnreadableRecord
+from reference_impl.wire.transaction_records import StoredTransaction, transaction_record
+
+NO_EPOCH = -1
+LAST_EPOCH = 2**15 - 2  # the one above is left for fencing; then the producer gets another id
+NO_TIME_MS = -1
+
+
+class TransactionState(Enum):
+    """The names are those of DescribeTransactions and ListTransactions; the numbers those of the log."""
+
+    EMPTY = 0, "Empty"
+    ONGOING = 1, "Ongoing"
+    PREPARE_COMMIT = 2, "PrepareCommit"
+    PREPARE_ABORT = 3, "PrepareAbort"
+    COMPLETE_COMMIT = 4, "CompleteCommit"
+    COMPLETE_ABORT = 5, "CompleteAbort"
+
+    @property
+    def number(self) -> int:
+        return self.value[0]
+
+    @property
+    def label(self) -> str:
+        return self.value[1]
+
+    @property
+    def is_prepared(self) -> bool:
+        return self in (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing of a transaction is left to be done."""
+        return self in (TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
+
+
+_BY_NUMBER = {state.number: state for state in TransactionState}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Transaction:
+    transactional_id: str
+    producer_id: int
+    epoch: int = NO_EPOCH
+    last_epoch: int = NO_EPOCH  # the one before, if the producer itself asked for the next (KIP-360)
+    timeout_ms: int
+    state: TransactionState = TransactionState.EMPTY
+    partitions: frozenset[TopicPartition] = frozenset()
+    updated_ms: int = NO_TIME_MS
+    started_ms: int = NO_TIME_MS
+
+    # What may follow
+
+    def next_producer(self, *, timeout_ms: int, asked_epoch: int | None, fresh_id: int, now_ms: int) -> "Transaction":
+        """R72: a new incarnation gets the next epoch; none is left: another id. Who asks again gets the same answer."""
+        was = NO_EPOCH if asked_epoch is None else self.epoch
+        changed = replace(
+            self, state=TransactionState.EMPTY, partitions=frozenset(), timeout_ms=timeout_ms, updated_ms=now_ms
+        )
+        changed = replace(changed, started_ms=NO_TIME_MS)
+        if self.needs_fresh_id:
+            return replace(changed, producer_id=fresh_id, epoch=0, last_epoch=was)
+        if asked_epoch is not None and asked_epoch != self.epoch and asked_epoch == self.last_epoch:
+            return changed
+        return replace(changed, epoch=self.epoch + 1, last_epoch=was)
+
+    @property
+    def needs_fresh_id(self) -> bool:
+        return self.epoch >= LAST_EPOCH
+
+    def with_partitions(self, partitions: Iterable[TopicPartition], now_ms: int) -> "Transaction":
+        started_ms = self.started_ms if self.state is TransactionState.ONGOING else now_ms
+        known = self.partitions if self.state is TransactionState.ONGOING else frozenset()
+        return replace(
+            self,
+            state=TransactionState.ONGOING,
+            partitions=known | frozenset(partitions),
+            updated_ms=now_ms,
+            started_ms=started_ms,
+        )
+
+    def prepared(self, *, is_commit: bool, fenced: bool, now_ms: int) -> "Transaction":
+        """`fenced`: under the next epoch, so that its producer can neither write nor commit any more."""
+        state = TransactionState.PREPARE_COMMIT if is_commit else TransactionState.PREPARE_ABORT
+        epoch, last_epoch = (self.epoch + 1, NO_EPOCH) if fenced else (self.epoch, self.last_epoch)
+        return replace(self, state=state, epoch=epoch, last_epoch=last_epoch, updated_ms=now_ms)
+
+    def completed(self, now_ms: int) -> "Transaction":
+        is_commit = self.state is TransactionState.PREPARE_COMMIT
+        state = TransactionState.COMPLETE_COMMIT if is_commit else TransactionState.COMPLETE_ABORT
+        return replace(self, state=state, partitions=frozenset(), updated_ms=now_ms)
+
+    # Records
+
+    def record(self) -> KeyValue:
+        by_topic: dict[str, list[int]] = {}
+        for key in sorted(self.partitions):
+            by_topic.setdefault(key.topic, []).append(key.partition)
+        stored = StoredTransaction(
+            producer_id=self.producer_id,
+            producer_epoch=self.epoch,
+            timeout_ms=self.timeout_ms,
+            state=self.state.number,
+            partitions=by_topic,
+            updated_ms=self.updated_ms,
+            started_ms=self.started_ms,
+        )
+        return transaction_record(self.transactional_id, stored)
+
+    @classmethod
+    def loaded(cls, transactional_id: str, stored: StoredTransaction) -> "Transaction":
+        """Raises UnreadableRecord."""
+        state = _BY_NUMBER.get(stored.state)
+        if state is None:
+            raise UnreadableRecord(f"a transaction in state {stored.state}")
+        return cls(
+            transactional_id=transactional_id,
+            producer_id=stored.producer_id,
+            epoch=stored.producer_epoch,
+            timeout_ms=stored.timeout_ms,
+            state=state,
+            partitions=frozenset(
+                TopicPartition(topic, number) for topic, numbers in stored.partitions.items() for number in numbers
+            ),
+            updated_ms=stored.updated_ms,
+            started_ms=stored.started_ms,
+        )

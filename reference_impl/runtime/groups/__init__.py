@@ -1,1 +1,0 @@
-"""The coordinators of this broker's groups: their logs, terms and timers."""
