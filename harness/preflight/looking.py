@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from harness.clients import catalogue as clients
 from harness.errors import Problem, Problems, UsageError
-from harness.preflight import capabilities, names, old_brokers, order, settings, target, topology
+from harness.preflight import capabilities, names, old_brokers, order, refusals, settings, target, topology
 from harness.scenario.file import load
 from harness.scenario.model import ClusterSpec, Scenario
 from harness.scenario.names import nearest
@@ -76,6 +76,7 @@ def preflight(
         found += capabilities.problems(scenario)
         found += settings.problems(scenario, traits)
         found += old_brokers.problems(scenario, traits)
+        found += refusals.problems(scenario, traits, members)
     return sorted(dict.fromkeys(found), key=lambda problem: problem.place.line)
 
 

@@ -54,6 +54,7 @@ DEFAULTS: Mapping[str, tuple[Default, ...]] = {
         Default(value="false", before=(3, 6), source="KIP-890"),
         Default(value="true"),
     ),
+    "group.min.session.timeout.ms": (Default(value="6000"),),
     "offsets.topic.num.partitions": (Default(value="50"),),
     "transaction.state.log.num.partitions": (Default(value="50"),),
     "min.insync.replicas": (Default(value="1"),),
