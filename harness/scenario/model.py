@@ -222,6 +222,12 @@ class Scenario:
     given: Given | None = field(default=None, compare=False)  # None: read from a text
     not_here: str = ""  # why it is not for the system it was loaded for, or for this machine; empty: it is
 
+    @property
+    def is_an_applications(self) -> bool:
+        """Whether an application is the load, whose own clients may ask the cluster for anything: no part of it is
+        ours."""
+        return self.workload.name == WorkloadSpec.name and not self.steps
+
     def planned(self) -> Iterator[tuple[Place, str, PlannedFault]]:
         """Every fault of its plan, with its place and what it is called there; but those that are wrong on any cluster,
         which preflight tells."""

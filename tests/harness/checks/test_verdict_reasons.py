@@ -27,3 +27,11 @@ def test_why_a_run_could_not_be_done_ends_before_its_coverage_is_reported(
         "Error: The run could not be done: broker 1 ended; see nodes/1/log. "
         "Coverage: elections (leaders elected): required >= 1, seen 0."
     )
+
+
+def test_a_pass_says_what_is_not_there_although_it_was_not_lost() -> None:
+    removed: Any = SimpleNamespace(check="removed-by-configuration", classification="observation", count=20)
+    sums: Any = {"acknowledged": 25}
+    assert verdict_sentence(Verdict.PASS, [], [removed], sums) == (
+        "Pass: none of 25 acknowledged records was lost, and no promise was broken; 20 were removed by configuration."
+    )
