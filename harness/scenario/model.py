@@ -96,6 +96,11 @@ class ClusterSpec:
         return self.system.startswith(COMPOSE)
 
     @property
+    def is_kafka(self) -> bool:
+        """Whether the harness runs Kafka itself, of whatever release."""
+        return self.system.startswith("kafka:")
+
+    @property
     def release(self) -> tuple[int, ...] | None:
         """Kafka's release, (4, 3, 1) of "kafka:4.3.1"; None of another system, and where its name does not say it."""
         return release_of(self.system)

@@ -454,8 +454,9 @@ def _may_be_trimmed(scenario: Scenario | None) -> bool:
     other load asks for it, and the reference does not have it."""
     if scenario is None or scenario.cluster.is_foreign:
         return True
-    release, of_kafka = scenario.cluster.release, scenario.cluster.system.startswith("kafka:")
-    return scenario.is_an_applications and of_kafka and (release is None or release < LOG_STARTS_ARE_EXPLAINED)
+    release = scenario.cluster.release
+    is_told = release is not None and release >= LOG_STARTS_ARE_EXPLAINED
+    return scenario.is_an_applications and scenario.cluster.is_kafka and not is_told
 
 
 def _deletions(topics: Iterable[TopicRow], steps: Sequence[StepRow], *, is_shared: bool) -> dict[str, Deletion]:
