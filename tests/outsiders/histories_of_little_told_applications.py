@@ -33,6 +33,40 @@ def _left(
     return history
 
 
+# ---- where an application has its reader begin -----------------------------------------------------------------------
+
+
+def _rewound(*, sought: bool) -> HistoryBuilder:
+    """A reader that starts at the beginning, has read all, and goes on at 5."""
+    history = led(10, workload=WorkloadSpec())
+    history.client(READER, role="consumer", isolation="read_uncommitted", offset_reset="earliest")
+    history.poll([(offset, offset) for offset in range(10)], at=2.5)
+    if sought:
+        history.group("seek", at=3, process=READER, offset=None, name=None)
+    history.poll([(offset, offset) for offset in range(5, 10)], at=3.5, assignment=1)
+    history.finish()
+    return history
+
+
+@case(
+    "a reader of an application starts at the beginning, and seeks to where nobody recorded",
+    PASS,
+    why="the beginning was where it started, and a seek goes anywhere",
+)
+def sought_to_where_nobody_recorded() -> HistoryBuilder:
+    return _rewound(sought=True)
+
+
+@case(
+    "the same, and it is only given the partition again",
+    VIOLATION,
+    {"head-skip violation": SOME},
+    why="without a group and without a seek it starts at the beginning again",
+)
+def given_again_and_not_at_the_beginning() -> HistoryBuilder:
+    return _rewound(sought=False)
+
+
 # ---- what somebody had deleted ---------------------------------------------------------------------------------------
 
 
