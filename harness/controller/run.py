@@ -412,5 +412,5 @@ def partitions_of(scenario: Scenario, topics: Sequence[str] = ()) -> list[TopicP
         TopicPartition(topic=topic.name, partition=partition)
         for topic in scenario.topics
         if not topics or topic.name in topics
-        for partition in range(len(topic.assignment) if topic.assignment else topic.partitions)
+        for partition in range(topic.partition_count)
     ]

@@ -124,7 +124,7 @@ class Topology:
 def of(scenario: Scenario) -> Topology:
     """For a scenario whose target is known (target.py)."""
     clients = max(scenario.workload.workers, 1)
-    topics = {topic.name: len(topic.assignment) if topic.assignment else topic.partitions for topic in scenario.topics}
+    topics = {topic.name: topic.partition_count for topic in scenario.topics}
     facts = scenario.workload.facts
     coordinated = (*([facts.group] if facts.group else []), *facts.transactional_ids)
     cluster = made(scenario.cluster, _NOWHERE, client_links=clients)  # nothing is started

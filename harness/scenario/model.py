@@ -116,6 +116,11 @@ class TopicSpec:
     assignment: tuple[tuple[int, ...], ...] | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def partition_count(self) -> int:
+        """When it is created."""
+        return len(self.assignment) if self.assignment else self.partitions
+
 
 @dataclass(frozen=True, kw_only=True)
 class FaultSpec:
