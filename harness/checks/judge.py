@@ -40,7 +40,7 @@ from harness.checks.judged_runs import JudgedRuns, by_run
 from harness.checks.log_starts import with_bounds
 from harness.checks.model.decided_transactions import with_decisions
 from harness.checks.model.kept_records import with_each_record_once
-from harness.checks.model.partition_history import RunHistory, read_run_history
+from harness.checks.model.partition_history import PartitionHistory, RunHistory, read_run_history
 from harness.checks.outcome import ExpectationRow, outcome_of
 from harness.checks.spark.concurrent_queries import Progress, concurrent_queries
 from harness.checks.spark.detection import Detection, detect
@@ -412,15 +412,26 @@ def _inconclusive(given: RunInput, facts: Facts) -> list[str]:
         for history in facts.context.history.partitions.values()
         if history.is_set_apart and any(row.partition_id == history.partition_id for row in facts.context.flagged)
     ]
-    unread = [
-        history
-        for history in facts.context.history.partitions.values()
-        if not (history.read_to_end or history.deletion or history.is_set_apart)
-    ]
-    if unread and not _may_be_unread(given):
-        names = ", ".join(history.name for history in unread[:5]) + (", ..." if len(unread) > 5 else "")
-        reasons.append(f"{plural(len(unread), 'partition')} could not be read to the end: {names}.")
+    return reasons if _may_be_unread(given) else reasons + _unread(given, facts)
+
+
+def _unread(given: RunInput, facts: Facts) -> list[str]:
+    topics = given.scenario.topics if given.scenario is not None else ()
+    created = {topic.name: topic.partition_count for topic in topics}
+    own: list[PartitionHistory] = []
+    added: list[PartitionHistory] = []
+    for history in facts.context.history.partitions.values():
+        if not (history.read_to_end or history.deletion or history.is_set_apart):
+            is_added = history.partition >= created.get(history.topic, history.partition + 1)
+            (added if is_added else own).append(history)
+    reasons = [f"{plural(len(own), 'partition')} could not be read to the end: {_named(own)}."] if own else []
+    if added:
+        reasons.append(f"Nobody read {_named(added)}: what is added to a topic while a run goes on is not read.")
     return reasons
+
+
+def _named(partitions: Sequence[PartitionHistory]) -> str:
+    return ", ".join(history.name for history in partitions[:5]) + (", ..." if len(partitions) > 5 else "")
 
 
 def _may_be_unread(given: RunInput) -> bool:

@@ -20,19 +20,26 @@ def verdict_sentence(
     return " ".join(each for each in (_sentence(verdict, reasons, findings, sums), *besides) if each)
 
 
+def _removed(findings: Sequence[Finding]) -> str:
+    """Of a pass: what is not lost, and not there either."""
+    count = sum(f.count for f in findings if f.check == "removed-by-configuration")
+    return f"; {count} {'was' if count == 1 else 'were'} removed by configuration" if count else ""
+
+
 def _sentence(verdict: Verdict, reasons: Sequence[str], findings: Sequence[Finding], sums: Sums) -> str:
     acknowledged = plural(sums["acknowledged"], "acknowledged record")
     lost = sum(f.count for f in findings if f.check == "lost-write" and f.classification == "permitted")
     if verdict is Verdict.PASS:
+        gone = _removed(findings)
         permitted = sum(finding.classification == "permitted" for finding in findings)
         if lost:
             return (
                 f"Pass: of {acknowledged}, {lost} {'was' if lost == 1 else 'were'} lost, and the contract permits it "
-                f"({plural(permitted, 'permitted finding')})."
+                f"({plural(permitted, 'permitted finding')}){gone}."
             )
         if permitted:
-            return f"Pass: none of {acknowledged} was lost; {plural(permitted, 'permitted finding')}."
-        return f"Pass: none of {acknowledged} was lost, and no promise was broken."
+            return f"Pass: none of {acknowledged} was lost; {plural(permitted, 'permitted finding')}{gone}."
+        return f"Pass: none of {acknowledged} was lost, and no promise was broken{gone}."
     worst = [finding for finding in findings if finding.classification == "violation"]
     if verdict is Verdict.VIOLATION:
         more = f" And {plural(len(worst) - 1, 'more violation')}." if len(worst) > 1 else ""

@@ -69,7 +69,7 @@ def traits_of(spec: ClusterSpec) -> Traits:
     if (kind := added_kind(spec)) is not None:
         return kind.traits(spec)
     if not spec.system.startswith(PREFIX):
-        return Traits(kind=spec.system, coordination="zookeeper", world=spec.world, transactions=False)
+        return Traits(kind=spec.system, coordination="zookeeper", world=spec.world)
     version = version_of(spec.system)
     layout = spec.layout or layouts_of(version)[0]
     return Traits(

@@ -6,8 +6,8 @@ end and is ignored.
 
 Events have the names of the reference broker where it has them: truncation, leadership_start, leadership_end,
 broker_start. Others: leadership_resumed (the same epoch after a restart), followership_start, isr_shrink, isr_expand,
-isr_change_refused, epoch_fenced, unclean_election, high_watermark_lowered, log_recovery, corrupt_batch,
-broker_stopping, broker_stopped, broker_start_failed.
+isr_change_refused, epoch_fenced, unclean_election, records_deleted, high_watermark_lowered, log_recovery,
+corrupt_batch, broker_stopping, broker_stopped, broker_start_failed.
 """
 
 import json
@@ -85,6 +85,7 @@ class _Reader:
             "old_truncation": self._old_truncation,
             "no_truncation": self._no_truncation,
             "restart_of_log": self._restart_of_log,
+            "records_deleted": self._records_deleted,
             "high_watermark_lowered": self._high_watermark_lowered,
             "isr_shrink": self._isr_shrink,
             "isr_expand": self._isr_expand,
@@ -246,6 +247,10 @@ class _Reader:
             reason = "leader's log starts later than this one ends"
             self._event("truncation", where, epoch=replica.epoch, from_offset=end, to_offset=to, reason=reason)
             replica.end = to
+
+    def _records_deleted(self, where: tuple[str, int], replica: _Replica, said: Said) -> None:
+        """Of the leader, which a client asked for it; followers take its log start over and say something else."""
+        self._event("records_deleted", where, epoch=replica.epoch, to_offset=int(said["to"]))
 
     def _high_watermark_lowered(self, where: tuple[str, int], replica: _Replica, said: Said) -> None:
         offsets = {"from_offset": int(said["before"]), "to_offset": int(said["to"])}

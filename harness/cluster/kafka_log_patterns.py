@@ -70,6 +70,9 @@ PATTERNS: Mapping[str, tuple[str, ...]] = {
         r"^Truncating (?P<tp>\S+-\d+) to (?P<to>\d+) has no effect as the largest offset in the log is (?P<last>-?\d+)",
         rf"^{_LOG}Truncating to (?P<to>\d+) has no effect as the largest offset in the log is (?P<last>-?\d+)",
     ),
+    "records_deleted": (  # up to 1.1 the line does not say why
+        rf"^{_LOG}Incremented log start offset to (?P<to>\d+) due to client delete records request",
+    ),
     "high_watermark_lowered": (
         rf"^{_LOG}Non-monotonic update of high watermark from \(offset=(?P<before>\d+)\D.* to \(offset=(?P<to>\d+)\D",
     ),

@@ -6,7 +6,7 @@ from dataclasses import replace
 from harness.clients import catalogue as clients
 from harness.cluster.catalogue import traits_of
 from harness.errors import Problem, Problems, UsageError, nearest
-from harness.preflight import capabilities, plan, target
+from harness.preflight import capabilities, plan, refusals, target
 from harness.scenario.file import Draft, drafted
 from harness.scenario.model import Scenario, Traits
 
@@ -83,6 +83,7 @@ def preflight(scenario: Scenario, *, checks: bool = True) -> list[Problem]:
         found += plan.names(scenario, topology)
         found += plan.order(scenario, topology)
         found += capabilities.problems(scenario, kind)
+        found += refusals.problems(scenario, topology)
     return sorted(dict.fromkeys(found), key=lambda problem: problem.place.line)
 
 

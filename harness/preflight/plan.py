@@ -104,7 +104,8 @@ class Topology:
         """The nodes a target means in every case; None if that depends on roles or on chance."""
         found: set[int] = set()
         for sign, word, argument in target.terms:
-            if word == "all" and self.knows_nodes:
+            everybody = word == "all" or (word == "random" and argument == str(len(self.brokers)))
+            if everybody and self.knows_nodes:
                 meant = set(self.brokers)
             elif is_number(word) or (word == "broker" and is_number(argument or "")):
                 meant = {int(argument if word == "broker" and argument else word)}

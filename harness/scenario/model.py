@@ -98,6 +98,11 @@ class ClusterSpec:
         return self.system.startswith(COMPOSE)
 
     @property
+    def is_kafka(self) -> bool:
+        """Whether the harness runs Kafka itself, of whatever release."""
+        return self.system.startswith("kafka:")
+
+    @property
     def release(self) -> tuple[int, ...] | None:
         """Kafka's release, (4, 3, 1) of "kafka:4.3.1"; None of another system, and where its name does not say it."""
         return release_of(self.system)
@@ -149,6 +154,7 @@ class TopicSpec:
 
     @property
     def partition_count(self) -> int:
+        """When it is created."""
         return len(self.assignment) if self.assignment else self.partitions
 
 
@@ -263,6 +269,12 @@ class Scenario:
     traits: Traits = field(default=Traits(), compare=False)  # of the system it was read for; of a stored run nobody's
     not_here: str = ""  # why it is not for the system it was loaded for; empty: it is
     not_possible: str = ""  # why this machine cannot run it, where that was looked at; empty: it can
+
+    @property
+    def is_an_applications(self) -> bool:
+        """Whether an application is the load, whose own clients may ask the cluster for anything: no part of it is
+        ours."""
+        return self.workload.name == WorkloadSpec.name and not self.steps
 
     def planned(self) -> Iterator[tuple[Place, str, PlannedFault]]:
         """Every fault of its plan, with its place and what it is called there; but those that are wrong on any cluster,

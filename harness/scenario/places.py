@@ -112,13 +112,16 @@ class Places:
         return self._key_from(self._header_line(section, index), section, key)
 
     def _key_from(self, start: int, section: str, key: str) -> int:
-        pattern = re.compile(rf'(^|[\s{{,.])"?{re.escape(key)}"?\s*[=.]')
-        for number in range(start, len(self._lines) + 1):
-            line = self._lines[number - 1]
-            if number > start and re.match(r"\s*\[", line) and not line.lstrip().startswith(f"[{section}."):
-                break
-            if pattern.search(line.split("#", 1)[0]):
-                return number
+        """A key that is quoted goes before one that merely ends so, as `metadata.log.dir` does in `log.dir`."""
+        quoted = rf'["\']{re.escape(key)}["\']\s*='
+        anywhere = rf'(^|[\s{{,.])"?{re.escape(key)}"?\s*[=.]'
+        for pattern in map(re.compile, (quoted, anywhere)):
+            for number in range(start, len(self._lines) + 1):
+                line = self._lines[number - 1]
+                if number > start and re.match(r"\s*\[", line) and not line.lstrip().startswith(f"[{section}."):
+                    break
+                if pattern.search(line.split("#", 1)[0]):
+                    return number
         return start
 
 

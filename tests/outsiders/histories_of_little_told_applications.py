@@ -6,6 +6,7 @@ from typing import Any
 
 from harness.history.schema.schemas import KIND_FINAL_POLL
 from harness.ports.load import WorkloadSpec
+from tests.harness.checks.histories.build import SECOND
 from tests.outsiders.history_builder import OPEN, PASS, SOME, VIOLATION, HistoryBuilder, case, led
 
 READER = 9
@@ -30,6 +31,104 @@ def _left(
     history.finish(snapshots=False)
     history.partition.update(log_start_offset=start, cleanup_policy=policy, end_offset=end)
     return history
+
+
+# ---- where an application has its reader begin -----------------------------------------------------------------------
+
+
+def _rewound(*, sought: bool) -> HistoryBuilder:
+    """A reader that starts at the beginning, has read all, and goes on at 5."""
+    history = led(10, workload=WorkloadSpec())
+    history.client(READER, role="consumer", isolation="read_uncommitted", offset_reset="earliest")
+    history.poll([(offset, offset) for offset in range(10)], at=2.5)
+    if sought:
+        history.group("seek", at=3, process=READER, offset=None, name=None)
+    history.poll([(offset, offset) for offset in range(5, 10)], at=3.5, assignment=1)
+    history.finish()
+    return history
+
+
+@case(
+    "a reader of an application starts at the beginning, and seeks to where nobody recorded",
+    PASS,
+    why="the beginning was where it started, and a seek goes anywhere",
+)
+def sought_to_where_nobody_recorded() -> HistoryBuilder:
+    return _rewound(sought=True)
+
+
+@case(
+    "the same, and it is only given the partition again",
+    VIOLATION,
+    {"head-skip violation": SOME},
+    why="without a group and without a seek it starts at the beginning again",
+)
+def given_again_and_not_at_the_beginning() -> HistoryBuilder:
+    return _rewound(sought=False)
+
+
+# ---- what somebody had deleted ---------------------------------------------------------------------------------------
+
+
+def _trimmed(
+    *, workload: WorkloadSpec | None, asked_for: int | None = None, system: str = "kafka:4.3.1"
+) -> HistoryBuilder:
+    """Nothing is too old, and the log begins at 6. asked_for: where the leader says that a client had it begin."""
+    history = led(10, system=system, topics={"t": {"retention.ms": "-1"}}, workload=workload)
+    if asked_for is not None:
+        told = {"node": 1, "topic": "t", "partition": 0, "leader_epoch": 0, "to_offset": asked_for}
+        history._add("broker_events", time_ns=20 * SECOND, event="records_deleted", **told)
+    return _left(history, range(6, 10), policy="delete", start=6)
+
+
+@case(
+    "an application: the log begins at 6, its leader says that a client asked for that (DeleteRecords)",
+    PASS,
+    {REMOVED: set(range(6))},
+    why="it was asked for",
+)
+def trimmed_on_request() -> HistoryBuilder:
+    return _trimmed(workload=WorkloadSpec(), asked_for=6)
+
+
+@case(
+    "the same, of a load of the harness, which never asks for it: somebody did",
+    PASS,
+    {REMOVED: set(range(6))},
+    why="the leader moved the log's start for a request",
+)
+def trimmed_on_somebodys_request() -> HistoryBuilder:
+    return _trimmed(workload=None, asked_for=6)
+
+
+@case(
+    "an application on Kafka 1.1: the log begins at 6",
+    OPEN,
+    {"lost-write observation": set(range(6))},
+    why="its own clients may have asked for it; these brokers do not say why they move a log's start",
+)
+def trimmed_by_nobody_knows_whom() -> HistoryBuilder:
+    return _trimmed(workload=WorkloadSpec(), system="kafka:1.1.1")
+
+
+@case(
+    "an application on Kafka 4.3: the log begins at 6, and its leader does not say that anybody asked for that",
+    VIOLATION,
+    {"lost-write violation": set(range(6))},
+    why="it says so of each request",
+)
+def trimmed_and_nobody_asked() -> HistoryBuilder:
+    return _trimmed(workload=WorkloadSpec())
+
+
+@case(
+    "a load of the harness: a client asked for a start of 3, and the log begins at 6",
+    VIOLATION,
+    {"lost-write violation": {3, 4, 5}, REMOVED: {0, 1, 2}},
+    why="nobody asked for 3 to 5 to go",
+)
+def trimmed_further_than_asked_for() -> HistoryBuilder:
+    return _trimmed(workload=None, asked_for=3)
 
 
 # ---- keys --------------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from harness.ports.load import WorkloadSpec
 from tests.harness.checks.histories.build import SECOND
 from tests.outsiders.history_builder import OPEN, PASS, SOME, VIOLATION, HistoryBuilder, case, led
 
@@ -365,9 +366,9 @@ def alone_as_the_topic_allows() -> HistoryBuilder:
 # ---- a topic that goes ----------------------------------------------------------------------------------------------
 
 
-def _deleted(*, asked: bool) -> HistoryBuilder:
+def _deleted(*, asked: bool, workload: WorkloadSpec | None = None) -> HistoryBuilder:
     """Three records of a topic that is deleted at 20 and created again at 21, and two of the new one."""
-    history = HistoryBuilder(system=KAFKA)
+    history = HistoryBuilder(system=KAFKA, workload=workload)
     history.place(1, "t#1", 0)
     for partition_id, at, values in ((1, 0, (0, 1, 2)), (0, 21, (10, 11))):
         history.state(1, 0, (1, 2, 3), at=at, start=0, partition_id=partition_id)
@@ -399,6 +400,17 @@ def _deleted(*, asked: bool) -> HistoryBuilder:
         )
     history.final([(0, 10), (1, 11)])
     return history
+
+
+@case(
+    "an application's topic is deleted and made again, and no step of the plan asked for that",
+    OPEN,
+    {"lost-write observation": {0, 1, 2}},
+    also=["unseen-tail observation"],
+    why="its own clients may have asked for it, and nobody recorded that",
+)
+def a_topic_that_an_application_makes_anew() -> HistoryBuilder:
+    return _deleted(asked=False, workload=WorkloadSpec())
 
 
 @case(

@@ -189,3 +189,25 @@ def a_new_member_that_was_not_waited_for() -> HistoryBuilder:
 )
 def a_group_that_stands_still() -> HistoryBuilder:
     return _asked(_read(led()), age="old", what="membership", group="g", outcome="unanswered")
+
+
+@case(
+    "a producer of before is answered CORRUPT_MESSAGE for 31 s by the leader, while fresh clients get theirs",
+    OPEN,
+    TOLD,
+    why="the broker refuses it, so that it is not certain that its library holds it up",
+)
+def an_old_producer_that_is_refused_for_long() -> HistoryBuilder:
+    history = _asked(_read(led()), age="old", what="write", code=2)
+    return _asked(history, what="write", outcome="done", end=102.2)
+
+
+@case(
+    "the same, and no broker answers it anything",
+    PASS,
+    TOLD,
+    why="a fresh client shows that the partition takes writes: what lies between is the library",
+)
+def an_old_producer_that_its_library_holds_up() -> HistoryBuilder:
+    history = _asked(_read(led()), age="old", what="write", outcome="unanswered")
+    return _asked(history, what="write", outcome="done", end=102.2)

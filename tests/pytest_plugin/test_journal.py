@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 from kafka.partitioner.default import murmur2 as theirs
-from kafka_chaos_pytest.clients.wrapped import Partitioning, as_bytes, murmur2
+from kafka_chaos_pytest.clients.wrapped import Partitioning, Reading, as_bytes, murmur2
 from kafka_chaos_pytest.errors import ChaosError
 from kafka_chaos_pytest.journal import Delivered, Journal
 
@@ -19,7 +19,8 @@ from harness.ports.cluster import ReadRecord, Send, SendOutcome, TopicPartition
 from harness.ports.membership import TransactionEnd
 
 VALUES = (b"tea", b"p3-000123", b"p3-000123...", b"p9999999-000001", b"\xff\xfe", b"", "Öl".encode())
-TIMES = {"P": (4,), "I": (3,), "S": (2, 7, 9), "R": (2,), "A": (1,), "B": (2,), "E": (2,)}  # where a line has them
+# where a line has them
+TIMES = {"P": (4,), "I": (3,), "S": (2, 7, 9), "R": (2,), "A": (1,), "G": (2, 3), "B": (2,), "E": (2,)}
 
 
 def lines_of(path: Path) -> list[list[object]]:
@@ -105,6 +106,36 @@ def test_a_call_is_over_when_it_returned_or_was_answered_whichever_came_first(tm
 
     assert over[first][1][0] < between < over[first][0]
     assert over[second][1] == [over[second][0]]
+
+
+def test_a_send_that_nobody_answers_is_not_acknowledged_whatever_offset_its_library_makes_up(tmp_path: Path) -> None:
+    """kafka-python counts up from 0 with acks=0, and aiokafka and librdkafka have other inventions."""
+    journal = Journal(tmp_path / "j", process=0, worker="shop")
+    journal.begin_process(role="producer", acks=0)
+    journal.sent(journal.send("orders", 0, b"tea", None, transaction=None), status="ok", offset=0, timestamp_ms=7)
+    journal.close()
+    (answer,) = [line for line in lines_of(tmp_path / "j") if line[0] == "S"]
+    assert (answer[3], answer[4], answer[8]) == ([2], [None], [None])
+
+
+def test_a_partition_is_begun_at_the_beginning_once_and_then_where_the_application_likes(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "j", process=0, worker="shop")
+    reading = Reading(journal)
+    first, second = (TopicPartition(topic="orders", partition=number) for number in (0, 1))
+    reading.polled(journal.poll(), (), [first])
+    reading.polled(journal.poll(), (), [first, second])  # added, or after a rebalance
+    reading.polled(journal.poll(), (), [first, second])
+    reading.sought()
+    reading.polled(journal.poll(), (), [first, second])
+    journal.close()
+    told = [line for line in lines_of(tmp_path / "j") if line[0] in ("A", "G")]
+    assert [(line[0], line[2] if line[0] == "A" else line[4:]) for line in told] == [
+        ("A", [0]),
+        ("A", [0, 1]),
+        ("G", [[0], [None], 0]),
+        ("A", [0, 1]),
+        ("G", [[0, 1], [None, None], 0]),
+    ]
 
 
 def test_a_full_disk_is_reported_and_not_passed_over() -> None:

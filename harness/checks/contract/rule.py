@@ -135,11 +135,12 @@ def _gone_with_its_topic(deletion: Deletion, ruling: Ruling) -> Ruling:
 def _beyond_start(history: PartitionHistory, ruling: Ruling) -> Ruling:
     """The ruling on a record below its log's start, which any authorized client may move with DeleteRecords.
 
-    The harness never sends it, so nobody did in its own cluster; brokers refuse it for a topic that does not delete.
+    The harness never sends it, and newer brokers say if an application has; they refuse it for a topic that does not
+    delete.
     """
     if ruling.classification != "violation":
         return ruling
-    if history.is_foreign and "delete" in (history.cleanup_policy or "delete"):
+    if history.may_be_trimmed and "delete" in (history.cleanup_policy or "delete"):
         undecided = Doubt(code="moved-by-somebody")
         return replace(ruling, classification="observation", cause="log-start", undecided=undecided)
     return ruling if ruling.election is not None else replace(ruling, cause="log-start")

@@ -202,6 +202,7 @@ RemovalCode = Literal[
     "compaction-in-doubt",
     "compaction-of-a-tombstone",
     "deletion-of-its-topic",
+    "deletion-of-records",
 ]
 StartCode = Literal["sought", "group-committed", "assigned-at", "earliest-record"]
 CycleCode = Literal[
@@ -259,6 +260,7 @@ CauseCode = Literal[
     "rewound-under-the-consumer",
     "rewound-under-the-reader",
     "position-removed",
+    "position-deleted",
     "position-perhaps-removed",
     "lost-above-it",
     "lost-above-it-in-doubt",

@@ -21,6 +21,7 @@ from harness.history.facts.fault_facts import begin_of, begun, end_of, struck_li
 from harness.history.facts.incarnations import is_created_anew
 from harness.history.facts.internal_topics import GROUP_OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from harness.history.facts.node_end_facts import down_between
+from harness.history.facts.releases import LOG_STARTS_ARE_EXPLAINED
 from harness.history.facts.step_facts import deletions_asked
 from harness.history.schema.cluster_rows import (
     BROKER_EVENTS,
@@ -183,6 +184,7 @@ class PartitionHistory:
     cleanup_policy: str | None = None  # at the end of the run
     may_compact: bool = False  # whether its topic compacted at any moment of the run
     is_foreign: bool = False  # others than the harness may use the cluster
+    may_be_trimmed: bool = False  # others may have deleted records, and no broker's log would say so (DeleteRecords)
     deletion: Deletion | None = None
     is_recreated: bool = False  # an earlier topic had the same name
     is_set_apart: bool = False  # not a real partition: records that may belong to this topic or to the one before it
@@ -338,7 +340,8 @@ def read_run_history(
     is_foreign = scenario is None or scenario.cluster.is_foreign
     topics = {row["topic"]: row for row in tables.rows(TOPICS, run)}
     losses = _Losses(_disk_losses(tables, run, faults, is_foreign=is_foreign))
-    deletions = _deletions(topics.values(), tables.rows(STEPS, run), is_foreign=is_foreign)
+    is_shared = is_foreign or scenario is None or scenario.is_an_applications
+    deletions = _deletions(topics.values(), tables.rows(STEPS, run), is_shared=is_shared)
     partitions = {}
     for row in tables.rows(PARTITIONS, run):
         key = (row["topic"], row["partition"])
@@ -367,6 +370,7 @@ def read_run_history(
             cleanup_policy=row["cleanup_policy"],
             may_compact="compact" in settings.policies(row["topic"], row["cleanup_policy"], 0, END_OF_TIME_NS),
             is_foreign=is_foreign,
+            may_be_trimmed=_may_be_trimmed(scenario),
             deletion=deletions.get(row["topic"]),
             is_recreated=row["topic"] in topics and is_created_anew(topics[row["topic"]], topics.values()),
             is_set_apart=row["topic"] in topics and bool(topics[row["topic"]]["undecided"]),
@@ -445,7 +449,17 @@ def _internal(
     return found
 
 
-def _deletions(topics: Iterable[TopicRow], steps: Sequence[StepRow], *, is_foreign: bool) -> dict[str, Deletion]:
+def _may_be_trimmed(scenario: Scenario | None) -> bool:
+    """In somebody else's cluster; of an application, where Kafka's leaders do not say why a log's start was moved. No
+    other load asks for it, and the reference does not have it."""
+    if scenario is None or scenario.cluster.is_foreign:
+        return True
+    release = scenario.cluster.release
+    is_told = release is not None and release >= LOG_STARTS_ARE_EXPLAINED
+    return scenario.is_an_applications and scenario.cluster.is_kafka and not is_told
+
+
+def _deletions(topics: Iterable[TopicRow], steps: Sequence[StepRow], *, is_shared: bool) -> dict[str, Deletion]:
     """Deletions by topic. A step after the topic's creation, and not after its deletion, counts as the request."""
     asked = deletions_asked(steps)
     found = {}
@@ -458,7 +472,7 @@ def _deletions(topics: Iterable[TopicRow], steps: Sequence[StepRow], *, is_forei
             for each in asked
         )
         found[row["topic"]] = Deletion(
-            time_ns=row["deleted_ns"], uncertainty_ns=apart, asked=True if own else None if is_foreign else False
+            time_ns=row["deleted_ns"], uncertainty_ns=apart, asked=True if own else None if is_shared else False
         )
     return found
 

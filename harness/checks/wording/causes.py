@@ -34,9 +34,13 @@ _WORDS: Mapping[CauseCode, str] = {
     "retention-time": "{setting}",
     "retention-size": "{setting}",
     "retention-in-doubt": "{setting}, as far as known: {doubt}",
+    "position-deleted": (
+        "a client had offset {offset} deleted, where it was to go on (DeleteRecords), and its reset policy decided"
+    ),
     "position-removed": "{setting} had removed offset {offset}, where it was to go on, and its reset policy decided",
     "position-perhaps-removed": "its position may have been removed, and its reset policy have decided: {doubt}",
     "deletion": "the topic was deleted, and no step of the plan asked for that",
+    "deletion-of-records": "DeleteRecords, which a client asked the leader for",
     "deletion-of-its-topic": "the deletion of its topic, which a step of the plan asked for",
     "compaction-of-a-key": "compaction, by a later record of the same key",
     "compaction-in-doubt": "compaction, by a later record of the same key, as far as known: {doubt}",

@@ -57,7 +57,9 @@ _DOUBTS: Mapping[DoubtCode, str] = {
         "{nodes}, which neither leads it nor had to have the record, had ended, and it is unknown whether that matters"
     ),
     "asked-for-a-moment": "it was not asked for as long as recovery may take",
-    "may-wait-for-others": "a coordinator waits for members that it has not given up yet",
+    "may-wait-for-others": (
+        "a coordinator may wait for members that it has not given up yet, and nothing shows whether it did"
+    ),
     "stable-offset-stands": "it is unknown what holds it back",
     "end-told-by-whom": "nothing shows that the leader in force answered, and no deposed one",
     "end-told-to-whom": (
@@ -71,8 +73,8 @@ _DOUBTS: Mapping[DoubtCode, str] = {
         "Kafka promises it since 2.2 (KIP-207), and it is unknown which release this is, or whether it is Kafka"
     ),
     "moved-by-somebody": (
-        "it lies below the log's start, which no setting moved; somebody else runs this cluster, and whoever may "
-        "have asked for it to be removed (DeleteRecords) is not known"
+        "it lies below the log's start, which no setting moved; others use this cluster too, and whether one of them "
+        "asked for it to be removed (DeleteRecords) is not known"
     ),
     "acknowledged-by-a-deposed-leader": (
         "it may have been acknowledged by broker {node}, deposed before, which cut its offset later; that log was not "
@@ -152,7 +154,7 @@ _DOUBTS: Mapping[DoubtCode, str] = {
     "inputs-moved": "it is unknown whether the records whose offsets others got were lawfully lost",
     "outputs-gone-with-a-topic": "outputs may have gone with a topic that was deleted",
     "topic-deleted-by-somebody": (
-        "its topic was deleted, and somebody else runs this cluster: nobody knows who asked for it"
+        "its topic was deleted, and others use this cluster too: nobody knows who asked for it"
     ),
     "brokers-keep-differently": (
         "brokers have different settings, not all of which allow it, and nobody knows whose log readers were given"

@@ -24,6 +24,10 @@ OF_THE_PRODUCER = frozenset(
         PRODUCER_FENCED,
     }
 )
+# What a client gets over that looks for the leader anew and asks again.
+OF_THE_MOMENT = frozenset(
+    {UNKNOWN_TOPIC, 5, NOT_LEADER, REQUEST_TIMED_OUT, 8, 9, 13, NOT_ENOUGH_REPLICAS, NOT_ENOUGH_REPLICAS_AFTER_APPEND}
+)
 # What a topic's or a cluster's rules refuse of whoever asks: sizes, formats, rights, quotas.
 OF_A_RULE = frozenset({10, 17, 18, 21, 29, 30, 31, 32, 33, 35, 43, 44, 53, 76, 87, 89})
 

@@ -70,7 +70,7 @@ LATE_S = 1.0
 WHY_SKIPPED = {
     "no-trigger": "what it waited for never came",
     "not-alone": "it, or another fault that was not over, has to be alone",
-    "no-victim": "nobody it was to hit was there and up when it was to begin",
+    "no-victim": "nobody that it could strike was there and up when it was to begin",
 }
 
 

@@ -19,6 +19,8 @@ FOLLOWERS_CUT_BY_EPOCHS: Release = (2, 0)
 FOLLOWERS_NEVER_HALT: Release = (2, 1)
 # From here on a group without members is kept as long as its offsets are (KAFKA-2720).
 EMPTY_GROUPS_ARE_KEPT: Release = (0, 10, 1)
+# From here on (no later: seen on this one) a leader's log says why its start was moved, and for whom.
+LOG_STARTS_ARE_EXPLAINED: Release = (2, 8)
 # From here on an offset that is sent to a transaction may name its member and generation (KIP-447).
 TRANSACTIONS_NAME_MEMBERS: Release = (2, 5)
 # From here on a member may commit with an older epoch of its own, if it had the partition by then (KIP-1251).
@@ -54,6 +56,7 @@ DEFAULTS: Mapping[str, tuple[Default, ...]] = {
         Default(value="false", before=(3, 6), source="KIP-890"),
         Default(value="true"),
     ),
+    "group.min.session.timeout.ms": (Default(value="6000"),),
     "offsets.topic.num.partitions": (Default(value="50"),),
     "transaction.state.log.num.partitions": (Default(value="50"),),
     "min.insync.replicas": (Default(value="1"),),

@@ -173,10 +173,10 @@ class TransactionRow(TypedDict):
 class GroupEventRow(TypedDict):
     """One row per event and partition, in order. event: assigned | revoked | lost | committed | fetched | seek.
     generation: committed: of the request, below 0 or null without one. offset: committed: the offset stored; fetched:
-    the committed offset as answered; seek: the target; assigned: the position started from, if known. status: 0 ok, 1
-    fail, 2 info. transaction: the offsets were sent to it; status is then the transaction's outcome. require_stable
-    (fetched): the request asked for offsets that no open transaction is about to replace (OffsetFetch 7, KIP-447);
-    null: not known."""
+    the committed offset as answered; seek: the target, if recorded, and group "" of a client without one; assigned: the
+    position started from, if known. status: 0 ok, 1 fail, 2 info. transaction: the offsets were sent to it; status is
+    then the transaction's outcome. require_stable (fetched): the request asked for offsets that no open transaction is
+    about to replace (OffsetFetch 7, KIP-447); null: not known."""
 
     run: Int32
     process: Natural32

@@ -97,7 +97,7 @@ def group_events_table(
     columns = {
         "run": np.full(len(row), run, np.int32),
         "process": numbers_of(clients)[event_columns["client"]],
-        "group": texts_of(event_columns["client"], [each.group for each in clients]),
+        "group": texts_of(event_columns["client"], [each.group or "" for each in clients]),
         "event": texts_of(event_columns["word"], spoken),
         "generation": nullable(event_columns["generation"], TABLES["group_events"].field("generation").type),
         "member": texts_of(event_columns["member"], spoken),

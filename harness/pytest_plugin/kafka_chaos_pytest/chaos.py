@@ -163,7 +163,8 @@ class Chaos:
     def consumer(
         self, client: C, *, isolation: str | None = None, from_beginning: bool = False, name: str = "consumer"
     ) -> C:
-        """The same consumer, recorded. from_beginning: it starts there, so that what it passes over is a finding.
+        """The same consumer, recorded. from_beginning: it starts there with each partition, so that what it passes
+        over is a finding, until it seeks or is given the partition again.
 
         isolation: read_committed or read_uncommitted, where its library does not tell (confluent-kafka). Of one of
         which nobody says it, neither what it read nor what it passed over of uncommitted records is a finding.

@@ -43,6 +43,7 @@ class Journal:
         self._lock = threading.RLock()
         self._lines = 0
         self._operations = 0
+        self._acks: int | None = None
         self._transactions = 0
         self._partitions: dict[tuple[str, int], int] = {}
         self._returned: dict[int, int | None] = {}  # of the sends that have no answer yet
@@ -59,6 +60,7 @@ class Journal:
         reset: str | None = None,
     ) -> None:
         """idempotent: of a producer; isolation: of a consumer; None: not known, it may be either."""
+        self._acks = ACKS[str(acks)] if role == "producer" else None
         line = ["P", self._process, self._worker, ACKS[str(acks)], time.monotonic_ns(), None, library, role]
         self._write([*line, idempotent, isolation, None, None, reset])
 
@@ -92,6 +94,8 @@ class Journal:
 
         timestamp_ms: the record's, as the library tells it: what was set, or what the broker answered.
         """
+        if self._acks == 0 and status == "ok":  # nobody answers such a send: its offset is the library's invention
+            status, offset, timestamp_ms = "info", None, None
         with self._lock:
             now = time.monotonic_ns()
             returned = self._returned.pop(operation, None) or now  # the answer may come before the call returns
@@ -119,6 +123,12 @@ class Journal:
         with self._lock:
             places = [self._number(topic, partition) for topic, partition in partitions]
             self._write(["A", time.monotonic_ns(), places])
+
+    def sought(self, partitions: Sequence[tuple[str, int]]) -> None:
+        """What comes next of these begins where the application, or its group, has it begin: anywhere."""
+        with self._lock:
+            places, now = [self._number(topic, partition) for topic, partition in partitions], time.monotonic_ns()
+            self._write(["G", "seek", now, now, places, [None] * len(places), 0])
 
     def begin_transaction(self) -> int:
         """A transaction has begun; its number."""

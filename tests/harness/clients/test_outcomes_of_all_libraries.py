@@ -1,5 +1,6 @@
 """One Kafka error, one outcome: whichever library tells it, and whether it is raised or reported."""
 
+import importlib
 import inspect
 from collections.abc import Iterator
 from typing import Any
@@ -105,6 +106,13 @@ def test_a_class_without_a_number_is_taken_for_the_error_it_stands_for() -> None
 def test_the_systems_error_number_is_no_error_of_kafkas() -> None:
     assert library_error_of(ConnectionResetError(19, "reset")).code is None
     assert of_delivery(ConnectionResetError(19, "reset"), retried=False) == "info"
+
+
+def test_aiokafka_keeps_the_number_of_an_error_that_it_does_not_know() -> None:
+    importlib.import_module("harness.clients.aio")
+    known = {code: library_error_of(aiokafka.errors.for_code(code)()).code for code in librdkafka_codes() if code > 0}
+    assert {code: found for code, found in known.items() if found != code} == {}
+    assert issubclass(aiokafka.errors.for_code(87), aiokafka.errors.UnknownError)  # treated as before
 
 
 def test_every_name_of_the_tables_is_a_name_that_some_library_has() -> None:

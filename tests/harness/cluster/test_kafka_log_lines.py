@@ -4,7 +4,7 @@ The files below data/kafka_log_lines hold what brokers 1 and 2 of a cluster of t
 nothing of interest. `elections`: records that only leader 1 has, 1 killed, 2 elected, 1 back; 1 out of the ISR and
 back; 1 killed, more records, 2 killed, 1 elected uncleanly, 2 back; leader 1 paused until 2 is elected, and resumed;
 2 killed, its segment torn, 2 back; 2 stopped cleanly and started. `repair`: a torn segment with indexes. `retention`: a
-follower back when the leader has deleted all that it had.
+follower back when the leader has deleted all that it had. `trimming`: a client asks a leader to delete records.
 """
 
 import re
@@ -276,3 +276,13 @@ def test_a_repeated_line_is_an_event_again_only_after_the_isr_grew() -> None:
 def test_a_failed_start_is_reported() -> None:
     (event,) = _said(*_FROM_JARS["2.8.2"])
     assert (event.event, event.detail) == ("broker_start_failed", "Prepare to shutdown")
+
+
+@pytest.mark.parametrize(("version", "leader"), [("2.8.2", 1), ("4.3.1", 2)])
+def test_that_a_client_had_records_deleted_is_told_by_the_leader(version: str, leader: int) -> None:
+    assert _story(_events(version, leader, "trimming"), "records_deleted") == [("records_deleted", None, None, 10)]
+
+
+def test_a_follower_that_takes_a_log_start_over_tells_no_request() -> None:
+    taken_over = "Incremented log start offset to 10 due to leader offset increment"
+    assert _said(f"[Log partition=t-0, dir=/data] {taken_over}") == []

@@ -65,5 +65,5 @@ def test_of_steps_only_what_came_late_is_reported_and_of_older_runs_nothing(fold
 def test_what_was_skipped_is_reported_with_its_reason(folder: RunFolder) -> None:
     folder.update(skipped_faults=[{"kind": "pause", "target": "2", "trigger": "at 3 s", "why": "no-victim"}])
     assert versions_of(folder)[1:] == [
-        "  skipped: pause of 2 (at 3 s): nobody it was to hit was there and up when it was to begin"
+        "  skipped: pause of 2 (at 3 s): nobody that it could strike was there and up when it was to begin"
     ]

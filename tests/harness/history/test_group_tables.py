@@ -169,6 +169,16 @@ def test_each_partition_of_an_event_is_a_row_of_its_own(tmp_path: Path) -> None:
     }
 
 
+def test_a_client_without_a_group_may_seek_to_where_nobody_recorded(tmp_path: Path) -> None:
+    journal = journal_in(tmp_path, use=ClientUse(role="consumer", isolation="read_committed", offset_reset="earliest"))
+    journal.group_event(event("seek", {ORDERS[0]: None}))
+    journal.done("crash")
+
+    (row,) = converted(tmp_path / "w.jsonl").group_events.to_pylist()
+
+    assert (row["event"], row["group"], row["offset"]) == ("seek", "", None)
+
+
 def test_a_partition_gained_by_a_rebalance_or_a_seek_begins_a_new_assignment(tmp_path: Path) -> None:
     journal = journal_in(tmp_path, use=MEMBER)
 

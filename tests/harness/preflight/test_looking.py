@@ -58,6 +58,7 @@ def steps(*acts: str) -> str:
             fault('at = "1 s"\ntarget = "all"', "halves"),
             "s.toml:9: fault 'halves': halves of 1, 2, 3: there is no such",
         ),
+        (fault('at = "1 s"\ntarget = "random(3)"', "slow"), "slow of 1, 2, 3: there is no such link; name a target"),
         (fault('at = "1 s"', "halves"), "halves of 1, 2, 3: there is no such link; name a target that leaves somebody"),
         (fault('at = "1 s"', "slow"), "slow of 1, 2, 3: there is no such link; name a target that leaves somebody"),
         (fault('at = "1 s"', "isolate"), "isolate of 1, 2, 3: there is no such link"),

@@ -20,7 +20,7 @@ from harness.checks.wording.causes import cause_words
 from harness.history.facts.error_codes import (
     INVALID_PRODUCER_EPOCH,
     OF_A_RULE,
-    OF_THE_PRODUCER,
+    OF_THE_MOMENT,
     PRODUCER_FENCED,
     error_code,
 )
@@ -171,11 +171,11 @@ def _explained(context: RunContext, history: PartitionHistory, row: ProgressRow)
 
 
 def _held_by_its_library(context: RunContext, history: PartitionHistory, row: ProgressRow) -> Cause | None:
-    """On a cluster of ours, where fresh clients get theirs and no broker refuses this one for what it is."""
+    """On a cluster of ours, where fresh clients get theirs and no broker refuses this one for longer than a moment."""
     if row["age"] != "old" or row["what"] != "write" or history.is_foreign or not _fresh_got(context, [row]):
         return None
     codes = {each.error.code for each in _answered(context, history, row)} | {row["code"]}
-    return None if codes & OF_THE_PRODUCER else Cause(code="held-by-its-library")
+    return Cause(code="held-by-its-library") if codes <= OF_THE_MOMENT | {None} else None
 
 
 _EXPLANATIONS: Sequence[Callable[[RunContext, PartitionHistory, ProgressRow], Cause | None]] = (

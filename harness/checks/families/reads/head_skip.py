@@ -172,7 +172,9 @@ def _start(
     before = [event for event in own if event["invoked_ns"] <= row["completed_ns"]]
     last = before[-1] if before else None
     if last is not None and last["event"] == "seek":
-        return max(last["offset"] or 0, 0), Cause(code="sought", offset=last["offset"])
+        if last["offset"] is None:  # nobody recorded where to
+            return None
+        return max(last["offset"], 0), Cause(code="sought", offset=last["offset"])
     free = client["offset_reset"] == "latest" or (client["group"] is not None and client["offset_reset"] != "earliest")
     commits = [
         offset

@@ -4,8 +4,9 @@ Retention: the record is below the log's start, the topic deleted, and either th
 or there is enough data above the log's start for retention.bytes. Segments are removed whole, by their youngest record,
 so a record's own age is a necessary condition. Compaction: the topic compacted, and its log had a later record of the
 same key that was not aborted, older than min.compaction.lag.ms (KIP-58); the last such one stays unless it is a
-tombstone. What neither allows is judged like any other loss; so is what a poll had passed over before it was old
-enough, or before its key had a later record.
+tombstone. DeleteRecords: by its leader's own log a client had the log begin above the record. What none of these allows
+is judged like any other loss; so is what a poll had passed over before it was old enough, before its key had a later
+record, or before it was deleted.
 
 Settings count while they are in force: from a change until brokers have surely heard of the next one. Each replica
 cleans its own log by its own broker's settings, and readers are given that of the leader: so where brokers differ those
@@ -47,6 +48,7 @@ from harness.ports.load import WorkloadSpec
 NAME = "removal"
 CHECK = "removed-by-configuration"
 WITH_ITS_TOPIC = Cause(code="deletion-of-its-topic")
+_ON_REQUEST = Cause(code="deletion-of-records")
 # What a record needs on disk at most, in addition to its value and key: its own headers and a batch of its own.
 _OVERHEAD_BYTES = 128
 _OF_CLEANING = ("cleanup.policy", "retention.ms", "retention.bytes", "delete.retention.ms", "min.compaction.lag.ms")
@@ -58,6 +60,7 @@ _KINDS: Mapping[CauseCode, str] = {
     "retention-time": "retention",
     "retention-size": "retention",
     "deletion-of-its-topic": "deletion",
+    "deletion-of-records": "deletion",
 }
 
 
@@ -219,6 +222,8 @@ class Removal:
         if position >= (history.log_start or 0):
             return None
         missing = self._missing_in_order.get(history.partition_id, ())
+        if _was_deleted_on_request(history, position, by_ns):
+            return Cause(code="position-deleted", offset=position)
         there = missing[min(bisect_left(missing, position, key=_offset), len(missing) - 1)] if missing else None
         known = None if there is None else self._rows.get((there.partition_id, there.value))
         if there is not None and (there.read_last or 0) > by_ns:
@@ -228,7 +233,7 @@ class Removal:
             deleted = partial(self._deleted, history=history, known=known)
             why = self._by_settings(history, known, there.offset, deleted, by_ns)
         doubt = None if why is None else why.doubt
-        if why is None and history.is_foreign and "delete" in (history.cleanup_policy or "delete"):
+        if why is None and history.may_be_trimmed and "delete" in (history.cleanup_policy or "delete"):
             doubt = Doubt(code="moved-by-somebody")
         if doubt is not None:
             return Cause(code="position-perhaps-removed", doubt=doubt)
@@ -236,6 +241,8 @@ class Removal:
 
     def _why(self, known: GoneRow, offset: int | None, later: Sequence[_Later]) -> Cause | None:
         history = self._context.partition(known["partition_id"])
+        if _was_deleted_on_request(history, offset, self._gone_ns(known, offset)):
+            return _ON_REQUEST
         why = partial(self._why_by, history=history, known=known, offset=offset, later=later)
         return self._by_settings(history, known, offset, why)
 
@@ -508,6 +515,14 @@ class Removal:
         if scenario is None or history.end_offset is None or history.log_start is None:
             return float("inf")
         return float((history.end_offset - history.log_start) * (scenario.workload.facts.value_bytes + _OVERHEAD_BYTES))
+
+
+def _was_deleted_on_request(history: PartitionHistory, offset: int | None, by_ns: int) -> bool:
+    """Whether a leader said by then that a client had had the log begin above it."""
+    return offset is not None and any(
+        row["event"] == "records_deleted" and (row["to_offset"] or 0) > offset and row["time_ns"] <= by_ns
+        for row in history.events
+    )
 
 
 def _perhaps_expired(setting: Setting, doubt: Literal["stamps-not-told", "sizes-not-told"]) -> Cause:

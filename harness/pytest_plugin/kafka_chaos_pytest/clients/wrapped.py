@@ -113,13 +113,19 @@ class RecordedProducer(Wrapped):
 
 
 class Reading:
-    """Journals when reading begins anew: other partitions are assigned, or another position was sought."""
+    """Journals when reading begins anew: other partitions are assigned, or another position was sought.
+
+    A consumer that is said to start at the beginning does so with each partition once: when it seeks, or is given the
+    partition again, it goes on wherever it likes.
+    """
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
         self._assigned: frozenset[tuple[str, int]] | None = None
+        self._begun: frozenset[tuple[str, int]] = frozenset()
 
     def sought(self) -> None:
+        self._begun |= self._assigned or frozenset()
         self._assigned = None
 
     def polled(
@@ -129,8 +135,10 @@ class Reading:
         now = frozenset((each.topic, each.partition) for each in assignment)
         now |= {(record.topic, record.partition) for record in records}
         if now and now != self._assigned:
-            self._assigned = now
             self._journal.assigned(sorted(now))
+            if again := now & self._begun:
+                self._journal.sought(sorted(again))
+            self._assigned, self._begun = now, self._begun | now
         self._journal.polled(operation, records, error=error)
 
 
