@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -206,6 +207,8 @@ class Handler(BaseHTTPRequestHandler):
         start = request.query.get("from", "0")
         first = int(start) if start.isdecimal() and len(start) < 9 else 0
         listed, count = lists.runs_below(top, place, start=first)
+        pages = [] if place else lists.pages_below(top)
+        of_campaigns = {name: [each for each in pages if each[:2] == ("campaigns", name)] for name in campaigns}
         self._page(
             "serve_list.html.j2",
             listed=listed,
@@ -213,8 +216,8 @@ class Handler(BaseHTTPRequestHandler):
             first=first,
             last=first + len(listed),
             place=place,
-            campaigns=[] if place else campaigns,
-            pages=lists.pages_below(top) if not place else [],
+            campaigns={} if place else of_campaigns,
+            pages=[each for each in pages if each not in chain.from_iterable(of_campaigns.values())],
             folder=str(top),
         )
 
