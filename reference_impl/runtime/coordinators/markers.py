@@ -57,7 +57,12 @@ class MarkerSender:
         left = set(markers.partitions)
         while left:
             gone = {key for key in left if self._is_deleted(key)}
-            done = gone | {key for key, error in (await self._try(markers, left - gone)).items() if not error}
+            outcomes = await self._try(markers, left - gone)
+            fenced = [f"{key}: {error.name}" for key, error in outcomes.items() if error in FENCED]
+            if fenced:
+                logger.warning("markers of %.100r are left to a successor: %s", markers.transactional_id, fenced[0])
+                return
+            done = gone | {key for key, error in outcomes.items() if not error}
             if done:
                 left -= done
                 written(done)
@@ -80,10 +85,6 @@ class MarkerSender:
         outcomes: dict[TopicPartition, ErrorCode] = {}
         for answer in asked:
             outcomes |= await answer
-        for key, error in outcomes.items():
-            if error in FENCED:
-                logger.warning("%s: marker of %.100r refused: %s", key, markers.transactional_id, error.name)
-                raise asyncio.CancelledError
         return outcomes
 
     def _queue(self, leader: int, markers: TransactionMarkers) -> "asyncio.Future[Outcomes]":

@@ -43,7 +43,7 @@ OPERATIONS: Mapping[str, str] = {
     "read-named": "the same with a group's name set",
     "time": "look up an offset by time",
     "group": "subscribe as a group",
-    "transaction": "begin a transaction (not here)",
+    "transaction": "commit a transaction",
 }
 LIMIT_S = 30
 READY_S = 600

@@ -49,7 +49,7 @@ class World:
             rules=GroupRules(),
             new_id=str,
         )
-        transactions = TransactionCoordinators(
+        self.transactions = TransactionCoordinators(
             config=config,
             replicas=replicas,
             metadata=self.metadata,
@@ -61,7 +61,7 @@ class World:
                 self.coordinators, InternalTopic(offsets_topic(config), self._ask, timeout_ms=1000)
             ),
             TRANSACTION_KEY: Coordinating(
-                transactions, InternalTopic(transactions_topic(config), self._ask, timeout_ms=1000)
+                self.transactions, InternalTopic(transactions_topic(config), self._ask, timeout_ms=1000)
             ),
         }
         self.handler = CoordinatorHandler(kinds, self.metadata)
@@ -120,7 +120,7 @@ def test_nobody_coordinates_another_kind() -> None:
     assert world.find(4, kind=2) == (ErrorCode.INVALID_REQUEST, NOBODY)
 
 
-@pytest.mark.parametrize(("kind", "name"), enumerate(TOPICS))
+@pytest.mark.parametrize(("kind", "name"), list(enumerate(TOPICS)))
 async def test_the_first_question_creates_the_topic_with_the_brokers_settings(kind: int, name: str) -> None:
     world = World(partitions=0)
     assert [world.find(3, kind=kind), world.find(3, kind=kind)] == [(ErrorCode.COORDINATOR_NOT_AVAILABLE, NOBODY)] * 2

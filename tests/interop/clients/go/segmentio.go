@@ -72,7 +72,7 @@ func (c segmentio) perform(ctx context.Context, operation string) (string, error
 		return "records", err
 	case "transaction":
 		answer, err := client.InitProducerID(ctx, &kafka.InitProducerIDRequest{
-			TransactionalID: "somebody", TransactionTimeoutMs: 10_000,
+			TransactionalID: c.topic + "-writer", TransactionTimeoutMs: 10_000,
 		})
 		if err == nil {
 			err = answer.Error
