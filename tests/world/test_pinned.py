@@ -95,6 +95,7 @@ DECIDED = (
     (PROCESSING, 9981541),
     (PROCESSING, 9980253),  # the records of offsets in transactions, and their markers, went with the power of all
     (PROCESSING, 9980485),  # whoever was elected had lost it on its disk, and was down all the while
+    (PROCESSING, 10204093),  # whoever was elected had been read with it, was down by then, and was wiped afterwards
     (RECORDS, 6000040),  # dropped by its leader before an unclean election, and one in sync had it still
     (RECORDS, 6000576),  # an elected leader was read with it and wiped before it began to lead
     (GROUPS, 7200252),  # a batch of the offsets' log was damaged below the commit

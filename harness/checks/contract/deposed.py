@@ -20,8 +20,10 @@ ENDING = frozenset(
 
 
 def was_down(history: PartitionHistory, node: int, begin_ns: int, end_ns: int) -> bool:
-    """Whether a fault of that node alone had it down all the while; of several each may be up again before it ends."""
-    return any(
+    """Whether a fault of that node alone had it down all the while, in which it was not heard; of several each may be
+    up again before the fault ends."""
+    heard = any(row["node"] == node and begin_ns < row["time_ns"] <= end_ns for row in history.events)
+    return not heard and any(
         row["kind"] in ENDING
         and row["kind"] != "rolling-restart"
         and tuple(row["nodes"] or ()) == (node,)

@@ -55,7 +55,7 @@ class TakeOvers:
             return True
         if by_epochs is False or False in by_logs:
             return False
-        if self._held_after_it(election, lost):
+        if self._held_after_it(election, lost) or self._was_down_with(election, lost):
             return True
         if lost.epoch is not None and lost.offset is not None and self._cut_by_its_word(election, lost.offset):
             return False
@@ -63,11 +63,24 @@ class TakeOvers:
             return False
         return True if lost.offset is not None and self._began_above_it(election, lost, lost.offset) else None
 
+    def _was_down_with(self, election: Election, lost: LostRecord) -> bool:
+        """Whether its own log was read with it while a fault had it down, which lasted beyond its election, and nothing
+        took it before that."""
+        history, node = self._history, election.leader
+        return election.start is None and any(
+            log.node == node
+            and log.is_whole
+            and log.time_ns < election.earliest_t
+            and was_down(history, node, log.time_ns, election.latest_t)
+            and not self._absence.left(node, lost, log.time_ns, election.latest_t)
+            for log in logs_with(lost, self._logs)
+        )
+
     def was_down_without(self, election: Election, lost: LostRecord) -> bool:
         """Whether its disk had lost it before it was elected, and a fault had it down from then until after that: it
         had nobody to fetch it from again. Nobody follows it before it is up: somebody else may be elected with it."""
         history, node = self._history, election.leader
-        return any(
+        return election.start is None and any(
             loss.time_ns < election.earliest_t
             and loss.event.took(history.topic, history.partition, lost.offset)
             and was_down(history, node, loss.time_ns, election.latest_t)
