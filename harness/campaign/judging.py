@@ -19,7 +19,7 @@ from harness.checks.judged import Judged
 from harness.compose import JudgingSession, render
 from harness.errors import HarnessError
 from harness.history.run_folder import RunFolder
-from harness.scenario.stored import scenario_of
+from harness.scenario.file import scenario_of
 from harness.verdict import Verdict
 from reports.campaign.measures import MeasuredFault, measures_of
 

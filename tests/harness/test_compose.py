@@ -9,8 +9,7 @@ import pytest
 from harness import compose
 from harness.checks import early_session
 from harness.controller.run import Progress
-from harness.scenario.file import parse
-from harness.scenario.stored import scenario_of
+from harness.scenario.file import parse, scenario_of
 
 ROOT = Path(__file__).parents[2]
 
