@@ -216,7 +216,7 @@ def _unsealed(path: Path) -> HarnessError | None:
     return None
 
 
-class Bench:
+class JudgingSession:
     """Where runs are judged: one Spark session for as many runs as there are. The JVM is started when it is made.
 
     `folders`: what is to be judged, as far as it is there, for how much that is decides how the JVM compiles.

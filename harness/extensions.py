@@ -33,18 +33,18 @@ def load(group: str, kind: type[Thing], *, own: Iterable[str] = ()) -> list[Thin
 
 
 def named(group: str, name: str, kind: type[Thing], *, own: Iterable[str] = ()) -> Thing | None:
-    """The same for one name, importing nothing else; None where no package has it."""
+    """The installed thing of that name, as `load` gives it; imports no other. None where no package has it."""
     entry = _entries(group, own).get(name)
     return None if entry is None else _loaded(entry, kind)
 
 
 def load_classes(group: str, base: type[Thing], *, own: Iterable[str] = ()) -> list[type[Thing]]:
-    """The same where the things are classes: each derives from `base` and leaves nothing of it undone."""
+    """Like `load` where the things are classes: each derives from `base` and leaves nothing of it undone."""
     return [_loaded_class(entry, base) for entry in _entries(group, own).values()]
 
 
 def class_named(group: str, name: str, base: type[Thing], *, own: Iterable[str] = ()) -> type[Thing] | None:
-    """The same for one name, importing nothing else; None where no package has it."""
+    """The installed class of that name, as `load_classes` gives it; imports no other. None where no package has it."""
     entry = _entries(group, own).get(name)
     return None if entry is None else _loaded_class(entry, base)
 

@@ -32,8 +32,8 @@ from harness.history.schema.typed_rows import AnyRow, R, RowsOf
 from harness.host import memory
 from harness.host.printable import for_a_shell
 from harness.ports.cluster import COORDINATION
+from harness.scenario.file import scenario_of
 from harness.scenario.model import Scenario
-from harness.scenario.stored import scenario_of
 
 VALUE_LENGTH_MAX = 120
 COORDINATION_WORDS = "coordination service"

@@ -14,11 +14,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.campaign.toml_files import toml_of
-from harness.errors import Place, Problem, Problems, UsageError, nearest
+from harness.errors import HarnessError, Place, Problem, Problems, UsageError, nearest
+from harness.history.schema.texts import text_of
+from harness.scenario.file import document_of
 from harness.scenario.places import Places
 
 KEYS = ("fingerprint", "reason", "until")
+
+
+def toml_of(file: Path, *, what: str) -> tuple[str, dict[str, Any]]:
+    """The text and what it says. what: the kind of file, for the message. Raises UsageError."""
+    if not file.exists():
+        raise UsageError(f"{file}: no such {what}")
+    try:
+        text = text_of(file)
+    except HarnessError as error:
+        raise UsageError(str(error)) from error
+    return text, document_of(text, str(file))
 
 
 @dataclass(frozen=True, kw_only=True)

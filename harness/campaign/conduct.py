@@ -26,7 +26,7 @@ from harness.campaign.results import write_results
 from harness.campaign.rows import RunJudged
 from harness.campaign.running import Interrupted, run_one
 from harness.campaign.situations import Situation, Situations
-from harness.compose import Bench, catch_signals
+from harness.compose import JudgingSession, catch_signals
 from harness.errors import HarnessError
 from harness.history.files_below import FilesBelow
 
@@ -60,7 +60,7 @@ class Conduct:
     master: str
     show: Callable[[Progress], None]
     tell: Callable[[RunJudged, PlannedRun], None]
-    _bench: Bench | None = None
+    _session: JudgingSession | None = None
     _running: dict[int, PlannedRun] = field(default_factory=dict)
     _took_s: list[float] = field(default_factory=list)
     _stop: Stop = ""
@@ -162,9 +162,9 @@ class Conduct:
         return Situations(reached=reached)
 
     async def _judge(self, waiting: list[Ended]) -> None:
-        if self._bench is None:
-            self._bench = Bench(master=self.master)
-        rows = await asyncio.to_thread(judge_runs, self._bench, self.files.top, waiting, keep=self.plan.keep)
+        if self._session is None:
+            self._session = JudgingSession(master=self.master)
+        rows = await asyncio.to_thread(judge_runs, self._session, self.files.top, waiting, keep=self.plan.keep)
         for row in rows:
             self.journal.write(JudgedLine(run=row))
             self._note(row)
@@ -204,8 +204,8 @@ class Conduct:
         return outcome
 
     def close(self) -> None:
-        if self._bench is not None:
-            self._bench.close()
+        if self._session is not None:
+            self._session.close()
 
 
 def _now() -> str:

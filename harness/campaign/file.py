@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from harness.campaign.accepted import toml_of
 from harness.campaign.drawing.draw import draw
 from harness.campaign.drawing.profiles import profile as profile_named
 from harness.campaign.plan import DEFAULT_JOBS, DEFAULT_RUN_LIMIT_S, Keep, Plan, PlannedRun
-from harness.campaign.toml_files import toml_of
 from harness.errors import Problem, Problems, UsageError, nearest
 from harness.preflight.looking import all_ready, preflight, why_left_out
 from harness.scenario.file import find, shipped_names

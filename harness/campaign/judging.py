@@ -16,19 +16,19 @@ from harness.campaign.rows import FaultMeasured, FindingSeen, RunJudged, Situati
 from harness.campaign.situations import situations_of
 from harness.checks.findings import Finding
 from harness.checks.judged import Judged
-from harness.compose import Bench, render
+from harness.compose import JudgingSession, render
 from harness.errors import HarnessError
 from harness.history.run_folder import RunFolder
-from harness.scenario.stored import scenario_of
+from harness.scenario.file import scenario_of
 from harness.verdict import Verdict
 from reports.campaign.measures import MeasuredFault, measures_of
 
 SUMMARY = ("run.json", "scenario.toml", "scenario.source.toml", "verdict.json")
 
 
-def judge_runs(bench: Bench, campaign: Path, ended: Sequence[Ended], *, keep: Keep) -> list[RunJudged]:
+def judge_runs(session: JudgingSession, campaign: Path, ended: Sequence[Ended], *, keep: Keep) -> list[RunJudged]:
     """In the order given. A run that cannot be judged is an error, and costs only itself."""
-    answers = bench.judge_many([campaign / each.folder for each in ended if each.folder], pages=False)
+    answers = session.judge_many([campaign / each.folder for each in ended if each.folder], pages=False)
     by_folder = {answer.folder: answer for answer in answers}
     rows = []
     for each in ended:

@@ -173,7 +173,7 @@ def of_reasons(reasons: Iterable[str]) -> str:
 
 
 def _like(run: PlannedRun) -> tuple[object, ...]:
-    """The same for runs that should come to the same, whatever their seed."""
+    """What runs have in common that should come to the same outcome, whatever their seed."""
     schedule = () if run.drawn is None else (run.profile, run.seed, run.drawn)
     return (run.scenario, run.text, run.system, run.world, run.client, *schedule)
 

@@ -43,7 +43,7 @@ class PlannedRun:
 
     @property
     def key(self) -> str:
-        """The same for the same run of the same plan, on any machine."""
+        """Names the run within its plan; a plan gives a run the same key on every machine."""
         return self.known_key or self.digest
 
     @property
@@ -77,7 +77,7 @@ class Plan:
 
     @property
     def digest(self) -> str:
-        """The same for the same runs: whether a campaign may go on does not depend on budgets and jobs."""
+        """Of the runs alone: a campaign may go on with another budget and other jobs, and not with other runs."""
         text = json.dumps([self.name, self.seed, list(self.shard), [run.digest for run in self.runs]])
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 

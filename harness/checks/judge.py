@@ -58,8 +58,8 @@ from harness.history.schema.schemas import EVIDENCE, FINDINGS
 from harness.history.schema.typed_rows import AnyRow, OfRun, TypedRows
 from harness.history.sealed.derived_tables import complete
 from harness.host.memory import TooLarge
+from harness.scenario.file import scenario_of
 from harness.scenario.model import Scenario
-from harness.scenario.stored import scenario_of
 from harness.verdict import Verdict
 
 # Errors of a query of data that none of our runs can contain. Others are our own bugs, or problems of the JVM.

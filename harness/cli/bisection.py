@@ -148,11 +148,11 @@ def _run(
 def _judge(folders: Sequence[Path], *, master: str) -> dict[Path, Judged | NotJudged]:
     if not folders:
         return {}
-    bench = compose.Bench(master=master, folders=folders)
+    session = compose.JudgingSession(master=master, folders=folders)
     try:
-        return dict(zip(folders, bench.judge_many(folders), strict=True))
+        return dict(zip(folders, session.judge_many(folders), strict=True))
     finally:
-        bench.close()
+        session.close()
 
 
 def _try(made: tuple[str, int, Path | None, str], wanted: Wanted, judged: dict[Path, Judged | NotJudged]) -> Try:

@@ -72,17 +72,17 @@ def check_runs(
 
     The JVM ends last, after the verdicts were used: on a machine's first run its end takes long (class_archive.py).
     """
-    bench = compose.Bench(master=master, folders=folders)
+    session = compose.JudgingSession(master=master, folders=folders)
     wanted = len(folders) <= PAGES_UNASKED if pages is None else pages
     try:
         with Stages(tell) as stages:
-            judged = bench.judge_many(folders, progress=stages.begins, pages=wanted)
+            judged = session.judge_many(folders, progress=stages.begins, pages=wanted)
         if not wanted and pages is None:
             verdicts = sum(isinstance(each, Judged) for each in judged)
             tell(f"{verdicts} verdicts and no pages; --pages writes them, `kafka-chaos report RUN` writes one")
         yield judged
     finally:
-        bench.close()
+        session.close()
 
 
 def verdict_line(each: Judged | NotJudged) -> str:

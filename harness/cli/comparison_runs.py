@@ -149,18 +149,18 @@ def _judge(folders: Sequence[Path], *, master: str, tell: Tell) -> dict[Path, st
     failures: dict[Path, str] = {}
     if not folders:
         return failures
-    bench = compose.Bench(master=master, folders=folders[:1])
+    session = compose.JudgingSession(master=master, folders=folders[:1])
     try:
         for number, path in enumerate(folders, start=1):
             try:
-                judged = bench.judge(path)
+                judged = session.judge(path)
             except HarnessError as error:
                 failures[path] = str(error)
                 tell(f"judged {number} of {len(folders)}: not possible: {error}")
             else:
                 tell(f"judged {number} of {len(folders)}: {judged.judgement.verdict.value}, {path.name}")
     finally:
-        bench.close()
+        session.close()
     return failures
 
 

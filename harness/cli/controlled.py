@@ -12,7 +12,14 @@ from harness import compose
 from harness.clients import catalogue as clients
 from harness.cluster.local.cluster import LentCluster, LocalCluster
 from harness.cluster.local.ownership import RunOwnership
-from harness.controller.control.recording import RUN_NUMBERS, Recording, Stage, Waiting, checked_name, unrecorded_stage
+from harness.controller.control.recording import (
+    RUN_NUMBERS,
+    FaultContext,
+    Recording,
+    Waiting,
+    checked_name,
+    unrecorded_context,
+)
 from harness.controller.control.session import ControlSession
 from harness.controller.control.socket_server import ControlSocket
 from harness.controller.run import Run, RunOutcome
@@ -39,7 +46,7 @@ class Commanded:
         self._runs = runs
         self._command = command
         self._clock = SystemClock()
-        self._stages = 0
+        self._unrecorded = 0
         self._scenario = Scenario(
             name="application",
             story=STORY,
@@ -55,14 +62,14 @@ class Commanded:
         )
 
     def session(self, end: Callable[[], None]) -> ControlSession:
-        return ControlSession(stage=self.stage, record=self.record, judge=self.judge, end=end)
+        return ControlSession(unrecorded=self.unrecorded, record=self.record, judge=self.judge, end=end)
 
-    def stage(self, topics: tuple[TopicSpec, ...]) -> Stage:
-        self._stages += 1
-        return unrecorded_stage(
+    def unrecorded(self, topics: tuple[TopicSpec, ...]) -> FaultContext:
+        self._unrecorded += 1
+        return unrecorded_context(
             scenario=dataclasses.replace(self._scenario, topics=topics),
             cluster=self._cluster,
-            folder=self._folder / "unrecorded" / str(self._stages),
+            folder=self._folder / "unrecorded" / str(self._unrecorded),
             make_client=compose.CLIENTS[clients.OWN],
             clock=self._clock,
         )
@@ -191,7 +198,7 @@ class Control:
 
 
 def _read_to_end(closed: asyncio.Event) -> None:
-    """What is said there is of no meaning; its end is."""
+    """Whoever started the command writes nothing there: only that its end is reached means something."""
     if not os.read(sys.stdin.fileno(), 4096):
         asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
         closed.set()

@@ -134,31 +134,39 @@ def run(
             tell=terminal.say,
         )
     took_s = time.monotonic() - began
-    raise typer.Exit(_judge(folder, outcome, live.bench, master, took_s) if check else _recorded(folder, outcome))
+    raise typer.Exit(_judge(folder, outcome, live.session, master, took_s) if check else _recorded(folder, outcome))
 
 
-def _judge(folder: RunFolder, outcome: RunOutcome, bench: compose.Bench | None, master: str, took_s: float) -> int:
+def _judge(
+    folder: RunFolder, outcome: RunOutcome, session: compose.JudgingSession | None, master: str, took_s: float
+) -> int:
     """The exit code of the verdict."""
     ended = time.monotonic()
     kept = f"the run is kept; `kafka-chaos check {folder.path}` judges it"
     with exits.interrupted_at_once(kept):
-        return _judged(folder, outcome, bench, master, took_s=took_s, ended=ended)
+        return _judged(folder, outcome, session, master, took_s=took_s, ended=ended)
 
 
 def _judged(
-    folder: RunFolder, outcome: RunOutcome, bench: compose.Bench | None, master: str, *, took_s: float, ended: float
+    folder: RunFolder,
+    outcome: RunOutcome,
+    session: compose.JudgingSession | None,
+    master: str,
+    *,
+    took_s: float,
+    ended: float,
 ) -> int:
-    bench = bench or compose.Bench(master=master, folders=[folder.path])
+    session = session or compose.JudgingSession(master=master, folders=[folder.path])
     try:
         with check_many.Stages(aside.say) as stages:
-            judged = bench.judge(folder.path, progress=stages.begins)
+            judged = session.judge(folder.path, progress=stages.begins)
         if outcome.error:
             terminal.say(f"The run could not be done: {outcome.error}")
         presentation.print_outcome(terminal, judged)
         terminal.say(f"run {took_s:.1f} s, verdict {time.monotonic() - ended:.1f} s after it ended", style="dim")
         presentation.print_origin(terminal, folder)
     finally:
-        bench.close()  # once on a machine this takes long: class_archive.py
+        session.close()  # once on a machine this takes long: class_archive.py
     return judged.judgement.exit_code
 
 

@@ -32,7 +32,7 @@ class Live:
         self._phase = ""
         self._last = (0.0, 0)
         self._rate = 0.0
-        self.bench: compose.Bench | None = None
+        self.session: compose.JudgingSession | None = None
 
     def __enter__(self) -> "Live":
         return self
@@ -41,14 +41,14 @@ class Live:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._terminal.keep()
-        if kind is not None and self.bench is not None:
-            self.bench.close()
+        if kind is not None and self.session is not None:
+            self.session.close()
 
     def healed(self, folder: Path) -> None:
         """Called when the last fault is over: the JVM may now warm up without disturbing the measurements."""
-        if self.bench is None and self._checks:
-            self.bench = compose.Bench(master=self._master, folders=[folder])
-            self.bench.warm_up()
+        if self.session is None and self._checks:
+            self.session = compose.JudgingSession(master=self._master, folders=[folder])
+            self.session.warm_up()
 
     def show(self, progress: Progress) -> None:
         now, count = progress.elapsed_s, progress.acknowledged

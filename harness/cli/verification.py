@@ -67,14 +67,14 @@ def verify(
     limits = {clients.limits(scenario.workload) for _, scenario in here if scenario.workload.workers}
     for line in sorted(limits - {""}):
         tell(line)
-    bench = compose.Bench(master=master)
+    session = compose.JudgingSession(master=master)
     cells: list[Cell] = []
     wanted = [(name, scenario, number) for name, scenario in here for number in range(1, repeat + 1)]
     tell(f"{'scenario':<42}{'run':>4}{'seed':>6}  {'stated':<13}{'seen':<13}{'s':>6}")
     try:
         for name, scenario, number in wanted:
             part = f"{len(cells) + 1} of {len(wanted)}  {name}"
-            cell = _one(bench, name, scenario, number, runs, (seed or 1) + number - 1, partial(show, part))
+            cell = _one(session, name, scenario, number, runs, (seed or 1) + number - 1, partial(show, part))
             cells.append(cell)
             mark = "" if cell.as_stated else f"  NOT AS STATED: {cell.note}"
             tell(
@@ -85,7 +85,7 @@ def verify(
                 tell(f"Interrupted: {len(wanted) - len(cells)} of {len(wanted)} runs were not begun")
                 break
     finally:
-        bench.close()
+        session.close()
     wrong = sum(not cell.as_stated for cell in cells)
     total = sum(cell.duration_s for cell in cells)
     tell(f"{len(cells)} runs, {wrong} not as stated, {total:.0f} s")
@@ -109,7 +109,13 @@ def _counts_as(cell: Cell) -> Verdict:
 
 
 def _one(
-    bench: compose.Bench, name: str, scenario: Scenario, number: int, runs: Path, seed: int, show: Callable[[str], None]
+    session: compose.JudgingSession,
+    name: str,
+    scenario: Scenario,
+    number: int,
+    runs: Path,
+    seed: int,
+    show: Callable[[str], None],
 ) -> Cell:
     began = time.monotonic()
     show("begins")
@@ -120,9 +126,9 @@ def _one(
             seed=seed,
             command=["kafka-chaos", *sys.argv[1:]],
             progress=lambda seen: show(f"{seen.phase}, {seen.elapsed_s:.0f} s, {seen.acknowledged} acknowledged"),
-            on_healed=bench.warm_up,
+            on_healed=session.warm_up,
         )
-        judged = bench.judge(folder.path, progress=lambda stage: show(f"checking, {stage}"))
+        judged = session.judge(folder.path, progress=lambda stage: show(f"checking, {stage}"))
     except HarnessError as error:
         seconds = time.monotonic() - began
         return Cell(

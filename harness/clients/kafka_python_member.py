@@ -19,8 +19,7 @@ from kafka import ConsumerRebalanceListener, OffsetAndMetadata
 from kafka import TopicPartition as KafkaTopicPartition
 
 from harness.clients import answers as common
-from harness.clients.kafka_python import KafkaPythonClient, theirs
-from harness.clients.kafka_python_log import OFFSET_FETCH
+from harness.clients.kafka_python import OFFSET_FETCH, KafkaPythonClient, theirs
 from harness.clients.outcomes import library_error_of
 from harness.ports.cluster import TopicPartition
 from harness.ports.membership import GroupEvent, TransactionEnd

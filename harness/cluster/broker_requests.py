@@ -257,7 +257,7 @@ class BrokerConnection:
 
 
 def _heard(admission: "asyncio.Task[None]") -> None:
-    """Whoever asks next is told; if nobody does, nobody is to be warned that nobody did."""
+    """Looks at how it failed, which the next request reports: asyncio warns of errors that nobody looked at."""
     if not admission.cancelled():
         admission.exception()
 

@@ -116,5 +116,5 @@ def _beside(path: Path) -> FilesBelow:
 
 
 def _of_node(error: UsageError) -> HarnessError:
-    """It is no wrong input of the user's."""
+    """What is wrong in a node's files is not the user's input, so it is no usage error."""
     return HarnessError(str(error))

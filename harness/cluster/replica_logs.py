@@ -40,7 +40,7 @@ def partition_folders(data: Path) -> Iterator[tuple[str, int, Path]]:
 
 
 def coordinators_folders(data: Path) -> Iterator[tuple[str, int, Path]]:
-    """The same of the internal topics in which coordinators keep groups and transactions."""
+    """Like `partition_folders`, of the internal topics in which coordinators keep groups and transactions."""
     return (found for found in _folders(data) if found[0] in COORDINATORS_TOPICS)
 
 

@@ -18,8 +18,8 @@ from harness.host import memory
 from harness.host.clock import Clock
 from harness.ports.cluster import ClusterHistory, NodeId, ReplicaLog
 from harness.ports.coordinator_logs import CoordinatorLog
+from harness.scenario.file import scenario_of
 from harness.scenario.model import ClusterSpec
-from harness.scenario.stored import scenario_of
 
 _NOT_READ = (".index", ".timeindex", ".txnindex")  # not read, and preallocated to their maximal size
 _NOTHING = ClusterHistory(partition_states=(), controllers=(), broker_events=(), configuration=())

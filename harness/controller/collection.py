@@ -24,7 +24,7 @@ from harness.history.sealed.sealing import seal
 from harness.host.clock import Clock
 from harness.ports.cluster import Cluster, ClusterHistory, NodeId, ReplicaLog, ShowsLogs
 from harness.ports.coordinator_logs import CoordinatorLog, ShowsCoordinatorLogs
-from harness.scenario.stored import scenario_of
+from harness.scenario.file import scenario_of
 
 # What reading a damaged file, or one written to cause an error, can raise.
 _UNREADABLE = (

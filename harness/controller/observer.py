@@ -64,7 +64,7 @@ class Observer:
         self.gaps: list[Gap] = []
 
     def watch(self, topics: Sequence[str]) -> None:
-        """These too, from the next round on."""
+        """Looks at these topics, too, from the next round on."""
         self._topics = tuple(dict.fromkeys((*self._topics, *topics)))
 
     def start(self) -> None:

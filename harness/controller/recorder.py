@@ -2,7 +2,7 @@
 
 Each row is written at once, unbuffered, to RUN/history/controller.jsonl; replica logs, which are long, go to separate
 Parquet files beside it. A row with an identity (a fault, a step) may be written again when more is known: the last one
-counts. So a harness that is killed at any moment leaves a folder that can be sealed (history/sealing.py).
+counts. So a harness that is killed at any moment leaves a folder that can be sealed (history/sealed/sealing.py).
 """
 
 import dataclasses

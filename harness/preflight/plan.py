@@ -386,7 +386,7 @@ class Foreseen:
         return wrong
 
     def _nodes(self, step: StepSpec) -> frozenset[int] | None:
-        """Those of its target, where that is certain."""
+        """The nodes of its target; None where they depend on roles or on chance."""
         try:
             return self._topology.certainly(step.victims) if step.victims is not None else None
         except UsageError:  # `names` reports it

@@ -13,8 +13,9 @@ from typing import Any
 
 from harness.errors import NAME_SHOWN, Place, Problems, UsageError, nearest
 from harness.history.files_below import FilesBelow
+from harness.history.run_folder import RunFolder
 from harness.history.schema.texts import NESTING_MAX, Unfit, check_nesting, text_of
-from harness.ports.load import WorkloadSpec
+from harness.ports.load import LoadFacts, WorkloadSpec
 from harness.ports.security import SecuritySpec
 from harness.scenario.keys import (
     ATTACHED,
@@ -443,3 +444,21 @@ def drafted(reference: str, *, overrides: Sequence[str] = ()) -> Draft:
 def load(reference: str, *, overrides: Sequence[str] = ()) -> Scenario:
     """For the reference cluster, or as a stored run had it. Raises Problems."""
     return drafted(reference, overrides=overrides).scenario()
+
+
+def scenario_of(folder: RunFolder) -> Scenario:
+    """The scenario that the folder is a run of; the workload of a package that is not installed here is as it was."""
+
+    def workload_of(name: str) -> type[WorkloadSpec] | None:
+        facts = folder.run.get("workload")
+        return settings_of(name) or (recorded(name, facts) if facts is not None else None)
+
+    return drafted(str(folder.path)).scenario(workload_of=workload_of)
+
+
+def recorded(name: str, facts: Mapping[str, Any]) -> type[RecordedWorkload]:
+    """A class for that workload. `facts`: the fields of its LoadFacts, from run.json."""
+    lists = {name: tuple(facts.get(name, ())) for name in ("outputs", "transactional_ids")}
+    load_facts = LoadFacts(**{**facts, **lists})
+    own = {"name": name, "facts": property(lambda self: load_facts), "__module__": __name__}
+    return type("Recorded", (RecordedWorkload,), own)

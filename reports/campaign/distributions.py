@@ -93,7 +93,7 @@ def _measure(key: str, title: str, meaning: str, unit: Unit, values: Sequence[Va
 
 
 def _most(pairs: Mapping[tuple[str, str], Sequence[Value]]) -> list[tuple[str, str]]:
-    """Those with the most values, by name."""
+    """The pairs with the most values, sorted by name."""
     by_count = sorted(pairs, key=lambda pair: (-len(pairs[pair]), pair))
     return sorted(by_count[:PAIRS_MAX])
 

@@ -1,7 +1,7 @@
 """What each fault did to a run's availability: how long until a new leader, and how long no write was acknowledged.
 
 Both are counted from the moment the fault's effect was seen. Which fault a leader change is laid to:
-history/fault_measures.py. Silence is laid to the latest fault before it: it counts from there on.
+history/facts/fault_measures.py. Silence is laid to the latest fault before it: it counts from there on.
 """
 
 import itertools

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from harness.history.run_folder import RunFolder
-from harness.scenario.stored import scenario_of
+from harness.scenario.file import scenario_of
 from reports.comparison.columns import GivenColumn, GivenRun
 from reports.comparison.environment import Path as SettingPath
 from reports.comparison.environment import setting_paths

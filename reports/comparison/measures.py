@@ -76,7 +76,7 @@ def _differ(measure: Measure, one: Sequence[float], other: Sequence[float]) -> b
 
 
 def always_or_never(measure: Measure, one: Sequence[float], other: Sequence[float]) -> bool:
-    """It happened in every run of the one and in no run of the other."""
+    """Whether it happened in every run of the one and in no run of the other."""
     low, high = sorted((one, other), key=max)
     return measure.unit in ("records", "times") and max(low) == 0 < min(high)
 

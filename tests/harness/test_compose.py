@@ -9,8 +9,7 @@ import pytest
 from harness import compose
 from harness.checks import early_session
 from harness.controller.run import Progress
-from harness.scenario.file import parse
-from harness.scenario.stored import scenario_of
+from harness.scenario.file import parse, scenario_of
 
 ROOT = Path(__file__).parents[2]
 
@@ -71,9 +70,9 @@ def test_a_bench_knows_how_much_there_is_to_judge_and_passes_on_the_wish_to_warm
         (tmp_path / name / "history").mkdir(parents=True)
         (tmp_path / name / "history" / "producer-1.jsonl").write_bytes(b"x" * size)
 
-    bench = compose.Bench(master="local[1]", folders=[tmp_path / "one", tmp_path / "two"])
-    bench.warm_up(tmp_path / "one")
-    bench.close()
+    session = compose.JudgingSession(master="local[1]", folders=[tmp_path / "one", tmp_path / "two"])
+    session.warm_up(tmp_path / "one")
+    session.close()
 
     assert asked == [("local[1]", 3_000), "warm up", "close"]
 
@@ -84,14 +83,14 @@ from harness.host import memory
 from harness.errors import HarnessError
 
 memory._allowed_mb = memory.LEAST_MB
-bench = compose.Bench(master="local[2]")
+session = compose.JudgingSession(master="local[2]")
 try:
-    with bench.spark() as spark:
+    with session.spark() as spark:
         spark.sql("select length(repeat(cast(id as string), 900000000)) from range(1, 2)").collect()
 except HarnessError as error:
     print(error)
 finally:
-    bench.close()
+    session.close()
 """
 
 

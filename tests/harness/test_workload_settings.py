@@ -17,8 +17,8 @@ from harness.history.run_folder import RunFolder
 from harness.host.clock import SystemClock
 from harness.ports.load import LoadFacts, WorkloadSpec
 from harness.scenario import file as scenario_file
+from harness.scenario.file import scenario_of
 from harness.scenario.model import Scenario
-from harness.scenario.stored import scenario_of
 from harness.scenario.written import written_out
 from tests.harness.controller.conftest import MemoryCluster
 from tests.harness.installing import install

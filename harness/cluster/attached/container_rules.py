@@ -163,7 +163,7 @@ class ContainerRules:
         ]
 
     def _ports_of(self, node: NodeId) -> list[int]:
-        """Those of before too: a container that has just been started does not listen yet, and soon will."""
+        """The ports where it listens or did before: one that was just started does not listen yet, and soon will."""
         ports = self._ports.setdefault(node, set())
         ports.update(listening_ports(pid_of(self._containers[node])))
         return sorted(ports)

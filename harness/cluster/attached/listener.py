@@ -56,7 +56,8 @@ async def what_it_wants(place: Place, security: SecuritySpec | None) -> NotAdmit
 
 
 async def _mechanisms(place: Place, context: ssl.SSLContext | None) -> Sequence[str] | None:
-    """Those of SASL that the listener takes in this way, none if it wants no SASL; None if it does not speak so."""
+    """The mechanisms of SASL that the listener offers on such a connection; empty if it wants none, None if it does not
+    answer on it."""
     try:
         async with asyncio.timeout(_ASK_S), _plainly(place, context) as connection:
             versions = await connection.ask_plainly(ApiVersionsRequest(), 0)

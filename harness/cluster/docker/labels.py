@@ -31,7 +31,7 @@ def engine_address() -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Mark:
-    """That the engine at that address may have something of the run's."""
+    """Says that the engine at `address` may have something of the run's; `file` is where that is noted."""
 
     run: Path
     address: str

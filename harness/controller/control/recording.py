@@ -29,7 +29,7 @@ from harness.scenario.model import Scenario, TopicSpec
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stage:
+class FaultContext:
     """context: what acts and waits act on. folder: where what is recorded goes."""
 
     context: RunContext
@@ -37,7 +37,7 @@ class Stage:
     folder: Path
 
     def knows(self, topics: tuple[TopicSpec, ...]) -> None:
-        """These topics too, from now on."""
+        """Acts and waits may name these topics, too, from now on."""
         context = self.context
         context.scenario = replace(context.scenario, topics=(*context.scenario.topics, *topics))
         context.observer.watch([topic.name for topic in topics])
@@ -51,14 +51,14 @@ class Stage:
         return unhealed
 
 
-def unrecorded_stage(
+def unrecorded_context(
     *,
     scenario: Scenario,
     cluster: Cluster,
     folder: Path,
     make_client: ClientMaker,
     clock: Clock,
-) -> Stage:
+) -> FaultContext:
     """Of a running cluster. What its faults leave in `folder` is judged by nobody."""
     recorder = Recorder(folder=folder, clock=clock)
     topics = [topic.name for topic in scenario.topics]
@@ -79,7 +79,7 @@ def unrecorded_stage(
         ),
     )
     context.observer.start()
-    return Stage(context=context, acts=Acts(context), folder=folder)
+    return FaultContext(context=context, acts=Acts(context), folder=folder)
 
 
 # The run's own clients (probes, final reads) have the odd numbers, the application's the even ones.
@@ -120,11 +120,11 @@ class Recording:
         plan: Waiting,
         interrupt: asyncio.Event,
         outcome: "asyncio.Task[RunOutcome]",
-        stage: Stage,
+        faults: FaultContext,
     ) -> None:
         self.folder = folder
         self._interrupt = interrupt
-        self.stage = stage
+        self.faults = faults
         self._plan = plan
         self._outcome = outcome
         self._numbers = ProcessNumbers(first=APPLICATION_NUMBERS[0], step=APPLICATION_NUMBERS[1])
@@ -146,8 +146,8 @@ class Recording:
         if not plan.begun.done():
             raise Refused("failed", (await outcome).error or "the recording ended before it began")
         context = plan.begun.result()
-        stage = Stage(context=context, acts=Acts(context), folder=folder.path)
-        return cls(folder=folder, plan=plan, interrupt=interrupt, outcome=outcome, stage=stage)
+        faults = FaultContext(context=context, acts=Acts(context), folder=folder.path)
+        return cls(folder=folder, plan=plan, interrupt=interrupt, outcome=outcome, faults=faults)
 
     def new_journal(self, name: str) -> tuple[Path, int]:
         """The file that one client of the application writes, and its process number. Raises Refused."""
@@ -157,12 +157,12 @@ class Recording:
 
     async def end(self) -> RunOutcome:
         """Heals, waits for recovery, reads back, collects and seals, as every run does."""
-        await self.stage.acts.cancel()
+        await self.faults.acts.cancel()
         self._plan.release()
         return await self._outcome
 
     async def break_off(self) -> RunOutcome:
         """The cluster is about to end: heals and seals, and reads nothing back."""
-        await self.stage.acts.cancel()
+        await self.faults.acts.cancel()
         self._interrupt.set()
         return await self._outcome

@@ -15,7 +15,7 @@ from faults.catalogue import is_fault
 from faults.planned import PlannedFault
 from harness.controller import step_acts
 from harness.controller.context import RunContext
-from harness.controller.control.recording import Recording, Stage
+from harness.controller.control.recording import FaultContext, Recording
 from harness.controller.control.requests import Refused, Request, fields_of, refusal_of
 from harness.controller.faults.in_force import FaultInForce
 from harness.controller.step_conditions import Condition, holds
@@ -35,7 +35,7 @@ Topics = tuple[TopicSpec, ...]
 
 
 class ControlSession:
-    """One cluster under command. stage: makes the context of what nobody records. record: begins a run.
+    """One cluster under command. unrecorded: makes the context of what nobody records. record: begins a run.
 
     judge: the verdict of a recorded run and what was found, as the answer to `check` has them.
     """
@@ -43,20 +43,20 @@ class ControlSession:
     def __init__(
         self,
         *,
-        stage: Callable[[Topics], Stage],
+        unrecorded: Callable[[Topics], FaultContext],
         record: Callable[[str, Topics], Awaitable[Recording]],
         judge: Callable[[Path, float], Awaitable[Mapping[str, Any]]],
         end: Callable[[], None],
     ) -> None:
-        self._make_stage = stage
+        self._make_unrecorded = unrecorded
         self._record = record
         self._judge = judge
         self._end = end
-        self._stage = stage(())
+        self._present = unrecorded(())
         self._recording: Recording | None = None
         self._numbers = itertools.count(1)
         self._faults: dict[int, FaultInForce] = {}
-        self._changing = asyncio.Lock()  # held while one stage follows another
+        self._changing = asyncio.Lock()  # held while one context follows another
         self._acting = 0  # acts that are under way
         self._ending = False
         self._words: Mapping[str, Callable[[Request], Awaitable[Mapping[str, Any]]]] = {
@@ -94,11 +94,11 @@ class ControlSession:
                 said += (await self._recording.break_off()).inconclusive
                 self._recording = None
                 return said
-            return await self._stage.close()
+            return await self._present.close()
 
     @property
     def _context(self) -> RunContext:
-        return self._stage.context
+        return self._present.context
 
     def _refuse_while_changing(self) -> None:
         if self._changing.locked():
@@ -115,7 +115,7 @@ class ControlSession:
         if topics:
             await self._watch(topics)
         cluster, observer = context.cluster, context.observer
-        in_force = self._stage.acts.in_force
+        in_force = self._present.acts.in_force
         return {
             "bootstrap": cluster.bootstrap(ClientId(1)),
             "controller": observer.controller,
@@ -155,7 +155,7 @@ class ControlSession:
     def _in_force(self) -> list[tuple[int, FaultInForce]]:
         """With their numbers; those that other means began, such as a step's `for`, get one now."""
         known = {id(fault): number for number, fault in self._faults.items()}
-        return [(known.get(id(fault)) or self._numbered(fault), fault) for fault in self._stage.acts.in_force.all()]
+        return [(known.get(id(fault)) or self._numbered(fault), fault) for fault in self._present.acts.in_force.all()]
 
     def _numbered(self, fault: FaultInForce) -> int:
         number = next(self._numbers)
@@ -184,7 +184,7 @@ class ControlSession:
         try:
             async with asyncio.timeout(step.within_s):
                 if planned is None:
-                    return {"seen": await self._stage.acts.perform(step, 0), "faults": []}
+                    return {"seen": await self._present.acts.perform(step, 0), "faults": []}
                 return await self._begin(planned)
         except TimeoutError:
             raise TimeoutError(f"{step.said}: not done within {step.within_s:g} s") from None
@@ -205,14 +205,14 @@ class ControlSession:
                     f"{planned.fault.name}: this cluster cannot do that ({need.__name__})",
                     "use a fault that docs/scenarios.md lists for a local cluster",
                 )
-        acts = self._stage.acts
+        acts = self._present.acts
         begun = await acts.begin(planned, step=None, trigger=TRIGGER, chance=f"control/{len(self._faults)}")
         faults = [self._described(self._numbered(fault), fault) for fault in begun]
         return {"seen": "; ".join(acts.seen(fault) for fault in begun), "faults": faults}
 
     async def _heal(self, request: Request) -> Mapping[str, Any]:
         self._refuse_while_changing()
-        wanted, acts = request.value, self._stage.acts
+        wanted, acts = request.value, self._present.acts
         if wanted == "all":
             chosen = [number for number, _ in reversed(self._in_force())]
         elif isinstance(wanted, list) and all(type(number) is int for number in wanted):
@@ -277,7 +277,7 @@ class ControlSession:
             known = {int(node.node): node.node for node in context.cluster.nodes}
             if not nodes or not all(type(node) is int and node in known for node in nodes):
                 raise Refused("bad-request", f"wait: alive is a list of nodes of {sorted(known)}")
-            in_force, cluster = self._stage.acts.in_force, context.cluster
+            in_force, cluster = self._present.acts.in_force, context.cluster
 
             def up() -> list[int]:
                 running = [node for node in nodes if _runs(cluster, known[node])]
@@ -314,7 +314,7 @@ class ControlSession:
         if {topic.name for topic in topics} & context.scenario.topic_names:
             raise Refused("bad-request", f"topic: there is a topic {topics[0].name!r} already", "choose another name")
         scenario = context.scenario
-        self._stage.knows(topics)
+        self._present.knows(topics)
         try:
             seen = await step_acts.create(context, {"create_topic": topics[0].name})
         except BaseException:
@@ -335,13 +335,13 @@ class ControlSession:
             if used := {topic.name for topic in topics} & {topic.name for topic in known}:
                 what = f"record: topics {sorted(used)} are there already, and what is in them nobody recorded"
                 raise Refused("bad-request", what, "choose other names, or a cluster of its own for each recording")
-            await self._stage.close()
+            await self._present.close()
             try:
                 recording = await self._record(fields.get("name", "application"), topics)
             except BaseException:
-                self._stage = self._make_stage(known)
+                self._present = self._make_unrecorded(known)
                 raise
-            self._recording, self._stage = recording, recording.stage
+            self._recording, self._present = recording, recording.faults
         return {"run": str(recording.folder.path), "bootstrap": self._context.cluster.bootstrap(ClientId(1))}
 
     def _refuse_while_harmed(self, word: str) -> None:
@@ -372,7 +372,7 @@ class ControlSession:
             try:
                 outcome = await recording.end()
             finally:
-                self._stage = self._make_stage(known)
+                self._present = self._make_unrecorded(known)
             if outcome.error is not None:
                 raise HarnessError(f"the recording could not be ended: {outcome.error}; see {recording.folder.path}")
         if not judge:

@@ -87,7 +87,7 @@ class FaultsInForce:
             asked.begun.set()
 
     async def _read_by_others(self, asked: FaultInForce) -> None:
-        """Whoever takes a victim down already reads its disk then: as it was before this fault harms it."""
+        """Waits for earlier faults that take a victim down: each reads its disk first, before this one harms it."""
         for each in self.all():
             if each is asked:
                 return
@@ -227,7 +227,7 @@ class FaultsInForce:
                 each.cancel()
 
     def is_starting(self, node: NodeId) -> bool:
-        """Whoever takes it down now makes its start fail, which another fault waits for."""
+        """Whether the end of another fault starts it just now: that would fail if the node were taken down."""
         return self._starting[node].locked()
 
     def _in_state(self, node: NodeId, state: State, *, but: FaultInForce | None = None) -> bool:

@@ -136,7 +136,7 @@ class GapRow(TypedDict):
 
 
 class FaultMeasureRow(TypedDict):
-    """What each fault whose effect was seen did (history/fault_measures.py): seconds from its effect until the last
+    """What each fault whose effect was seen did (facts/fault_measures.py): seconds from its effect until the last
     partition it took the leader from had one, until the last ISR it took a victim from was whole, and the longest time
     within it and after it that a partition took no write; null: no leader, no ISR, no such time. never: it did not end,
     and the seconds are a lower bound."""

@@ -39,7 +39,7 @@ while given["--seed"] != "1" and not pathlib.Path("go").exists():
 def given_verdicts(findings: Mapping[int, Sequence[FindingSeen]]) -> Any:
     """Stands in for the judge: a run with findings is a violation, one that could not be done an error."""
 
-    def judge_runs(bench: object, campaign: Path, ended: Sequence[Ended], *, keep: Keep) -> list[RunJudged]:
+    def judge_runs(session: object, campaign: Path, ended: Sequence[Ended], *, keep: Keep) -> list[RunJudged]:
         assert campaign.is_dir()
         assert keep == "findings"
         return [
@@ -57,7 +57,7 @@ def given_verdicts(findings: Mapping[int, Sequence[FindingSeen]]) -> Any:
 def without_spark(stack: ExitStack, findings: Mapping[int, Sequence[FindingSeen]]) -> None:
     """Until the stack is closed."""
     stack.enter_context(patch.object(conduct, "judge_runs", given_verdicts(findings)))
-    stack.enter_context(patch.object(conduct, "Bench", lambda master: SimpleNamespace(close=lambda: None)))
+    stack.enter_context(patch.object(conduct, "JudgingSession", lambda master: SimpleNamespace(close=lambda: None)))
 
 
 def main() -> None:

@@ -93,7 +93,7 @@ class _Releases:
         self.refused: set[str] = set()
         self.unjudged: set[str] = set()
         monkeypatch.setattr(compose, "run_scenario", self.run)
-        monkeypatch.setattr(compose, "Bench", lambda **_: self)
+        monkeypatch.setattr(compose, "JudgingSession", lambda **_: self)
         monkeypatch.setattr(
             bisection, "all_ready", lambda wanted: [SimpleNamespace(system=given[-1]) for _, given in wanted]
         )

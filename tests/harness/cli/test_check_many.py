@@ -129,7 +129,7 @@ def test_very_many_runs_get_pages_only_when_asked(
 ) -> None:
     asked: list[bool] = []
 
-    class Bench:
+    class JudgingSession:
         def __init__(self, **_: object) -> None:
             pass
 
@@ -140,7 +140,7 @@ def test_very_many_runs_get_pages_only_when_asked(
         def close(self) -> None:
             pass
 
-    monkeypatch.setattr(compose, "Bench", Bench)
+    monkeypatch.setattr(compose, "JudgingSession", JudgingSession)
     for count in (check_many.PAGES_UNASKED, check_many.PAGES_UNASKED + 1):
         for number in range(count):
             a_run(tmp_path / str(count), f"r{number}")
@@ -170,7 +170,7 @@ def test_verdicts_are_reported_before_the_jvm_takes_its_time_to_end(
         reported = SimpleNamespace(verdict=Verdict.PASS, sentence="Pass: all well.", as_expected=True, expected="")
         return SimpleNamespace(folder=folder, judgement=reported)
 
-    class Bench:
+    class JudgingSession:
         def __init__(self, **_: object) -> None: ...
 
         def judge_many(self, folders: list[Path], **_: object) -> list[SimpleNamespace]:
@@ -179,7 +179,7 @@ def test_verdicts_are_reported_before_the_jvm_takes_its_time_to_end(
         def close(self) -> None:
             print("the JVM ends")  # noqa: T201
 
-    monkeypatch.setattr(compose, "Bench", Bench)
+    monkeypatch.setattr(compose, "JudgingSession", JudgingSession)
     a_run(tmp_path, "a")
     a_run(tmp_path, "b")
     lines = CliRunner().invoke(app, ["check", str(tmp_path)]).output.splitlines()

@@ -337,7 +337,7 @@ def test_whoever_interrupts_a_verification_gets_no_further_run(monkeypatch: pyte
         return replace(a_cell(given[1], as_stated=False), seen="inconclusive", interrupted=True)
 
     monkeypatch.setattr(verification, "_one", interrupted)
-    monkeypatch.setattr(compose, "Bench", lambda **_: SimpleNamespace(close=lambda: None))
+    monkeypatch.setattr(compose, "JudgingSession", lambda **_: SimpleNamespace(close=lambda: None))
     said: list[str] = []
     verified = verification.verify(
         ["no-faults", "leader-crash-acks-all"],

@@ -23,7 +23,7 @@ SCENARIO = "leader-crash-acks-all"
 
 
 class _World:
-    """Stands in for clusters and Spark: folders that were built, and a bench that finds them judged."""
+    """Stands in for clusters and Spark: folders that were built, and a session that finds them judged."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.asked: list[tuple[str, ...]] = []
@@ -31,7 +31,7 @@ class _World:
         self.refuse: Callable[[tuple[str, ...]], str] = lambda _: ""
         self.unjudgeable: set[str] = set()
         monkeypatch.setattr(compose, "run_scenario", self.run)
-        monkeypatch.setattr(compose, "Bench", lambda **_: self)
+        monkeypatch.setattr(compose, "JudgingSession", lambda **_: self)
 
     def run(self, scenario: Scenario, *, runs: Path, **_: Any) -> tuple[RunFolder, Any]:
         assert scenario.name == SCENARIO
@@ -149,7 +149,7 @@ def test_stored_runs_are_judged_only_where_nobody_did(tmp_path: Path, world: _Wo
 
     assert world.judged == [open_.name, "closed"]
     html = (tmp_path / "page" / "comparison.html").read_text(encoding="utf-8")
-    assert "not judged yet" in html  # this bench wrote no verdict
+    assert "not judged yet" in html  # this session wrote no verdict
     assert "old" in html
 
 

@@ -19,14 +19,14 @@ def test_the_checks_started_during_a_run_go_where_master_says_and_are_warmed_up_
 ) -> None:
     asked: list[object] = []
 
-    class Bench:
+    class JudgingSession:
         def __init__(self, *, master: str, folders: list[Path]) -> None:
             asked.extend([master, *folders])
 
         def warm_up(self) -> None:
             asked.append("warmed up")
 
-    monkeypatch.setattr(compose, "Bench", Bench)
+    monkeypatch.setattr(compose, "JudgingSession", JudgingSession)
     live = Live(Terminal(), master="spark://somewhere:7077")
     live.healed(Path("run"))
     live.healed(Path("run"))

@@ -11,7 +11,7 @@ import confluent_kafka
 import pytest
 from aiokafka import errors
 
-from harness.clients import aio_log, confluent_log
+from harness.clients import aio, confluent
 from harness.clients.catalogue import CLIENTS
 from harness.clients.client_log import ClientLog
 from harness.clients.outcomes import library_error_of
@@ -98,7 +98,7 @@ async def test_each_library_reports_the_attempt_that_a_paused_leader_left_unansw
 
 def read(*lines: str) -> list[tuple[str, int | None, int | None, str | None, str | None]]:
     log = ClientLog()
-    logger = confluent_log.logger_of(log)
+    logger = confluent.logger_of(log)
     for line in lines:
         logger.log(logging.DEBUG, line)
     return [(event.event, event.node, event.partition, event.status, event.error) for event in log.take()]
@@ -161,7 +161,7 @@ def test_lines_that_tell_of_no_failure_and_what_librdkafka_does_of_its_own_accor
 
 
 def test_every_error_that_a_broker_may_answer_is_known_by_librdkafkas_words_for_it() -> None:
-    known = confluent_log._errors()
+    known = confluent._errors()
 
     for number in (2, 3, 5, 6, 7, 19, 20, -185, -195, -192):
         error = confluent_kafka.KafkaError(number)
@@ -197,7 +197,7 @@ class AioKafkaClient:
 
 async def met_by(answer: Any, request: Any) -> list[tuple[int | None, str | None, str | None]]:
     log, client = ClientLog(), AioKafkaClient(answer)
-    aio_log.watch(client, log, library_error_of)
+    aio.watch(client, log, library_error_of)
     with suppress(errors.KafkaError):
         assert await client.send(2, request) is answer
     return [(event.partition, event.status, event.error) for event in log.take()]
@@ -221,7 +221,7 @@ async def test_only_partitions_that_a_broker_refused_failed_and_only_of_produce_
 
 async def test_a_connection_of_aiokafka_to_no_broker_it_knows_by_its_id_is_not_reported() -> None:
     log, client = ClientLog(), AioKafkaClient(None)
-    aio_log.watch(client, log, library_error_of)
+    aio.watch(client, log, library_error_of)
     await client._get_conn("bootstrap")
     await client._get_conn(2)
 

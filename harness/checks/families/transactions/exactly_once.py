@@ -1,6 +1,6 @@
 """Exactly once (KIP-98, KIP-447): compares the inputs of transactions with their outputs, by input offset.
 
-An output is named after its input record (history/values.py). In the final log each input record below the group's
+An output is named after its input record (facts/values.py). In the final log each input record below the group's
 certainly committed offset must have one output. Certain is what was answered, and what a fetch lawfully answered.
 Twice: it has more. Missing: it has none. Uncommitted: it has an output although the group's offset cannot have passed
 it. Not judged: partitions that more than one group processes, groups that do not start at the earliest record, and runs

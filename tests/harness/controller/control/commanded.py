@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from harness.controller.control.recording import RUN_NUMBERS, Recording, Stage, Waiting, unrecorded_stage
+from harness.controller.control.recording import RUN_NUMBERS, FaultContext, Recording, Waiting, unrecorded_context
 from harness.controller.control.session import ControlSession
 from harness.controller.control.socket_server import ControlSocket
 from harness.controller.run import Run, RunOutcome
@@ -85,8 +85,8 @@ async def commanded(folder: Path, *, uid: int | None = None) -> AsyncIterator[Co
     def make_client(*, bootstrap: str, settings: WorkloadSpec, use: ClientUse | None = None) -> Client:
         return FaultyClient(cluster)
 
-    def stage(topics: tuple[TopicSpec, ...]) -> Stage:
-        return unrecorded_stage(
+    def unrecorded(topics: tuple[TopicSpec, ...]) -> FaultContext:
+        return unrecorded_context(
             scenario=replace(nothing, topics=topics),
             cluster=cluster,
             folder=folder / "unrecorded",
@@ -120,7 +120,7 @@ async def commanded(folder: Path, *, uid: int | None = None) -> AsyncIterator[Co
         judged.append(run)
         return {"verdict": "pass", "run": str(run)}
 
-    session = ControlSession(stage=stage, record=record, judge=judge, end=ended.set)
+    session = ControlSession(unrecorded=unrecorded, record=record, judge=judge, end=ended.set)
     path = folder / "control"
     listening = ControlSocket(path, session.answer, only_uid=os.geteuid() if uid is None else uid)
     await listening.open()
