@@ -61,6 +61,10 @@ def _sync_of_any_generation(generation: int, group_generation: int) -> bool:
     return True
 
 
+def _end_at_high_watermark(last_stable_offset: int, high_watermark: int) -> int:
+    return high_watermark
+
+
 def _of_groups(change: Callable[[GroupRules], GroupRules]) -> Callable[[Rules], Rules]:
     return lambda rules: replace(rules, groups=change(rules.groups))
 
@@ -91,6 +95,12 @@ _ALL = (
         origin="M36, KIP-207, KAFKA-2334",
         description="a leader answers the latest offset that it knew when it was elected, whatever was committed since",
         apply=lambda rules: replace(rules, latest=_end_as_it_took_over),
+    ),
+    Flaw(
+        name="read-committed-to-high-watermark",
+        origin="M70, hazard",
+        description="readers of committed records are given those of transactions that have not ended",
+        apply=lambda rules: replace(rules, stable_end=_end_at_high_watermark),
     ),
     Flaw(
         name="commit-before-replication",

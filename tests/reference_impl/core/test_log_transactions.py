@@ -3,9 +3,11 @@
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from reference_impl.core.flaws import with_flaws
 from reference_impl.core.identifiers import ErrorCode
 from reference_impl.core.log_transactions import AbortedTransaction
 from reference_impl.core.partition_data import Origin, PartitionSettings
@@ -215,6 +217,15 @@ def test_a_leader_tells_a_reader_of_committed_records_what_to_leave_out() -> Non
     plain = world.leader.read_for_consumer(0, max_bytes=EVERYTHING, current_leader_epoch=0)
     assert plain.aborted == ()
     assert plain.records == read.records
+
+
+@pytest.mark.parametrize("is_flawed", [False, True])
+def test_with_the_planted_flaw_it_is_given_records_that_are_aborted_later(is_flawed: bool) -> None:
+    world = World(min_isr=1, replicas=(1,), rules=with_flaws(["read-committed-to-high-watermark"] if is_flawed else []))
+    world.leader.append(data(7), acks=-1, now_ms=world.now_ms, wall_clock_ms=TIME_MS, origin=Origin.COORDINATOR)
+    read = world.leader.read_for_consumer(0, max_bytes=EVERYTHING, current_leader_epoch=0, read_committed=True)
+    assert bool(read.records) == is_flawed
+    assert read.aborted == (), "nobody can leave them out"
 
 
 def test_a_reader_of_committed_records_gets_nothing_of_an_open_transaction() -> None:

@@ -85,6 +85,7 @@ def test_each_flaw_replaces_only_its_own_rules() -> None:
         "truncate-to-high-watermark-on-follow": {"follow_truncation", "fetch_epoch"},
         "truncate-to-high-watermark-at-start": {"startup_truncation"},
         "answer-end-as-of-election": {"latest"},
+        "read-committed-to-high-watermark": {"stable_end"},
         "commit-before-replication": {"groups", "answers_commit"},
         "commit-of-anybody": {"groups", "admits_commit"},
         "load-last-segment-of-offsets": {"groups", "loads_from"},
