@@ -376,7 +376,13 @@ def wrong_of_promises(judged: Judged) -> list[tuple[str, str]]:
 def _without_a_cause(judged: Judged) -> list[str]:
     """Violations of checks that tell broken promises, where none was broken there that they may tell."""
     setup = judged.history.setup
-    may = [broken for broken in judged.broken if broken.verdict in (Verdict.VIOLATION, Verdict.UNSAID)]
+    may = [
+        broken
+        if broken.value is not None
+        else replace(broken, offset=None)  # after a wrong answer a right one looks odd
+        for broken in judged.broken
+        if broken.verdict in (Verdict.VIOLATION, Verdict.UNSAID)
+    ]
     of_losses = any(lost.verdict is not Verdict.PERMITTED for lost in (*judged.lost, *judged.lost_before))
     of_losses |= any(broken.kind == "hidden" for broken in may)  # who has to see it does not: as good as lost
     return [

@@ -37,8 +37,7 @@ def _lost_offsets(history: History, lost: dict[int, LostWrite]) -> Iterator[Brok
     values = [entry.value for each in appended if each.by_leader for entry in each.entries]
     order: dict[int | None, int] = {None: -1} | {value: place for place, value in enumerate(values)}
     fetched = [each for each in chronicle.group_events if each.event == "fetched" and each.status == OK]
-    sent = [each for each in chronicle.group_events if each.event == "committed"]
-    committed = [each for each in sent if each.status == OK]
+    committed = [each for each in chronicle.group_events if each.event == "committed" and each.status == OK]
     for fetch in fetched:
         newer = [
             each
@@ -54,19 +53,12 @@ def _lost_offsets(history: History, lost: dict[int, LostWrite]) -> Iterator[Brok
             continue  # nobody can tell them apart
         verdicts = {_verdict(history, fetch, last, lost.get(each.source or -1)) for each in newer}
         worst = next(each for each in (Verdict.VIOLATION, Verdict.UNSAID, Verdict.PERMITTED) if each in verdicts)
-        # It may have been applied late, for all that clients know; then it is another answer that is wrong.
-        may_be_late = any(
-            (each.partition, each.offset) == (fetch.partition, fetch.offset)
-            and each.status != OK
-            and each.invoked_ns < fetch.invoked_ns
-            for each in sent
-        )
         yield Broken(
             kind="lost offset",
             checks=frozenset({"lost-group-offset"}),
             verdict=worst,
             partition=fetch.partition,
-            offset=None if may_be_late else fetch.offset,
+            offset=fetch.offset,
             story=f"{fetch.member} was told {fetch.offset}, {last.offset} had been committed by {last.member}",
         )
 

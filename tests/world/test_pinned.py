@@ -43,7 +43,7 @@ PINNED = {
         (7500350, "full"),  # a deposed leader's log ended below the position
         (9983658, "full"),  # its commits were dropped, and what came after them went with the only disk
         (7200039, "full"),  # a wiped broker was elected and never led, and the last of those in sync was wiped then
-        (10300330, "clients alone"),  # a commit without an answer may have been applied late: which answer is wrong?
+        (10300330, "clients alone"),  # after a wrong answer a right one looks wrong
         (10204674, "full"),  # of one partition one wrong answer was lawful, and another was not
     ),
     SETTINGS: (
