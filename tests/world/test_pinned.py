@@ -8,12 +8,12 @@ from tests.world.drawing import CLEANING, GROUPS, IN_FLIGHT, PROCESSING, RECORDS
 from tests.world.histories import history
 from tests.world.judging import judged
 from tests.world.tally import tally
-from tests.world.visibility import BEFORE_EPOCHS, FULL, OF_SENDS, WITHHELD
+from tests.world.visibility import BEFORE_EPOCHS, FULL, OF_SENDS, UNORDERED, WITHHELD
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_SIGHTS = {sight.name: sight for sight in (FULL, BEFORE_EPOCHS, *WITHHELD, *OF_SENDS)}
+_SIGHTS = {sight.name: sight for sight in (FULL, BEFORE_EPOCHS, UNORDERED, *WITHHELD, *OF_SENDS)}
 PINNED = {
     RECORDS: (
         (5000154, "no snapshots"),  # its own leader led again without what it had written
@@ -23,6 +23,7 @@ PINNED = {
         (50296, "full"),  # read, never acknowledged, and lost with the power of all
         (20193, "full"),
         (9981008, "late clocks"),  # its leader cut it before an unclean election, or after
+        (10206960, "nodes that no fault ended"),  # its leader cut it, and the next one led from above it
         (10205648, "late clocks"),  # nobody knows whether a replica was in sync again when its log was read
         (7501196, "no books, no journals"),  # a cycle of what was read before a cut of which nobody knows the reason
     ),

@@ -24,6 +24,7 @@ class _Without:
     node: int
     time_ns: int
     is_sure: bool = True
+    is_cut: bool = False
 
 
 class Absence:
@@ -43,6 +44,8 @@ class Absence:
         perhaps: list[_Without] = []
         for without in (*self._logs_without(lost), *self._cuts_of(lost), *self._by_clients(lost)):
             outlives = self._outlives(lost, without.node, without.time_ns)
+            if outlives is False and without.is_cut and self._is_led_above_it_next(lost, without):
+                outlives = None
             if without.epoch >= since and without.time_ns > after_t and outlives is not True:
                 perhaps.append(without)
                 sure += [without] if without.is_sure and outlives is False else []
@@ -78,7 +81,25 @@ class Absence:
                     node=cut.node,
                     time_ns=cut.time_ns,
                     is_sure=known or such == near,
+                    is_cut=True,
                 )
+
+    def _is_led_above_it_next(self, lost: LostRecord, cut: _Without) -> bool:
+        """Whether somebody else in sync, who is not seen to have cut it too, is elected next with a log that ends above
+        it: he may have had it, though no log of his was read while he did."""
+        history, offset = self._history, lost.offset
+        following = next((each for each in history.elections if each.earliest_t > cut.time_ns), None)
+        if following is None or following.start is None or offset is None or following.leader == cut.node:
+            return False
+        was_in_sync = following.leader in following.isr_before
+        was_in_sync &= history.joined(following.leader, following.earliest_t) <= cut.time_ns
+        cut_too = any(
+            each.node == following.leader
+            and each.to_offset <= offset < each.from_offset
+            and each.time_ns <= following.latest_t
+            for each in history.truncations
+        )
+        return was_in_sync and following.start > offset and not cut_too
 
     def _by_clients(self, lost: LostRecord) -> Iterator[_Without]:
         """The leader in force, when clients saw that another record has its place, or none."""
