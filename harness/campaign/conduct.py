@@ -199,7 +199,7 @@ class Conduct:
         """Writes the results anew. What was interrupted may go on; anything else is finished."""
         outcome = outcome_of(self.plan, self.journal.state.judged, self.accepted, today=self.today, stop=stop)
         write_results(self.files, self.plan, self.journal.state.judged, outcome)
-        if stop != "interrupted":
+        if outcome.stop != "interrupted":
             self.journal.write(Finished(at=_now()))
         return outcome
 

@@ -90,6 +90,8 @@ def outcome_of(
     planned = {run.number: run for run in plan.runs}
     means = {number: counts_as(run, plan, accepted, today) for number, run in judged.items()}
     counts = Counter(run.verdict for run in judged.values())
+    if all(run.not_here or run.number in judged for run in plan.runs):
+        stop = ""  # all was done that can be done here
     why_not_run = {run.number: run.not_here or _STOPS.get(stop, "") for run in plan.runs if run.number not in judged}
     accepted_runs = sum(
         run.verdict == "violation" and means[number] is Verdict.PASS and not (plan.stated_is_pass and run.as_stated)
@@ -109,7 +111,7 @@ def outcome_of(
         groups=groups,
         accepted_runs=accepted_runs,
         why_not_run=why_not_run,
-        stop=stop if why_not_run else "",
+        stop=stop,
         expired=tuple(each for each in accepted.values() if not each.holds(today)),
         unseen=tuple(each for each in accepted.values() if each.fingerprint not in {one.fingerprint for one in groups}),
     )

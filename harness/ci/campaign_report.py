@@ -76,17 +76,17 @@ def cells(results: CampaignResults) -> list[Cell]:
 
 @dataclass(frozen=True, kw_only=True)
 class Least:
-    """How many of the planned runs have to be made, or which share of them, from 0 to 1."""
+    """How many of the planned runs have to be made, or how many of a hundred of them."""
 
     runs: int = 0
-    share: float = 0.0
+    percent: int = 0
 
     def missed_by(self, results: CampaignResults) -> str:
         """How too few were made; "": enough were."""
         made, planned = sum(run.verdict != NOT_RUN for run in results.runs), len(results.runs)
-        if made >= self.runs and made >= self.share * planned:
+        if made >= self.runs and made * 100 >= self.percent * planned:
             return ""
-        wanted = f"{self.runs}" if made < self.runs else f"{self.share:.0%}"
+        wanted = f"{self.runs}" if made < self.runs else f"{self.percent}%"
         return f"only {made} of {planned} planned runs were made, and --least-runs is {wanted}"
 
 
@@ -94,7 +94,7 @@ def least_runs(words: str) -> Least:
     """--least-runs 20, or 80%. Raises UsageError."""
     digits, percent, rest = words.strip().partition("%")
     if is_number(digits) and not rest and (not percent or int(digits) <= 100):
-        return Least(share=int(digits) / 100) if percent else Least(runs=int(digits))
+        return Least(percent=int(digits)) if percent else Least(runs=int(digits))
     raise UsageError(f"--least-runs {words}: write how many runs, 20, or which share of those planned, 80%")
 
 
@@ -125,6 +125,9 @@ def job(results: CampaignResults, fails: Collection[str], least: Least) -> Job:
             of_word[word].append(run.number)
     verdicts = {_FAILS_AS[word] for word, numbers in of_word.items() if numbers}
     reasons = [f"{word} in {_numbered(numbers)}" for word, numbers in of_word.items() if numbers]
+    if all(run.verdict == NOT_RUN for run in results.runs):
+        verdicts.add(Verdict.INCONCLUSIVE)
+        reasons.append("no run was made")
     if results.summary.stop == "interrupted":
         verdicts.add(Verdict.INCONCLUSIVE)
         reasons.append("it was interrupted before its end")

@@ -31,7 +31,6 @@ _TIMEOUT_MS = 60_000
 # Above, a transaction's end gives its producer another epoch, and adding partitions is for brokers alone (KIP-890).
 _INIT_MOST, _ADD_MOST, _END_MOST, _OFFSETS_MOST = 5, 3, 4, 4
 _STABLE_FROM = 7  # OffsetFetch (KIP-447)
-_COMMITTED_FROM = 2  # ListOffsets tells readers of committed records their end
 _BATCH = (b"t0", b"t1")
 
 

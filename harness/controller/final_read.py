@@ -2,9 +2,9 @@
 
 A client that fails or stalls is replaced until the time is up. A partition that was not read to its end is reported,
 and never counts as read. An end below what was acknowledged, read, or lies below a replica's own high watermark is not
-believed: the read goes on (reading.py), and what is missing then is fetched once more after a while
-(reading.py). The answers, and what came of asking again, are in the table final_reads. Optionally every replica
-is read too, after it became leader because the others were stopped.
+believed: the read goes on, and what is missing then is fetched once more after a while (reading.py). The answers, and
+what came of asking again, are in the table final_reads. Optionally every replica is read too, after it became leader
+because the others were stopped.
 
 If the load has transactions, the final log is what read_committed reads, up to the end offset that read_uncommitted
 got; its reads are journalled as polls of a separate reader. A group's committed offsets are fetched as well.

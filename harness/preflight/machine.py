@@ -12,6 +12,7 @@ from harness import extensions
 from harness.cluster.brokers import kafka_jars
 from harness.cluster.brokers.kafka_versions import resolve_version
 from harness.cluster.brokers.system import System, SystemKind
+from harness.cluster.docker.labels import engine_address
 from harness.cluster.local.addresses import AddressBlock
 from harness.errors import HarnessError
 from harness.host.java import java_home, java_version
@@ -74,13 +75,22 @@ def _health_of(kind: SystemKind) -> tuple[str, bool, str]:
 _NEED_NETEM = (CanSlowLinks, CanImpairPackets)
 
 
-@cache
 def find_engine() -> bool:
     """True. Looks once per process, for any number of scenarios. Raises HarnessError if no engine answers."""
+    if why := _why_no_engine(engine_address()):
+        raise HarnessError(why)
+    return True
+
+
+@cache
+def _why_no_engine(address: str) -> str:
     from harness.cluster.docker.engine import connect
 
-    connect().close()
-    return True
+    try:
+        connect(address).close()
+    except HarnessError as error:
+        return str(error)
+    return ""
 
 
 def check_images(system: System) -> None:

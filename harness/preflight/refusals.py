@@ -116,5 +116,5 @@ def _of_brokers(scenario: Scenario, key: str, traits: Traits) -> int | None:
 
 
 def _number(value: str | None) -> int | None:
-    """None where none is given; one that is no number is told by settings.py."""
+    """None where none is given; one that is no number is told by capabilities.py."""
     return None if value is None or unfit_value("int", str(value)) is not None else int(value)

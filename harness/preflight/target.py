@@ -52,7 +52,8 @@ def problems(
     if checks:
         _tried(found, Place(), java_home)
     if on.is_foreign:
-        if kind is not None and on.system != ATTACHED:
+        by_docker = kind is not None and on.system != ATTACHED
+        if by_docker and _tried(found, system, machine.find_engine, of_machine=True):
             _tried(found, system, lambda: _find_containers(on))
         listener = None
         if kind is not None and on.bootstrap:

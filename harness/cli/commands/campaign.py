@@ -6,7 +6,7 @@ import sys
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
@@ -95,7 +95,7 @@ def campaign(
     _end(outcome, folder, junit, summary, runs)
 
 
-def _end(outcome: Outcome, folder: Path, junit: Path | None, summary: Path | None, runs: Path) -> None:
+def _end(outcome: Outcome, folder: Path, junit: Path | None, summary: Path | None, runs: Path) -> NoReturn:
     _write_to_nights(folder, runs)
     _write_for_ci(folder, junit, summary, runs)
     terminal.say(f"Exit code {outcome.exit_code}. Results: {folder}")

@@ -42,7 +42,10 @@ def nightly(
     ] = SHIPPED / "nightly.toml",
     time: Annotated[str | None, typer.Option(metavar="DURATION", help='No run is begun after, "20 min".')] = None,
     containers: Annotated[
-        bool, typer.Option("--containers/--no-containers", help="Runs in containers, where an engine answers.")
+        bool,
+        typer.Option(
+            "--containers/--no-containers", help="Plans runs in containers, too: without an engine they are not run."
+        ),
     ] = True,
     accepted: Annotated[Path | None, typer.Option(help="Findings that are accepted: [[accepted]] tables.")] = None,
     runs: RunsOption = RUNS,

@@ -28,7 +28,6 @@ from harness.cluster.books.metadata_records import (
 from harness.cluster.books.record_fields import UndecodableError
 from harness.errors import HarnessError
 
-LOG_FOLDER = "__cluster_metadata-0"
 _BATCH = struct.Struct(">qiib")  # base offset, length, leader epoch, magic
 _LENGTH_PREFIX_BYTES = 12
 _LENGTH_MIN = 49  # of a version 2 batch without records

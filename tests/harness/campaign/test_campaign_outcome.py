@@ -136,6 +136,12 @@ def test_each_run_that_was_not_made_has_its_reason() -> None:
     assert found.sentence.endswith("3 not run (2 no engine, 1 its time is over).")
 
 
+def test_who_interrupts_when_all_was_done_that_can_be_done_here_interrupts_nothing() -> None:
+    runs = (planned(1), replace(planned(2), not_here="no engine"))
+    found = outcome_of(Plan(name="c", seed=1, runs=runs), {1: judged(1, "pass")}, {}, today=TODAY, stop="interrupted")
+    assert (found.exit_code, found.stop, found.why_not_run) == (0, "", {2: "no engine"})
+
+
 @pytest.mark.parametrize(("until", "code"), [(TODAY, 0), (TODAY - datetime.timedelta(days=1), 1)])
 def test_an_accepted_finding_costs_nothing_until_its_day_is_over(until: datetime.date, code: int) -> None:
     accepted = {"a": Accepted(fingerprint="a", reason="known", until=until)}

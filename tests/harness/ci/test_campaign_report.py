@@ -221,3 +221,18 @@ def test_the_summary_says_why_planned_runs_were_not_made(tmp_path: Path) -> None
     runs = [run_row(1), *(run_row(n, verdict="not_run", sentence_text="its time is over") for n in (2, 3))]
     text = campaign_report.summary(CampaignResults(campaign_folder(tmp_path / "c", runs)))
     assert "- 2 not run: its time is over" in text
+
+
+def test_a_night_without_a_run_has_not_passed(tmp_path: Path) -> None:
+    runs = [run_row(number, verdict="not_run", sentence_text="its time is over") for number in (1, 2)]
+    job = campaign_report.job(CampaignResults(campaign_folder(tmp_path / "c", runs)), frozenset(), Least())
+    assert (job.exit_code, list(job.reasons)) == (3, ["no run was made"])
+
+
+@pytest.mark.parametrize(("percent", "of"), [(7, 100), (14, 50), (28, 25), (56, 25)])
+def test_a_share_that_was_made_is_enough(tmp_path: Path, percent: int, of: int) -> None:
+    made = percent * of // 100
+    runs = [run_row(number, verdict="pass" if number <= made else "not_run") for number in range(1, of + 1)]
+    results = CampaignResults(campaign_folder(tmp_path / "c", runs))
+    assert campaign_report.least_runs(f"{percent}%").missed_by(results) == ""
+    assert campaign_report.least_runs(f"{percent + 1}%").missed_by(results)

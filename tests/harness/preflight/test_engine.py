@@ -48,14 +48,14 @@ def standing(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     def stand(*, here: Set[str], pullable: Set[str] = frozenset(), missing: tuple[str, ...] | None = ()) -> None:
         client: Any = SimpleNamespace(images=EngineImages(here, pullable), close=lambda: None)
         made = Engine(client=client, address="", version="20", kernel="9.9-test", operating_system="")
-        monkeypatch.setattr(docker_engine, "connect", lambda: made)
+        monkeypatch.setattr(docker_engine, "connect", lambda *_: made)
         monkeypatch.setattr("harness.cluster.docker.netem.missing_options", lambda _: missing)
 
     monkeypatch.setenv(images.BASE_VARIABLE, "own-base:1")
-    machine.find_engine.cache_clear()
+    machine._why_no_engine.cache_clear()
     machine._why_no_netem.cache_clear()
     yield stand
-    machine.find_engine.cache_clear()
+    machine._why_no_engine.cache_clear()
     machine._why_no_netem.cache_clear()
 
 

@@ -208,7 +208,7 @@ def test_a_kafka_that_was_not_fetched_is_reported_before_a_run(tmp_path: Path, m
 
 
 def test_no_engine_and_no_java_are_told_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    machine.find_engine.cache_clear()
+    machine._why_no_engine.cache_clear()
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
 

@@ -58,6 +58,8 @@ def test_what_was_not_run_is_kept_and_older_nights_have_none(tmp_path: Path) -> 
     assert store.nights() == [replace(night(1), not_run=left_out)]
     (place / "not_run.parquet").unlink()
     assert store.nights() == [night(1)]
+    with pytest.raises(UsageError, match="this night is in the store already"):
+        store.keep(replace(night(1), not_run=left_out))
 
 
 def test_a_night_that_is_not_the_newest_is_told_to_be_so(tmp_path: Path) -> None:
