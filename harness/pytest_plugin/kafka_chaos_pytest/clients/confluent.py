@@ -124,16 +124,30 @@ class RecordedConfluentConsumer(Wrapped):
         self._reading.sought()
         return self._client.incremental_assign(partitions)
 
+    def unassign(self) -> Any:
+        self._reading.sought()
+        return self._client.unassign()
+
+    def incremental_unassign(self, partitions: Any) -> Any:
+        self._reading.sought()
+        return self._client.incremental_unassign(partitions)
+
     def subscribe(self, topics: Any, on_assign: Any = None, on_revoke: Any = None, on_lost: Any = None) -> Any:
-        """The application's callbacks get the recorded consumer, with which they may assign and seek."""
-        theirs = {"on_assign": on_assign, "on_revoke": on_revoke, "on_lost": on_lost}
+        """The application's callbacks get the recorded consumer, with which they may assign and seek.
+
+        One of ours is there in any case: one poll may take a partition and give it again. What a callback of
+        on_assign leaves to the library (2.16) is assigned as without one.
+        """
+        self._reading.sought()
+        theirs = {"on_revoke": on_revoke, "on_lost": on_lost}
         given = {name: self._rebalanced(call) for name, call in theirs.items() if call is not None}
-        return self._client.subscribe(topics, **given)
+        return self._client.subscribe(topics, on_assign=self._rebalanced(on_assign), **given)
 
     def _rebalanced(self, theirs: Any) -> Any:
         def rebalanced(_: Any, partitions: Any) -> None:
             self._reading.sought()
-            theirs(self, partitions)
+            if theirs is not None:
+                theirs(self, partitions)
 
         return rebalanced
 
