@@ -379,3 +379,48 @@ def test_the_statements_of_the_libraries_take_the_recorded_clients(tmp_path: Pat
         confluent_kafka.Consumer({**NOWHERE, "group.id": "g"}), Journal(tmp_path / "c", process=0, worker="shop")
     ) as consumer:
         assert consumer.assignment() == []
+
+
+def test_what_aiokafka_makes_of_a_value_is_recorded(tmp_path: Path) -> None:
+    class Producer(AioProducer):
+        async def send(self, topic: str, **named: Any) -> Any:
+            done = asyncio.get_running_loop().create_future()
+            done.set_result(type("Told", (), {"offset": 7, "timestamp": -1}))
+            return done
+
+    async def sending() -> None:
+        journal = Journal(tmp_path / "j", process=0, worker="shop")
+        journal.begin_process(role="producer", acks="all")
+        own = Producer()
+        serialized = aiokafka.AIOKafkaProducer(value_serializer=lambda value: json.dumps(value).encode())
+        own._value_serializer, own._key_serializer = serialized._value_serializer, serialized._key_serializer
+        await recorded_producer(own, journal).send_and_wait("orders", "tea", partition=0)
+        await asyncio.sleep(0)
+
+    asyncio.run(sending())
+    assert answered(tmp_path / "j") == [('"tea"', 0, 7)]
+
+
+def test_clients_of_confluent_kafka_that_convert_values_are_refused(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "j", process=0, worker="shop")
+    producer = confluent_kafka.SerializingProducer({**NOWHERE, "value.serializer": lambda value, context: b"x"})
+    with pytest.raises(ChaosError, match="serializer"):
+        recorded_producer(producer, journal)
+    settings = {**NOWHERE, "group.id": "g", "value.deserializer": lambda value, context: "x"}
+    with pytest.raises(ChaosError, match="deserializer"):
+        recorded_consumer(confluent_kafka.DeserializingConsumer(settings), journal)
+
+
+def test_a_poll_that_leaves_kafka_python_where_it_was_is_no_step_back(tmp_path: Path) -> None:
+    class Consumer(PythonConsumer):
+        def poll(self, timeout_ms: int = 0, max_records: int = 1, update_offsets: bool = True) -> dict[Any, Any]:
+            return {}
+
+        def assignment(self) -> Any:
+            return {kafka.TopicPartition("orders", 0)}
+
+    consumer = recorded_consumer(Consumer(), Journal(tmp_path / "j", process=0, worker="shop"))
+    consumer.poll(update_offsets=False)
+    consumer.poll()
+    consumer.poll()
+    assert beginnings(tmp_path / "j") == 2

@@ -11,6 +11,15 @@ from kafka_chaos_pytest.errors import ChaosError
 from kafka_chaos_pytest.journal import Delivered, Journal
 
 
+def _as_sent(maker: Any, key: Any, value: Any) -> tuple[bytes | None, bytes]:
+    """What the serializers of a producer or of its batches make of them; they have no public names."""
+    made = []
+    for which, given in (("key", key), ("value", value)):
+        serializer = getattr(maker, f"_{which}_serializer", None)
+        made.append(given if serializer is None else serializer(given))
+    return None if made[0] is None else as_bytes(made[0]), as_bytes(made[1])
+
+
 class RecordedBatch:
     """aiokafka's builder of a batch, and what was appended to it: keys and values."""
 
@@ -22,7 +31,7 @@ class RecordedBatch:
         return getattr(self.builder, name)
 
     def append(self, *, timestamp: Any, key: Any, value: Any, **more: Any) -> Any:
-        sent = None if key is None else as_bytes(key), as_bytes(value)
+        sent = _as_sent(self.builder, key, value)
         metadata = self.builder.append(timestamp=timestamp, key=key, value=value, **more)
         if metadata is not None:  # None: it is full
             self.appended.append(sent)
@@ -30,7 +39,7 @@ class RecordedBatch:
 
 
 class RecordedAioProducer(Wrapped):
-    """Of a producer without serializers: the application converts its values itself."""
+    """What its serializers make of keys and values is recorded."""
 
     def __init__(self, client: Any, journal: Journal) -> None:
         super().__init__(client, journal)
@@ -54,10 +63,10 @@ class RecordedAioProducer(Wrapped):
         timestamp_ms: int | None = None,
         headers: Any = None,
     ) -> "asyncio.Future[Any]":
-        key_sent = None if key is None else as_bytes(key)
+        key_sent, sent = _as_sent(self._client, key, value)
         if partition is None:
             partition = self._partitioning.choose(await self._client.partitions_for(topic), key_sent)
-        operation = self._journal.send(topic, partition, as_bytes(value), key_sent, transaction=self._transactions.open)
+        operation = self._journal.send(topic, partition, sent, key_sent, transaction=self._transactions.open)
         try:
             future: asyncio.Future[Any] = await self._client.send(
                 topic, value=value, key=key, partition=partition, timestamp_ms=timestamp_ms, headers=headers

@@ -3,6 +3,7 @@
 from typing import Any
 
 from kafka_chaos_pytest.clients.wrapped import Reading, RecordedProducer, Wrapped, as_bytes
+from kafka_chaos_pytest.errors import ChaosError
 from kafka_chaos_pytest.journal import Delivered, Journal
 
 METADATA_S = 10.0
@@ -10,8 +11,16 @@ _ANY = -1  # PARTITION_UA
 _NO_TIMESTAMP = 0
 
 
+def _refuse_conversions(client: Any, kind: str) -> None:
+    """Raises ChaosError for a SerializingProducer and a DeserializingConsumer: what is in the log is not what the
+    application gives and gets."""
+    if any(getattr(client, f"_{which}_{kind}", None) is not None for which in ("key", "value")):
+        raise ChaosError("bad-request", f"a client with a {kind} cannot be recorded", f"call the {kind} yourself")
+
+
 class RecordedConfluentProducer(RecordedProducer):
     def __init__(self, client: Any, journal: Journal) -> None:
+        _refuse_conversions(client, "serializer")
         super().__init__(client, journal)
         self._partitions: dict[str, list[int]] = {}
 
@@ -92,6 +101,7 @@ class RecordedConfluentProducer(RecordedProducer):
 
 class RecordedConfluentConsumer(Wrapped):
     def __init__(self, client: Any, journal: Journal) -> None:
+        _refuse_conversions(client, "deserializer")
         super().__init__(client, journal)
         self._reading = Reading(journal)
 

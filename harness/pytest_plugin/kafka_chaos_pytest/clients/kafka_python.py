@@ -83,6 +83,8 @@ class RecordedKafkaConsumer(Wrapped):
             self._reading.polled(operation, (), None, error=type(error).__name__)
             raise
         self._answered(operation, [delivered(record) for records in answer.values() for record in records])
+        if not named.get("update_offsets", arguments[2] if len(arguments) > 2 else True):
+            self._reading.sought()  # it stays where it was, and gets these again
         return answer
 
     def _answered(self, operation: int, records: list[Delivered]) -> None:
