@@ -13,7 +13,7 @@ from typing import Any
 from kafka.errors import CorruptRecordError
 from kafka.record import MemoryRecords
 
-from harness.cluster.record_codecs import decompress
+from harness.host.record_codecs import decompress
 from harness.ports.cluster import LogRecord, OpenTransaction
 
 _LENGTH_PREFIX_BYTES = 12  # bytes of offset and length, the same in every format and not included in the length

@@ -385,3 +385,41 @@ def group_cut_and_on_at_the_end() -> HistoryBuilder:
     history.poll([(5 + number, 50 + number) for number in range(3)], at=50, process=12)
     history.finish()
     return history
+
+
+# ---- what clients send that nobody recorded --------------------------------------------------------------------------
+
+
+def _with_a_value_of_nobody(*, sent_elsewhere: bool) -> HistoryBuilder:
+    """Of an application: a reader gets 50 behind what was sent to the partition."""
+    history = led(3, workload=WorkloadSpec())
+    if sent_elsewhere:
+        history.place(1, "t", 1)
+        history.state(2, 0, (1, 2, 3), at=0, start=0, partition_id=1)
+        history.send(50, 0, at=2, partition_id=1)
+    history.log.append((3, 0, 50))
+    history.poll([(0, 0), (1, 1), (2, 2), (3, 50)], at=2.9)
+    history.finish()
+    if sent_elsewhere:
+        history.final([(0, 50)], partition_id=1)
+    return history
+
+
+@case(
+    "a value is in the log of an application's topic that none of its recorded clients sent",
+    OPEN,
+    {"phantom observation": SOME},
+    why="the application may have a producer that nobody recorded",
+)
+def of_a_producer_that_nobody_recorded() -> HistoryBuilder:
+    return _with_a_value_of_nobody(sent_elsewhere=False)
+
+
+@case(
+    "a value that an application's recorded client sent to another partition is read in this one",
+    VIOLATION,
+    {"phantom violation": SOME},
+    why="who sent it is known, and sent it elsewhere",
+)
+def of_an_application_in_the_wrong_partition() -> HistoryBuilder:
+    return _with_a_value_of_nobody(sent_elsewhere=True)

@@ -247,3 +247,180 @@ def test_reading_begins_anew_where_partitions_are_added(tmp_path: Path) -> None:
     assert lines.count("A") == 3
     assert own.given[0].offset == 7
     assert seen == [consumer], "what it seeks in its callback is recorded"
+
+
+def beginnings(path: Path) -> int:
+    """How often reading began."""
+    return [json.loads(line)[0] for line in path.read_text(encoding="utf-8").splitlines()].count("A")
+
+
+def test_reading_begins_anew_where_kafka_python_was_given_a_partition_again_between_two_polls(tmp_path: Path) -> None:
+    class Consumer(PythonConsumer):
+        def poll(self) -> dict[Any, Any]:
+            return {}
+
+        def assignment(self) -> Any:
+            return self._subscription.assigned_partitions()
+
+    own, orders = Consumer(), [kafka.TopicPartition("orders", 0)]
+    own._subscription = kafka.consumer.subscription_state.SubscriptionState()
+    consumer = recorded_consumer(own, Journal(tmp_path / "j", process=0, worker="shop"))
+    own._subscription.assign_from_user(orders)
+    consumer.poll()
+    consumer.poll()
+    assert beginnings(tmp_path / "j") == 1
+    own._subscription.unsubscribe()
+    own._subscription.assign_from_user(orders)
+    consumer.poll()
+    assert beginnings(tmp_path / "j") == 2
+
+
+def test_reading_begins_anew_where_one_poll_of_confluent_kafka_takes_a_partition_and_gives_it_again(
+    tmp_path: Path,
+) -> None:
+    class Consumer(confluent_kafka.Consumer):  # type: ignore[misc]
+        on_assign: Any = None
+
+        def subscribe(self, topics: Any, on_assign: Any = None) -> None:
+            self.on_assign = on_assign
+
+        def poll(self) -> None:
+            if self.on_assign is not None:
+                self.on_assign(self, self.assignment())
+
+        def assignment(self) -> list[Any]:
+            return [confluent_kafka.TopicPartition("orders", 0)]
+
+    journal = Journal(tmp_path / "j", process=0, worker="shop")
+    consumer = recorded_consumer(Consumer({**NOWHERE, "group.id": "g"}), journal)
+    consumer.subscribe(["orders"])
+    consumer.poll()
+    consumer.poll()
+    assert beginnings(tmp_path / "j") == 2
+
+
+def test_reading_begins_anew_where_aiokafka_goes_back_to_what_was_committed(tmp_path: Path) -> None:
+    class Consumer(aiokafka.AIOKafkaConsumer):  # type: ignore[misc]
+        def __init__(self) -> None:
+            self._closed = True
+
+        async def getmany(self) -> dict[Any, Any]:
+            return {}
+
+        def assignment(self) -> Any:
+            return frozenset({aiokafka.TopicPartition("orders", 0)})
+
+        async def seek_to_committed(self, *partitions: Any) -> None:
+            """It is elsewhere now."""
+
+    async def reading() -> None:
+        consumer = recorded_consumer(Consumer(), Journal(tmp_path / "j", process=0, worker="shop"))
+        await consumer.getmany()
+        await consumer.getmany()
+        assert beginnings(tmp_path / "j") == 1
+        await consumer.seek_to_committed()
+        await consumer.getmany()
+
+    asyncio.run(reading())
+    assert beginnings(tmp_path / "j") == 2
+
+
+def test_a_batch_of_aiokafka_is_recorded_record_by_record(tmp_path: Path) -> None:
+    class Producer(AioProducer):
+        def create_batch(self) -> Any:
+            return aiokafka.producer.message_accumulator.BatchBuilder(100_000, 0)
+
+        async def send_batch(self, batch: Any, topic: str, *, partition: int) -> Any:
+            done = asyncio.get_running_loop().create_future()
+            done.set_result(type("Told", (), {"offset": 7, "timestamp": -1}))
+            return done
+
+    async def sending() -> None:
+        journal = Journal(tmp_path / "j", process=0, worker="shop")
+        journal.begin_process(role="producer", acks="all")
+        producer = recorded_producer(Producer(), journal)
+        batch = producer.create_batch()
+        for value in (b"tea", b"jam"):
+            batch.append(timestamp=None, key=None, value=value)
+        assert batch.record_count() == 2
+        await (await producer.send_batch(batch, "orders", partition=0))
+        await asyncio.sleep(0)
+        with pytest.raises(ChaosError, match="not recorded"):
+            await producer.send_batch(Producer().create_batch(), "orders", partition=0)
+
+    asyncio.run(sending())
+    assert answered(tmp_path / "j") == [("tea", 0, 7), ("jam", 0, 8)]
+
+
+def test_the_statements_of_the_libraries_take_the_recorded_clients(tmp_path: Path) -> None:
+    class Consumer(aiokafka.AIOKafkaConsumer):  # type: ignore[misc]
+        def __init__(self) -> None:
+            self._closed = True
+            self.told: list[str] = []
+
+        async def start(self) -> None:
+            self.told.append("started")
+
+        async def stop(self) -> None:
+            self.told.append("stopped")
+
+        async def getone(self) -> Any:
+            raise aiokafka.errors.ConsumerStoppedError
+
+    async def reading() -> list[str]:
+        own = Consumer()
+        async with recorded_consumer(own, Journal(tmp_path / "j", process=0, worker="shop")) as consumer:
+            async for _ in consumer:
+                raise AssertionError("it is stopped")
+        return own.told
+
+    assert asyncio.run(reading()) == ["started", "stopped"]
+    with recorded_consumer(
+        confluent_kafka.Consumer({**NOWHERE, "group.id": "g"}), Journal(tmp_path / "c", process=0, worker="shop")
+    ) as consumer:
+        assert consumer.assignment() == []
+
+
+def test_what_aiokafka_makes_of_a_value_is_recorded(tmp_path: Path) -> None:
+    class Producer(AioProducer):
+        async def send(self, topic: str, **named: Any) -> Any:
+            done = asyncio.get_running_loop().create_future()
+            done.set_result(type("Told", (), {"offset": 7, "timestamp": -1}))
+            return done
+
+    async def sending() -> None:
+        journal = Journal(tmp_path / "j", process=0, worker="shop")
+        journal.begin_process(role="producer", acks="all")
+        own = Producer()
+        serialized = aiokafka.AIOKafkaProducer(value_serializer=lambda value: json.dumps(value).encode())
+        own._value_serializer, own._key_serializer = serialized._value_serializer, serialized._key_serializer
+        await recorded_producer(own, journal).send_and_wait("orders", "tea", partition=0)
+        await asyncio.sleep(0)
+
+    asyncio.run(sending())
+    assert answered(tmp_path / "j") == [('"tea"', 0, 7)]
+
+
+def test_clients_of_confluent_kafka_that_convert_values_are_refused(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "j", process=0, worker="shop")
+    producer = confluent_kafka.SerializingProducer({**NOWHERE, "value.serializer": lambda value, context: b"x"})
+    with pytest.raises(ChaosError, match="serializer"):
+        recorded_producer(producer, journal)
+    settings = {**NOWHERE, "group.id": "g", "value.deserializer": lambda value, context: "x"}
+    with pytest.raises(ChaosError, match="deserializer"):
+        recorded_consumer(confluent_kafka.DeserializingConsumer(settings), journal)
+
+
+def test_a_poll_that_leaves_kafka_python_where_it_was_is_no_step_back(tmp_path: Path) -> None:
+    class Consumer(PythonConsumer):
+        def poll(self, timeout_ms: int = 0, max_records: int = 1, update_offsets: bool = True) -> dict[Any, Any]:
+            return {}
+
+        def assignment(self) -> Any:
+            return {kafka.TopicPartition("orders", 0)}
+
+    consumer = recorded_consumer(Consumer(), Journal(tmp_path / "j", process=0, worker="shop"))
+    consumer.poll(update_offsets=False)
+    consumer.poll()
+    consumer.poll()
+    assert beginnings(tmp_path / "j") == 2

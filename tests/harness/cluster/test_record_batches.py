@@ -14,8 +14,8 @@ from kafka.record import MemoryRecordsBuilder
 from kafka.record.util import calc_crc32, calc_crc32c
 
 from harness.cluster.record_batches import batches, end_of, open_transactions, records_of
-from harness.cluster.record_codecs import GZIP, LZ4, SNAPPY, ZSTD, decompress
 from harness.errors import HarnessError
+from harness.host.record_codecs import GZIP, LZ4, SNAPPY, ZSTD, decompress
 from harness.ports.cluster import LogRecord
 
 _DATA = Path(__file__).parent / "data" / "segments"

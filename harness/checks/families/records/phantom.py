@@ -2,7 +2,8 @@
 
 An invocation is journalled before its records are sent, so a complete journal has everything that was sent. If a
 sender's journal is known to be cut short, it is an open question; also if a value comes after the last one of a
-producer, in a run that was sealed without knowing the length of its journals.
+producer, in a run that was sealed without knowing the length of its journals. An application may have producers that
+nobody recorded: a value that no recorded client sent anywhere may be one of theirs.
 """
 
 from typing import TypedDict
@@ -23,25 +24,28 @@ from harness.history.schema.typed_rows import RowsOf, typed
 CHECK = "phantom"
 
 
-class LastSentRow(TypedDict):
+class SentRow(TypedDict):
     run: int
     process: int
     value: int
 
 
-ANSWER = RowsOf(CHECK, LastSentRow)
+ANSWER = RowsOf(CHECK, SentRow)
 
 
-def query(runs: JudgedRuns) -> list[LastSentRow]:
-    """The last value that each client sent, for runs with phantoms."""
+def query(runs: JudgedRuns) -> list[SentRow]:
+    """Of runs with phantoms: the last value that each client sent, and who sent the phantoms' values elsewhere."""
     flagged = runs.detection.flagged
-    found = [{"run": run} for run, rows in flagged.items() if any("phantom" in row.flags for row in rows)]
+    found = {(run, row.value) for run, rows in flagged.items() for row in rows if "phantom" in row.flags}
     if not found:
         return []
-    wanted = sf.broadcast(runs.frame(("run",), found))
-    sent = runs.tables.records.where(f"kind = 0 and value between 0 and {NAMED_FROM - 1}").join(wanted, "run")
-    last = sent.groupBy("run", "process").agg(sf.max("value").alias("value"))
-    return typed(LastSentRow, last.toArrow())
+    values = [{"run": run, "value": value} for run, value in sorted(found)]
+    wanted = sf.broadcast(runs.frame(("run",), [{"run": run} for run in sorted({run for run, _ in found})]))
+    sent = runs.tables.records.where("kind = 0").join(wanted, "run")
+    numbered = sent.where(f"value between 0 and {NAMED_FROM - 1}")
+    last = numbered.groupBy("run", "process").agg(sf.max("value").alias("value"))
+    elsewhere = sent.join(sf.broadcast(runs.frame(("run", "value"), values)), ["run", "value"])
+    return typed(SentRow, last.union(elsewhere.select("run", "process", "value").distinct()).toArrow())
 
 
 def find(context: RunContext) -> list[Finding]:
@@ -77,6 +81,9 @@ def _unknown_sender(context: RunContext, row: Flagged) -> str:
     """Why it may have been sent after all; empty if it was not."""
     if cut := cut_journals(context, of_senders=True):
         return f"the end of the {'journal' if len(cut) == 1 else 'journals'} of {', '.join(cut)} is missing"
+    scenario = context.history.scenario
+    if scenario is not None and scenario.is_an_applications and not _was_sent(context, row):
+        return "the application may have a producer that nobody recorded"
     if not context.journals_may_lack_their_end or not 0 <= row.value < NAMED_FROM:
         return ""
     producer = row.value >> SEQUENCE_BITS
@@ -89,6 +96,11 @@ def _unknown_sender(context: RunContext, row: Flagged) -> str:
     if known is None or known["journal_complete"] is not None or last < 0 or row.value <= last:
         return ""
     return f"they go on after the last that {known['client']} is known to have sent, and its journal may lack its end"
+
+
+def _was_sent(context: RunContext, row: Flagged) -> bool:
+    """To another partition, since it is a phantom where it was read."""
+    return any(each["value"] == row.value for each in context.rows[ANSWER])
 
 
 FAMILY = Family(

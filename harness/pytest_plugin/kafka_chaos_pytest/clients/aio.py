@@ -1,15 +1,45 @@
 """AIOKafkaProducer and AIOKafkaConsumer of aiokafka."""
 
 import asyncio
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from kafka_chaos_pytest.clients.kafka_python import delivered, stamp_of
 from kafka_chaos_pytest.clients.wrapped import Partitioning, Reading, Transactions, Wrapped, as_bytes
-from kafka_chaos_pytest.journal import Journal
+from kafka_chaos_pytest.errors import ChaosError
+from kafka_chaos_pytest.journal import Delivered, Journal
+
+
+def _as_sent(maker: Any, key: Any, value: Any) -> tuple[bytes | None, bytes]:
+    """What the serializers of a producer or of its batches make of them; they have no public names."""
+    made = []
+    for which, given in (("key", key), ("value", value)):
+        serializer = getattr(maker, f"_{which}_serializer", None)
+        made.append(given if serializer is None else serializer(given))
+    return None if made[0] is None else as_bytes(made[0]), as_bytes(made[1])
+
+
+class RecordedBatch:
+    """aiokafka's builder of a batch, and what was appended to it: keys and values."""
+
+    def __init__(self, builder: Any) -> None:
+        self.builder = builder
+        self.appended: list[tuple[bytes | None, bytes]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.builder, name)
+
+    def append(self, *, timestamp: Any, key: Any, value: Any, **more: Any) -> Any:
+        sent = _as_sent(self.builder, key, value)
+        metadata = self.builder.append(timestamp=timestamp, key=key, value=value, **more)
+        if metadata is not None:  # None: it is full
+            self.appended.append(sent)
+        return metadata
 
 
 class RecordedAioProducer(Wrapped):
-    """Of a producer without serializers: the application converts its values itself."""
+    """What its serializers make of keys and values is recorded."""
 
     def __init__(self, client: Any, journal: Journal) -> None:
         super().__init__(client, journal)
@@ -33,10 +63,10 @@ class RecordedAioProducer(Wrapped):
         timestamp_ms: int | None = None,
         headers: Any = None,
     ) -> "asyncio.Future[Any]":
-        key_sent = None if key is None else as_bytes(key)
+        key_sent, sent = _as_sent(self._client, key, value)
         if partition is None:
             partition = self._partitioning.choose(await self._client.partitions_for(topic), key_sent)
-        operation = self._journal.send(topic, partition, as_bytes(value), key_sent, transaction=self._transactions.open)
+        operation = self._journal.send(topic, partition, sent, key_sent, transaction=self._transactions.open)
         try:
             future: asyncio.Future[Any] = await self._client.send(
                 topic, value=value, key=key, partition=partition, timestamp_ms=timestamp_ms, headers=headers
@@ -45,19 +75,41 @@ class RecordedAioProducer(Wrapped):
             self._journal.sent(operation, status="info", error=type(error).__name__)
             raise
         self._journal.handed_over(operation)
+        future.add_done_callback(partial(self._done, [operation]))
+        return future
 
-        def answered(done: "asyncio.Future[Any]") -> None:
-            if done.cancelled():
-                self._journal.sent(operation, status="info", error="cancelled")
-            elif (error := done.exception()) is not None:
-                self._journal.sent(operation, status="info", error=type(error).__name__)
+    def _done(self, operations: Sequence[int], done: "asyncio.Future[Any]") -> None:
+        """operations: of one batch, whose first offset is told; of a single record, its own."""
+        error = "cancelled" if done.cancelled() else done.exception()
+        metadata = None if error is not None else done.result()  # None with acks=0
+        for place, operation in enumerate(operations):
+            if error is not None:
+                name = error if isinstance(error, str) else type(error).__name__
+                self._journal.sent(operation, status="info", error=name)
+            elif metadata is None or metadata.offset < 0:
+                self._journal.sent(operation, status="info")
             else:
-                metadata = done.result()  # None with acks=0
-                offset = None if metadata is None or metadata.offset < 0 else metadata.offset
-                status = "info" if offset is None else "ok"
-                self._journal.sent(operation, status=status, offset=offset, timestamp_ms=stamp_of(metadata))
+                stamp, offset = stamp_of(metadata), metadata.offset + place
+                self._journal.sent(operation, status="ok", offset=offset, timestamp_ms=stamp)
 
-        future.add_done_callback(answered)
+    def create_batch(self) -> "RecordedBatch":
+        return RecordedBatch(self._client.create_batch())
+
+    async def send_batch(self, batch: Any, topic: str, *, partition: int) -> "asyncio.Future[Any]":
+        """Raises ChaosError for a batch that another producer made: nobody can tell what is in it."""
+        if not isinstance(batch, RecordedBatch):
+            raise ChaosError("bad-request", "this batch is not recorded", "make it by create_batch of this producer")
+        opened, send = self._transactions.open, self._journal.send
+        operations = [send(topic, partition, value, key, transaction=opened) for key, value in batch.appended]
+        try:
+            future: asyncio.Future[Any] = await self._client.send_batch(batch.builder, topic, partition=partition)
+        except Exception as error:
+            for operation in operations:
+                self._journal.sent(operation, status="info", error=type(error).__name__)
+            raise
+        for operation in operations:
+            self._journal.handed_over(operation)
+        future.add_done_callback(partial(self._done, operations))
         return future
 
     async def send_and_wait(self, topic: str, *arguments: Any, **named: Any) -> Any:
@@ -84,13 +136,6 @@ class RecordedAioProducer(Wrapped):
         context = self._client.transaction()
         return type(context)(self)
 
-    async def __aenter__(self) -> "RecordedAioProducer":
-        await self._client.start()
-        return self
-
-    async def __aexit__(self, *ending: object) -> None:
-        await self._client.stop()
-
 
 class RecordedAioConsumer(Wrapped):
     def __init__(self, client: Any, journal: Journal) -> None:
@@ -106,9 +151,9 @@ class RecordedAioConsumer(Wrapped):
         try:
             record = await self._client.getone(*partitions)
         except Exception as error:
-            self._reading.polled(operation, (), (), error=type(error).__name__)
+            self._reading.polled(operation, (), None, error=type(error).__name__)
             raise
-        self._reading.polled(operation, [delivered(record)], self._client.assignment())
+        self._answered(operation, [delivered(record)])
         return record
 
     async def getmany(self, *partitions: Any, **named: Any) -> Any:
@@ -116,21 +161,30 @@ class RecordedAioConsumer(Wrapped):
         try:
             answer = await self._client.getmany(*partitions, **named)
         except Exception as error:
-            self._reading.polled(operation, (), (), error=type(error).__name__)
+            self._reading.polled(operation, (), None, error=type(error).__name__)
             raise
-        records = [delivered(record) for records in answer.values() for record in records]
-        self._reading.polled(operation, records, self._client.assignment())
+        self._answered(operation, [delivered(record) for records in answer.values() for record in records])
         return answer
+
+    def _answered(self, operation: int, records: list[Delivered]) -> None:
+        subscription = getattr(getattr(self._client, "_subscription", None), "subscription", None)  # not public
+        own = getattr(subscription, "assignment", None)
+        self._reading.polled(operation, records, self._client.assignment(), states=lambda _: own)
 
     def __aiter__(self) -> "RecordedAioConsumer":
         return self
 
     async def __anext__(self) -> Any:
-        return await self.getone()
+        """aiokafka's own, which ends when the consumer is stopped, and reads by this one."""
+        return await type(self._client).__anext__(self)
 
     def seek(self, *arguments: Any, **named: Any) -> Any:
         self._reading.sought()
         return self._client.seek(*arguments, **named)
+
+    async def seek_to_committed(self, *partitions: Any) -> Any:
+        self._reading.sought()
+        return await self._client.seek_to_committed(*partitions)
 
     async def seek_to_beginning(self, *partitions: Any) -> Any:
         self._reading.sought()

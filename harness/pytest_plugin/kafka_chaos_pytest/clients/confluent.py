@@ -3,6 +3,7 @@
 from typing import Any
 
 from kafka_chaos_pytest.clients.wrapped import Reading, RecordedProducer, Wrapped, as_bytes
+from kafka_chaos_pytest.errors import ChaosError
 from kafka_chaos_pytest.journal import Delivered, Journal
 
 METADATA_S = 10.0
@@ -10,8 +11,16 @@ _ANY = -1  # PARTITION_UA
 _NO_TIMESTAMP = 0
 
 
+def _refuse_conversions(client: Any, kind: str) -> None:
+    """Raises ChaosError for a SerializingProducer and a DeserializingConsumer: what is in the log is not what the
+    application gives and gets."""
+    if any(getattr(client, f"_{which}_{kind}", None) is not None for which in ("key", "value")):
+        raise ChaosError("bad-request", f"a client with a {kind} cannot be recorded", f"call the {kind} yourself")
+
+
 class RecordedConfluentProducer(RecordedProducer):
     def __init__(self, client: Any, journal: Journal) -> None:
+        _refuse_conversions(client, "serializer")
         super().__init__(client, journal)
         self._partitions: dict[str, list[int]] = {}
 
@@ -92,6 +101,7 @@ class RecordedConfluentProducer(RecordedProducer):
 
 class RecordedConfluentConsumer(Wrapped):
     def __init__(self, client: Any, journal: Journal) -> None:
+        _refuse_conversions(client, "deserializer")
         super().__init__(client, journal)
         self._reading = Reading(journal)
 
@@ -124,16 +134,30 @@ class RecordedConfluentConsumer(Wrapped):
         self._reading.sought()
         return self._client.incremental_assign(partitions)
 
+    def unassign(self) -> Any:
+        self._reading.sought()
+        return self._client.unassign()
+
+    def incremental_unassign(self, partitions: Any) -> Any:
+        self._reading.sought()
+        return self._client.incremental_unassign(partitions)
+
     def subscribe(self, topics: Any, on_assign: Any = None, on_revoke: Any = None, on_lost: Any = None) -> Any:
-        """The application's callbacks get the recorded consumer, with which they may assign and seek."""
-        theirs = {"on_assign": on_assign, "on_revoke": on_revoke, "on_lost": on_lost}
+        """The application's callbacks get the recorded consumer, with which they may assign and seek.
+
+        One of ours is there in any case: one poll may take a partition and give it again. What a callback of
+        on_assign leaves to the library (2.16) is assigned as without one.
+        """
+        self._reading.sought()
+        theirs = {"on_revoke": on_revoke, "on_lost": on_lost}
         given = {name: self._rebalanced(call) for name, call in theirs.items() if call is not None}
-        return self._client.subscribe(topics, **given)
+        return self._client.subscribe(topics, on_assign=self._rebalanced(on_assign), **given)
 
     def _rebalanced(self, theirs: Any) -> Any:
         def rebalanced(_: Any, partitions: Any) -> None:
             self._reading.sought()
-            theirs(self, partitions)
+            if theirs is not None:
+                theirs(self, partitions)
 
         return rebalanced
 

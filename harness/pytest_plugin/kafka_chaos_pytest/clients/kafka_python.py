@@ -80,11 +80,16 @@ class RecordedKafkaConsumer(Wrapped):
         try:
             answer = self._client.poll(*arguments, **named)
         except Exception as error:
-            self._reading.polled(operation, (), (), error=type(error).__name__)
+            self._reading.polled(operation, (), None, error=type(error).__name__)
             raise
-        records = [delivered(record) for records in answer.values() for record in records]
-        self._reading.polled(operation, records, self._client.assignment())
+        self._answered(operation, [delivered(record) for records in answer.values() for record in records])
+        if not named.get("update_offsets", arguments[2] if len(arguments) > 2 else True):
+            self._reading.sought()  # it stays where it was, and gets these again
         return answer
+
+    def _answered(self, operation: int, records: list[Delivered]) -> None:
+        own = getattr(getattr(self._client, "_subscription", None), "assignment", {})  # it has no public name
+        self._reading.polled(operation, records, self._client.assignment(), states=own.get)
 
     def __iter__(self) -> Iterator[Any]:
         return self
@@ -94,12 +99,12 @@ class RecordedKafkaConsumer(Wrapped):
         try:
             record = next(self._client)
         except StopIteration:
-            self._reading.polled(operation, (), ())
+            self._answered(operation, [])
             raise
         except Exception as error:
-            self._reading.polled(operation, (), (), error=type(error).__name__)
+            self._reading.polled(operation, (), None, error=type(error).__name__)
             raise
-        self._reading.polled(operation, [delivered(record)], self._client.assignment())
+        self._answered(operation, [delivered(record)])
         return record
 
     def seek(self, *arguments: Any, **named: Any) -> Any:

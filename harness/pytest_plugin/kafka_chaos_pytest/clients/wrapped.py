@@ -1,7 +1,7 @@
 """What the recorded clients of all libraries have in common."""
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from kafka_chaos_pytest.errors import ChaosError
@@ -11,7 +11,7 @@ _MURMUR_SEED, _MURMUR_M, _MURMUR_R, _WORD = 0x9747B28C, 0x5BD1E995, 24, 0xFFFFFF
 
 
 class Wrapped:
-    """Everything that is not recorded is the client's own."""
+    """Everything that is not recorded is the client's own; what a statement asks of its class is passed on."""
 
     def __init__(self, client: Any, journal: Journal) -> None:
         self._client = client
@@ -19,6 +19,20 @@ class Wrapped:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._client, name)
+
+    def __enter__(self) -> Any:
+        self._client.__enter__()
+        return self
+
+    def __exit__(self, *ending: Any) -> Any:
+        return self._client.__exit__(*ending)
+
+    async def __aenter__(self) -> Any:
+        await self._client.__aenter__()
+        return self
+
+    async def __aexit__(self, *ending: Any) -> Any:
+        return await self._client.__aexit__(*ending)
 
     @staticmethod
     def own_acks(client: Any) -> str | int | None:
@@ -115,31 +129,46 @@ class RecordedProducer(Wrapped):
 class Reading:
     """Journals when reading begins anew: other partitions are assigned, or another position was sought.
 
-    A consumer that is said to start at the beginning does so with each partition once: when it seeks, or is given the
-    partition again, it goes on wherever it likes.
+    A partition may be lost and given again between two polls, or within one: the library's own state of it is another
+    one then. A consumer that is said to start at the beginning does so with each partition once: when it seeks, or is
+    given the partition again, it goes on wherever it likes.
     """
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
-        self._assigned: frozenset[tuple[str, int]] | None = None
+        self._assigned: dict[tuple[str, int], object] | None = None
         self._begun: frozenset[tuple[str, int]] = frozenset()
 
     def sought(self) -> None:
-        self._begun |= self._assigned or frozenset()
+        self._begun |= frozenset(self._assigned or ())
         self._assigned = None
 
     def polled(
-        self, operation: int, records: Sequence[Delivered], assignment: Iterable[Any], *, error: str | None = None
+        self,
+        operation: int,
+        records: Sequence[Delivered],
+        assignment: Iterable[Any] | None,
+        *,
+        states: Callable[[Any], object] = lambda _: None,
+        error: str | None = None,
     ) -> None:
-        """assignment: what the client has by now, objects with topic and partition."""
-        now = frozenset((each.topic, each.partition) for each in assignment)
-        now |= {(record.topic, record.partition) for record in records}
-        if now and now != self._assigned:
-            self._journal.assigned(sorted(now))
-            if again := now & self._begun:
+        """assignment: what the client has by now, objects with topic and partition; None: nobody asked. states: the
+        library's own state of one, kept here so that no later one can be taken for it."""
+        now = None if assignment is None else {(each.topic, each.partition): states(each) for each in assignment}
+        for record in records:
+            now = {} if now is None else now
+            now.setdefault((record.topic, record.partition), None)
+        if now is not None and not _same(now, self._assigned):
+            if now:
+                self._journal.assigned(sorted(now))
+            if again := self._begun & now.keys():
                 self._journal.sought(sorted(again))
-            self._assigned, self._begun = now, self._begun | now
+            self._assigned, self._begun = now, self._begun | now.keys()
         self._journal.polled(operation, records, error=error)
+
+
+def _same(now: dict[tuple[str, int], object], before: dict[tuple[str, int], object] | None) -> bool:
+    return before is not None and now.keys() == before.keys() and all(now[each] is before[each] for each in now)
 
 
 def as_bytes(value: Any) -> bytes:
