@@ -18,7 +18,6 @@ from kafka import KafkaConsumer, KafkaProducer
 from kafka import TopicPartition as KafkaTopicPartition
 from kafka.errors import OffsetOutOfRangeError, RequestTimedOutError
 from kafka.producer.sender import Sender
-from kafka.errors import OffsetOutOfRangeError
 from kafka.record import default_records, legacy_records
 
 from harness.clients import answers as common
