@@ -138,6 +138,22 @@ def test_a_partition_is_begun_at_the_beginning_once_and_then_where_the_applicati
     ]
 
 
+def test_a_partition_that_was_sought_before_it_was_ever_read_is_begun_where_the_application_likes(
+    tmp_path: Path,
+) -> None:
+    journal = Journal(tmp_path / "j", process=0, worker="shop")
+    reading = Reading(journal)
+    first, second = (TopicPartition(topic="orders", partition=number) for number in (0, 1))
+    reading.sought(first)
+    reading.polled(journal.poll(), (), [first, second])
+    journal.close()
+    told = [line for line in lines_of(tmp_path / "j") if line[0] in ("A", "G")]
+    assert [(line[0], line[2] if line[0] == "A" else line[4:]) for line in told] == [
+        ("A", [0, 1]),
+        ("G", [[0], [None], 0]),
+    ]
+
+
 def test_a_full_disk_is_reported_and_not_passed_over() -> None:
     with pytest.raises(OSError, match=r"[Nn]o space"):
         Journal(Path("/dev/full"), process=0, worker="shop")

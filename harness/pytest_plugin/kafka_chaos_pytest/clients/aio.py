@@ -178,12 +178,12 @@ class RecordedAioConsumer(Wrapped):
         """aiokafka's own, which ends when the consumer is stopped, and reads by this one."""
         return await type(self._client).__anext__(self)
 
-    def seek(self, *arguments: Any, **named: Any) -> Any:
-        self._reading.sought()
-        return self._client.seek(*arguments, **named)
+    def seek(self, partition: Any, *arguments: Any, **named: Any) -> Any:
+        self._reading.sought(partition)
+        return self._client.seek(partition, *arguments, **named)
 
     async def seek_to_committed(self, *partitions: Any) -> Any:
-        self._reading.sought()
+        self._reading.sought(*(partitions or self._client.assignment()))
         return await self._client.seek_to_committed(*partitions)
 
     async def seek_to_beginning(self, *partitions: Any) -> Any:
@@ -191,5 +191,5 @@ class RecordedAioConsumer(Wrapped):
         return await self._client.seek_to_beginning(*partitions)
 
     async def seek_to_end(self, *partitions: Any) -> Any:
-        self._reading.sought()
+        self._reading.sought(*(partitions or self._client.assignment()))
         return await self._client.seek_to_end(*partitions)

@@ -1,5 +1,6 @@
 """Producer and Consumer of confluent-kafka. A delivery is known when the application polls or flushes, as ever."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from kafka_chaos_pytest.clients.wrapped import Reading, RecordedProducer, Wrapped, as_bytes
@@ -9,6 +10,7 @@ from kafka_chaos_pytest.journal import Delivered, Journal
 METADATA_S = 10.0
 _ANY = -1  # PARTITION_UA
 _NO_TIMESTAMP = 0
+_NOWHERE_YET = (-2, -1000, -1001)  # OFFSET_BEGINNING, OFFSET_STORED, OFFSET_INVALID: what it is not moved by
 
 
 def _refuse_conversions(client: Any, kind: str) -> None:
@@ -123,15 +125,15 @@ class RecordedConfluentConsumer(Wrapped):
         self._reading.polled(operation, records, self._client.assignment(), error=None if records else error)
 
     def seek(self, partition: Any) -> Any:
-        self._reading.sought()
+        self._reading.sought(partition)
         return self._client.seek(partition)
 
     def assign(self, partitions: Any) -> Any:
-        self._reading.sought()
+        self._reading.sought(*_moved(partitions))
         return self._client.assign(partitions)
 
     def incremental_assign(self, partitions: Any) -> Any:
-        self._reading.sought()
+        self._reading.sought(*_moved(partitions))
         return self._client.incremental_assign(partitions)
 
     def unassign(self) -> Any:
@@ -160,6 +162,11 @@ class RecordedConfluentConsumer(Wrapped):
                 theirs(self, partitions)
 
         return rebalanced
+
+
+def _moved(partitions: Iterable[Any]) -> list[Any]:
+    """Those that are assigned from an offset, or from their end."""
+    return [each for each in partitions if each.offset not in _NOWHERE_YET]
 
 
 def _delivered(message: Any) -> Delivered:

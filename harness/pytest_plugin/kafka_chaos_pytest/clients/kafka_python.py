@@ -107,16 +107,16 @@ class RecordedKafkaConsumer(Wrapped):
         self._answered(operation, [delivered(record)])
         return record
 
-    def seek(self, *arguments: Any, **named: Any) -> Any:
-        self._reading.sought()
-        return self._client.seek(*arguments, **named)
+    def seek(self, partition: Any, *arguments: Any, **named: Any) -> Any:
+        self._reading.sought(partition)
+        return self._client.seek(partition, *arguments, **named)
 
     def seek_to_beginning(self, *partitions: Any) -> Any:
         self._reading.sought()
         return self._client.seek_to_beginning(*partitions)
 
     def seek_to_end(self, *partitions: Any) -> Any:
-        self._reading.sought()
+        self._reading.sought(*(partitions or self._client.assignment()))
         return self._client.seek_to_end(*partitions)
 
 

@@ -139,8 +139,10 @@ class Reading:
         self._assigned: dict[tuple[str, int], object] | None = None
         self._begun: frozenset[tuple[str, int]] = frozenset()
 
-    def sought(self) -> None:
-        self._begun |= frozenset(self._assigned or ())
+    def sought(self, *partitions: Any) -> None:
+        """partitions: those that the application moved, objects with topic and partition, perhaps before it read any
+        of them."""
+        self._begun |= {*(self._assigned or ()), *((each.topic, each.partition) for each in partitions)}
         self._assigned = None
 
     def polled(
