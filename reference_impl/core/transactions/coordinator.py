@@ -117,7 +117,7 @@ class TransactionCoordinator:
             )
         following = known.next_producer(
             timeout_ms=request.timeout_ms,
-            asked_epoch=None if request.producer is None else request.producer.producer_epoch,
+            asked=request.producer,
             fresh_id=fresh_id,
             now_ms=self._clock.wall_clock_ms(),
         )
@@ -140,8 +140,7 @@ class TransactionCoordinator:
             return ErrorCode.CONCURRENT_TRANSACTIONS
         if request.producer is None or known is None:
             return ErrorCode.NONE
-        asked_id, asked_epoch = request.producer[:2]
-        is_current = asked_id == known.producer_id and asked_epoch in (known.epoch, known.last_epoch)
+        is_current = request.producer in (known.producer, known.last)
         return ErrorCode.NONE if is_current else ErrorCode.PRODUCER_FENCED
 
     def add_partitions(self, speaker: Speaker, partitions: Iterable[TopicPartition], answer: Answered) -> None:
