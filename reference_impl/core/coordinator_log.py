@@ -151,3 +151,9 @@ def write_error(error: ErrorCode) -> ErrorCode:
         ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
         ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
     }.get(error, error)
+
+
+def load_from_log_start(log_start_offset: int, active_segment_offset: int) -> int:
+    """R63, R76: a new coordinator reads its partition from the beginning."""
+    assert log_start_offset <= active_segment_offset
+    return log_start_offset

@@ -79,13 +79,12 @@ class ProducerStates:
             return ErrorCode.NONE  # unknown or expired producer: any sequence is accepted (KIP-360)
         if header.producer_epoch < known.epoch:
             return ErrorCode.INVALID_PRODUCER_EPOCH
-        if header.producer_epoch > known.epoch:
-            return ErrorCode.NONE if header.base_sequence == 0 else ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        batches = known.batches if header.producer_epoch == known.epoch else ()  # a new epoch begins at 0
         sequences = (header.base_sequence, last_sequence(header))
-        for batch in known.batches:
+        for batch in batches:
             if (batch.first_sequence, batch.last_sequence) == sequences:
                 return batch
-        expected = (known.batches[-1].last_sequence + 1) % _SEQUENCES if known.batches else 0
+        expected = (batches[-1].last_sequence + 1) % _SEQUENCES if batches else 0
         if header.base_sequence != expected:
             return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         is_open = self.transactions.first_offset(header.producer_id) != UNKNOWN_OFFSET

@@ -93,9 +93,12 @@ class LocalReplica:
         self._after_cut(before, cut, epoch, reason)
 
     def restart_at(self, offset: int, *, epoch: int, reason: str) -> None:
-        """Deletes everything; log and high watermark continue at `offset` (KAFKA-9491)."""
+        """Deletes everything; log and high watermark continue at `offset` (KAFKA-9491). Beyond the log's end nothing is
+        known of any producer: markers and batches of the skipped part were never seen."""
         assert offset >= 0
         before = self.log_end_offset
+        if offset > before:
+            self.producers = ProducerStates()
         cut = self.log.truncate_fully_and_start_at(offset)
         self._after_cut(before, cut, epoch, reason)
 

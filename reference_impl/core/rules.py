@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from reference_impl.core.groups.group_rules import GroupRules
-from reference_impl.core.transactions.transaction_rules import TransactionRules
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,7 +123,6 @@ def end_of_what_is_readable(readable_end: int, leader_epoch_start_offset: int) -
 
 
 _GROUP_RULES = GroupRules()
-_TRANSACTION_RULES = TransactionRules()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,7 +144,6 @@ class Rules:
     latest_is_known: Callable[[int, int], bool] = once_own_epoch_committed
     latest: Callable[[int, int], int] = end_of_what_is_readable
     groups: GroupRules = _GROUP_RULES  # of coordinators: core/groups/group_rules.py
-    transactions: TransactionRules = _TRANSACTION_RULES  # core/transactions/transaction_rules.py
 
 
 def sound() -> Rules:

@@ -274,10 +274,7 @@ class GroupCoordinator:
 
         def committed(_: int) -> None:
             self.groups.pop(group_id, None)
-            if offsets.has_transactions:  # a successor finds them in the log, too
-                offsets.committed.clear()
-            else:
-                self._offsets.pop(group_id, None)
+            self._offsets.pop(group_id, None)
 
         def ended() -> None:
             if self.groups.get(group_id) is group:

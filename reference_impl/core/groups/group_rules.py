@@ -6,6 +6,7 @@ As in core/rules.py: a planted flaw replaces one of these functions. R64 means a
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from reference_impl.core.coordinator_log import load_from_log_start
 from reference_impl.core.identifiers import ErrorCode
 
 
@@ -35,12 +36,6 @@ def commit_of_current_member(view: CommitView) -> ErrorCode:
 def when_replicated(is_committed: bool) -> bool:
     """R65: a commit is answered when the high watermark passed its record."""
     return is_committed
-
-
-def load_from_log_start(log_start_offset: int, active_segment_offset: int) -> int:
-    """R63: a new coordinator reads its partition from the beginning."""
-    assert log_start_offset <= active_segment_offset
-    return log_start_offset
 
 
 def refuse_while_loading() -> ErrorCode:

@@ -32,6 +32,8 @@ class GroupOffsets:
     pending_in_transactions: Counter[TopicPartition] = field(default_factory=Counter)
 
     def take(self, key: TopicPartition, record_offset: int, value: CommittedOffset | None) -> None:
+        if value is None:
+            self._remove_from_transactions(key, record_offset)
         known = self.committed.get(key)
         if known is not None and known[0] > record_offset:
             return
@@ -39,6 +41,14 @@ class GroupOffsets:
             self.committed.pop(key, None)
         else:
             self.committed[key] = record_offset, value
+
+    def _remove_from_transactions(self, key: TopicPartition, record_offset: int) -> None:
+        """What is removed comes back with no marker of a transaction that wrote it before (R67)."""
+        for producer_id, written in list(self.in_transactions.items()):
+            if key in written and written[key][0] < record_offset:
+                del written[key]
+                if not written:
+                    del self.in_transactions[producer_id]
 
     def take_in_transaction(
         self, producer_id: int, key: TopicPartition, record_offset: int, value: CommittedOffset
@@ -54,13 +64,20 @@ class GroupOffsets:
                 self.take(key, record_offset, value)
         return is_commit and bool(ended)
 
+    def is_changing(self, key: TopicPartition) -> bool:
+        """Whether a newer commit is on its way, which a tombstone written now would remove with the old one."""
+        return key in self.pending or self.is_unstable(key)
+
     def is_unstable(self, key: TopicPartition) -> bool:
         """Whether a transaction that has not ended may change what is committed."""
         return key in self.pending_in_transactions or any(key in each for each in self.in_transactions.values())
 
     def in_log(self) -> KeysView[TopicPartition]:
-        """What the log may tell the next coordinator of: a record that is not replicated yet may be, still."""
-        return dict.fromkeys([*self.committed, *self.pending]).keys()
+        """What the log may tell the next coordinator of: a record that is not replicated yet may be, still, and an open
+        transaction may be committed."""
+        in_transactions = [key for written in self.in_transactions.values() for key in written]
+        found = [*self.committed, *self.pending, *in_transactions, *self.pending_in_transactions]
+        return dict.fromkeys(found).keys()
 
     @property
     def is_empty(self) -> bool:
@@ -239,7 +256,8 @@ class OffsetCommits:
         return [
             key
             for key, (_, value) in offsets.committed.items()
-            if not (topics is not None and group.state is GroupState.STABLE and key.topic in topics)
+            if not offsets.is_changing(key)
+            and not (topics is not None and group.state is GroupState.STABLE and key.topic in topics)
             and self._is_expired(group, value, now_ms)
         ]
 

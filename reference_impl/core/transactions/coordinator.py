@@ -26,7 +26,6 @@ from reference_impl.core.transactions.transaction_data import (
     TransactionMarkers,
     TransactionSettings,
 )
-from reference_impl.core.transactions.transaction_rules import TransactionRules
 from reference_impl.wire.control_records import Marker
 from reference_impl.wire.key_values import Producer
 from reference_impl.wire.transaction_records import decode, transaction_record
@@ -42,7 +41,6 @@ class TransactionCoordinator:
         *,
         clock: CoordinatorClock,
         settings: TransactionSettings,
-        rules: TransactionRules,
     ) -> None:
         self.phase = Phase.LOADING
         self.transactions: dict[str, Transaction] = {}
@@ -50,7 +48,6 @@ class TransactionCoordinator:
         self._markers = markers
         self._clock = clock
         self._settings = settings
-        self._rules = rules
         self._writes = Writes(log, clock, timeout_ms=settings.write_timeout_ms)
         self._in_transit: set[str] = set()
         self._markers_left: dict[str, set[TopicPartition]] = {}  # of the prepared ones
@@ -71,7 +68,7 @@ class TransactionCoordinator:
     def loaded(self) -> None:
         self.phase = Phase.ACTIVE
         for transaction in list(self.transactions.values()):
-            if transaction.state.is_prepared and self._rules.resumes(True):
+            if transaction.state.is_prepared:
                 self._write_markers(transaction)
 
     def failed(self) -> None:
@@ -117,7 +114,7 @@ class TransactionCoordinator:
             )
         following = known.next_producer(
             timeout_ms=request.timeout_ms,
-            asked_epoch=None if request.producer is None else request.producer.producer_epoch,
+            asked=request.producer,
             fresh_id=fresh_id,
             now_ms=self._clock.wall_clock_ms(),
         )
@@ -140,8 +137,7 @@ class TransactionCoordinator:
             return ErrorCode.CONCURRENT_TRANSACTIONS
         if request.producer is None or known is None:
             return ErrorCode.NONE
-        asked_id, asked_epoch = request.producer[:2]
-        is_current = asked_id == known.producer_id and asked_epoch in (known.epoch, known.last_epoch)
+        is_current = request.producer in (known.producer, known.last)
         return ErrorCode.NONE if is_current else ErrorCode.PRODUCER_FENCED
 
     def add_partitions(self, speaker: Speaker, partitions: Iterable[TopicPartition], answer: Answered) -> None:
@@ -171,7 +167,7 @@ class TransactionCoordinator:
         known = self.transactions.get(speaker.transactional_id)
         if known is None or known.producer_id != speaker.producer.producer_id:
             return ErrorCode.INVALID_PRODUCER_ID_MAPPING
-        if not self._rules.admits_epoch(speaker.producer.producer_epoch, known.epoch):
+        if speaker.producer != known.producer:  # it has a successor
             return ErrorCode.PRODUCER_FENCED
         return known
 
@@ -193,11 +189,7 @@ class TransactionCoordinator:
         self, known: Transaction, *, is_commit: bool, fenced: bool, answer: Answered = lambda error: None
     ) -> None:
         following = known.prepared(is_commit=is_commit, fenced=fenced, now_ms=self._clock.wall_clock_ms())
-        if self._rules.answers_end(False):
-            answer(ErrorCode.NONE)
-            self._move(following)
-        else:
-            self._move(following, answer)
+        self._move(following, answer)
 
     def _write_markers(self, transaction: Transaction) -> None:
         transactional_id = transaction.transactional_id
@@ -255,7 +247,7 @@ class TransactionCoordinator:
         now_ms = self._clock.wall_clock_ms()
         for known in list(self.transactions.values()):
             is_open = known.state is TransactionState.ONGOING and known.transactional_id not in self._in_transit
-            if is_open and self._rules.is_over(now_ms - known.started_ms, known.timeout_ms):
+            if is_open and now_ms - known.started_ms > known.timeout_ms:
                 self._prepare(known, is_commit=False, fenced=True)
 
     def expire(self) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from reference_impl.core.identifiers import TopicPartition
-from reference_impl.wire.key_values import KeyValue
+from reference_impl.wire.key_values import KeyValue, Producer
 from reference_impl.wire.plain_fields import UnreadableRecord
 from reference_impl.wire.transaction_records import StoredTransaction, transaction_record
 
@@ -56,7 +56,7 @@ class Transaction:
     transactional_id: str
     producer_id: int
     epoch: int = NO_EPOCH
-    last_epoch: int = NO_EPOCH  # the one before, if the producer itself asked for the next (KIP-360)
+    last: Producer | None = None  # the id and epoch before, if the producer itself asked for the next (KIP-360)
     timeout_ms: int
     state: TransactionState = TransactionState.EMPTY
     partitions: frozenset[TopicPartition] = frozenset()
@@ -65,18 +65,23 @@ class Transaction:
 
     # What may follow
 
-    def next_producer(self, *, timeout_ms: int, asked_epoch: int | None, fresh_id: int, now_ms: int) -> "Transaction":
-        """R72: a new incarnation gets the next epoch; none is left: another id. Who asks again gets the same answer."""
-        was = NO_EPOCH if asked_epoch is None else self.epoch
+    @property
+    def producer(self) -> Producer:
+        return Producer(self.producer_id, self.epoch)
+
+    def next_producer(self, *, timeout_ms: int, asked: Producer | None, fresh_id: int, now_ms: int) -> "Transaction":
+        """R72: a new incarnation gets the next epoch; none is left: another id. Who asks again gets the same answer.
+        `asked`: who the producer was, if it goes on."""
         changed = replace(
             self, state=TransactionState.EMPTY, partitions=frozenset(), timeout_ms=timeout_ms, updated_ms=now_ms
         )
         changed = replace(changed, started_ms=NO_TIME_MS)
-        if self.needs_fresh_id:
-            return replace(changed, producer_id=fresh_id, epoch=0, last_epoch=was)
-        if asked_epoch is not None and asked_epoch != self.epoch and asked_epoch == self.last_epoch:
+        if asked is not None and asked == self.last:
             return changed
-        return replace(changed, epoch=self.epoch + 1, last_epoch=was)
+        last = self.producer if asked == self.producer else None
+        if self.needs_fresh_id:
+            return replace(changed, producer_id=fresh_id, epoch=0, last=last)
+        return replace(changed, epoch=self.epoch + 1, last=last)
 
     @property
     def needs_fresh_id(self) -> bool:
@@ -96,8 +101,8 @@ class Transaction:
     def prepared(self, *, is_commit: bool, fenced: bool, now_ms: int) -> "Transaction":
         """`fenced`: under the next epoch, so that its producer can neither write nor commit any more."""
         state = TransactionState.PREPARE_COMMIT if is_commit else TransactionState.PREPARE_ABORT
-        epoch, last_epoch = (self.epoch + 1, NO_EPOCH) if fenced else (self.epoch, self.last_epoch)
-        return replace(self, state=state, epoch=epoch, last_epoch=last_epoch, updated_ms=now_ms)
+        epoch, last = (self.epoch + 1, None) if fenced else (self.epoch, self.last)
+        return replace(self, state=state, epoch=epoch, last=last, updated_ms=now_ms)
 
     def completed(self, now_ms: int) -> "Transaction":
         is_commit = self.state is TransactionState.PREPARE_COMMIT

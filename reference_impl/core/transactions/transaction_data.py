@@ -47,7 +47,8 @@ class MarkerWriter(Protocol):
 
     def write(self, markers: TransactionMarkers, written: Callable[[Iterable[TopicPartition]], None]) -> None:
         """Tries until each is replicated, and calls `written` as they are. Partitions of deleted topics count as
-        written. A leader that has seen a newer coordinator or producer ends it: this term is over, then."""
+        written. Those of a leader that has seen a newer coordinator or producer are tried no more: that one's
+        coordinator writes them."""
         ...
 
     def stop(self) -> None: ...

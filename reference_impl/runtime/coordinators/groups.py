@@ -55,7 +55,7 @@ class GroupCoordinators(CoordinatorTerms[GroupCoordinator]):
         return ErrorCode.INVALID_GROUP_ID if too_long(name) else super().coordinator_of(name)
 
     def coordinator_of_members(self, group_id: str) -> GroupCoordinator | ErrorCode:
-        """The same for what members ask: a group without a name has offsets at most, whoever is asked."""
+        """The same for what only groups with a name can ask: one without has offsets at most, plainly committed."""
         return self.coordinator_of(group_id) if group_id else ErrorCode.INVALID_GROUP_ID
 
     def end_transaction(

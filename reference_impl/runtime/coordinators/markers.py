@@ -1,6 +1,7 @@
 """Has the leaders of a transaction's partitions write its markers, again and again until each is replicated.
 
-All markers that wait for one leader go in one request (WriteTxnMarkers), one request to a leader at a time. Implements
+All markers that wait for one leader go in one request (WriteTxnMarkers), one request to a leader at a time; no leader's
+markers wait for another leader. Implements
 core.transactions.transaction_data.MarkerWriter (docs/replication.md R74).
 """
 
@@ -10,7 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
-from reference_impl.core.identifiers import NO_LEADER, TRANSACTIONS_TOPIC, ErrorCode, TopicPartition
+from reference_impl.core.identifiers import NO_LEADER, ErrorCode, TopicPartition
 from reference_impl.core.transactions.transaction_data import TransactionMarkers
 from reference_impl.runtime.connections import PeerUnreachable
 from reference_impl.runtime.coordinators.waiting import answer_once
@@ -32,6 +33,7 @@ MarkerTopic = WritableTxnMarker.WritableTxnMarkerTopic
 Outcomes = Mapping[TopicPartition, ErrorCode]
 AskBroker = Callable[[int, int, int, Any], Awaitable[Any]]
 """Broker, API key, version and body; the answer's body. Raises PeerUnreachable."""
+Written = Callable[[Iterable[TopicPartition]], None]
 
 
 class _Job(NamedTuple):
@@ -47,45 +49,34 @@ class MarkerSender:
         self._sending: dict[int, asyncio.Task[None]] = {}
 
     def of_term(self) -> "TermMarkers":
-        return TermMarkers(self)
+        return TermMarkers(self, told_before=self._metadata.updates)
 
     def stop(self) -> None:
         for task in self._sending.values():
             task.cancel()
 
-    async def write_all(self, markers: TransactionMarkers, written: Callable[[Iterable[TopicPartition]], None]) -> None:
-        left = set(markers.partitions)
-        while left:
-            gone = {key for key in left if self._is_deleted(key)}
-            outcomes = await self._try(markers, left - gone)
-            fenced = [f"{key}: {error.name}" for key, error in outcomes.items() if error in FENCED]
-            if fenced:
-                logger.warning("markers of %.100r are left to a successor: %s", markers.transactional_id, fenced[0])
-                return
-            done = gone | {key for key, error in outcomes.items() if not error}
-            if done:
-                left -= done
-                written(done)
-            if left:
-                await asyncio.sleep(RETRY_S)
-
-    def _is_deleted(self, key: TopicPartition) -> bool:
-        """A topic that the controller does not tell of, though it tells of the coordinators' own."""
-        return self._metadata.state(key) is None and bool(self._metadata.partitions(TRANSACTIONS_TOPIC))
-
-    async def _try(self, markers: TransactionMarkers, left: set[TopicPartition]) -> Outcomes:
+    def split(self, markers: TransactionMarkers) -> list[TransactionMarkers]:
+        """For each leader its own, as far as the leaders are known."""
         by_leader: dict[int, set[TopicPartition]] = {}
-        for key in left:
-            state = self._metadata.state(key)
-            if state is not None and state.leader != NO_LEADER:
-                by_leader.setdefault(state.leader, set()).add(key)
-        asked = [
-            self._queue(leader, markers._replace(partitions=frozenset(keys))) for leader, keys in by_leader.items()
-        ]
-        outcomes: dict[TopicPartition, ErrorCode] = {}
-        for answer in asked:
-            outcomes |= await answer
-        return outcomes
+        for key in markers.partitions:
+            by_leader.setdefault(self._leader(key), set()).add(key)
+        return [markers._replace(partitions=frozenset(keys)) for keys in by_leader.values()]
+
+    def _leader(self, key: TopicPartition) -> int:
+        state = self._metadata.state(key)
+        return NO_LEADER if state is None else state.leader
+
+    def deleted(self, markers: TransactionMarkers, told_before: int) -> set[TopicPartition]:
+        """Those whose topic the controller did not tell of in an update after that many. Until a coordinator's term has
+        seen one, what this broker knows may be older than the transaction."""
+        if self._metadata.updates <= told_before:
+            return set()
+        return {key for key in markers.partitions if self._metadata.state(key) is None}
+
+    async def ask(self, markers: TransactionMarkers) -> Outcomes:
+        """One try, of those of one leader."""
+        leader = self._leader(min(markers.partitions))
+        return {} if leader == NO_LEADER else await self._queue(leader, markers)
 
     def _queue(self, leader: int, markers: TransactionMarkers) -> "asyncio.Future[Outcomes]":
         job = _Job(markers, asyncio.get_running_loop().create_future())
@@ -97,7 +88,7 @@ class MarkerSender:
     async def _send(self, leader: int) -> None:
         try:
             while jobs := self._waiting.pop(leader, []):
-                outcomes: dict[int, Outcomes] = {}
+                outcomes: Mapping[int, Outcomes] = {}
                 try:
                     outcomes = await self._send_once(leader, [job for job in jobs if not job.outcome.done()])
                 finally:  # whatever happened, who waits tries again
@@ -106,7 +97,7 @@ class MarkerSender:
         finally:
             del self._sending[leader]  # at once: who comes next begins anew
 
-    async def _send_once(self, leader: int, jobs: list[_Job]) -> dict[int, Outcomes]:
+    async def _send_once(self, leader: int, jobs: list[_Job]) -> Mapping[int, Outcomes]:
         """By producer id: a producer has one transaction at a time."""
         if not jobs:
             return {}
@@ -116,27 +107,49 @@ class MarkerSender:
         except PeerUnreachable as error:
             logger.info("markers for leader %d: %s", leader, error)
             return {}
-        return {
-            result.producer_id: {
-                TopicPartition(topic.name, each.partition_index): ErrorCode(each.error_code)
-                for topic in result.topics
-                for each in topic.partitions
-            }
-            for result in answer.markers
-        }
+        found: dict[int, dict[TopicPartition, ErrorCode]] = {}
+        for result in answer.markers:
+            for topic in result.topics:
+                for each in topic.partitions:
+                    key = TopicPartition(topic.name, each.partition_index)
+                    found.setdefault(result.producer_id, {})[key] = ErrorCode(each.error_code)
+        return found
 
 
 class TermMarkers:
     """Those of one term of a coordinator."""
 
-    def __init__(self, sender: MarkerSender) -> None:
+    def __init__(self, sender: MarkerSender, *, told_before: int) -> None:
+        """`told_before`: the updates of the metadata when the term began."""
         self._sender = sender
+        self._told_before = told_before
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def write(self, markers: TransactionMarkers, written: Callable[[Iterable[TopicPartition]], None]) -> None:
-        task = asyncio.ensure_future(self._sender.write_all(markers, written))
-        self._tasks.add(task)
-        task.add_done_callback(self._ended)
+    def write(self, markers: TransactionMarkers, written: Written) -> None:
+        for each in self._sender.split(markers):
+            task = asyncio.ensure_future(self._write(each, written))
+            self._tasks.add(task)
+            task.add_done_callback(self._ended)
+
+    async def _write(self, markers: TransactionMarkers, written: Written) -> None:
+        """Of one leader; whoever has another one meanwhile goes on in a task of its own."""
+        left = markers.partitions
+        while left:
+            markers, *others = self._sender.split(markers._replace(partitions=left))
+            for each in others:
+                self.write(each, written)
+            gone = self._sender.deleted(markers, self._told_before)
+            outcomes = {} if gone else await self._sender.ask(markers)
+            fenced = [f"{key}: {error.name}" for key, error in outcomes.items() if error in FENCED]
+            if fenced:
+                logger.warning("markers of %.100r are left to a successor: %s", markers.transactional_id, fenced[0])
+                return
+            done = gone | {key for key, error in outcomes.items() if not error}
+            left = markers.partitions - done
+            if done:
+                written(done)
+            if left:
+                await asyncio.sleep(RETRY_S)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)

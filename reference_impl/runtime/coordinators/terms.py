@@ -74,6 +74,7 @@ class CoordinatorTerms(Generic[C]):
         self._loads_from = loads_from
         self._terms: dict[int, Term[C]] = {}
         self._progressed: set[int] = set()
+        self._has_ended = False
         replicas.on_progress.append(self._note_progress)
 
     # Who coordinates
@@ -125,7 +126,8 @@ class CoordinatorTerms(Generic[C]):
             elif self._is_ready(term):
                 self._serve(number, term)
         partition = self._replicas.partitions.get(TopicPartition(self.topic, number))
-        if number not in self._terms and partition is not None and partition.is_leader:
+        is_led = partition is not None and partition.is_leader
+        if number not in self._terms and partition is not None and is_led and not self._has_ended:
             self._begin(number, partition)
 
     def _is_over(self, term: Term[C]) -> bool:
@@ -147,7 +149,9 @@ class CoordinatorTerms(Generic[C]):
         log = term.partition.log
         position = self._loads_from(log.log_start_offset, log.segments[-1].base_offset)
         try:
-            while position < term.log_end and not self._is_over(term):
+            while position < term.log_end:
+                if self._is_over(term):
+                    return  # what was read is not the whole
                 batches = log.read(position, READ_AT_ONCE_BYTES, term.log_end)
                 headers = parse_headers(batches)
                 if not headers:
@@ -184,6 +188,8 @@ class CoordinatorTerms(Generic[C]):
         term.coordinator.end()
 
     def end(self) -> None:
+        """The broker stops: no term begins after this."""
+        self._has_ended = True
         for number in list(self._terms):
             self._end(number)
 

@@ -48,7 +48,8 @@ class GroupOffsetsHandler:
         def begin(coordinator: GroupCoordinator, known: Commits, answered: Callable[[Outcomes], None]) -> None:
             coordinator.commit(body.group_id, identity, known, answered)
 
-        return self._commit(body, self._commits(body, body.retention_time_ms), OffsetCommitResponse, begin)
+        coordinator = self._coordinators.coordinator_of(body.group_id)
+        return self._commit(coordinator, self._commits(body, body.retention_time_ms), OffsetCommitResponse, begin)
 
     def commit_in_transaction(self, request: Request, caller: Caller) -> Answer:
         body = request.body
@@ -61,11 +62,12 @@ class GroupOffsetsHandler:
             else:
                 coordinator.commit_in_transaction(body.group_id, identity, producer, known, answered)
 
-        return self._commit(body, self._commits(body, NO_TIME), TxnOffsetCommitResponse, begin)
+        coordinator = self._coordinators.coordinator_of_members(body.group_id)
+        return self._commit(coordinator, self._commits(body, NO_TIME), TxnOffsetCommitResponse, begin)
 
     def _commit(
         self,
-        body: Any,
+        coordinator: GroupCoordinator | ErrorCode,
         wanted: Commits,
         response: Any,
         begin: Callable[[GroupCoordinator, Commits, Callable[[Outcomes], None]], None],
@@ -77,7 +79,6 @@ class GroupOffsetsHandler:
         def answered(outcomes: Outcomes) -> None:
             answer_once(future, lambda: _committed(response, wanted, {**outcomes, **unknown}))
 
-        coordinator = self._coordinators.coordinator_of(body.group_id)
         if isinstance(coordinator, ErrorCode):
             answered(dict.fromkeys(wanted, coordinator))
         elif not known:
@@ -140,7 +141,7 @@ class GroupOffsetsHandler:
         def answered(error: ErrorCode, outcomes: Outcomes) -> None:
             answer_once(future, lambda: _deleted(error, outcomes))
 
-        coordinator = self._coordinators.coordinator_of(body.group_id)
+        coordinator = self._coordinators.coordinator_of_members(body.group_id)
         if isinstance(coordinator, ErrorCode):
             answered(coordinator, {})
         else:

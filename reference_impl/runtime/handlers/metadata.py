@@ -34,6 +34,7 @@ def partition_state(message: Any) -> PartitionState:
 
 class MetadataCache:
     def __init__(self) -> None:
+        self.updates = 0  # how many were taken
         self.controller_id = -1
         self.cluster_id: str | None = None
         self.brokers: dict[int, LiveBroker] = {}
@@ -43,6 +44,7 @@ class MetadataCache:
 
     def update(self, message: Any) -> None:
         """Takes one UpdateMetadata whose controller epoch was checked already."""
+        self.updates += 1
         self.controller_id = message.controller_id
         self.brokers = {broker.broker_id: _live_broker(broker) for broker in message.live_brokers}
         if message.is_full:

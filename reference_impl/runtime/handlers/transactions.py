@@ -52,6 +52,8 @@ class TransactionsHandler:
     # InitProducerId
 
     async def init(self, request: Request, caller: Caller) -> Any:
+        if (request.body.producer_id < 0) != (request.body.producer_epoch < 0):  # as in Kafka: both, or none
+            return _initialised(InitAnswer(ErrorCode.INVALID_REQUEST), request)
         if request.body.transactional_id is None:
             return _initialised(await self._init_idempotent(request.body), request)
         return _initialised(await self._init_transactional(request.body), request)

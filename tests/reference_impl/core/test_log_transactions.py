@@ -205,6 +205,29 @@ def test_no_other_record_may_stand_in_an_open_transaction() -> None:
     assert replica.producers.check(numbered) is ErrorCode.INVALID_TXN_STATE
 
 
+def test_nor_one_of_the_producers_next_epoch() -> None:
+    """No marker of the transaction would end it any more: each has the epoch that is fenced."""
+    replica = opened(MemoryLog())
+    append(replica, data(7))
+    (plain,) = parse_headers(key_value_batch([KeyValue(b"k", b"v")], TIME_MS))
+    newer = replace(plain, producer_id=7, producer_epoch=1, base_sequence=0)
+    assert replica.producers.check(newer) is ErrorCode.INVALID_TXN_STATE
+    assert replica.producers.check(replace(newer, producer_id=8)) is ErrorCode.NONE
+
+
+def test_a_log_that_goes_on_behind_its_end_knows_no_producer_and_no_transaction() -> None:
+    """R23: the transaction's marker may be in what was skipped, and nothing would ever end it here."""
+    replica = opened(MemoryLog())
+    append(replica, data(7))
+    append(replica, data(8))
+    append(replica, marker(8, commit=False))
+    replica.restart_at(20, epoch=0, reason="out of range")
+    append(replica, data(9))
+    replica.set_high_watermark(21)
+    assert (replica.last_stable_offset, aborted(replica)) == (20, [])
+    assert [each.producer_id for each in replica.producers.entries] == [9]
+
+
 def test_a_leader_tells_a_reader_of_committed_records_what_to_leave_out() -> None:
     world = World(min_isr=1, replicas=(1,))
     for batch in (data(7), data(8)):

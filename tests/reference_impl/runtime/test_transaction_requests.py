@@ -11,6 +11,7 @@ from reference_impl.core.identifiers import (
     ErrorCode,
     TopicPartition,
 )
+from reference_impl.runtime.handlers.group_offsets import GroupOffsetsHandler
 from reference_impl.runtime.handlers.producer_ids import ProducerIds
 from reference_impl.runtime.handlers.transactions import TransactionsHandler, _in_version
 from reference_impl.runtime.handlers.txn_markers import WriteTxnMarkersHandler
@@ -47,6 +48,40 @@ async def test_an_id_that_no_record_can_hold_is_refused(name: str) -> None:
         transactional_id=name, transaction_timeout_ms=1000, producer_id=-1, producer_epoch=-1
     )
     assert (await made.init(asked(ApiKey.INIT_PRODUCER_ID, init), CALLER)).error_code == ErrorCode.INVALID_REQUEST
+
+
+@pytest.mark.parametrize(("producer_id", "producer_epoch"), [(7, -1), (-1, 0)])
+@pytest.mark.parametrize("name", ["writer", None])
+async def test_a_producer_names_its_id_and_its_epoch_or_neither(
+    name: str | None, producer_id: int, producer_epoch: int
+) -> None:
+    made, _ = handler()
+    init = request_class(ApiKey.INIT_PRODUCER_ID)(
+        transactional_id=name,
+        transaction_timeout_ms=1000,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+    )
+    assert (await made.init(asked(ApiKey.INIT_PRODUCER_ID, init), CALLER)).error_code == ErrorCode.INVALID_REQUEST
+
+
+async def test_a_group_without_a_name_has_no_offsets_in_transactions_and_none_to_delete() -> None:
+    world = World(partitions=3)
+    made = GroupOffsetsHandler(world.coordinators, world.metadata, lambda: 0)
+    kind = request_class(ApiKey.TXN_OFFSET_COMMIT)
+    topic = kind.TxnOffsetCommitRequestTopic
+    offset = topic.TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=5)
+    body = kind(
+        transactional_id="writer",
+        group_id="",
+        producer_id=7,
+        producer_epoch=0,
+        topics=[topic(name=TRANSACTIONS_TOPIC, partitions=[offset])],
+    )
+    answer = await made.commit_in_transaction(asked(ApiKey.TXN_OFFSET_COMMIT, body), CALLER)
+    assert answer.topics[0].partitions[0].error_code == ErrorCode.INVALID_GROUP_ID
+    delete = request_class(ApiKey.OFFSET_DELETE)(group_id="", topics=[])
+    assert (await made.delete(asked(ApiKey.OFFSET_DELETE, delete, 0), CALLER)).error_code == ErrorCode.INVALID_GROUP_ID
 
 
 def added(*topics: str) -> Request:

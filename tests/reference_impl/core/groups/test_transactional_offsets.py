@@ -1,6 +1,9 @@
 """Offsets that are committed in a transaction: pending until its marker, then told or dropped (docs/replication.md
 R77)."""
 
+from collections.abc import Callable
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -9,7 +12,7 @@ from reference_impl.core.groups.offsets import Outcomes
 from reference_impl.core.identifiers import ErrorCode, TopicPartition
 from reference_impl.wire.group_records import CommittedOffset
 from reference_impl.wire.key_values import Producer
-from tests.reference_impl.core.groups.group_world import GROUP, PARTITION, World
+from tests.reference_impl.core.groups.group_world import GROUP, PARTITION, TOPIC, World
 
 SOMEBODY = Identity(member_id="")
 OTHER = TopicPartition("payments", 0)
@@ -86,20 +89,68 @@ def test_a_group_with_an_open_transaction_is_not_forgotten() -> None:
     assert world.committed() == 5
 
 
-def test_a_group_that_is_deleted_keeps_what_a_transaction_may_still_commit() -> None:
+def delete_group(world: World) -> None:
+    world.coordinator.delete(GROUP, lambda error: None)
+
+
+def delete_topic(world: World) -> None:
+    world.coordinator.topics_deleted(frozenset({TOPIC}))
+
+
+def remove_offset(world: World) -> None:
+    world.coordinator.remove_offsets(GROUP, [PARTITION], lambda error, outcomes: None)
+
+
+@pytest.mark.parametrize("forget", [delete_group, delete_topic, remove_offset])
+@pytest.mark.parametrize("holds", [False, True])
+@pytest.mark.parametrize("was_committed", [False, True])
+def test_what_is_deleted_comes_back_with_no_transaction_that_wrote_it_before(
+    forget: Callable[[World], None], holds: bool, was_committed: bool
+) -> None:
+    world = World()
+    if was_committed:
+        world.commit(3)
+    world.log.holds = holds
+    commit(world, 5)
+    forget(world)
+    world.log.replicate()
+    assert not unstable(world)
+    after = world.successor()
+    assert not unstable(after)
+    end(after, commits=True)
+    assert after.committed() == -1 == after.successor().committed()
+
+
+@pytest.mark.parametrize("forget", [delete_topic, remove_offset])
+def test_what_a_transaction_writes_after_the_deletion_counts(forget: Callable[[World], None]) -> None:
+    world = World()
+    commit(world, 5)
+    forget(world)
+    world.settle()
+    commit(world, 6)
+    end(world, commits=True)
+    assert world.committed() == 6 == world.successor().committed()
+
+
+@pytest.mark.parametrize("in_transaction", [True, False])
+def test_an_offset_is_not_forgotten_for_its_age_while_a_newer_one_is_on_its_way(in_transaction: bool) -> None:
     world = World()
     world.commit(3)
-    commit(world, 5)
-    deleted: list[ErrorCode] = []
-    world.coordinator.delete(GROUP, deleted.append)
-    world.settle()
-    assert deleted == [ErrorCode.NONE]
-    assert world.committed() == -1
+    world.clock.began_ms += 30 * 24 * 3_600_000
+    world.log.holds = True
+    if in_transaction:
+        commit(world, 5)
+    else:
+        world.commit(5)
+    world.coordinator.expire()
+    world.log.replicate()
     end(world, commits=True)
-    assert world.committed() == world.successor().committed() == 5
+    assert world.committed() == 5 == world.successor().committed()
 
 
-STEPS = st.lists(st.tuples(st.sampled_from(["plain", "send", "commit", "abort"]), st.integers(0, 2)), max_size=25)
+STEPS = st.lists(
+    st.tuples(st.sampled_from(["plain", "send", "commit", "abort", "forget"]), st.integers(0, 2)), max_size=25
+)
 
 
 @given(STEPS)
@@ -110,6 +161,9 @@ def test_a_successor_tells_what_the_coordinator_told(steps: list[tuple[str, int]
             world.commit(number)
         elif step == "send":
             commit(world, number, producer_id=producer_id)
+        elif step == "forget":
+            [delete_group, delete_topic, remove_offset][producer_id](world)
+            world.settle()
         else:
             end(world, producer_id=producer_id, commits=step == "commit")
     told, is_unstable = world.committed(), unstable(world)

@@ -36,6 +36,23 @@ def test_when_the_epochs_are_used_up_there_is_another_id() -> None:
     assert world.init(fresh_id=FRESH + 1) == (ErrorCode.NONE, FRESH + 1, 0)
 
 
+@pytest.mark.parametrize("epoch", [LAST_EPOCH - 1, LAST_EPOCH])
+def test_who_asks_again_gets_the_same_answer_when_the_epochs_are_used_up(epoch: int) -> None:
+    """The first answer was lost."""
+    known = Transaction(transactional_id=ID, producer_id=FRESH, epoch=epoch, timeout_ms=TIMEOUT_MS)
+    world = World(log=Log(batches=[LoadedBatch((StoredKeyValue(0, *known.record()),))]))
+    first = world.init(producer=Producer(FRESH, epoch), fresh_id=FRESH + 1)
+    assert first.error is ErrorCode.NONE
+    assert world.init(producer=Producer(FRESH, epoch), fresh_id=FRESH + 2) == first
+    assert world.init(producer=Producer(FRESH, epoch - 1)).error is ErrorCode.PRODUCER_FENCED
+
+
+def test_an_incarnation_that_did_not_ask_has_no_epoch_before() -> None:
+    world = World()
+    world.begun()
+    assert world.init(producer=Producer(FRESH, -1)).error is ErrorCode.PRODUCER_FENCED
+
+
 def test_a_producer_that_goes_on_gets_its_next_epoch_and_the_same_one_if_it_asks_again() -> None:
     """KIP-360."""
     world = World()

@@ -13,7 +13,6 @@ from reference_impl.core.transactions.transaction_data import (
     TransactionMarkers,
     TransactionSettings,
 )
-from reference_impl.core.transactions.transaction_rules import TransactionRules
 from reference_impl.wire.key_values import Producer
 from tests.reference_impl.core.coordinator_world import Clock, Log
 
@@ -37,16 +36,11 @@ class Markers:
 
 
 class World:
-    def __init__(
-        self, *, rules: TransactionRules | None = None, log: Log | None = None, clock: Clock | None = None
-    ) -> None:
+    def __init__(self, *, log: Log | None = None, clock: Clock | None = None) -> None:
         self.clock = clock or Clock()
         self.log = log or Log()
         self.markers = Markers()
-        self._rules = rules or TransactionRules()
-        self.coordinator = TransactionCoordinator(
-            self.log, self.markers, clock=self.clock, settings=SETTINGS, rules=self._rules
-        )
+        self.coordinator = TransactionCoordinator(self.log, self.markers, clock=self.clock, settings=SETTINGS)
         self.coordinator.replay(self.log.batches)
         self.coordinator.loaded()
 
@@ -55,7 +49,7 @@ class World:
         self.log.lose()
         self.coordinator.end()
         log = Log(batches=list(self.log.batches), leader_epoch=self.log.leader_epoch + 1)
-        return World(rules=self._rules, log=log, clock=self.clock)
+        return World(log=log, clock=self.clock)
 
     def settle(self) -> None:
         if not self.log.holds:
