@@ -450,13 +450,13 @@ def _internal(
 
 
 def _may_be_trimmed(scenario: Scenario | None) -> bool:
-    """In somebody else's cluster; of an application, where Kafka's leaders do not say why a log's start was moved. No
-    other load asks for it, and the reference does not have it."""
+    """In somebody else's cluster; of an application, where leaders do not say why a log's start was moved, which only
+    Kafka's newer ones are known to. No other load asks for it, and the reference does not have it."""
     if scenario is None or scenario.cluster.is_foreign:
         return True
     release = scenario.cluster.release
     is_told = release is not None and release >= LOG_STARTS_ARE_EXPLAINED
-    return scenario.is_an_applications and scenario.cluster.is_kafka and not is_told
+    return scenario.is_an_applications and scenario.cluster.system != "reference" and not is_told
 
 
 def _deletions(topics: Iterable[TopicRow], steps: Sequence[StepRow], *, is_shared: bool) -> dict[str, Deletion]:
