@@ -23,7 +23,7 @@ def verdict_sentence(
 def _removed(findings: Sequence[Finding]) -> str:
     """Of a pass: what is not lost, and not there either."""
     count = sum(f.count for f in findings if f.check == "removed-by-configuration")
-    return f"; {count} {'was' if count == 1 else 'were'} removed by configuration" if count else ""
+    return f"; {count} {'was' if count == 1 else 'were'} removed, not lost" if count else ""
 
 
 def _sentence(verdict: Verdict, reasons: Sequence[str], findings: Sequence[Finding], sums: Sums) -> str:

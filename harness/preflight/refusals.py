@@ -112,7 +112,9 @@ def _place(scenario: Scenario, topic: TopicSpec, index: int, key: str) -> Place:
 
 
 def _of_brokers(scenario: Scenario, key: str, traits: Traits) -> int | None:
-    return _number(scenario.cluster.settings.get(key, default_of(key, traits.version or NEWEST)))
+    """As the scenario sets it, else by default; of another system than Kafka and the reference nobody knows that."""
+    default = default_of(key, traits.version or NEWEST) if traits.kind in ("kafka", "reference") else None
+    return _number(scenario.cluster.settings.get(key, default))
 
 
 def _number(value: str | None) -> int | None:

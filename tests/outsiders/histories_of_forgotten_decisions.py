@@ -88,3 +88,37 @@ def decision_lost_in_an_allowed_election() -> HistoryBuilder:
 )
 def decision_lost_perhaps() -> HistoryBuilder:
     return _asked(_wiped(_processed(replicas=())))
+
+
+def _elected_without_the_newest(*, kept_from: int) -> HistoryBuilder:
+    """A broker out of sync is elected leader of that log, at 40. The log of the one before was read while that was
+    down: it ended at 60, and nothing from `kept_from` on, which was kept, is of the id."""
+    history = _processed(replicas=(3, 1, 2), isr=(3,), settings={UNCLEAN: "true"})
+    history.fault("kill", [3], at=8.2, until=20)
+    history.kept_log(STATE, 3, 60, at=8.3)
+    history.rows["internal_replica_snapshots"][-1].update(reason="wipe", kept_from=kept_from)
+    history.kept_state(STATE, 1, 1, (1,), at=9)
+    history.kept_log(STATE, 1, 45)
+    history.rows["internal_replica_snapshots"][-1].update(leader_epochs="0:0 1:40", kept_from=45)
+    return _asked(history)
+
+
+@case(
+    "an allowed election took what stood from 40 on in its coordinator's log, of which only what stands from 50 on was "
+    "kept",
+    PASS,
+    LAWFUL,
+    why="the decision may have stood between",
+)
+def decision_lost_with_what_was_not_kept() -> HistoryBuilder:
+    return _elected_without_the_newest(kept_from=50)
+
+
+@case(
+    "the same, and all of that was kept",
+    VIOLATION,
+    MISSED,
+    why="the election took nothing of the id",
+)
+def decision_not_among_what_an_election_took() -> HistoryBuilder:
+    return _elected_without_the_newest(kept_from=40)

@@ -2,12 +2,14 @@
 clients of them whose reset policy nobody knows."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from harness.history.schema.schemas import KIND_FINAL_POLL
 from harness.ports.load import WorkloadSpec
+from harness.scenario.model import StepSpec
 from tests.harness.checks.histories.build import SECOND
-from tests.outsiders.history_builder import OPEN, PASS, SOME, VIOLATION, HistoryBuilder, case, led
+from tests.outsiders.history_builder import OPEN, PASS, REWOUND, SOME, VIOLATION, HistoryBuilder, case, led
 
 READER = 9
 REMOVED = "removed-by-configuration observation"
@@ -131,6 +133,111 @@ def trimmed_further_than_asked_for() -> HistoryBuilder:
     return _trimmed(workload=None, asked_for=3)
 
 
+@case(
+    "an application on another system than Kafka, which an installed package starts: the log begins at 6",
+    OPEN,
+    {"lost-write observation": set(range(6))},
+    why="its own clients may have asked for it; nobody knows whether this system's brokers would say so",
+)
+def trimmed_on_a_system_of_its_own() -> HistoryBuilder:
+    return _trimmed(workload=WorkloadSpec(), system="another")
+
+
+def _trimmed_and_assigned_again(*, wiped: float, asked: float, start: int = 0) -> HistoryBuilder:
+    """A client has the log begin at 6 at second `asked`; all disks are lost at second `wiped`, and the offsets are
+    assigned again. 103 is missing at the end, and the log begins at `start`."""
+    history = led(10, system="kafka:4.3.1", topics={"t": {"retention.ms": "-1", "cleanup.policy": "compact,delete"}})
+    told = {"node": 1, "topic": "t", "partition": 0, "leader_epoch": 0, "to_offset": 6}
+    history._add("broker_events", time_ns=int(asked * SECOND), event="records_deleted", **told)
+    for node in history.brokers:
+        history.destroyed("wipe", node, "disk", at=wiped)
+    history.state(-1, 1, history.brokers, at=wiped + 2)
+    history.state(1, 2, history.brokers, at=wiped + 3, start=0)
+    history.log = []
+    for value in range(100, 110):
+        history.ack(value, at=40 + value / 100, key=value)
+    keep = [value for value in range(100, 110) if value != 103 and value - 100 >= start]
+    return _left(history, keep, policy="compact,delete", start=start)
+
+
+@case(
+    "a client had the log begin at 6; then all disks are lost, and 3 is assigned again, acknowledged, and gone",
+    VIOLATION,
+    {"compacted-away violation": {103}, "lost-write permitted": set(range(10))},
+    also=REWOUND["permitted"],
+    why="what was asked for before the record was sent took nothing of it",
+)
+def assigned_again_after_a_request() -> HistoryBuilder:
+    return _trimmed_and_assigned_again(wiped=25, asked=20)
+
+
+@case(
+    "the same, and in the end the log begins at 4",
+    VIOLATION,
+    {"compacted-away violation": {100, 101, 102, 103}, REMOVED: set(range(4)), "lost-write permitted": SOME},
+    also=REWOUND["permitted"],
+    why="nobody asked for the new ones to go",
+)
+def assigned_again_after_a_request_and_begun_above() -> HistoryBuilder:
+    return _trimmed_and_assigned_again(wiped=25, asked=20, start=4)
+
+
+@case(
+    "all disks are lost, offsets are assigned again, and then a client has the log begin at 6",
+    PASS,
+    {REMOVED: {*range(6), *range(100, 106)}, "lost-write permitted": set(range(6, 10))},
+    also=REWOUND["permitted"],
+    why="the request took them",
+)
+def assigned_again_before_a_request() -> HistoryBuilder:
+    return _trimmed_and_assigned_again(wiped=25, asked=50, start=6)
+
+
+def _asked_and_passed(*, again: bool) -> HistoryBuilder:
+    """A reader is to go on at 2, and goes on at 9; a client had the log begin at 6 before, and if `again` all disks
+    were lost since, and the offsets assigned again."""
+    history = led(10, system="kafka:4.3.1", topics={"t": {"retention.ms": "-1"}})
+    history.client(READER, role="consumer", isolation="read_uncommitted", offset_reset="latest")
+    told = {"node": 1, "topic": "t", "partition": 0, "leader_epoch": 0}
+    history._add("broker_events", time_ns=20 * SECOND, event="records_deleted", to_offset=6, **told)
+    if again:
+        for node in history.brokers:
+            history.destroyed("wipe", node, "disk", at=25)
+        history.state(-1, 1, history.brokers, at=27)
+        history.state(1, 2, history.brokers, at=28, start=0)
+        history.log = []
+        for value in range(100, 110):
+            history.ack(value, at=29 + value / 100)
+        history.poll([(0, 100), (1, 101)], at=35)
+    else:
+        history.poll([(0, 0), (1, 1)], at=2.5)
+    history.poll([(9, 109 if again else 9)], at=62)
+    history._add("broker_events", time_ns=80 * SECOND, event="records_deleted", to_offset=6, **told)
+    return _left(history, [*range(6, 10), *range(106, 110)], policy="delete", start=6)
+
+
+@case(
+    "a client had the log begin at 6, and a reader that was to go on at 2 goes on at the end",
+    PASS,
+    {REMOVED: set(range(6)), "skipped-read permitted": SOME},
+    why="its position is gone, and auto.offset.reset is latest",
+)
+def asked_for_and_passed_over() -> HistoryBuilder:
+    return _asked_and_passed(again=False)
+
+
+@case(
+    "the same request; then all disks are lost, the offsets assigned again, and a reader passes over those that a "
+    "second request takes afterwards",
+    VIOLATION,
+    {"skipped-read violation": SOME, REMOVED: {*range(6), *range(100, 106)}},
+    also=("lost-write permitted", *REWOUND["permitted"]),
+    why="when it went on nobody had asked for these to go",
+)
+def passed_over_between_two_requests() -> HistoryBuilder:
+    return _asked_and_passed(again=True)
+
+
 # ---- keys --------------------------------------------------------------------------------------------------------
 
 
@@ -152,6 +259,19 @@ def compacted_and_no_keys_told() -> HistoryBuilder:
 )
 def compacted_and_the_last_of_all_gone() -> HistoryBuilder:
     return _left(_application(10, {"cleanup.policy": "compact"}), range(9), policy="compact")
+
+
+@case(
+    "the same load with a step of its plan, so that every record is the harness's own, and has no key",
+    VIOLATION,
+    {"compacted-away violation": {3, 4, 5}},
+    why="brokers refuse records without a key in such a topic, and the steps tell of each what it is",
+)
+def compacted_and_no_keys_of_steps() -> HistoryBuilder:
+    history = _application(10, {"cleanup.policy": "compact"})
+    step = StepSpec(kind="act", body={"produce": 10}, within_s=10.0, line=1, text="produce 10")
+    history.scenario = replace(history.scenario, steps=(step,))
+    return _left(history, [0, 1, 2, 6, 7, 8, 9], policy="compact")
 
 
 @case(

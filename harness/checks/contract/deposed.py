@@ -4,6 +4,8 @@ What a deposed leader answers shows nothing of the line that the cluster went on
 sync under the new one, told so itself, or ended; without a fault that holds it up it hears within a second.
 """
 
+from itertools import chain
+
 from harness.checks.model.elections import Election
 from harness.checks.model.partition_history import PartitionHistory, holds_up
 from harness.history.facts.fault_facts import begin_of, end_of
@@ -17,12 +19,17 @@ LEARN_NS = SECOND_NS
 ENDING = frozenset(
     {"kill", "crash", "stop", "shut-down", "wipe", "disk-loss", "power-loss", "damage", "rolling-restart"}
 )
+# Who was elected uncleanly the controller tells, or the cluster's books.
+_TOLD_OF_IT = frozenset({"unclean_election", "unclean_election_marked"})
 
 
 def was_down(history: PartitionHistory, node: int, begin_ns: int, end_ns: int) -> bool:
     """Whether a fault of that node alone had it down all the while, in which it was not heard; of several each may be
     up again before the fault ends."""
-    heard = any(row["node"] == node and begin_ns < row["time_ns"] <= end_ns for row in history.events)
+    heard = any(
+        row["node"] == node and begin_ns < row["time_ns"] <= end_ns and row["event"] not in _TOLD_OF_IT
+        for row in chain(history.events, history.starts)
+    )
     return not heard and any(
         row["kind"] in ENDING
         and row["kind"] != "rolling-restart"
@@ -77,6 +84,6 @@ class Deposed:
             if row["node"] != node or not deposed.earliest_t <= row["time_ns"] <= time_ns:
                 continue
             later = row["leader_epoch"] is not None and row["leader_epoch"] > led
-            if later or row["event"] in ("leadership_end", "broker_start", "broker_registered"):
+            if later or row["event"] == "leadership_end":
                 return True
         return False

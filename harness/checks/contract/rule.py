@@ -265,7 +265,7 @@ class _Search:
                 suspects.append((election, since))
             gone = gone or had is False
             begun = begun or (had is False and election.start is not None)
-            lacked = had is False or take_overs.was_down_without(election, lost)
+            lacked = had is False or (had is None and take_overs.was_down_without(election, lost))
             since = since if lacked else max(since, election.earliest_t)
         return suspects if gone else [*suspects, (None, since)]
 

@@ -176,6 +176,7 @@ class PartitionHistory:
     disk_losses: tuple[DiskLoss, ...] = ()
     snapshots: tuple[SnapshotRow, ...] = ()
     events: tuple[BrokerEventRow, ...] = ()
+    starts: tuple[BrokerEventRow, ...] = ()  # of brokers, which are of no partition
     faults: Faults = field(default_factory=Faults)
     ends: tuple[NodeEndRow, ...] = ()  # of nodes that no fault had ended
     exact: bool = True  # the states are from the cluster's own books; not polled from its brokers, nor missing
@@ -336,6 +337,7 @@ def read_run_history(
         tables.rows(FAULTS, run),
     )
     by_partition = _group(tables.rows(PARTITION_STATES, run))
+    starts = _starts(tables, run)
     events, snapshots = _group(tables.rows(BROKER_EVENTS, run)), _group(tables.rows(REPLICA_SNAPSHOTS, run))
     is_foreign = scenario is None or scenario.cluster.is_foreign
     topics = {row["topic"]: row for row in tables.rows(TOPICS, run)}
@@ -362,6 +364,7 @@ def read_run_history(
             disk_losses=losses.of(*key),
             snapshots=logs,
             events=own_events,
+            starts=starts,
             faults=faults,
             ends=ends,
             exact=any(state["exact"] for state in states),
@@ -397,6 +400,10 @@ def read_run_history(
     )
 
 
+def _starts(tables: Tables, run: int) -> tuple[BrokerEventRow, ...]:
+    return tuple(row for row in tables.rows(BROKER_EVENTS, run) if row["event"] == "broker_start")
+
+
 def _log_start(row: PartitionRow, states: Sequence[PartitionStateRow], logs: Sequence[SnapshotRow]) -> int | None:
     """As a leader answered when the final read began; without one, as it is on the disk of every in-sync replica."""
     if row["log_start_offset"] is not None or not states:
@@ -421,6 +428,7 @@ def _internal(
     """Those partitions of the coordinators' topics whose states were recorded; what their logs hold is told apart."""
     found, kept = {}, kept_logs(tables, run)
     told = _group(tables.rows(INTERNAL_EVENTS, run))
+    starts = _starts(tables, run)
     for (topic, partition), rows in _group(tables.rows(INTERNAL_STATES, run)).items():
         states = exact_states(rows)
         assert topic is not None
@@ -440,6 +448,7 @@ def _internal(
             disk_losses=losses.of(topic, partition),
             snapshots=logs,
             events=events,
+            starts=starts,
             faults=faults,
             ends=ends,
             exact=any(state["exact"] for state in states),
@@ -450,13 +459,13 @@ def _internal(
 
 
 def _may_be_trimmed(scenario: Scenario | None) -> bool:
-    """In somebody else's cluster; of an application, where Kafka's leaders do not say why a log's start was moved. No
-    other load asks for it, and the reference does not have it."""
+    """In somebody else's cluster; of an application, where leaders do not say why a log's start was moved, which only
+    Kafka's newer ones are known to. No other load asks for it, and the reference does not have it."""
     if scenario is None or scenario.cluster.is_foreign:
         return True
     release = scenario.cluster.release
     is_told = release is not None and release >= LOG_STARTS_ARE_EXPLAINED
-    return scenario.is_an_applications and scenario.cluster.is_kafka and not is_told
+    return scenario.is_an_applications and scenario.cluster.system != "reference" and not is_told
 
 
 def _deletions(topics: Iterable[TopicRow], steps: Sequence[StepRow], *, is_shared: bool) -> dict[str, Deletion]:

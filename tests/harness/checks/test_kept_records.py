@@ -1,12 +1,21 @@
 """A record that several readings of a coordinator's log found is one record."""
 
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
-from harness.checks.families.groups.stored_records import _copies
+import pytest
+
+from harness.checks.families.groups.stored_records import _copies, _marker_of
 from harness.checks.model.kept_records import with_each_record_once
+from harness.checks.model.partition_history import read_run_history
 from harness.checks.spark.tables import Tables
-from harness.history.schema.internal_rows import CONSUMER_OFFSETS, TRANSACTION_STATE
+from harness.history.facts.internal_topics import GROUP_OFFSETS_TOPIC
+from harness.history.schema.internal_rows import CONSUMER_OFFSETS, TRANSACTION_STATE, ConsumerOffsetsRow
 from harness.history.schema.schemas import TABLES
+from harness.history.schema.typed_rows import TypedRows
+from tests.harness.checks.contract.test_contract_against_model import small_tables
+from tests.harness.checks.histories.build import SECOND
+from tests.outsiders.history_builder import HistoryBuilder
 
 
 def _row(table: str, **columns: Any) -> dict[str, Any]:
@@ -48,3 +57,27 @@ def test_a_transactions_state_that_is_kept_is_in_the_logs_at_the_end() -> None:
     rows = [_row("transaction_state", snapshots=[number], **ongoing) for number in (0, 1)]
     tables = with_each_record_once(_tables(transaction_state=rows))
     assert [row["snapshots"] for row in tables.rows(TRANSACTION_STATE, 0)] == [[0, 1]]
+
+
+@pytest.mark.parametrize(
+    ("cut_to", "cut_at", "is_shown"),
+    [(None, 0.0, True), (30, 20.0, False), (41, 20.0, True), (40, 20.0, False), (30, 5.0, True), (30, 26.0, True)],
+)
+def test_a_mark_from_before_a_cut_does_not_show_that_a_marker_was_replicated(
+    cut_to: int | None, cut_at: float, is_shown: bool
+) -> None:
+    """The marker stands at 40 in broker 1's log, which is read at second 25 beside a mark of 50."""
+    history = HistoryBuilder()
+    place = GROUP_OFFSETS_TOPIC, 7
+    history.kept_state(place, 1, 0, (1, 2, 3), at=0)
+    history.kept_log(place, 1, 50, at=25)
+    history.kept_offset(7, 4, at=22, producer_id=1, transactional=True)
+    history.kept_marker(7, at=22.1, producer_id=1, producer_epoch=0)
+    sent, marker = history.rows["consumer_offsets"]
+    sent["offset"], marker["offset"] = 39, 40
+    if cut_to is not None:
+        cut = {"node": 1, "topic": place[0], "partition": place[1], "from_offset": 50, "to_offset": cut_to}
+        history._add("internal_broker_events", event="truncation", time_ns=int(cut_at * SECOND), **cut)
+    own = read_run_history(small_tables(history), 0, history.scenario, 0).internal[place]
+    context: Any = SimpleNamespace(tables=TypedRows({CONSUMER_OFFSETS.name: [sent, marker]}))
+    assert (_marker_of(context, own, cast(ConsumerOffsetsRow, sent)) is not None) is is_shown

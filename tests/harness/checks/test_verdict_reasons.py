@@ -33,7 +33,7 @@ def test_a_pass_says_what_is_not_there_although_it_was_not_lost() -> None:
     removed: Any = SimpleNamespace(check="removed-by-configuration", classification="observation", count=20)
     sums: Any = {"acknowledged": 25}
     assert verdict_sentence(Verdict.PASS, [], [removed], sums) == (
-        "Pass: none of 25 acknowledged records was lost, and no promise was broken; 20 were removed by configuration."
+        "Pass: none of 25 acknowledged records was lost, and no promise was broken; 20 were removed, not lost."
     )
 
 

@@ -15,10 +15,12 @@ from harness.checks.families.groups.group_partition import Kept
 from harness.checks.findings import RunContext, is_damaged
 from harness.checks.model.lost_records import LostRecord
 from harness.checks.model.partition_history import PartitionHistory
+from harness.checks.model.watermarks import CHECKPOINT_NS
 from harness.checks.spark.detection import Copy
 from harness.history.facts.incarnations import client_name
 from harness.history.facts.internal_topics import CLOCKS_APART_NS
 from harness.history.schema.client_rows import GROUP_EVENTS
+from harness.history.schema.cluster_rows import SnapshotRow
 from harness.history.schema.internal_rows import CONSUMER_OFFSETS, ConsumerOffsetsRow
 from harness.history.schema.schemas import STATUS_FAIL, STATUS_OK
 
@@ -81,7 +83,7 @@ def _records(context: RunContext, place: PartitionHistory, kept: Kept) -> Iterat
 
 def _marker_of(context: RunContext, place: PartitionHistory, row: ConsumerOffsetsRow) -> LostRecord | None:
     """The marker that commits it, if all logs with both say the same; from when on it certainly was replicated: a mark
-    that was read stood above it."""
+    that was read stood above it, which is not from before a cut."""
     beyond = [
         other
         for other in context.tables[CONSUMER_OFFSETS]
@@ -103,13 +105,24 @@ def _marker_of(context: RunContext, place: PartitionHistory, row: ConsumerOffset
     shown = (
         log["time_ns"]
         for log in place.snapshots
-        if log["snapshot"] in marker["snapshots"] and (log["high_watermark"] or 0) > marker["offset"]
+        if log["snapshot"] in marker["snapshots"] and _is_below_its_mark(place, log, marker["offset"])
     )
     replicated_ns = min(shown, default=None)
     if replicated_ns is None:
         return None
     # A disk is read before it is destroyed, even at the same time stamp.
     return _lost(context, place, marker, marker["time_ns"] - CLOCKS_APART_NS, replicated_ns - 1)
+
+
+def _is_below_its_mark(place: PartitionHistory, log: SnapshotRow, offset: int) -> bool:
+    """Whether the mark beside that log stood above the offset; not by one that may be older than a cut below that."""
+    cut = any(
+        each.node == log["node"]
+        and each.to_offset <= offset
+        and log["time_ns"] - CHECKPOINT_NS <= each.time_ns <= log["time_ns"] + CLOCKS_APART_NS
+        for each in place.truncations
+    )
+    return not cut and (log["high_watermark"] or 0) > offset
 
 
 def _lost(

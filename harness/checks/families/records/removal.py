@@ -4,9 +4,9 @@ Retention: the record is below the log's start, the topic deleted, and either th
 or there is enough data above the log's start for retention.bytes. Segments are removed whole, by their youngest record,
 so a record's own age is a necessary condition. Compaction: the topic compacted, and its log had a later record of the
 same key that was not aborted, older than min.compaction.lag.ms (KIP-58); the last such one stays unless it is a
-tombstone. DeleteRecords: by its leader's own log a client had the log begin above the record. What none of these allows
-is judged like any other loss; so is what a poll had passed over before it was old enough, before its key had a later
-record, or before it was deleted.
+tombstone. DeleteRecords: by its leader's own log a client had the log begin above the record, after it was sent. What
+none of these allows is judged like any other loss; so is what a poll had passed over before it was old enough, before
+its key had a later record, or before it was deleted.
 
 Settings count while they are in force: from a change until brokers have surely heard of the next one. Each replica
 cleans its own log by its own broker's settings, and readers are given that of the leader: so where brokers differ those
@@ -18,7 +18,7 @@ A tombstone may be removed after delete.retention.ms, and never before the earli
 reappear. Clients of the workloads send none: this applies only to histories with tombstones (`records.tombstone`).
 """
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -40,10 +40,10 @@ from harness.checks.spark.detection import Flagged
 from harness.checks.wording.causes import cause_words
 from harness.checks.wording.words import offsets_words, plural
 from harness.history.facts.finding_facts import Setting
+from harness.history.facts.internal_topics import CLOCKS_APART_NS
 from harness.history.schema.column_types import END_OF_TIME_NS
 from harness.history.schema.schemas import STATUS_OK
 from harness.history.schema.typed_rows import RowsOf, typed
-from harness.ports.load import WorkloadSpec
 
 NAME = "removal"
 CHECK = "removed-by-configuration"
@@ -222,10 +222,11 @@ class Removal:
         if position >= (history.log_start or 0):
             return None
         missing = self._missing_in_order.get(history.partition_id, ())
-        if _was_deleted_on_request(history, position, by_ns):
-            return Cause(code="position-deleted", offset=position)
         there = missing[min(bisect_left(missing, position, key=_offset), len(missing) - 1)] if missing else None
         known = None if there is None else self._rows.get((there.partition_id, there.value))
+        place = None if there is None else there.offset
+        if _was_deleted_on_request(history, position, by_ns, place, self._sent_ns(missing, place, by_ns)):
+            return Cause(code="position-deleted", offset=position)
         if there is not None and (there.read_last or 0) > by_ns:
             return None
         why = None
@@ -239,9 +240,19 @@ class Removal:
             return Cause(code="position-perhaps-removed", doubt=doubt)
         return None if why is None else Cause(code="position-removed", offset=position, settings=why.settings)
 
+    def _sent_ns(self, missing: Sequence[Flagged], offset: int | None, by_ns: int) -> int:
+        """When the last of those at that offset was sent by then: it may have been assigned again."""
+        first = len(missing) if offset is None else bisect_left(missing, offset, key=_offset)
+        here = missing[first : bisect_right(missing, offset or 0, key=_offset)]
+        rows = (self._rows.get((row.partition_id, row.value)) for row in here)
+        sent = (known["invoked_ns"] or 0 for known in rows if known is not None)
+        return max((each for each in sent if each <= by_ns), default=0)
+
     def _why(self, known: GoneRow, offset: int | None, later: Sequence[_Later]) -> Cause | None:
         history = self._context.partition(known["partition_id"])
-        if _was_deleted_on_request(history, offset, self._gone_ns(known, offset)):
+        below = offset is not None and offset < (history.log_start or 0)
+        gone_ns = self._gone_ns(known, offset)
+        if below and _was_deleted_on_request(history, offset, gone_ns, offset, known["invoked_ns"]):
             return _ON_REQUEST
         why = partial(self._why_by, history=history, known=known, offset=offset, later=later)
         return self._by_settings(history, known, offset, why)
@@ -284,7 +295,7 @@ class Removal:
     def _is_an_applications(self) -> bool:
         """Whether the load is an application, which need not tell of what it sends but the values."""
         scenario = self._context.history.scenario
-        return scenario is not None and scenario.workload.name == WorkloadSpec.name
+        return scenario is not None and scenario.is_an_applications
 
     def _perhaps_replaced(
         self, cleaner: _Cleaner, history: PartitionHistory, known: GoneRow, offset: int
@@ -517,10 +528,16 @@ class Removal:
         return float((history.end_offset - history.log_start) * (scenario.workload.facts.value_bytes + _OVERHEAD_BYTES))
 
 
-def _was_deleted_on_request(history: PartitionHistory, offset: int | None, by_ns: int) -> bool:
-    """Whether a leader said by then that a client had had the log begin above it."""
+def _was_deleted_on_request(
+    history: PartitionHistory, offset: int | None, by_ns: int, sent_to: int | None, sent_ns: int | None
+) -> bool:
+    """Whether a leader said by then that a client had had the log begin above it. A request before a record below that
+    was sent took nothing of it: the log had been cut, and the offset was assigned again."""
     return offset is not None and any(
-        row["event"] == "records_deleted" and (row["to_offset"] or 0) > offset and row["time_ns"] <= by_ns
+        row["event"] == "records_deleted"
+        and offset < (to_offset := row["to_offset"] or 0)
+        and row["time_ns"] <= by_ns
+        and (sent_to is None or sent_to >= to_offset or row["time_ns"] + CLOCKS_APART_NS >= (sent_ns or 0))
         for row in history.events
     )
 

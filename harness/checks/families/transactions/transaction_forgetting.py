@@ -50,7 +50,12 @@ from harness.checks.spark.detection import Copy, Flagged
 from harness.history.facts.incarnations import client_name
 from harness.history.facts.internal_topics import CLOCKS_APART_NS, TRANSACTIONS_TOPIC
 from harness.history.schema.client_rows import TRANSACTIONS, TransactionRow
-from harness.history.schema.internal_rows import TRANSACTION_STATE, TransactionStateRow
+from harness.history.schema.internal_rows import (
+    INTERNAL_SNAPSHOTS,
+    TRANSACTION_STATE,
+    InternalSnapshotRow,
+    TransactionStateRow,
+)
 
 CODES = Codes(
     topic=TRANSACTIONS_TOPIC,
@@ -67,22 +72,30 @@ class TransactionForgetting:
     """One run's: its transactions, and what was kept of their coordinators' logs."""
 
     def __init__(
-        self, history: RunHistory, transactions: Sequence[TransactionRow], states: Sequence[TransactionStateRow]
+        self,
+        history: RunHistory,
+        transactions: Sequence[TransactionRow],
+        states: Sequence[TransactionStateRow],
+        logs: Sequence[InternalSnapshotRow],
     ) -> None:
         self._history = history
         self._transactions = transactions
         self._states = states
+        self._kept_from = {row["snapshot"]: row["kept_from"] for row in logs}
         self._ruled: dict[tuple[int, int, int], Ruled | None] = {}
         self._undecided: dict[int, bool] = {}
 
     @staticmethod
     def of(context: RunContext) -> "TransactionForgetting":
-        return TransactionForgetting(context.history, context.tables[TRANSACTIONS], context.tables[TRANSACTION_STATE])
+        tables = context.tables
+        rows = tables[TRANSACTIONS], tables[TRANSACTION_STATE], tables[INTERNAL_SNAPSHOTS]
+        return TransactionForgetting(context.history, *rows)
 
     @staticmethod
     def of_run(runs: JudgedRuns, history: RunHistory) -> "TransactionForgetting":
-        rows = runs.tables.rows(TRANSACTIONS, history.run)
-        return TransactionForgetting(history, rows, runs.tables.rows(TRANSACTION_STATE, history.run))
+        tables, run = runs.tables, history.run
+        rows = tables.rows(TRANSACTIONS, run), tables.rows(TRANSACTION_STATE, run), tables.rows(INTERNAL_SNAPSHOTS, run)
+        return TransactionForgetting(history, *rows)
 
     @cached_property
     def _numbered(self) -> Mapping[int, TransactionRow]:
@@ -242,7 +255,7 @@ class TransactionForgetting:
         """Whether all is known that an election took of the log, and nothing of that is of this id, but for decisions
         that are in it to the end: they were taken again."""
         taken = taken_by(place, election)
-        if taken is None:
+        if taken is None or any(self._kept_from.get(log.number, 0) > taken.start for log in taken.logs):
             return False
         numbers, decision = {log.number for log in taken.logs}, self._kept_decisions.get(own["transaction"])
         return all(

@@ -4,9 +4,13 @@ from dataclasses import replace
 
 import pytest
 
+from harness.checks.contract.deposed import was_down
 from harness.checks.contract.rulings import Ruling
+from harness.checks.contract.take_overs import TakeOvers
+from harness.checks.model.elections import Election
+from harness.checks.model.lost_records import LostRecord
 from harness.checks.spark.detection import Copy
-from tests.harness.checks.contract.test_survival import LOG, fate, ruled
+from tests.harness.checks.contract.test_survival import LOG, fate, ruled, told
 from tests.harness.checks.histories import model
 from tests.harness.checks.histories.build import SECOND, History
 
@@ -190,3 +194,42 @@ def test_what_one_in_sync_held_still_was_lost_by_the_unclean_election_whatever_i
         history.truncation(1, 5, 10, epoch=1, at=20)
         history.snapshot(1, LOG[5:], at=20, reason="truncation")
     assert ruled(history, fate(history, 8)).classification == expected
+
+
+def elected_while_wiped() -> History:
+    """The disks of brokers 1 and 2 are lost; 2 is elected while it is down, and 3 without 8, which nothing allows."""
+    history = History()
+    history.state(1, 0, (1, 2, 3), at=0, start=0)
+    history.state(1, 0, (1, 2), at=3)
+    history.fault("wipe", [2], at=9, until=13)
+    history.fault("wipe", [1], at=9.5, until=40)
+    history.state(2, 1, (2,), at=12)
+    history.state(3, 2, (3,), at=20, start=5)
+    history.rows["partition_states"][-1]["unclean"] = True
+    return history
+
+
+@pytest.mark.parametrize(("had", "expected"), [(True, "violation"), (None, "permitted")])
+def test_what_an_elected_one_is_known_to_have_had_was_not_lost_with_disks_before(
+    monkeypatch: pytest.MonkeyPatch, had: bool | None, expected: str
+) -> None:
+    known = TakeOvers.had
+
+    def told_of_epoch_1(self: TakeOvers, election: Election, lost: LostRecord) -> bool | None:
+        return had if election.epoch == 1 else known(self, election, lost)
+
+    monkeypatch.setattr(TakeOvers, "had", told_of_epoch_1)
+    history = elected_while_wiped()
+    ruling = ruled(history, replace(fate(history, 8), epoch=None, t_sent=int(1.9 * SECOND)))
+    assert ruling.classification == expected
+
+
+@pytest.mark.parametrize(("event", "down"), [(None, True), ("broker_start", False), ("unclean_election", True)])
+def test_who_started_was_not_down_and_what_others_told_of_it_is_no_word_of_its_own(
+    event: str | None, down: bool
+) -> None:
+    history = elected_while_wiped()
+    if event is not None:
+        place = {"topic": "t", "partition": 0} if event == "unclean_election" else {}
+        history._add("broker_events", node=2, time_ns=11 * SECOND, event=event, **place)
+    assert was_down(told(history), 2, 9 * SECOND, 12 * SECOND) is down
