@@ -13,6 +13,7 @@ from kafka.admin import KafkaAdminClient, NewTopic
 
 from harness.conform.asking import READING_ROWS, ROWS
 from harness.errors import INTERRUPTED
+from harness.history.facts.internal_topics import COORDINATORS_TOPICS
 from tests.end_to_end.shell import Shell
 from tests.harness.conform.rows_asked import Addresses, cluster
 from tests.waiting import until
@@ -77,7 +78,7 @@ def test_what_is_there_is_not_touched_and_what_was_made_is_gone(flawed: str, she
     assert [row["name"] for row in told["rows"]] == [row.name for row in ROWS]
     assert {row["name"] for row in told["rows"] if row["state"] == "violates"} >= {"list-offsets"}
     assert told["left"] == []
-    until(lambda: set(topics(flawed)) <= {"orders", "__consumer_offsets"}, "what was made is gone")
+    until(lambda: set(topics(flawed)) <= {"orders", *COORDINATORS_TOPICS}, "what was made is gone")
     with contextlib.closing(KafkaConsumer(bootstrap_servers=flawed)) as reader:
         reader.assign([TopicPartition("orders", 0)])
         reader.seek_to_beginning()
