@@ -1,7 +1,7 @@
 """Markers on their way to the leaders: each leader's by itself, and none is left out for want of news (R74)."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from types import SimpleNamespace
 from typing import Any
 
@@ -27,15 +27,26 @@ TopicResult = MarkerResult.WritableTxnMarkerTopicResult
 PartitionResult = TopicResult.WritableTxnMarkerPartitionResult
 
 
+class Watched(MarkerSender):
+    """Counts how often it looked whether topics were deleted."""
+
+    looks = 0
+
+    def deleted(self, markers: TransactionMarkers, told_before: int) -> set[TopicPartition]:
+        self.looks += 1
+        return super().deleted(markers, told_before)
+
+
 class World:
-    """A coordinator's metadata, and leaders of which some hang."""
+    """A coordinator's metadata, and leaders of which some hang. asked: those that were, though they may hang."""
 
     def __init__(self) -> None:
+        self.asked: set[int] = set()
         self.metadata = MetadataCache()
         self.hanging: set[int] = set()
         self.written: set[TopicPartition] = set()
         self.refusing: set[int] = set()
-        self.sender = MarkerSender(self.metadata, self._ask)
+        self.sender = Watched(self.metadata, self._ask)
 
     def told(self, leaders: dict[TopicPartition, int]) -> None:
         """By the controller, in an update of everything."""
@@ -59,6 +70,7 @@ class World:
         )
 
     async def _ask(self, leader: int, api_key: int, version: int, body: Any) -> Any:
+        self.asked.add(leader)
         while leader in self.hanging:
             await asyncio.sleep(0.01)
         error = ErrorCode.NOT_LEADER_OR_FOLLOWER if leader in self.refusing else ErrorCode.NONE
@@ -86,10 +98,14 @@ class World:
 
     async def until_written(self, *partitions: TopicPartition) -> None:
         """These and no other."""
-        async with asyncio.timeout(20):
-            while not self.written.issuperset(partitions):
-                await asyncio.sleep(0.01)
+        await until(lambda: self.written.issuperset(partitions))
         assert self.written == set(partitions)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(20):
+        while not condition():
+            await asyncio.sleep(0.01)
 
 
 def markers(*partitions: TopicPartition) -> TransactionMarkers:
@@ -102,7 +118,7 @@ async def test_a_topic_counts_as_deleted_only_by_news_that_came_during_the_term(
     world.told({TopicPartition("__transaction_state", 0): 1})
     term = world.sender.of_term()
     term.write(markers(A), world.note)
-    await asyncio.sleep(0.12)
+    await until(lambda: world.sender.looks > 1)
     assert not world.written
     world.told({})
     await world.until_written(A)
@@ -115,7 +131,7 @@ async def test_no_leaders_markers_wait_for_another_leader() -> None:
     world.hanging, world.refusing = {1}, {2}
     term = world.sender.of_term()
     term.write(markers(A, B, C), world.note)
-    await asyncio.sleep(0.02)
+    await until(lambda: world.asked == {1, 2})
     world.refusing = set()
     await world.until_written(B, C)
     world.hanging = set()
@@ -130,7 +146,7 @@ async def test_leaders_that_part_later_do_not_wait_for_one_another_either() -> N
     world.hanging, world.refusing = {2}, {1}
     term = world.sender.of_term()
     term.write(markers(A, B), world.note)
-    await asyncio.sleep(0.02)
+    await until(lambda: world.asked == {1})
     world.leads(A, 2)
     world.refusing = set()
     await world.until_written(B)

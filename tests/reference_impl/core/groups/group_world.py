@@ -164,3 +164,21 @@ class World:
     def state(self) -> str:
         group = self.coordinator.groups.get(GROUP)
         return "Dead" if group is None else group.state.value
+
+
+# What makes a group's offsets go.
+
+
+def delete_group(world: World) -> None:
+    world.coordinator.delete(GROUP, lambda error: None)
+
+
+def delete_topic(world: World) -> None:
+    world.coordinator.topics_deleted(frozenset({TOPIC}))
+
+
+def remove_offset(world: World) -> None:
+    world.coordinator.remove_offsets(GROUP, [PARTITION], lambda error, outcomes: None)
+
+
+FORGETTING = (delete_group, delete_topic, remove_offset)

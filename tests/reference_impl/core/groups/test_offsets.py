@@ -12,6 +12,7 @@ from reference_impl.wire.group_records import CommittedOffset
 from reference_impl.wire.plain_fields import TEXT_BYTES_MAX
 from tests.reference_impl.core.coordinator_world import Log
 from tests.reference_impl.core.groups.group_world import (
+    FORGETTING,
     GROUP,
     PARTITION,
     SESSION_MS,
@@ -260,19 +261,7 @@ def test_a_deleted_topics_offsets_are_forgotten() -> None:
     assert world.successor().committed() == -1
 
 
-def delete_group(world: World) -> None:
-    world.coordinator.delete(GROUP, lambda error: None)
-
-
-def delete_topic(world: World) -> None:
-    world.coordinator.topics_deleted(frozenset({TOPIC}))
-
-
-def remove_offset(world: World) -> None:
-    world.coordinator.remove_offsets(GROUP, [PARTITION], lambda error, outcomes: None)
-
-
-@pytest.mark.parametrize("forget", [delete_group, delete_topic, remove_offset])
+@pytest.mark.parametrize("forget", FORGETTING)
 def test_a_commit_that_is_not_replicated_yet_is_forgotten_with_the_others(forget: Callable[[World], None]) -> None:
     world = World(log=Log(holds=True))
     world.commit(5)

@@ -12,7 +12,14 @@ from reference_impl.core.groups.offsets import Outcomes
 from reference_impl.core.identifiers import ErrorCode, TopicPartition
 from reference_impl.wire.group_records import CommittedOffset
 from reference_impl.wire.key_values import Producer
-from tests.reference_impl.core.groups.group_world import GROUP, PARTITION, TOPIC, World
+from tests.reference_impl.core.groups.group_world import (
+    FORGETTING,
+    GROUP,
+    PARTITION,
+    World,
+    delete_topic,
+    remove_offset,
+)
 
 SOMEBODY = Identity(member_id="")
 OTHER = TopicPartition("payments", 0)
@@ -89,19 +96,7 @@ def test_a_group_with_an_open_transaction_is_not_forgotten() -> None:
     assert world.committed() == 5
 
 
-def delete_group(world: World) -> None:
-    world.coordinator.delete(GROUP, lambda error: None)
-
-
-def delete_topic(world: World) -> None:
-    world.coordinator.topics_deleted(frozenset({TOPIC}))
-
-
-def remove_offset(world: World) -> None:
-    world.coordinator.remove_offsets(GROUP, [PARTITION], lambda error, outcomes: None)
-
-
-@pytest.mark.parametrize("forget", [delete_group, delete_topic, remove_offset])
+@pytest.mark.parametrize("forget", FORGETTING)
 @pytest.mark.parametrize("holds", [False, True])
 @pytest.mark.parametrize("was_committed", [False, True])
 def test_what_is_deleted_comes_back_with_no_transaction_that_wrote_it_before(
@@ -162,7 +157,7 @@ def test_a_successor_tells_what_the_coordinator_told(steps: list[tuple[str, int]
         elif step == "send":
             commit(world, number, producer_id=producer_id)
         elif step == "forget":
-            [delete_group, delete_topic, remove_offset][producer_id](world)
+            FORGETTING[producer_id](world)
             world.settle()
         else:
             end(world, producer_id=producer_id, commits=step == "commit")
