@@ -35,7 +35,6 @@ from harness.ports.cluster import COORDINATION
 from harness.scenario.file import scenario_of
 from harness.scenario.model import Scenario
 
-VALUE_LENGTH_MAX = 120
 COORDINATION_WORDS = "coordination service"
 _DOWN = {"kill": "dead", "stop": "down", "wipe": "dead", "pause": "paused"}
 _LINK = re.compile(r"\b([nc]?)(\d+)>([nc]?)(\d+)\b")
@@ -149,9 +148,7 @@ class RunData:
         return {row["value"]: row["name"] for row in self.rows(VALUE_NAMES)}
 
     def value(self, number: int | None) -> str:
-        """A record's value as text, cut where it is long; whole in the run folder."""
-        text = "" if number is None else values.text(number, self.value_names)
-        return text if len(text) <= VALUE_LENGTH_MAX else f"{text[:VALUE_LENGTH_MAX]}… ({len(text)} characters)"
+        return "" if number is None else values.shown(number, self.value_names)
 
     @cached_property
     def brokers(self) -> list[int]:

@@ -24,6 +24,7 @@ from harness.controller.control.session import ControlSession
 from harness.controller.control.socket_server import ControlSocket
 from harness.controller.run import Run, RunOutcome
 from harness.errors import HarnessError, in_a_line
+from harness.history.facts import values
 from harness.history.journals.journal import ProcessNumbers
 from harness.history.run_folder import RunFolder
 from harness.history.run_origin import stamp, versions
@@ -150,7 +151,7 @@ def found_in(folder: RunFolder) -> Mapping[str, Any]:
                 "topic": row["topic"],
                 "partition": row["partition"],
                 "count": row["count"],
-                "values": [names.get(value, str(value)) for value in (row["values"] or [])[:VALUES_MAX]],
+                "values": [values.shown(value, names) for value in (row["values"] or [])[:VALUES_MAX]],
                 "sentence": row["sentence_text"],
                 "cause": row["cause_text"],
             }

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 SEQUENCE_BITS = 40
 NAMED_FROM = 1 << 62
 PRODUCER_MAX = (NAMED_FROM >> SEQUENCE_BITS) - 1
+SHOWN_MAX = 120
 _SEQUENCE_MASK = (1 << SEQUENCE_BITS) - 1
 # Six digits or more: other paddings would be a second text for the same integer.
 _OUTPUT = re.compile(r"(.+)-(0|[1-9][0-9]*)-(0|[1-9][0-9]*)/[0-9]+\.[0-9]+")
@@ -63,6 +64,12 @@ def text(value: int, names: Mapping[int, str] | None = None) -> str:
     if names and value in names:
         return names[value]
     return f"p{value >> SEQUENCE_BITS}-{value & _SEQUENCE_MASK:06d}"
+
+
+def shown(value: int, names: Mapping[int, str]) -> str:
+    """The text for people, cut where it is long; whole it is in the run folder."""
+    whole = text(value, names)
+    return whole if len(whole) <= SHOWN_MAX else f"{whole[:SHOWN_MAX]}… ({len(whole)} characters)"
 
 
 class ValueNames:

@@ -56,3 +56,12 @@ def test_another_name_is_no_outputs(name: str) -> None:
     decoded = values.decode_output(name)
 
     assert decoded is None or name.startswith(f"{decoded[0]}-{decoded[1]}-{decoded[2]}/")
+
+
+def test_a_long_value_is_shown_cut_with_its_length() -> None:
+    names = {values.NAMED_FROM: "x" * 900_000, values.NAMED_FROM + 1: "y" * values.SHOWN_MAX}
+    shown = values.shown(values.NAMED_FROM, names)
+    assert len(shown) < 150
+    assert shown.endswith("(900000 characters)")
+    assert values.shown(values.NAMED_FROM + 1, names) == "y" * values.SHOWN_MAX
+    assert values.shown(values.number(3, 123), names) == "p3-000123"
