@@ -407,6 +407,8 @@ def find(reference: str) -> Path:
             raise UsageError(f"{reference}: no such file")
         return path
     shipped = SHIPPED / f"{reference}.toml"
+    if not shipped.is_file() and path.exists():
+        raise UsageError(f"{reference}: no scenario; the name of a scenario's file ends in .toml")
     if not shipped.is_file():
         raise UsageError(f"unknown scenario {reference!r}; {nearest(reference, [*shipped_names(), *seed_names()])}")
     return shipped

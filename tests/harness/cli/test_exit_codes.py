@@ -82,6 +82,7 @@ Use = Callable[..., tuple[int, str, str]]
         ("run", 2, "Missing argument"),
         ("run good.toml --colour", 2, "No such option: --colour"),
         ("run nowhere.toml", 2, "nowhere.toml: no such file"),
+        ("run /etc/passwd", 2, "/etc/passwd: no scenario; the name of a scenario's file ends in .toml"),
         ("run unclean-electoin", 2, "did you mean 'unclean-election'?"),
         ("run latin.toml", 2, "latin.toml: byte 5 is no UTF-8"),
         ("run broken.toml", 2, "broken.toml: not TOML that can be read"),
