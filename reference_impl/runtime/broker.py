@@ -37,6 +37,7 @@ from reference_impl.runtime.handlers.coordinators import (
     offsets_topic,
     transactions_topic,
 )
+from reference_impl.runtime.handlers.delete_records import DeleteRecordsHandler
 from reference_impl.runtime.handlers.fetch import FetchHandler
 from reference_impl.runtime.handlers.group_admin import GroupAdminHandler
 from reference_impl.runtime.handlers.group_members import GroupMembersHandler
@@ -49,6 +50,7 @@ from reference_impl.runtime.handlers.transaction_admin import TransactionAdminHa
 from reference_impl.runtime.handlers.transactions import TransactionsHandler
 from reference_impl.runtime.handlers.txn_markers import WriteTxnMarkersHandler
 from reference_impl.runtime.hosts import Hosts
+from reference_impl.runtime.replication.cleaner import LogCleaner
 from reference_impl.runtime.replication.fetchers import FetcherManager
 from reference_impl.runtime.replication.isr_proposals import IsrProposalSender
 from reference_impl.runtime.replication.purgatory import Purgatory
@@ -146,6 +148,7 @@ class Broker:
             for settings in (offsets_topic(config), transactions_topic(config))
         ]
         self._retention = Retention(self.replicas, self._log_directory, wall_clock_ms)
+        self._cleaner = LogCleaner(config, self.replicas, self._disk, self._retention, wall_clock_ms)
         self._session = BrokerSession(
             config=config,
             resolve=hosts.address_of,
@@ -218,6 +221,7 @@ class Broker:
             ApiKey.PRODUCE: self._produce.answer,
             ApiKey.FETCH: fetch.answer,
             ApiKey.LIST_OFFSETS: offsets.list_offsets,
+            ApiKey.DELETE_RECORDS: DeleteRecordsHandler(replicas, self._purgatory).answer,
             ApiKey.OFFSET_FOR_LEADER_EPOCH: offsets.offset_for_leader_epoch,
             ApiKey.METADATA: metadata.answer,
             ApiKey.DESCRIBE_CLUSTER: metadata.describe_cluster,
@@ -259,6 +263,7 @@ class Broker:
             await listener.start()
         self._spawn(self._session.run())
         self._spawn(self._isr_proposals.run())
+        self._spawn(self._cleaner.run())
         watermark_interval_ms = config.replica_high_watermark_checkpoint_interval_ms
         recovery_interval_ms = config.log_flush_offset_checkpoint_interval_ms
         self._tasks += [

@@ -55,6 +55,9 @@ class BrokerConfig:
     log_flush_start_offset_checkpoint_interval_ms: int
     log_retention_check_interval_ms: int
     log_initial_task_delay_ms: int
+    log_cleaner_enable: bool
+    log_cleaner_backoff_ms: int
+    log_cleaner_dedupe_buffer_size: int
     producer_id_expiration_ms: int
     producer_id_expiration_check_interval_ms: int
     auto_leader_rebalance_enable: bool
