@@ -16,7 +16,6 @@ def clean_stable_only(last_stable_offset: int, active_segment_offset: int) -> in
 
 def note_later(known_offset: int | None, offset: int) -> int:
     """R80: the offsets map has the last record of each key."""
-    assert known_offset is None or known_offset < offset
     return offset
 
 
@@ -36,10 +35,16 @@ def last_batch_of_its_producer(last_offset: int, producers_last_offset: int) -> 
     return last_offset == producers_last_offset
 
 
+def where_it_was(offset: int, base_offset: int, number: int) -> int:
+    """R81: an offset is a record's for good."""
+    return offset
+
+
 @dataclass(frozen=True, kw_only=True)
 class CleaningRules:
     cleans_to: Callable[[int, int], int] = clean_stable_only
     notes: Callable[[int | None, int], int] = note_later
     is_latest: Callable[[int, int | None], bool] = no_later_of_its_key
     outlives_horizon: Callable[[int | None, int], bool] = until_its_horizon
+    offset_of: Callable[[int, int, int], int] = where_it_was  # of the record with that number of those left
     keeps_for_producer: Callable[[int, int], bool] = last_batch_of_its_producer

@@ -172,7 +172,12 @@ class BatchCleaner:
             return filtered_batch(header, kept, self.plan.now_ms + self.plan.delete_retention_ms)
         if len(kept) == len(records):
             return batch
-        return filtered_batch(header, kept, horizon)
+        offset_of = self.plan.rules.offset_of
+        left = [
+            record._replace(offset=offset_of(record.offset, header.base_offset, number))
+            for number, record in enumerate(kept)
+        ]
+        return filtered_batch(header, left, horizon)
 
     def _kept(
         self, header: BatchHeader, records: Sequence[KeyedRecord], horizon: int | None, *, is_markers_end: bool

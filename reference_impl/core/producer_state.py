@@ -14,12 +14,14 @@ from typing import NamedTuple
 
 from reference_impl.core.identifiers import UNKNOWN_OFFSET, ErrorCode
 from reference_impl.core.log_transactions import LogTransactions
+from reference_impl.core.producer_rules import ProducerRules
 from reference_impl.wire.control_records import Marker
 from reference_impl.wire.record_batches import NO_PRODUCER_ID, BatchHeader
 
 CACHED_BATCHES = 5  # the most that a producer may have in flight (KAFKA-5494)
 NO_COORDINATOR = -1  # epoch of the coordinator that wrote a producer's last marker: it has none
 _SEQUENCES = 2**31
+_SOUND = ProducerRules()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,8 +68,9 @@ def last_sequence(header: BatchHeader) -> int:
 
 
 class ProducerStates:
-    def __init__(self) -> None:
+    def __init__(self, rules: ProducerRules = _SOUND) -> None:
         self.transactions = LogTransactions()
+        self._rules = rules
         self._producers: dict[int, _Producer] = {}
 
     def check(self, header: BatchHeader) -> CachedBatch | ErrorCode:
@@ -77,8 +80,10 @@ class ProducerStates:
         known = self._producers.get(header.producer_id)
         if known is None:
             return ErrorCode.NONE  # unknown or expired producer: any sequence is accepted (KIP-360)
-        if header.producer_epoch < known.epoch:
+        if self._rules.fences_producer(header.producer_epoch, known.epoch):
             return ErrorCode.INVALID_PRODUCER_EPOCH
+        if header.producer_epoch < known.epoch:
+            return ErrorCode.NONE  # it has no place in the sequence
         batches = known.batches if header.producer_epoch == known.epoch else ()  # a new epoch begins at 0
         sequences = (header.base_sequence, last_sequence(header))
         for batch in batches:
@@ -93,13 +98,13 @@ class ProducerStates:
     def check_epoch(self, producer_id: int, producer_epoch: int) -> ErrorCode:
         """Of what a coordinator writes for a producer, the epoch alone is checked: it has no sequence."""
         known = self._producers.get(producer_id)
-        is_old = known is not None and producer_epoch < known.epoch
+        is_old = known is not None and self._rules.fences_producer(producer_epoch, known.epoch)
         return ErrorCode.INVALID_PRODUCER_EPOCH if is_old else ErrorCode.NONE
 
     def check_marker(self, producer_id: int, producer_epoch: int, marker: Marker) -> ErrorCode:
         """R70: neither a producer nor a coordinator that has a successor ends a transaction."""
         known = self._producers.get(producer_id)
-        if known is not None and marker.coordinator_epoch < known.coordinator_epoch:
+        if known is not None and self._rules.fences_coordinator(marker.coordinator_epoch, known.coordinator_epoch):
             return ErrorCode.TRANSACTION_COORDINATOR_FENCED
         return self.check_epoch(producer_id, producer_epoch)
 

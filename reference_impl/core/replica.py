@@ -41,7 +41,7 @@ class LocalReplica:
         self.settings = settings
         self.rules = rules
         self.evidence = evidence
-        self.producers = ProducerStates()
+        self.producers = ProducerStates(rules.producers)
         self.high_watermark = checkpointed_high_watermark
         self.producers.restore(log.saved_producers())
         self._rebuild_producers(log.segments[0].base_offset)
@@ -104,7 +104,7 @@ class LocalReplica:
         assert offset >= 0
         before = self.log_end_offset
         if offset > before:
-            self.producers = ProducerStates()
+            self.producers = ProducerStates(self.rules.producers)
         cut = self.log.truncate_fully_and_start_at(offset)
         self._after_cut(before, cut, epoch, reason)
 

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 from reference_impl.core.cleaning_rules import CleaningRules
 from reference_impl.core.groups.group_rules import GroupRules
+from reference_impl.core.producer_rules import ProducerRules
+from reference_impl.core.transactions.transaction_rules import TransactionRules
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,6 +133,8 @@ def delete_committed_only(high_watermark: int, log_end_offset: int) -> int:
 
 _GROUP_RULES = GroupRules()
 _CLEANING_RULES = CleaningRules()
+_PRODUCER_RULES = ProducerRules()
+_TRANSACTION_RULES = TransactionRules()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,6 +157,8 @@ class Rules:
     latest: Callable[[int, int], int] = end_of_what_is_readable
     deletable_end: Callable[[int, int], int] = delete_committed_only  # of retention and DeleteRecords
     cleaning: CleaningRules = _CLEANING_RULES  # core/cleaning_rules.py
+    producers: ProducerRules = _PRODUCER_RULES  # in the log: core/producer_rules.py
+    transactions: TransactionRules = _TRANSACTION_RULES  # of coordinators: core/transactions/transaction_rules.py
     groups: GroupRules = _GROUP_RULES  # of coordinators: core/groups/group_rules.py
 
 

@@ -142,6 +142,7 @@ class Broker:
             replicas=self.replicas,
             metadata=self.metadata,
             markers=self._markers,
+            rules=rules.transactions,
         )
         self._internal_topics = [
             InternalTopic(settings, self._ask_controller, timeout_ms=config.request_timeout_ms)

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from reference_impl.core.cleaning_rules import CleaningRules
 from reference_impl.core.compaction import Cleaning, CompactionSettings, cleaning
+from reference_impl.core.flaws import with_flaws
 from reference_impl.core.producer_state import ProducerStates
 from reference_impl.storage.log import Log, LogSettings
 from reference_impl.wire.control_records import Marker, marker_batch, read_marker
@@ -70,12 +70,18 @@ def producers_of(log: Log) -> ProducerStates:
     return states
 
 
-def plan_of(log: Log, *, now_ms: int = NOW_MS, settings: CompactionSettings = ALWAYS) -> Cleaning | None:
+def plan_of(
+    log: Log,
+    *,
+    now_ms: int = NOW_MS,
+    settings: CompactionSettings = ALWAYS,
+    flaw: str | None = None,
+) -> Cleaning | None:
     states = producers_of(log)
     return cleaning(
         log.segments,
         settings,
-        CleaningRules(),
+        with_flaws([] if flaw is None else [flaw]).cleaning,
         dirty_from=log.cleaned_to or 0,
         last_stable_offset=states.transactions.last_stable_offset(log.log_end_offset, 0),
         wall_clock_ms=now_ms,
@@ -84,9 +90,9 @@ def plan_of(log: Log, *, now_ms: int = NOW_MS, settings: CompactionSettings = AL
     )
 
 
-def clean(log: Log, *, now_ms: int = NOW_MS) -> int:
+def clean(log: Log, *, now_ms: int = NOW_MS, flaw: str | None = None) -> int:
     """Returns how many records went."""
-    plan = plan_of(log, now_ms=now_ms)
+    plan = plan_of(log, now_ms=now_ms, flaw=flaw)
     assert plan is not None
     cleaned = log.clean(plan, keys_max=MANY)()
     assert log.replace(cleaned)
@@ -263,6 +269,71 @@ def test_a_log_that_was_never_compacted_has_no_gaps_and_is_cut_at_one(tmp_path: 
     log.close()
     strict = Log.open(tmp_path, ORDERS, SMALL)
     assert strict.cut_at_start
+
+
+# Planted flaws
+
+
+def of_keys(folder: Path, *batches: bytearray) -> Log:
+    """These batches, and behind them enough for them to be cleaned."""
+    log = compacted(folder)
+    for batch in batches:
+        put(log, batch)
+    for number in range(20):
+        put(log, key_value_batch([KeyValue(b"other-%d" % number, b"v" * 50)], NOW_MS))
+    return log
+
+
+def offsets(log: Log, key: bytes) -> list[int]:
+    return [each.offset for each in stored(log) if each.key == key]
+
+
+A = KeyValue(b"a", b"1")
+
+
+def sound_or(flaw: str) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("flaw", [None, flaw], ids=["sound", "flawed"])
+
+
+@sound_or("keep-first-of-a-key")
+def test_an_older_record_of_a_key_is_what_stays(tmp_path: Path, flaw: str | None) -> None:
+    log = of_keys(tmp_path, key_value_batch([A], NOW_MS), key_value_batch([A], NOW_MS))
+    clean(log, flaw=flaw)
+    assert offsets(log, b"a") == ([0] if flaw else [1])
+
+
+@sound_or("compaction-renumbers")
+def test_a_record_moves_to_another_offset(tmp_path: Path, flaw: str | None) -> None:
+    log = of_keys(
+        tmp_path, key_value_batch([KeyValue(b"b", b"1"), A], NOW_MS), key_value_batch([KeyValue(b"b", b"2")], 0)
+    )
+    clean(log, flaw=flaw)
+    assert offsets(log, b"a") == ([0] if flaw else [1])
+
+
+@sound_or("tombstones-gone-at-once")
+def test_a_tombstone_goes_with_the_first_pass(tmp_path: Path, flaw: str | None) -> None:
+    log = of_keys(tmp_path, key_value_batch([A], NOW_MS), key_value_batch([KeyValue(b"a", None)], NOW_MS))
+    clean(log, flaw=flaw)
+    assert offsets(log, b"a") == ([] if flaw else [1])
+
+
+@sound_or("forget-producers-in-compaction")
+def test_the_last_batch_of_a_producer_goes(tmp_path: Path, flaw: str | None) -> None:
+    of_producer = key_value_batch([A], NOW_MS, Producer(7, 0))
+    log = of_keys(tmp_path, of_producer, marker_batch(7, 0, Marker(True, 0), NOW_MS), key_value_batch([A], NOW_MS))
+    clean(log, flaw=flaw)
+    assert [header.base_offset for header in log.headers()][:2] == ([1, 2] if flaw else [0, 1])
+
+
+@sound_or("clean-beyond-stable")
+def test_a_committed_record_goes_for_one_of_an_open_transaction(tmp_path: Path, flaw: str | None) -> None:
+    log = of_keys(tmp_path, key_value_batch([A], NOW_MS), key_value_batch([A], NOW_MS, Producer(7, 0)))
+    if flaw is None:
+        assert plan_of(log) is None
+    else:
+        clean(log, flaw=flaw)
+    assert offsets(log, b"a") == ([1] if flaw else [0, 1])
 
 
 # Killed at any point
