@@ -215,6 +215,16 @@ class Partition:
             self.progressed()
         return result
 
+    def begin_verification(self, producer_id: int) -> int | None:
+        """R86: a guard, if the producer's transaction must be verified before it appends here."""
+        if self._leading is None or not self.settings.verifies_transactions:
+            return None
+        return self._replica.producers.begin_verification(producer_id)
+
+    def end_verification(self, producer_id: int, guard: int, *, is_refused: bool) -> bool:
+        """Whether the producer may append, by the answer to the question that was asked under this guard."""
+        return self._replica.producers.end_verification(producer_id, guard, is_refused=is_refused)
+
     def produce_outcome(self, required_offset: int, leader_epoch: int) -> ErrorCode | None:
         """R9: the outcome of an acks=all produce in `leader_epoch`; None while it still waits."""
         if self._leading is None or leader_epoch != self.leader_epoch:

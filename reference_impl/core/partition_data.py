@@ -22,6 +22,7 @@ class PartitionSettings:
     timestamps: TimestampSettings = field(default_factory=TimestampSettings)
     compaction: CompactionSettings | None = None  # None: cleanup.policy has no "compact"
     deletes: bool = True  # cleanup.policy has "delete"
+    verifies_transactions: bool = False  # KIP-890
     validate_records: bool = False  # Kafka always does this; here it is a setting (docs/batches.md)
 
     @property

@@ -72,6 +72,27 @@ class ProducerStates:
         self.transactions = LogTransactions()
         self._rules = rules
         self._producers: dict[int, _Producer] = {}
+        self._guards: dict[int, int] = {}  # of producers whose transactions are being verified, or are
+        self._guards_given = 0
+
+    # Verification of transactions
+
+    def begin_verification(self, producer_id: int) -> int | None:
+        """R86. None: the producer's transaction is open here already. The guard is good until its next batch or
+        marker."""
+        if self.transactions.first_offset(producer_id) != UNKNOWN_OFFSET:
+            return None
+        self._guards_given += 1
+        return self._guards.setdefault(producer_id, self._guards_given)
+
+    def end_verification(self, producer_id: int, guard: int, *, is_refused: bool) -> bool:
+        """Whether it may append: the coordinator did not refuse it, and no marker came since it was asked."""
+        if is_refused:
+            self._guards.pop(producer_id, None)
+        is_open = self.transactions.first_offset(producer_id) != UNKNOWN_OFFSET
+        return not is_refused and (is_open or self._guards.get(producer_id) == guard)
+
+    # Batches
 
     def check(self, header: BatchHeader) -> CachedBatch | ErrorCode:
         """Decides what a leader does with a batch: append it (NONE), refuse it, or answer as for its earlier copy."""
@@ -119,6 +140,7 @@ class ProducerStates:
             known = _Producer(epoch=header.producer_epoch, coordinator_epoch=coordinator_epoch)
             self._producers[header.producer_id] = known
         known.last_timestamp = header.max_timestamp
+        self._guards.pop(header.producer_id, None)
         if marker is not None:
             known.coordinator_epoch, known.marker_offset = marker.coordinator_epoch, header.last_offset
             self.transactions.ended(header.producer_id, header.last_offset, is_commit=marker.is_commit)
@@ -148,6 +170,7 @@ class ProducerStates:
                     still_open[producer_id] = self.transactions.first_offset(producer_id)
         self._producers = kept
         self.transactions.restart(still_open)
+        self._guards.clear()
         remembered = frozenset(kept)
         for header, marker in batches:
             if header.last_offset >= log_start_offset or header.producer_id not in remembered:

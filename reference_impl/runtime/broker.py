@@ -23,6 +23,7 @@ from reference_impl.runtime.coordinators.groups import GroupCoordinators
 from reference_impl.runtime.coordinators.markers import MarkerSender
 from reference_impl.runtime.coordinators.terms import TICK_MS
 from reference_impl.runtime.coordinators.transactions import TransactionCoordinators
+from reference_impl.runtime.coordinators.verification import TransactionVerifier
 from reference_impl.runtime.decoding import Decoding
 from reference_impl.runtime.disk_work import DiskEffects, DiskWork
 from reference_impl.runtime.evidence import EvidenceJournal
@@ -172,7 +173,8 @@ class Broker:
             config, brokers=self._brokers_link, randomness=randomness, wall_clock_ms=wall_clock_ms
         )
         self._decoding = decoding
-        self._produce = ProduceHandler(self.replicas, self._purgatory, decoding)
+        self._verifier = TransactionVerifier(self.metadata, self._ask_broker)
+        self._produce = ProduceHandler(self.replicas, self._purgatory, decoding, self._verifier)
         self._api = api.Api(
             self._handlers(),
             broker_id=config.broker_id,
@@ -209,7 +211,7 @@ class Broker:
         metadata = MetadataHandler(self.metadata)
         groups = self.coordinators
         members, admin = GroupMembersHandler(groups), GroupAdminHandler(groups)
-        committed = GroupOffsetsHandler(groups, self.metadata, replicas.wall_clock_ms)
+        committed = GroupOffsetsHandler(groups, self.metadata, self._verifier, replicas.wall_clock_ms)
         transactions = TransactionsHandler(
             self.transactions, groups, self.metadata, self._producer_ids, self._internal_topics[0].create
         )

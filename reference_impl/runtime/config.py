@@ -87,6 +87,7 @@ class BrokerConfig:
     transactional_id_expiration_ms: int
     transaction_abort_timed_out_transaction_cleanup_interval_ms: int
     transaction_remove_expired_transaction_cleanup_interval_ms: int
+    transaction_partition_verification_enable: bool
     reference_validate_records: bool
     chaos_flaws: tuple[str, ...]
     chaos_evidence_dir: Path

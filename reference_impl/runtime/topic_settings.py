@@ -48,6 +48,7 @@ def partition_settings(config: BrokerConfig, overrides: Mapping[str, str] | None
             before_max_ms=min(difference_ms, value("message.timestamp.before.max.ms")),
             after_max_ms=min(difference_ms, value("message.timestamp.after.max.ms")),
         ),
+        verifies_transactions=config.transaction_partition_verification_enable,
         validate_records=config.reference_validate_records,
     )
 

@@ -197,6 +197,7 @@ BROKER_KEYS: Mapping[str, ConfigKey] = {
         _broker("transactional.id.expiration.ms", _INT, "604800000", minimum=1),
         _broker("transaction.abort.timed.out.transaction.cleanup.interval.ms", _INT, "10000", minimum=1),
         _broker("transaction.remove.expired.transaction.cleanup.interval.ms", _INT, "3600000", minimum=1),
+        _broker("transaction.partition.verification.enable", _BOOLEAN, "true"),
         _broker("reference.validate.records", _BOOLEAN, "false"),
         _broker("chaos.flaws", _LIST, ""),
         _broker("chaos.evidence.dir", _STRING, None),

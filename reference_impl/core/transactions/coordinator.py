@@ -154,6 +154,14 @@ class TransactionCoordinator:
         else:
             self._move(known.with_partitions(wanted, self._clock.wall_clock_ms()), answer)
 
+    def verify(self, speaker: Speaker, key: TopicPartition) -> ErrorCode:
+        """R86: NONE if the partition belongs to the producer's open transaction."""
+        known = self._known(speaker)
+        if isinstance(known, ErrorCode):
+            return known
+        is_in = known.state is TransactionState.ONGOING and key in known.partitions
+        return ErrorCode.NONE if is_in else ErrorCode.INVALID_TXN_STATE
+
     def _known(self, speaker: Speaker) -> Transaction | ErrorCode:
         """The speaker's transaction, if it is the current producer and nothing is under way."""
         known = self._of(speaker)
