@@ -108,11 +108,13 @@ class Following:
             )
         headers = known
         expected = self._replica.log_end_offset
-        if headers[0].base_offset != expected:
-            return self._fail()  # a retry cannot repair a gap or an overlap
         for header in headers:
-            if header.base_offset < expected:
-                return self._fail()
+            if not self._replica.continues(header.base_offset, expected):
+                if header.base_offset > expected and self._replica.settings.compaction is not None:
+                    return self._refuse(
+                        f"offset {expected} was compacted away, and this log is not marked as compacted"
+                    )
+                return self._fail()  # a retry cannot repair a gap or an overlap
             expected = header.next_offset
         last = headers[-1]
         self._replica.append(memoryview(records)[: last.position + last.length], headers)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from reference_impl.core import reading
 from reference_impl.core.high_watermark import follower_views
-from reference_impl.core.identifiers import UNDEFINED_EPOCH, ErrorCode
+from reference_impl.core.identifiers import UNDEFINED_EPOCH, UNKNOWN_OFFSET, ErrorCode
 from reference_impl.core.isr import Committed, IsrState, IsrTracker, PendingExpand, PendingShrink
 from reference_impl.core.partition_data import AppendResult, Origin, ReadResult
 from reference_impl.core.producer_state import CachedBatch
@@ -117,9 +117,12 @@ class Leadership:
             return AppendResult(error=error)
         header = parse_headers(batches)[0]
         times = replica.settings.timestamps
-        look = (look or look_at(batches)) if replica.settings.looks_inside else None
+        looks_inside = replica.settings.looks_inside and origin is not Origin.COORDINATOR
+        look = (look or look_at(batches)) if looks_inside else None
         if look is not None and look.unfit is not None:
             return AppendResult(error=refusal_inside(look.unfit))
+        if look is not None and replica.settings.compaction is not None and not look.all_keyed:
+            return AppendResult(error=ErrorCode.INVALID_RECORD)  # R84
         if is_refused(header, times, wall_clock_ms, look):
             return AppendResult(error=ErrorCode.INVALID_TIMESTAMP)
         checked = (
@@ -241,10 +244,32 @@ class Leadership:
         error, end_offset, _ = self.latest_offset(for_replica=for_replica, read_committed=read_committed)
         return error, None if error is not ErrorCode.NONE else self._replica.log.youngest_batch(end_offset)
 
+    # The start of the log
+
+    def delete_records(self, before_offset: int) -> tuple[ErrorCode, int]:
+        """R78: the log starts at `before_offset`, or at the high watermark if that is -1; returns that offset, which
+        the low watermark is to reach."""
+        replica = self._replica
+        if not replica.settings.deletes:
+            return ErrorCode.POLICY_VIOLATION, UNKNOWN_OFFSET
+        offset = replica.high_watermark if before_offset == UNKNOWN_OFFSET else before_offset
+        if not 0 <= offset <= replica.rules.deletable_end(replica.high_watermark, replica.log_end_offset):
+            return ErrorCode.OFFSET_OUT_OF_RANGE, UNKNOWN_OFFSET
+        replica.advance_log_start(offset, "DeleteRecords")
+        return ErrorCode.NONE, offset
+
+    @property
+    def low_watermark(self) -> int:
+        """R78: below it no live replica has a record; -1 while it is not known of one of them."""
+        live = (remote for remote in self._remotes.values() if remote.broker_id in self.live_brokers)
+        return min([self._replica.log_start_offset, *(remote.log_start_offset for remote in live)])
+
     # Progress and ISR
 
-    def follower_fetched(self, replica_id: int, broker_epoch: int, fetch_offset: int, *, now_ms: float) -> bool:
-        """R18 and R28; True if the high watermark or the ISR state changed."""
+    def follower_fetched(
+        self, replica_id: int, broker_epoch: int, fetch_offset: int, *, log_start_offset: int, now_ms: float
+    ) -> bool:
+        """R18, R28 and R78; True if the high watermark, the ISR state or the replica's log start changed."""
         assert replica_id in self._remotes, f"broker {replica_id} has no replica"
         self._now_ms = max(self._now_ms, now_ms)
         remote = self._remotes[replica_id]
@@ -254,8 +279,9 @@ class Leadership:
             broker_epoch=broker_epoch,
             now_ms=self._now_ms,
         )
+        starts_later, remote.log_start_offset = log_start_offset > remote.log_start_offset, log_start_offset
         expanding = self._maybe_expand(remote)
-        return self._raise_high_watermark() or expanding
+        return self._raise_high_watermark() or expanding or starts_later
 
     def check_shrink(self, *, now_ms: float) -> bool:
         self._now_ms = max(self._now_ms, now_ms)

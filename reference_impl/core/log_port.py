@@ -60,6 +60,13 @@ class PartitionLog(Protocol):
         is among them."""
         ...
 
+    # Compaction
+
+    @property
+    def cleaned_to(self) -> int | None:
+        """Up to where the log is clean. None: nothing was ever taken out of it, so it has no gaps."""
+        ...
+
     # Snapshots of producers
 
     @property

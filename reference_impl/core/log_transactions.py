@@ -69,6 +69,10 @@ class LogTransactions:
                 break
         return tuple(found)
 
+    @property
+    def all_aborted(self) -> tuple[AbortedTransaction, ...]:
+        return tuple(self._aborted)
+
     def restart(self, still_open: dict[int, int]) -> None:
         """Before the log is read anew."""
         self._open = dict(sorted(still_open.items(), key=lambda each: each[1]))

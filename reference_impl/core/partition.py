@@ -7,6 +7,7 @@ the follower part.
 
 from collections.abc import Callable, Mapping
 
+from reference_impl.core.compaction import Cleaning
 from reference_impl.core.evidence import EvidenceSink
 from reference_impl.core.following import Following
 from reference_impl.core.identifiers import UNDEFINED_EPOCH, UNKNOWN_OFFSET, ErrorCode, TopicPartition
@@ -214,6 +215,16 @@ class Partition:
             self.progressed()
         return result
 
+    def begin_verification(self, producer_id: int) -> int | None:
+        """R86: a guard, if the producer's transaction must be verified before it appends here."""
+        if self._leading is None or not self.settings.verifies_transactions:
+            return None
+        return self._replica.producers.begin_verification(producer_id)
+
+    def end_verification(self, producer_id: int, guard: int, *, is_refused: bool) -> bool:
+        """Whether the producer may append, by the answer to the question that was asked under this guard."""
+        return self._replica.producers.end_verification(producer_id, guard, is_refused=is_refused)
+
     def produce_outcome(self, required_offset: int, leader_epoch: int) -> ErrorCode | None:
         """R9: the outcome of an acks=all produce in `leader_epoch`; None while it still waits."""
         if self._leading is None or leader_epoch != self.leader_epoch:
@@ -249,6 +260,7 @@ class Partition:
         current_leader_epoch: int,
         max_bytes: int,
         now_ms: float,
+        log_start_offset: int = UNKNOWN_OFFSET,
     ) -> ReadResult:
         """R18: reads, then counts the fetch as progress; the answer carries the high watermark from before (R14)."""
         answer = self.reread_for_follower(
@@ -261,7 +273,9 @@ class Partition:
         )
         if answer.error is not ErrorCode.NONE or answer.diverging is not None or self._leading is None:
             return answer  # a diverging fetch offset does not prove what the follower has (KAFKA-13141)
-        if self._leading.follower_fetched(replica_id, broker_epoch, fetch_offset, now_ms=now_ms):
+        if self._leading.follower_fetched(
+            replica_id, broker_epoch, fetch_offset, log_start_offset=log_start_offset, now_ms=now_ms
+        ):
             self.progressed()
         return answer
 
@@ -345,6 +359,24 @@ class Partition:
                 return ErrorCode.UNKNOWN_LEADER_EPOCH
         return ErrorCode.NONE if self.is_leader else ErrorCode.NOT_LEADER_OR_FOLLOWER
 
+    # DeleteRecords, on the leader
+
+    def delete_records(self, before_offset: int) -> tuple[ErrorCode, int]:
+        """R78: (error, the offset that `records_deleted` waits for). -1: all that is committed."""
+        if self._leading is None:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER, UNKNOWN_OFFSET
+        result = self._leading.delete_records(before_offset)
+        if result[0] is ErrorCode.NONE:
+            self.progressed()
+        return result
+
+    def records_deleted(self, offset: int, leader_epoch: int) -> tuple[ErrorCode | None, int]:
+        """R78: (error, low watermark); None while a live replica may have records below `offset`."""
+        if self._leading is None or leader_epoch != self.leader_epoch:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER, UNKNOWN_OFFSET
+        low_watermark = self._leading.low_watermark
+        return (ErrorCode.NONE if low_watermark >= offset else None), low_watermark
+
     # Retention, on every replica
 
     def delete_expired(self, *, wall_clock_ms: float) -> int:
@@ -353,6 +385,12 @@ class Partition:
         if count:
             self.progressed()
         return count
+
+    # Compaction, on every replica
+
+    def cleaning(self, *, wall_clock_ms: int) -> Cleaning | None:
+        """Asked every log.cleaner.backoff.ms (R79): the pass of the log cleaner that is due."""
+        return self._replica.cleaning(wall_clock_ms=wall_clock_ms)
 
     # In-sync replicas, on the leader
 

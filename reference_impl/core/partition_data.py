@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
+from reference_impl.core.compaction import CompactionSettings
 from reference_impl.core.identifiers import UNDEFINED_EPOCH, UNKNOWN_OFFSET, ErrorCode
 from reference_impl.core.log_transactions import AbortedTransaction
 from reference_impl.core.retention import RetentionSettings
@@ -19,12 +20,15 @@ class PartitionSettings:
     max_message_bytes: int
     retention: RetentionSettings = field(default_factory=RetentionSettings)
     timestamps: TimestampSettings = field(default_factory=TimestampSettings)
+    compaction: CompactionSettings | None = None  # None: cleanup.policy has no "compact"
+    deletes: bool = True  # cleanup.policy has "delete"
+    verifies_transactions: bool = False  # KIP-890
     validate_records: bool = False  # Kafka always does this; here it is a setting (docs/batches.md)
 
     @property
     def looks_inside(self) -> bool:
         """True if a leader must decode the records of a batch, beyond its header."""
-        return self.validate_records or self.timestamps.bound_every_record
+        return self.validate_records or self.timestamps.bound_every_record or self.compaction is not None
 
 
 class Origin(Enum):

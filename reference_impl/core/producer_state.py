@@ -14,12 +14,14 @@ from typing import NamedTuple
 
 from reference_impl.core.identifiers import UNKNOWN_OFFSET, ErrorCode
 from reference_impl.core.log_transactions import LogTransactions
+from reference_impl.core.producer_rules import ProducerRules
 from reference_impl.wire.control_records import Marker
 from reference_impl.wire.record_batches import NO_PRODUCER_ID, BatchHeader
 
 CACHED_BATCHES = 5  # the most that a producer may have in flight (KAFKA-5494)
 NO_COORDINATOR = -1  # epoch of the coordinator that wrote a producer's last marker: it has none
 _SEQUENCES = 2**31
+_SOUND = ProducerRules()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,9 +68,31 @@ def last_sequence(header: BatchHeader) -> int:
 
 
 class ProducerStates:
-    def __init__(self) -> None:
+    def __init__(self, rules: ProducerRules = _SOUND) -> None:
         self.transactions = LogTransactions()
+        self._rules = rules
         self._producers: dict[int, _Producer] = {}
+        self._guards: dict[int, int] = {}  # of producers whose transactions are being verified, or are
+        self._guards_given = 0
+
+    # Verification of transactions
+
+    def begin_verification(self, producer_id: int) -> int | None:
+        """R86. None: the producer's transaction is open here already. The guard is good until its next batch or
+        marker."""
+        if self.transactions.first_offset(producer_id) != UNKNOWN_OFFSET:
+            return None
+        self._guards_given += 1
+        return self._guards.setdefault(producer_id, self._guards_given)
+
+    def end_verification(self, producer_id: int, guard: int, *, is_refused: bool) -> bool:
+        """Whether it may append: the coordinator did not refuse it, and no marker came since it was asked."""
+        if is_refused:
+            self._guards.pop(producer_id, None)
+        is_open = self.transactions.first_offset(producer_id) != UNKNOWN_OFFSET
+        return not is_refused and (is_open or self._guards.get(producer_id) == guard)
+
+    # Batches
 
     def check(self, header: BatchHeader) -> CachedBatch | ErrorCode:
         """Decides what a leader does with a batch: append it (NONE), refuse it, or answer as for its earlier copy."""
@@ -77,8 +101,10 @@ class ProducerStates:
         known = self._producers.get(header.producer_id)
         if known is None:
             return ErrorCode.NONE  # unknown or expired producer: any sequence is accepted (KIP-360)
-        if header.producer_epoch < known.epoch:
+        if self._rules.fences_producer(header.producer_epoch, known.epoch):
             return ErrorCode.INVALID_PRODUCER_EPOCH
+        if header.producer_epoch < known.epoch:
+            return ErrorCode.NONE  # it has no place in the sequence
         batches = known.batches if header.producer_epoch == known.epoch else ()  # a new epoch begins at 0
         sequences = (header.base_sequence, last_sequence(header))
         for batch in batches:
@@ -93,13 +119,13 @@ class ProducerStates:
     def check_epoch(self, producer_id: int, producer_epoch: int) -> ErrorCode:
         """Of what a coordinator writes for a producer, the epoch alone is checked: it has no sequence."""
         known = self._producers.get(producer_id)
-        is_old = known is not None and producer_epoch < known.epoch
+        is_old = known is not None and self._rules.fences_producer(producer_epoch, known.epoch)
         return ErrorCode.INVALID_PRODUCER_EPOCH if is_old else ErrorCode.NONE
 
     def check_marker(self, producer_id: int, producer_epoch: int, marker: Marker) -> ErrorCode:
         """R70: neither a producer nor a coordinator that has a successor ends a transaction."""
         known = self._producers.get(producer_id)
-        if known is not None and marker.coordinator_epoch < known.coordinator_epoch:
+        if known is not None and self._rules.fences_coordinator(marker.coordinator_epoch, known.coordinator_epoch):
             return ErrorCode.TRANSACTION_COORDINATOR_FENCED
         return self.check_epoch(producer_id, producer_epoch)
 
@@ -114,6 +140,7 @@ class ProducerStates:
             known = _Producer(epoch=header.producer_epoch, coordinator_epoch=coordinator_epoch)
             self._producers[header.producer_id] = known
         known.last_timestamp = header.max_timestamp
+        self._guards.pop(header.producer_id, None)
         if marker is not None:
             known.coordinator_epoch, known.marker_offset = marker.coordinator_epoch, header.last_offset
             self.transactions.ended(header.producer_id, header.last_offset, is_commit=marker.is_commit)
@@ -143,6 +170,7 @@ class ProducerStates:
                     still_open[producer_id] = self.transactions.first_offset(producer_id)
         self._producers = kept
         self.transactions.restart(still_open)
+        self._guards.clear()
         remembered = frozenset(kept)
         for header, marker in batches:
             if header.last_offset >= log_start_offset or header.producer_id not in remembered:

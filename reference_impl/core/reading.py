@@ -44,6 +44,8 @@ def read_committed(
     """R69: the same, with the transactions that the reader must leave out."""
     found = read(replica, fetch_offset, last_fetched_epoch, max_bytes=max_bytes, end_offset=end_offset)
     end = max((batch.next_offset for batch in bounds(found.records)), default=fetch_offset)
+    if not replica.rules.producers.lists_aborted():
+        return found
     return replace(found, aborted=replica.producers.transactions.aborted(fetch_offset, end))
 
 

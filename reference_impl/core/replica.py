@@ -7,6 +7,7 @@ watermark and evidence always follow.
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from reference_impl.core.compaction import Cleaning, cleaning
 from reference_impl.core.evidence import EvidenceSink
 from reference_impl.core.identifiers import UNKNOWN_OFFSET, TopicPartition
 from reference_impl.core.log_port import PartitionLog
@@ -40,7 +41,7 @@ class LocalReplica:
         self.settings = settings
         self.rules = rules
         self.evidence = evidence
-        self.producers = ProducerStates()
+        self.producers = ProducerStates(rules.producers)
         self.high_watermark = checkpointed_high_watermark
         self.producers.restore(log.saved_producers())
         self._rebuild_producers(log.segments[0].base_offset)
@@ -67,12 +68,17 @@ class LocalReplica:
     def last_stable_offset(self) -> int:
         return self.producers.transactions.last_stable_offset(self.high_watermark, self.log_start_offset)
 
+    def continues(self, base_offset: int, end_offset: int) -> bool:
+        """R84: a batch begins where the one before it ends, or later if compaction may have taken out what was
+        between."""
+        return base_offset == end_offset or (base_offset > end_offset and self.log.cleaned_to is not None)
+
     def append(self, batches: Buffer, headers: list[BatchHeader]) -> None:
         """Appends stamped batches with final offsets and epochs. The epoch entry is written first: an entry without
         records is harmless, records without an entry are not. Producers are updated last: a failed append must not make
         the retry a duplicate (R47)."""
         assert headers, "nothing to append"
-        assert headers[0].base_offset == self.log_end_offset, "a log has no gaps"
+        assert self.continues(headers[0].base_offset, self.log_end_offset), "a log has no gaps"
         for header in headers:
             if header.leader_epoch > self.log.leader_epochs.latest_epoch:
                 self.log.leader_epochs.assign(header.leader_epoch, header.base_offset)
@@ -98,7 +104,7 @@ class LocalReplica:
         assert offset >= 0
         before = self.log_end_offset
         if offset > before:
-            self.producers = ProducerStates()
+            self.producers = ProducerStates(self.rules.producers)
         cut = self.log.truncate_fully_and_start_at(offset)
         self._after_cut(before, cut, epoch, reason)
 
@@ -118,7 +124,7 @@ class LocalReplica:
         found = expired(
             self.log.segments,
             log_start_offset=self.log_start_offset,
-            high_watermark=self.high_watermark,
+            high_watermark=self.rules.deletable_end(self.high_watermark, self.log_end_offset),
             settings=self.settings.retention,
             wall_clock_ms=wall_clock_ms,
         )
@@ -129,6 +135,22 @@ class LocalReplica:
             self.log.delete_segments(found.count)
             self._log_start(before, segments=found.count, reason=", ".join(found.reasons))
         return found.count
+
+    def cleaning(self, *, wall_clock_ms: int) -> Cleaning | None:
+        """R79: the pass of the log cleaner that is due."""
+        cleaned_to = self.log.cleaned_to
+        if self.settings.compaction is None or cleaned_to is None:
+            return None
+        return cleaning(
+            self.log.segments,
+            self.settings.compaction,
+            self.rules.cleaning,
+            dirty_from=min(max(cleaned_to, self.log_start_offset), self.log_end_offset),
+            last_stable_offset=self.last_stable_offset,
+            wall_clock_ms=wall_clock_ms,
+            aborted=self.producers.transactions.all_aborted,
+            producers=self.producers.entries,
+        )
 
     def _log_start(self, before: int, *, segments: int, reason: str) -> None:
         if self.log_start_offset == before:
@@ -181,6 +203,7 @@ class RemoteReplica:
     leader_end_at_last_fetch: int = UNKNOWN_OFFSET
     last_fetch_ms: float = NEVER_MS
     last_caught_up_ms: float = NEVER_MS
+    log_start_offset: int = UNKNOWN_OFFSET
     broker_epoch: int = -1  # broker epoch of the incarnation that fetched last; -1: none yet, or an old fetch version
 
     def fetched(self, *, fetch_offset: int, leader_end_offset: int, broker_epoch: int, now_ms: float) -> None:

@@ -24,6 +24,7 @@ class SegmentView:
     base_offset: int
     next_offset: int
     size: int
+    first_timestamp_ms: int  # of its first batch; without timestamps, as the next
     largest_timestamp_ms: int  # largest timestamp of its records; without timestamps, the time of the last write
 
 

@@ -7,7 +7,10 @@ is the correct broker. R7 means the seventh rule of docs/replication.md.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from reference_impl.core.cleaning_rules import CleaningRules
 from reference_impl.core.groups.group_rules import GroupRules
+from reference_impl.core.producer_rules import ProducerRules
+from reference_impl.core.transactions.transaction_rules import TransactionRules
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,7 +125,16 @@ def end_of_what_is_readable(readable_end: int, leader_epoch_start_offset: int) -
     return readable_end
 
 
+def delete_committed_only(high_watermark: int, log_end_offset: int) -> int:
+    """R54, R78, KAFKA-5634: what is not committed stays, whoever wants it deleted."""
+    assert 0 <= high_watermark <= log_end_offset
+    return high_watermark
+
+
 _GROUP_RULES = GroupRules()
+_CLEANING_RULES = CleaningRules()
+_PRODUCER_RULES = ProducerRules()
+_TRANSACTION_RULES = TransactionRules()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,6 +155,10 @@ class Rules:
     stable_end: Callable[[int, int], int] = stable_only
     latest_is_known: Callable[[int, int], bool] = once_own_epoch_committed
     latest: Callable[[int, int], int] = end_of_what_is_readable
+    deletable_end: Callable[[int, int], int] = delete_committed_only  # of retention and DeleteRecords
+    cleaning: CleaningRules = _CLEANING_RULES  # core/cleaning_rules.py
+    producers: ProducerRules = _PRODUCER_RULES  # in the log: core/producer_rules.py
+    transactions: TransactionRules = _TRANSACTION_RULES  # of coordinators: core/transactions/transaction_rules.py
     groups: GroupRules = _GROUP_RULES  # of coordinators: core/groups/group_rules.py
 
 

@@ -23,6 +23,7 @@ from reference_impl.runtime.coordinators.groups import GroupCoordinators
 from reference_impl.runtime.coordinators.markers import MarkerSender
 from reference_impl.runtime.coordinators.terms import TICK_MS
 from reference_impl.runtime.coordinators.transactions import TransactionCoordinators
+from reference_impl.runtime.coordinators.verification import TransactionVerifier
 from reference_impl.runtime.decoding import Decoding
 from reference_impl.runtime.disk_work import DiskEffects, DiskWork
 from reference_impl.runtime.evidence import EvidenceJournal
@@ -37,6 +38,7 @@ from reference_impl.runtime.handlers.coordinators import (
     offsets_topic,
     transactions_topic,
 )
+from reference_impl.runtime.handlers.delete_records import DeleteRecordsHandler
 from reference_impl.runtime.handlers.fetch import FetchHandler
 from reference_impl.runtime.handlers.group_admin import GroupAdminHandler
 from reference_impl.runtime.handlers.group_members import GroupMembersHandler
@@ -49,6 +51,7 @@ from reference_impl.runtime.handlers.transaction_admin import TransactionAdminHa
 from reference_impl.runtime.handlers.transactions import TransactionsHandler
 from reference_impl.runtime.handlers.txn_markers import WriteTxnMarkersHandler
 from reference_impl.runtime.hosts import Hosts
+from reference_impl.runtime.replication.cleaner import LogCleaner
 from reference_impl.runtime.replication.fetchers import FetcherManager
 from reference_impl.runtime.replication.isr_proposals import IsrProposalSender
 from reference_impl.runtime.replication.purgatory import Purgatory
@@ -140,12 +143,14 @@ class Broker:
             replicas=self.replicas,
             metadata=self.metadata,
             markers=self._markers,
+            rules=rules.transactions,
         )
         self._internal_topics = [
             InternalTopic(settings, self._ask_controller, timeout_ms=config.request_timeout_ms)
             for settings in (offsets_topic(config), transactions_topic(config))
         ]
         self._retention = Retention(self.replicas, self._log_directory, wall_clock_ms)
+        self._cleaner = LogCleaner(config, self.replicas, self._disk, self._retention, wall_clock_ms)
         self._session = BrokerSession(
             config=config,
             resolve=hosts.address_of,
@@ -168,7 +173,8 @@ class Broker:
             config, brokers=self._brokers_link, randomness=randomness, wall_clock_ms=wall_clock_ms
         )
         self._decoding = decoding
-        self._produce = ProduceHandler(self.replicas, self._purgatory, decoding)
+        self._verifier = TransactionVerifier(self.metadata, self._ask_broker)
+        self._produce = ProduceHandler(self.replicas, self._purgatory, decoding, self._verifier)
         self._api = api.Api(
             self._handlers(),
             broker_id=config.broker_id,
@@ -205,7 +211,7 @@ class Broker:
         metadata = MetadataHandler(self.metadata)
         groups = self.coordinators
         members, admin = GroupMembersHandler(groups), GroupAdminHandler(groups)
-        committed = GroupOffsetsHandler(groups, self.metadata, replicas.wall_clock_ms)
+        committed = GroupOffsetsHandler(groups, self.metadata, self._verifier, replicas.wall_clock_ms)
         transactions = TransactionsHandler(
             self.transactions, groups, self.metadata, self._producer_ids, self._internal_topics[0].create
         )
@@ -218,6 +224,7 @@ class Broker:
             ApiKey.PRODUCE: self._produce.answer,
             ApiKey.FETCH: fetch.answer,
             ApiKey.LIST_OFFSETS: offsets.list_offsets,
+            ApiKey.DELETE_RECORDS: DeleteRecordsHandler(replicas, self._purgatory).answer,
             ApiKey.OFFSET_FOR_LEADER_EPOCH: offsets.offset_for_leader_epoch,
             ApiKey.METADATA: metadata.answer,
             ApiKey.DESCRIBE_CLUSTER: metadata.describe_cluster,
@@ -259,6 +266,7 @@ class Broker:
             await listener.start()
         self._spawn(self._session.run())
         self._spawn(self._isr_proposals.run())
+        self._spawn(self._cleaner.run())
         watermark_interval_ms = config.replica_high_watermark_checkpoint_interval_ms
         recovery_interval_ms = config.log_flush_offset_checkpoint_interval_ms
         self._tasks += [

@@ -55,6 +55,9 @@ class BrokerConfig:
     log_flush_start_offset_checkpoint_interval_ms: int
     log_retention_check_interval_ms: int
     log_initial_task_delay_ms: int
+    log_cleaner_enable: bool
+    log_cleaner_backoff_ms: int
+    log_cleaner_dedupe_buffer_size: int
     producer_id_expiration_ms: int
     producer_id_expiration_check_interval_ms: int
     auto_leader_rebalance_enable: bool
@@ -84,6 +87,7 @@ class BrokerConfig:
     transactional_id_expiration_ms: int
     transaction_abort_timed_out_transaction_cleanup_interval_ms: int
     transaction_remove_expired_transaction_cleanup_interval_ms: int
+    transaction_partition_verification_enable: bool
     reference_validate_records: bool
     chaos_flaws: tuple[str, ...]
     chaos_evidence_dir: Path

@@ -13,9 +13,12 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
+from reference_impl.core.compaction import Cleaning
 from reference_impl.core.identifiers import TopicPartition
+from reference_impl.storage.cleaned_segments import CleanedLog
 from reference_impl.storage.log import Log
 from reference_impl.storage.log_directory import LogDirectory, MadeReplica
+from reference_impl.wire.compression import UnreadableRecords
 
 Result = TypeVar("Result")
 ATTEMPTS = 3  # attempts to write an epoch entry ahead
@@ -132,6 +135,39 @@ class DiskEffects:
             if starts != self._checkpointed_starts:
                 await self._work.run(lambda: self._log_directory.checkpoint_log_starts(starts))
                 self._checkpointed_starts = starts
+
+    # Compaction
+
+    async def mark_as_compacted(self, keys: Iterable[TopicPartition]) -> None:
+        """From then on these logs may have gaps; their disk says so before the first one."""
+        directory = self._log_directory
+        async with self._turn:
+            marked = directory.cleaned() | {key: 0 for key in keys if key in directory.logs}
+            await self._work.run(lambda: directory.checkpoint_cleaned(marked))
+            for key in marked:
+                log = directory.logs.get(key)
+                if log is not None and log.cleaned_to is None:
+                    log.cleaned_to = 0
+
+    async def clean(self, key: TopicPartition, plan: Cleaning, *, keys_max: int) -> CleanedLog | None:
+        """One pass of the log cleaner over a log; None if the log changed too much meanwhile. Raises OSError and
+        UnreadableRecords."""
+        directory = self._log_directory
+        log = directory.logs[key]
+        changes = log.changes
+        try:
+            cleaned = await self._work.run(log.clean(plan, keys_max=keys_max))
+        except (FileNotFoundError, UnreadableRecords):
+            if log.changes != changes:
+                return None  # it read what was being cut or deleted
+            raise
+        if not log.replace(cleaned):
+            return None
+        async with self._turn:
+            if directory.logs.get(key) is log:
+                checkpoint = directory.cleaned()
+                await self._work.run(lambda: directory.checkpoint_cleaned(checkpoint))
+        return cleaned
 
     async def checkpoint_high_watermarks(
         self,

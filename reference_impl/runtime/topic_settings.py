@@ -7,7 +7,8 @@ acks=all, no deletion.
 from collections.abc import Mapping
 from typing import Any
 
-from reference_impl.core.controller.configuration import topic_value
+from reference_impl.core.compaction import CompactionSettings
+from reference_impl.core.controller.configuration import CLEANUP_POLICY, COMPACT, topic_value
 from reference_impl.core.partition_data import PartitionSettings
 from reference_impl.core.retention import RetentionSettings
 from reference_impl.core.timestamps import TimestampSettings
@@ -31,13 +32,23 @@ def partition_settings(config: BrokerConfig, overrides: Mapping[str, str] | None
         unclean_leader_election_enable=value("unclean.leader.election.enable"),
         max_message_bytes=value("max.message.bytes"),
         retention=RetentionSettings()
-        if overrides is None or "delete" not in value("cleanup.policy")
+        if overrides is None or "delete" not in value(CLEANUP_POLICY)
         else RetentionSettings(retention_ms=value("retention.ms"), retention_bytes=value("retention.bytes")),
+        compaction=CompactionSettings(
+            min_dirty_ratio=value("min.cleanable.dirty.ratio"),
+            min_lag_ms=value("min.compaction.lag.ms"),
+            max_lag_ms=value("max.compaction.lag.ms"),
+            delete_retention_ms=value("delete.retention.ms"),
+        )
+        if overrides is not None and COMPACT in value(CLEANUP_POLICY)
+        else None,
+        deletes="delete" in value(CLEANUP_POLICY),
         timestamps=TimestampSettings(
             is_log_append_time=value("message.timestamp.type") == "LogAppendTime",
             before_max_ms=min(difference_ms, value("message.timestamp.before.max.ms")),
             after_max_ms=min(difference_ms, value("message.timestamp.after.max.ms")),
         ),
+        verifies_transactions=config.transaction_partition_verification_enable,
         validate_records=config.reference_validate_records,
     )
 
@@ -49,6 +60,9 @@ def log_settings(config: BrokerConfig, overrides: Mapping[str, str]) -> LogSetti
     return LogSettings(
         segment_bytes=value("segment.bytes"),
         index_interval_bytes=value("index.interval.bytes"),
-        segment_ms=value("segment.ms"),
+        # A record must be in a segment that is not the active one before it can be cleaned.
+        segment_ms=min(value("segment.ms"), value("max.compaction.lag.ms"))
+        if COMPACT in value(CLEANUP_POLICY)
+        else value("segment.ms"),
         file_delete_delay_ms=value("file.delete.delay.ms"),
     )

@@ -1,9 +1,10 @@
 """One replica's log on disk: segments in Kafka's format, with the leader epoch cache.
 
-It implements core.log_port.PartitionLog. The log has no gaps: a batch begins where the one before it ends. Only the
-last segment is appended to. The log starts at the first segment's base offset, or later; then the log directory's
-checkpoint of log starts has the offset, and the records before it are deleted with their segment. `flush` moves the
-recovery point to the log end; after an unclean stop the log is verified from there on (docs/replication.md R49).
+It implements core.log_port.PartitionLog. The log has no gaps, unless compaction took records out of it: a batch begins
+where the one before it ends. Only the last segment is appended to. The log starts at the first segment's base offset,
+or later; then the log directory's checkpoint of log starts has the offset, and the records before it are deleted with
+their segment. `flush` moves the recovery point to the log end; after an unclean stop the log is verified from there on
+(docs/replication.md R49).
 """
 
 import logging
@@ -11,16 +12,18 @@ from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 
+from reference_impl.core.compaction import Cleaning
 from reference_impl.core.identifiers import TopicPartition
 from reference_impl.core.leader_epochs import LeaderEpochCache
 from reference_impl.core.producer_state import ProducerEntry
 from reference_impl.core.retention import SegmentView
 from reference_impl.storage.checkpoints import sync_folder
+from reference_impl.storage.cleaned_segments import CleanedLog, clean_segments
 from reference_impl.storage.disk import Disk
 from reference_impl.storage.epoch_checkpoint import EpochCheckpoint
 from reference_impl.storage.log_loading import LEADER_EPOCH_CHECKPOINT, load_log
 from reference_impl.storage.producer_snapshots import SNAPSHOT_SUFFIX, read_snapshot, write_snapshot
-from reference_impl.storage.segment import Segment, segment_name
+from reference_impl.storage.segment import SWAP_SUFFIX, Segment, segment_name
 from reference_impl.wire.record_batches import BatchHeader, read_header, scan
 from reference_impl.wire.record_timestamps import NO_TIMESTAMP
 
@@ -49,6 +52,7 @@ class Log:
         recovery_point: int,
         log_start_offset: int = 0,
         cut_at_start: bytes = b"",
+        cleaned_to: int | None = None,
         recovery_point_lowered: Callable[[], None] = lambda: None,
         disk: Disk | None = None,
     ) -> None:
@@ -57,6 +61,7 @@ class Log:
         self.topic_partition = topic_partition
         self._log_start_offset = max(log_start_offset, segments[0].base_offset)
         self.recovery_point = min(max(recovery_point, self._log_start_offset), segments[-1].next_offset)
+        self.cleaned_to = cleaned_to  # None: never compacted, so it has no gaps
         self.cut_at_start = cut_at_start  # a torn or damaged tail that recovery removed
         self._segments = segments
         self._settings = settings
@@ -64,6 +69,7 @@ class Log:
         self._disk = disk if disk is not None else Disk(folder)
         self._folder_changed = True
         self._set_aside: list[Path] = []
+        self.changes = 0  # how often segments were taken away or cut
         self._epoch_checkpoint = EpochCheckpoint(folder / LEADER_EPOCH_CHECKPOINT, self._disk)
         self._leader_epochs = LeaderEpochCache(leader_epochs, self._epoch_checkpoint.write)
         self._without_producers = {each.base_offset for each in segments if not each.producers_path.exists()}
@@ -81,6 +87,7 @@ class Log:
         *,
         recovery_point: int = 0,
         log_start_offset: int = 0,
+        cleaned_to: int | None = None,
         clean: bool = False,
         recovery_point_lowered: Callable[[], None] = lambda: None,
         disk: Disk | None = None,
@@ -94,6 +101,7 @@ class Log:
             log_start_offset=log_start_offset,
             recovery_point=recovery_point,
             clean=clean,
+            may_have_gaps=cleaned_to is not None,
         )
         if loaded.cut:
             end = loaded.segments[-1].next_offset
@@ -107,6 +115,7 @@ class Log:
             recovery_point=recovery_point,
             log_start_offset=log_start_offset,
             cut_at_start=loaded.cut,
+            cleaned_to=cleaned_to,
             recovery_point_lowered=recovery_point_lowered,
             disk=disk,
         )
@@ -151,7 +160,9 @@ class Log:
         headers, valid_bytes = scan(data)
         assert headers, "an append has batches"
         assert valid_bytes == len(data), "an append has whole batches only"
-        assert headers[0].base_offset == self.log_end_offset, "a log has no gaps"
+        has_gap = headers[0].base_offset > self.log_end_offset
+        assert headers[0].base_offset >= self.log_end_offset, "a log never goes back"
+        assert self.cleaned_to is not None or not has_gap, "a log that was never compacted has no gaps"
         assert headers[-1].next_offset == next_offset, "the caller knows where the log ends afterwards"
         self._epoch_checkpoint.settle(self._leader_epochs.entries)
         with self._disk:
@@ -293,6 +304,7 @@ class Log:
         with self._disk:
             if count == len(self._segments):
                 self._roll()
+            self.changes += 1
             gone = self._segments[:count]
             del self._segments[:count]
             for segment in gone:  # oldest first, so that a crash leaves no gap
@@ -310,6 +322,48 @@ class Log:
         paths, self._set_aside = self._set_aside, []
         return paths
 
+    # Compaction
+
+    def clean(self, plan: Cleaning, *, keys_max: int) -> Callable[[], CleanedLog]:
+        """Returns the work of the pass, which may run in any thread; `replace` then takes its result over."""
+        folder, segment_bytes = self.folder, self._settings.segment_bytes
+        interval, changes = self._settings.index_interval_bytes, self.changes
+        return lambda: clean_segments(
+            folder,
+            plan,
+            keys_max=keys_max,
+            segment_bytes=segment_bytes,
+            index_interval_bytes=interval,
+            disk=self._disk,
+            changes=changes,
+        )
+
+    def replace(self, cleaned: CleanedLog) -> bool:
+        """Puts the segments that a pass wrote in the place of those that it read. False if some of these were cut or
+        deleted meanwhile: then nothing is replaced."""
+        if cleaned.changes != self.changes:
+            with self._disk:
+                for each in cleaned.segments:
+                    each.segment.discard()
+            return False
+        by_base = {segment.base_offset: segment for segment in self._segments}
+        with self._disk:
+            for each in reversed(cleaned.segments):  # see log_loading: a start completes what is whole
+                each.segment.rename(SWAP_SUFFIX)
+            for each in cleaned.segments:
+                for base_offset in each.replaced:
+                    is_first = base_offset == each.segment.base_offset
+                    self._set_aside += by_base.pop(base_offset).set_aside(producers_too=not is_first)
+                    if not is_first:
+                        self._without_producers.discard(base_offset)
+            for each in cleaned.segments:
+                each.segment.rename("")
+                by_base[each.segment.base_offset] = each.segment
+        self._segments = [by_base[base_offset] for base_offset in sorted(by_base)]
+        self._folder_changed = True
+        self.cleaned_to = cleaned.end_offset
+        return True
+
     # Truncation
 
     def truncate_to(self, offset: int) -> bytes:
@@ -319,6 +373,7 @@ class Log:
 
     def _truncate_to(self, offset: int) -> bytes:
         cut: list[bytes] = []
+        self.changes += 1
         while len(self._segments) > 1 and self._segments[-1].base_offset > offset:
             cut.append(self._segments.pop().delete())
             self._folder_changed = True
@@ -328,6 +383,8 @@ class Log:
             cut.append(self._start_anew_at(self._log_start_offset))
         self._leader_epochs.truncate_from_end(min(offset, self.log_end_offset))
         self._lower_recovery_point()
+        if self.cleaned_to is not None:
+            self.cleaned_to = min(self.cleaned_to, self.log_end_offset)
         return b"".join(reversed(cut))
 
     def truncate_fully_and_start_at(self, offset: int) -> bytes:
@@ -337,6 +394,9 @@ class Log:
 
     def _start_anew_at(self, offset: int) -> bytes:
         cut = [segment.delete() for segment in reversed(self._segments)]
+        self.changes += 1
+        if self.cleaned_to is not None:
+            self.cleaned_to = min(self.cleaned_to, offset)
         self._segments = [Segment.create(self.folder, offset)]
         self._log_start_offset = offset
         self._folder_changed = True
@@ -374,5 +434,6 @@ class Log:
         self.recovery_point = self.log_end_offset
 
     def close(self) -> None:
+        self.changes += 1
         for segment in self._segments:
             segment.close()

@@ -28,6 +28,8 @@ logger = logging.getLogger(__name__)
 HIGH_WATERMARK_CHECKPOINT = "replication-offset-checkpoint"
 RECOVERY_POINT_CHECKPOINT = "recovery-point-offset-checkpoint"
 LOG_START_CHECKPOINT = "log-start-offset-checkpoint"
+CLEANER_CHECKPOINT = "cleaner-offset-checkpoint"  # Kafka's; here it also says which logs may have gaps
+CHECKPOINTS = (HIGH_WATERMARK_CHECKPOINT, RECOVERY_POINT_CHECKPOINT, LOG_START_CHECKPOINT, CLEANER_CHECKPOINT)
 CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
 LOCK_FILE = ".lock"
 DELETED_SUFFIX = "-delete"
@@ -116,6 +118,7 @@ class LogDirectory:
     def _open_all(self) -> None:
         recovery_points = self._read_offsets(RECOVERY_POINT_CHECKPOINT)
         log_starts = self._read_offsets(LOG_START_CHECKPOINT)
+        cleaned = self._read_offsets(CLEANER_CHECKPOINT)
         logger.info("%s: opening the logs after a %s stop", self.path, "clean" if self.was_clean else "unclean")
         for folder in sorted(self.path.iterdir()):
             if not folder.is_dir():
@@ -132,6 +135,7 @@ class LogDirectory:
                 topic_partition,
                 recovery_point=recovery_points.get(topic_partition, 0),
                 log_start_offset=log_starts.get(topic_partition, 0),
+                cleaned_to=cleaned.get(topic_partition),
                 clean=self.was_clean,
             )
             self._logs[topic_partition] = log
@@ -142,7 +146,14 @@ class LogDirectory:
             )  # records that replace a truncated tail were never flushed
 
     def _open_log(
-        self, folder: Path, topic_partition: TopicPartition, *, recovery_point: int, log_start_offset: int, clean: bool
+        self,
+        folder: Path,
+        topic_partition: TopicPartition,
+        *,
+        recovery_point: int,
+        log_start_offset: int,
+        clean: bool,
+        cleaned_to: int | None = None,
     ) -> Log:
         return Log.open(
             folder,
@@ -150,6 +161,7 @@ class LogDirectory:
             self._settings,
             recovery_point=recovery_point,
             log_start_offset=log_start_offset,
+            cleaned_to=cleaned_to,
             clean=clean,
             recovery_point_lowered=self._recovery_point_lowered,
             disk=self._disk,
@@ -251,7 +263,7 @@ class LogDirectory:
             return
         gone = {log.topic_partition for log in detached}
         with self._disk:
-            for name in (HIGH_WATERMARK_CHECKPOINT, RECOVERY_POINT_CHECKPOINT, LOG_START_CHECKPOINT):
+            for name in CHECKPOINTS:
                 offsets = self._read_offsets(name)
                 if not gone.isdisjoint(offsets):
                     kept = {key: offset for key, offset in offsets.items() if key not in gone}
@@ -296,6 +308,13 @@ class LogDirectory:
     def checkpoint_log_starts(self, starts: Mapping[TopicPartition, int]) -> None:
         with self._disk:
             checkpoints.write_offsets(self.path / LOG_START_CHECKPOINT, starts)
+
+    def cleaned(self) -> dict[TopicPartition, int]:
+        return {key: log.cleaned_to for key, log in self._logs.items() if log.cleaned_to is not None}
+
+    def checkpoint_cleaned(self, cleaned: Mapping[TopicPartition, int]) -> None:
+        with self._disk:
+            checkpoints.write_offsets(self.path / CLEANER_CHECKPOINT, cleaned)
 
     def flush(self, topic_partitions: Iterable[TopicPartition] | None = None) -> None:
         """fsyncs these logs, or all. The next checkpoint stores how far they are safe."""

@@ -11,6 +11,7 @@ from itertools import zip_longest
 from pathlib import Path
 
 from reference_impl.storage.checkpoints import CorruptCheckpoint, read_epochs
+from reference_impl.storage.cleaned_segments import complete_swaps
 from reference_impl.storage.continuity import Continuity
 from reference_impl.storage.producer_snapshots import SNAPSHOT_SUFFIX
 from reference_impl.storage.segment import (
@@ -35,21 +36,30 @@ class LoadedLog:
 
 
 def load_log(
-    folder: Path, *, index_interval_bytes: int, log_start_offset: int, recovery_point: int, clean: bool
+    folder: Path,
+    *,
+    index_interval_bytes: int,
+    log_start_offset: int,
+    recovery_point: int,
+    clean: bool,
+    may_have_gaps: bool = False,
 ) -> LoadedLog:
     """Loads the log. A log that ends before its checkpointed start has lost its records: it begins anew there."""
     for path in folder.glob("*" + DELETED_SUFFIX):
         path.unlink()
+    complete_swaps(folder)
     base_offsets = sorted(int(path.stem) for path in folder.glob("*" + LOG_SUFFIX))
     _remove_strays(folder, set(base_offsets))
     epochs = _checkpointed_epochs(folder)
-    continuity = Continuity(epochs, log_end_offset=base_offsets[0] if base_offsets else log_start_offset)
+    continuity = Continuity(
+        epochs, log_end_offset=base_offsets[0] if base_offsets else log_start_offset, may_have_gaps=may_have_gaps
+    )
     segments: list[Segment] = []
     cut: list[bytes] = []
     for base_offset, following in zip_longest(base_offsets, base_offsets[1:]):
         segment = Segment.at(folder, base_offset)
         # After a damaged batch or a segment of the wrong length, nothing that follows can be trusted.
-        if cut or continuity.next_offset != base_offset:
+        if cut or not continuity.reaches(base_offset):
             cut.append(segment.delete())
             continue
         holds_unflushed = following is None or following > recovery_point

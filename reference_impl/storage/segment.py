@@ -30,6 +30,7 @@ from reference_impl.wire.record_timestamps import NO_TIMESTAMP
 
 LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX = ".log", ".index", ".timeindex"
 DELETED_SUFFIX = ".deleted"  # appended to the names of deleted files
+CLEANED_SUFFIX, SWAP_SUFFIX = ".cleaned", ".swap"  # of a segment that is written to replace others, and of a whole one
 MAX_RELATIVE_OFFSET = 2**31 - 1
 MAX_POSITION = 2**31 - 1
 _SEARCH_BYTES = 16 * 1024
@@ -41,15 +42,16 @@ def segment_name(base_offset: int) -> str:
 
 
 class Segment:
-    def __init__(self, folder: Path, base_offset: int) -> None:
-        """Creates a new segment; `Segment.load` opens an existing one."""
+    def __init__(self, folder: Path, base_offset: int, suffix: str = "") -> None:
+        """Creates a new segment; `Segment.load` opens an existing one. `suffix`: of one that is to replace others."""
         self.base_offset = base_offset
         self.next_offset = base_offset
         self.size = 0
-        self._path = folder / (segment_name(base_offset) + LOG_SUFFIX)
-        self.producers_path = self._path.with_suffix(SNAPSHOT_SUFFIX)
-        self._index = OffsetIndex(self._path.with_suffix(INDEX_SUFFIX))
-        self._time_index = TimeIndex(self._path.with_suffix(TIME_INDEX_SUFFIX))
+        name = segment_name(base_offset)
+        self._path = folder / (name + LOG_SUFFIX + suffix)
+        self.producers_path = folder / (name + SNAPSHOT_SUFFIX)
+        self._index = OffsetIndex(folder / (name + INDEX_SUFFIX + suffix))
+        self._time_index = TimeIndex(folder / (name + TIME_INDEX_SUFFIX + suffix))
         self._bytes_since_entry = 0
         self._max_timestamp = -1
         self._max_timestamp_offset = base_offset  # last offset of the batch with the largest timestamp
@@ -59,15 +61,18 @@ class Segment:
     @classmethod
     def create(cls, folder: Path, base_offset: int) -> "Segment":
         segment = cls(folder, base_offset)
-        segment.open_for_append()
-        segment._index.clear()
-        segment._time_index.clear()
+        segment.create_files()
         return segment
 
+    def create_files(self) -> None:
+        self.open_for_append()
+        self._index.clear()
+        self._time_index.clear()
+
     @classmethod
-    def at(cls, folder: Path, base_offset: int) -> "Segment":
-        """Returns an existing segment of which only the size is known: to be loaded or deleted."""
-        segment = cls(folder, base_offset)
+    def at(cls, folder: Path, base_offset: int, suffix: str = "") -> "Segment":
+        """Returns an existing segment of which only the size is known: to be loaded, read through or deleted."""
+        segment = cls(folder, base_offset, suffix)
         segment.size = segment._path.stat().st_size
         return segment
 
@@ -242,6 +247,7 @@ class Segment:
             base_offset=self.base_offset,
             next_offset=self.next_offset,
             size=self.size,
+            first_timestamp_ms=largest_ms if self.first_timestamp == NO_TIMESTAMP else self.first_timestamp,
             largest_timestamp_ms=largest_ms,
         )
 
@@ -323,6 +329,8 @@ class Segment:
                     return
                 yield batch._replace(position=position + passed), data[passed : passed + batch.length]
                 passed += batch.length
+            if not passed:
+                return  # the file was cut meanwhile
             position += passed
 
     def _is_sound(self, batch: BatchOutline, first_piece: memoryview) -> bool:
@@ -354,14 +362,38 @@ class Segment:
             os.close(self._descriptor)
             self._descriptor = -1
 
-    def set_aside(self) -> list[Path]:
+    def batches_in_order(self) -> Iterator[bytes]:
+        """Yields each batch of the file."""
+        for batch, piece in self._pieces():
+            rest = self.read(batch.position + len(piece), batch.length - len(piece))
+            yield bytes(piece) + rest
+
+    def set_aside(self, *, producers_too: bool = True) -> list[Path]:
         """Renames the files, so that they no longer count as a segment; returns the new names."""
         self.close()
         renamed = []
-        for path in (self._path, self._index.path, self._time_index.path, self.producers_path):
+        paths = (self._path, self._index.path, self._time_index.path)
+        for path in (*paths, self.producers_path) if producers_too else paths:
             if path.exists():
                 renamed.append(path.rename(path.with_name(path.name + DELETED_SUFFIX)))
         return renamed
+
+    def rename(self, suffix: str) -> None:
+        """Gives the files another suffix. The log is last: it is the one that counts."""
+        name = segment_name(self.base_offset)
+        for index, kind in ((self._index, INDEX_SUFFIX), (self._time_index, TIME_INDEX_SUFFIX)):
+            index.path = index.path.rename(index.path.with_name(name + kind + suffix))
+        self.rename_log(suffix)
+
+    def rename_log(self, suffix: str = "") -> None:
+        """Without its indexes, which a start makes anew."""
+        self._path = self._path.rename(self._path.with_name(segment_name(self.base_offset) + LOG_SUFFIX + suffix))
+
+    def discard(self) -> None:
+        """Removes the files of a segment that replaces nothing."""
+        self.close()
+        for path in (self._index.path, self._time_index.path, self._path):
+            path.unlink(missing_ok=True)
 
     def delete(self) -> bytes:
         """Removes the files, the log last: a log without indexes can be opened, indexes without a log are useless."""

@@ -99,19 +99,19 @@ def _record(number: int, key: bytes, value: bytes | None) -> bytes:
     body = b"".join(
         (
             b"\x00",  # attributes, which have no meaning
-            _as_varint(0),  # every record has the batch's timestamp
-            _as_varint(number),
-            _as_varint(len(key)),
+            as_varint(0),  # every record has the batch's timestamp
+            as_varint(number),
+            as_varint(len(key)),
             key,
-            _as_varint(_NULL if value is None else len(value)),
+            as_varint(_NULL if value is None else len(value)),
             value or b"",
-            _as_varint(0),  # headers
+            as_varint(0),  # headers
         )
     )
-    return _as_varint(len(body)) + body
+    return as_varint(len(body)) + body
 
 
-def _as_varint(number: int) -> bytes:
+def as_varint(number: int) -> bytes:
     rest = (number << 1) ^ (number >> 63)
     written = bytearray()
     while rest >= 0x80:

@@ -22,6 +22,7 @@ class Look:
     unfit: Unfit | None = None
     oldest: int = NO_TIMESTAMP  # smallest and largest timestamp of the records that have one
     youngest: int = NO_TIMESTAMP
+    all_keyed: bool = True
 
 
 def look_at(batch: Buffer) -> Look:
@@ -32,8 +33,10 @@ def look_at(batch: Buffer) -> Look:
     (header,) = headers
     oldest: int | None = None
     youngest = NO_TIMESTAMP
+    all_keyed = True
     try:
-        for number, (offset, timestamp) in enumerate(records(batch, header)):
+        for number, (offset, timestamp, has_key) in enumerate(records(batch, header)):
+            all_keyed = all_keyed and has_key
             if offset != header.base_offset + number:
                 return Look(unfit=Unfit.UNSOUND)
             if timestamp != NO_TIMESTAMP and (oldest is None or timestamp < oldest):
@@ -46,4 +49,4 @@ def look_at(batch: Buffer) -> Look:
         return Look(unfit=Unfit.TOO_MUCH)
     except UnsoundRecords:
         return Look(unfit=Unfit.UNSOUND)
-    return Look(oldest=NO_TIMESTAMP if oldest is None else oldest, youngest=youngest)
+    return Look(oldest=NO_TIMESTAMP if oldest is None else oldest, youngest=youngest, all_keyed=all_keyed)

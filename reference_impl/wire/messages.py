@@ -20,6 +20,8 @@ from kafka.protocol.admin import (
     CreateTopicsResponse,
     DeleteGroupsRequest,
     DeleteGroupsResponse,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
     DeleteTopicsRequest,
     DeleteTopicsResponse,
     DescribeClusterRequest,
@@ -136,10 +138,11 @@ SUPPORTED: Mapping[int, Message] = {
     ApiKey.API_VERSIONS: Message(ApiVersionsRequest, ApiVersionsResponse, 0, 4),
     ApiKey.CREATE_TOPICS: Message(CreateTopicsRequest, CreateTopicsResponse, 2, 7),
     ApiKey.DELETE_TOPICS: Message(DeleteTopicsRequest, DeleteTopicsResponse, 1, 6),
+    ApiKey.DELETE_RECORDS: Message(DeleteRecordsRequest, DeleteRecordsResponse, 0, 2),
     ApiKey.INIT_PRODUCER_ID: Message(InitProducerIdRequest, InitProducerIdResponse, 0, 4),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: Message(OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse, 2, 4),
-    # Above 3: for brokers alone, and an epoch for each transaction (KIP-890).
-    ApiKey.ADD_PARTITIONS_TO_TXN: Message(AddPartitionsToTxnRequest, AddPartitionsToTxnResponse, 0, 3),
+    ApiKey.ADD_PARTITIONS_TO_TXN: Message(AddPartitionsToTxnRequest, AddPartitionsToTxnResponse, 0, 4),  # 4: of brokers
+    # Above 3: an epoch for each transaction (KIP-890).
     ApiKey.ADD_OFFSETS_TO_TXN: Message(AddOffsetsToTxnRequest, AddOffsetsToTxnResponse, 0, 3),
     ApiKey.END_TXN: Message(EndTxnRequest, EndTxnResponse, 0, 3),
     ApiKey.WRITE_TXN_MARKERS: Message(WriteTxnMarkersRequest, WriteTxnMarkersResponse, 1, 1),

@@ -29,7 +29,7 @@ _BASE_OFFSET = struct.Struct(">q")
 _LEADER_EPOCH = struct.Struct(">i")
 _LAST_OFFSET_DELTA = struct.Struct(">i")
 
-_COMPRESSION_MASK, _TIMESTAMP_TYPE_BIT = 0x07, 0x08
+COMPRESSION_MASK, _TIMESTAMP_TYPE_BIT = 0x07, 0x08
 TRANSACTIONAL_BIT, CONTROL_BIT = 0x10, 0x20
 
 
@@ -81,7 +81,7 @@ class BatchHeader:
 
     @property
     def compression(self) -> int:
-        return self.attributes & _COMPRESSION_MASK
+        return self.attributes & COMPRESSION_MASK
 
     @property
     def has_log_append_time(self) -> bool:
@@ -220,7 +220,7 @@ def check_pieces(header: BatchHeader, pieces: Iterable[Buffer]) -> None:
     """`check` for a batch that comes in pieces; the first piece contains the whole header."""
     if header.magic != MAGIC:
         raise CorruptBatch(f"magic {header.magic}, not {MAGIC}", position=header.position)
-    if header.record_count < 1 or header.last_offset_delta != header.record_count - 1:
+    if not 0 <= header.record_count <= header.last_offset_delta + 1:  # compaction takes records out
         reason = f"{header.record_count} records, but the last offset delta is {header.last_offset_delta}"
         raise CorruptBatch(reason, position=header.position)
     computed, skipped = 0, _CRC_START

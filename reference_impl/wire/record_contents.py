@@ -20,9 +20,9 @@ class UnsoundRecords(UnreadableRecords):
     """The bytes are not records, or not those that the header describes."""
 
 
-def records(batch: Buffer, header: BatchHeader) -> Iterator[tuple[int, int]]:
-    """Yields (offset, timestamp) of every record. Raises UnreadableRecords at the first invalid one, possibly after
-    some valid records."""
+def records(batch: Buffer, header: BatchHeader) -> Iterator[tuple[int, int, bool]]:
+    """Yields (offset, timestamp, whether it has a key) of every record. Raises UnreadableRecords at the first invalid
+    one, possibly after some valid records."""
     if header.record_count > RECORDS_MAX:
         raise TooMuchInside(f"{header.record_count} records, of which at most {RECORDS_MAX} are looked at")
     with memoryview(batch) as whole, whole[header.position + HEADER_SIZE : header.end_position] as stored:
@@ -34,21 +34,21 @@ def records(batch: Buffer, header: BatchHeader) -> Iterator[tuple[int, int]]:
             end = position + length
             timestamp_delta, position = varint(content, position + 1)  # after the attributes, which have no meaning
             offset_delta, position = varint(content, position)
-            position = _behind_fields(content, position, end)
+            has_key, position = _behind_fields(content, position, end)
             if position != end:
                 raise UnsoundRecords(f"a record of {length} bytes that ends at another byte")
             timestamp = header.base_timestamp + timestamp_delta
             if not (0 <= offset_delta <= header.last_offset_delta and _TIMES[0] <= timestamp <= _TIMES[1]):
                 raise UnsoundRecords(f"a record at offset +{offset_delta}, of time {timestamp}")
-            yield header.base_offset + offset_delta, timestamp
+            yield header.base_offset + offset_delta, timestamp, has_key
     except IndexError:
         raise UnsoundRecords(f"fewer than {header.record_count} records") from None
     if position != len(content):
         raise UnsoundRecords(f"{len(content) - position} bytes behind the last of {header.record_count} records")
 
 
-def _behind_fields(content: bytes | bytearray, position: int, end: int) -> int:
-    """Skips key, value and headers; a negative length means null."""
+def _behind_fields(content: bytes | bytearray, position: int, end: int) -> tuple[bool, int]:
+    """Skips key, value and headers; a negative length means null. Returns whether there is a key, and the next byte."""
     key_length, position = varint(content, position)
     if key_length > 0:
         position += key_length
@@ -67,7 +67,7 @@ def _behind_fields(content: bytes | bytearray, position: int, end: int) -> int:
         value_length, position = varint(content, position + name_length)
         position += max(value_length, 0)
         headers -= 1
-    return position
+    return key_length >= 0, position
 
 
 def varint(content: bytes | bytearray, position: int) -> tuple[int, int]:

@@ -48,7 +48,8 @@ def record_times(batches: Buffer, header: BatchHeader) -> Iterator[tuple[int, in
         for offset in range(header.base_offset, header.next_offset):
             yield offset, header.max_timestamp
         return
-    yield from records(batches, header)
+    for offset, timestamp, _ in records(batches, header):
+        yield offset, timestamp
 
 
 def first_at_or_after(batch: Buffer, timestamp: int, *, from_offset: int = 0) -> TimedOffset | None:

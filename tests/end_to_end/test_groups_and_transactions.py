@@ -97,16 +97,6 @@ def test_a_transactions_outcome_is_that_of_its_output_and_its_offsets(fresh_shel
     assert len(made_of) == len(set(made_of))
 
 
-def test_the_reference_is_not_asked_for_what_it_has_not(fresh_shell: Shell) -> None:
-    scenario = "compaction"
-    ended = fresh_shell.run("run", scenario, timeout_s=60)
-
-    assert ended.returncode == 2
-    (said,) = ended.stderr.splitlines()
-    assert f"{scenario}.toml:4: scenario {scenario} is not for reference: the reference cluster deletes by" in said
-    assert fresh_shell.processes() == []
-
-
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_what_the_coordinators_kept_says_what_the_clients_were_told(fresh_shell: Shell, system: str) -> None:
     """Their logs, who led them, and the versions of the requests that decide what was promised."""

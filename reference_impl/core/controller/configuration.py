@@ -10,8 +10,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
-from reference_impl.core.identifiers import INTERNAL_TOPICS
-
 
 class ConfigType(IntEnum):
     """The type numbers of DescribeConfigs (KIP-569)."""
@@ -148,7 +146,14 @@ BROKER_KEYS: Mapping[str, ConfigKey] = {
         _broker("log.flush.interval.messages", _LONG, _LONG_MAX, minimum=1),
         _broker("log.roll.ms", _LONG, None, minimum=1),
         _broker("log.roll.hours", _INT, "168", minimum=1),
-        _broker("log.cleanup.policy", _LIST, "delete", choices=("delete",)),
+        _broker("log.cleanup.policy", _LIST, "delete", choices=("delete", "compact")),
+        _broker("log.cleaner.enable", _BOOLEAN, "true"),
+        _broker("log.cleaner.backoff.ms", _LONG, "15000", minimum=0),
+        _broker("log.cleaner.dedupe.buffer.size", _LONG, "134217728", minimum=1),
+        _broker("log.cleaner.delete.retention.ms", _LONG, "86400000", minimum=0),
+        _broker("log.cleaner.min.cleanable.ratio", ConfigType.DOUBLE, "0.5", minimum=0, maximum=1),
+        _broker("log.cleaner.min.compaction.lag.ms", _LONG, "0", minimum=0),
+        _broker("log.cleaner.max.compaction.lag.ms", _LONG, _LONG_MAX, minimum=1),
         _broker("log.retention.ms", _LONG, None, minimum=-1),
         _broker("log.retention.minutes", _INT, None, minimum=-1),
         _broker("log.retention.hours", _INT, "168", minimum=-1),
@@ -192,6 +197,7 @@ BROKER_KEYS: Mapping[str, ConfigKey] = {
         _broker("transactional.id.expiration.ms", _INT, "604800000", minimum=1),
         _broker("transaction.abort.timed.out.transaction.cleanup.interval.ms", _INT, "10000", minimum=1),
         _broker("transaction.remove.expired.transaction.cleanup.interval.ms", _INT, "3600000", minimum=1),
+        _broker("transaction.partition.verification.enable", _BOOLEAN, "true"),
         _broker("reference.validate.records", _BOOLEAN, "false"),
         _broker("chaos.flaws", _LIST, ""),
         _broker("chaos.evidence.dir", _STRING, None),
@@ -237,7 +243,11 @@ TOPIC_KEYS: Mapping[str, ConfigKey] = {
         _topic("index.interval.bytes", synonym="log.index.interval.bytes"),
         _topic("flush.messages", synonym="log.flush.interval.messages"),
         _topic("segment.ms", synonym="log.roll.ms", default=_WEEK_MS, coarser=(("log.roll.hours", _HOUR_MS),)),
-        _topic(CLEANUP_POLICY, synonym="log.cleanup.policy", choices=("delete", COMPACT)),
+        _topic(CLEANUP_POLICY, synonym="log.cleanup.policy"),
+        _topic("min.cleanable.dirty.ratio", synonym="log.cleaner.min.cleanable.ratio"),
+        _topic("min.compaction.lag.ms", synonym="log.cleaner.min.compaction.lag.ms"),
+        _topic("max.compaction.lag.ms", synonym="log.cleaner.max.compaction.lag.ms"),
+        _topic("delete.retention.ms", synonym="log.cleaner.delete.retention.ms"),
         _topic(
             "retention.ms",
             synonym="log.retention.ms",
@@ -290,19 +300,11 @@ def effective_text(
     return key.default, ConfigSource.DEFAULT_CONFIG
 
 
-def validate_overrides(topic: str, overrides: Iterable[tuple[str, str | None]]) -> None:
+def validate_overrides(overrides: Iterable[tuple[str, str | None]]) -> None:
     """Raises InvalidConfigurationError for the first override with an unknown key or an invalid value."""
     for name, value in overrides:
         if name not in TOPIC_KEYS:
             raise InvalidConfigurationError(f"unknown configuration key {name!r}")
         if value is None:
             raise InvalidConfigurationError(f"{name}: a value is needed")
-        validate_override(topic, TOPIC_KEYS[name], value)
-
-
-def validate_override(topic: str, key: ConfigKey, value: str) -> None:
-    """Raises InvalidConfigurationError. Nothing is compacted here: only internal topics say that they are, and keep
-    everything meanwhile."""
-    key.validate(value)
-    if key.name == CLEANUP_POLICY and topic not in INTERNAL_TOPICS and COMPACT in value:
-        raise InvalidConfigurationError(f"{key.name}={value}: must be delete")
+        TOPIC_KEYS[name].validate(value)

@@ -54,11 +54,17 @@ def expired_after_retention(since_ms: int, now_ms: int, retention_ms: int) -> bo
     return now_ms - since_ms >= retention_ms
 
 
+def with_its_marker(is_ended: bool) -> bool:
+    """R77: an offset in a transaction counts when the transaction's marker commits it."""
+    return is_ended
+
+
 @dataclass(frozen=True, kw_only=True)
 class GroupRules:
     admits_commit: Callable[[CommitView], ErrorCode] = commit_of_current_member
     answers_commit: Callable[[bool], bool] = when_replicated  # asked after the append, and when it is committed
     loads_from: Callable[[int, int], int] = load_from_log_start
     while_loading: Callable[[], ErrorCode] = refuse_while_loading  # of OffsetFetch
+    counts_in_transaction: Callable[[bool], bool] = with_its_marker  # asked when it is written, and at the end
     takes_sync: Callable[[int, int], bool] = current_generation_only
     is_expired: Callable[[int, int, int], bool] = expired_after_retention

@@ -139,7 +139,10 @@ class OffsetCommits:
 
         def take(first: int) -> None:
             for number, (key, value) in enumerate(taken.items()):
-                offsets.take_in_transaction(producer.producer_id, key, first + number, value)
+                if self._rules.counts_in_transaction(False):
+                    offsets.take(key, first + number, value)
+                else:
+                    offsets.take_in_transaction(producer.producer_id, key, first + number, value)
 
         def ended() -> None:
             offsets.pending_in_transactions -= keys

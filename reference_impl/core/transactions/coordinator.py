@@ -26,6 +26,7 @@ from reference_impl.core.transactions.transaction_data import (
     TransactionMarkers,
     TransactionSettings,
 )
+from reference_impl.core.transactions.transaction_rules import TransactionRules
 from reference_impl.wire.control_records import Marker
 from reference_impl.wire.key_values import Producer
 from reference_impl.wire.transaction_records import decode, transaction_record
@@ -41,6 +42,7 @@ class TransactionCoordinator:
         *,
         clock: CoordinatorClock,
         settings: TransactionSettings,
+        rules: TransactionRules,
     ) -> None:
         self.phase = Phase.LOADING
         self.transactions: dict[str, Transaction] = {}
@@ -48,6 +50,7 @@ class TransactionCoordinator:
         self._markers = markers
         self._clock = clock
         self._settings = settings
+        self._rules = rules
         self._writes = Writes(log, clock, timeout_ms=settings.write_timeout_ms)
         self._in_transit: set[str] = set()
         self._markers_left: dict[str, set[TopicPartition]] = {}  # of the prepared ones
@@ -68,7 +71,7 @@ class TransactionCoordinator:
     def loaded(self) -> None:
         self.phase = Phase.ACTIVE
         for transaction in list(self.transactions.values()):
-            if transaction.state.is_prepared:
+            if transaction.state.is_prepared and self._rules.resumes_markers():
                 self._write_markers(transaction)
 
     def failed(self) -> None:
@@ -151,6 +154,14 @@ class TransactionCoordinator:
         else:
             self._move(known.with_partitions(wanted, self._clock.wall_clock_ms()), answer)
 
+    def verify(self, speaker: Speaker, key: TopicPartition) -> ErrorCode:
+        """R86: NONE if the partition belongs to the producer's open transaction."""
+        known = self._known(speaker)
+        if isinstance(known, ErrorCode):
+            return known
+        is_in = known.state is TransactionState.ONGOING and key in known.partitions
+        return ErrorCode.NONE if is_in else ErrorCode.INVALID_TXN_STATE
+
     def _known(self, speaker: Speaker) -> Transaction | ErrorCode:
         """The speaker's transaction, if it is the current producer and nothing is under way."""
         known = self._of(speaker)
@@ -167,7 +178,7 @@ class TransactionCoordinator:
         known = self.transactions.get(speaker.transactional_id)
         if known is None or known.producer_id != speaker.producer.producer_id:
             return ErrorCode.INVALID_PRODUCER_ID_MAPPING
-        if speaker.producer != known.producer:  # it has a successor
+        if not self._rules.is_current(speaker.producer.producer_epoch, known.epoch):  # it has a successor
             return ErrorCode.PRODUCER_FENCED
         return known
 
@@ -189,7 +200,10 @@ class TransactionCoordinator:
         self, known: Transaction, *, is_commit: bool, fenced: bool, answer: Answered = lambda error: None
     ) -> None:
         following = known.prepared(is_commit=is_commit, fenced=fenced, now_ms=self._clock.wall_clock_ms())
-        self._move(following, answer)
+        if not self._rules.answers_end(False):
+            self._move(following, answer)
+        elif self._move(following) is ErrorCode.NONE:
+            answer(ErrorCode.NONE)
 
     def _write_markers(self, transaction: Transaction) -> None:
         transactional_id = transaction.transactional_id
@@ -202,13 +216,14 @@ class TransactionCoordinator:
                 if not left:
                     self._complete(transactional_id)
 
-        markers = TransactionMarkers(
-            transactional_id,
-            Producer(transaction.producer_id, transaction.epoch),
-            Marker(is_commit, self._epoch),
-            transaction.partitions,
-        )
-        self._markers.write(markers, written)
+        by_result: dict[bool, set[TopicPartition]] = {}
+        partitions = sorted(transaction.partitions)
+        for number, key in enumerate(partitions):
+            by_result.setdefault(self._rules.result_in(is_commit, number, len(partitions)), set()).add(key)
+        for result, keys in by_result.items():
+            producer = Producer(transaction.producer_id, transaction.epoch)
+            marker = Marker(result, self._epoch)
+            self._markers.write(TransactionMarkers(transactional_id, producer, marker, frozenset(keys)), written)
 
     def _complete(self, transactional_id: str) -> None:
         """Refused by the log, it is tried again at the next tick."""
@@ -219,8 +234,8 @@ class TransactionCoordinator:
         """The partitions of a transaction that has not ended; of a prepared one, those without their marker."""
         return frozenset(self._markers_left.get(transaction.transactional_id, transaction.partitions))
 
-    def _move(self, following: Transaction, answer: Answered = lambda error: None) -> None:
-        """The one way from state to state: by a record that is replicated."""
+    def _move(self, following: Transaction, answer: Answered = lambda error: None) -> ErrorCode:
+        """The one way from state to state: by a record that is replicated. An error: it was not appended."""
         transactional_id = following.transactional_id
 
         def replicated(_: int) -> None:
@@ -231,12 +246,12 @@ class TransactionCoordinator:
                 self._markers_left.pop(transactional_id, None)
 
         self._in_transit.add(transactional_id)
-        self._writes.append(
+        return self._writes.append(
             [following.record()],
             committed=replicated,
             ended=lambda: self._in_transit.discard(transactional_id),
             answered=lambda error: answer(write_error(error)),
-        )
+        ).error
 
     # By time
 
@@ -248,7 +263,7 @@ class TransactionCoordinator:
         for known in list(self.transactions.values()):
             is_open = known.state is TransactionState.ONGOING and known.transactional_id not in self._in_transit
             if is_open and now_ms - known.started_ms > known.timeout_ms:
-                self._prepare(known, is_commit=False, fenced=True)
+                self._prepare(known, is_commit=False, fenced=self._rules.fences_late())
 
     def expire(self) -> None:
         """An id that nobody used for transactional.id.expiration.ms is forgotten."""

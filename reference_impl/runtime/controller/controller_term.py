@@ -237,7 +237,7 @@ class ControllerTerm:
         if wanted.name in self.state.topics:
             raise RefusedRequestError(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {wanted.name!r} already exists")
         try:
-            validate_overrides(wanted.name, wanted.configs)
+            validate_overrides(wanted.configs)
         except InvalidConfigurationError as error:
             raise RefusedRequestError(ErrorCode.INVALID_CONFIG, str(error)) from error
         replicas = self._assignment(wanted)

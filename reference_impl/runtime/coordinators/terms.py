@@ -92,6 +92,12 @@ class CoordinatorTerms(Generic[C]):
         term = self.current(number)
         return ErrorCode.NOT_COORDINATOR if term is None else term.coordinator
 
+    def led(self, name: str) -> Partition | None:
+        """The partition of the topic that holds what is coordinated for it, if this broker leads it."""
+        number = self.partition_of(name)
+        term = None if number is None else self.current(number)
+        return None if term is None else term.partition
+
     def current(self, number: int) -> Term[C] | None:
         term = self._terms.get(number)
         if term is not None and self._is_over(term):

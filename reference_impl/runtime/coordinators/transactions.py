@@ -4,6 +4,7 @@ from reference_impl.core.coordinator_log import load_from_log_start
 from reference_impl.core.identifiers import TRANSACTIONS_TOPIC
 from reference_impl.core.transactions.coordinator import TransactionCoordinator
 from reference_impl.core.transactions.transaction_data import TransactionSettings
+from reference_impl.core.transactions.transaction_rules import TransactionRules
 from reference_impl.runtime.config import BrokerConfig
 from reference_impl.runtime.coordinators.log import PartitionTermLog
 from reference_impl.runtime.coordinators.markers import MarkerSender
@@ -27,11 +28,12 @@ class TransactionCoordinators(CoordinatorTerms[TransactionCoordinator]):
         replicas: ReplicaManager,
         metadata: MetadataCache,
         markers: MarkerSender,
+        rules: TransactionRules,
     ) -> None:
         settings = transaction_settings(config)
 
         def begin(number: int, log: PartitionTermLog) -> TransactionCoordinator:
-            return TransactionCoordinator(log, markers.of_term(), clock=replicas, settings=settings)
+            return TransactionCoordinator(log, markers.of_term(), clock=replicas, settings=settings, rules=rules)
 
         super().__init__(
             TRANSACTIONS_TOPIC, replicas=replicas, metadata=metadata, begin=begin, loads_from=load_from_log_start

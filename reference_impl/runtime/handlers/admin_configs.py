@@ -19,7 +19,6 @@ from reference_impl.core.controller.configuration import (
     InvalidConfigurationError,
     effective_text,
     key_table,
-    validate_override,
 )
 from reference_impl.core.identifiers import ErrorCode
 from reference_impl.wire.api_keys import ApiKey
@@ -162,7 +161,7 @@ class ConfigAdmin:
         while True:
             overrides, version = await self._read(topic)
             for config in resource.configs:
-                _apply(topic, overrides, config)
+                _apply(overrides, config)
             if validate_only:
                 return
             data, path = znodes.configs(overrides), znodes.topic_config_path(topic)
@@ -182,7 +181,7 @@ def _keys_of(scope: ConfigScope, name: str) -> Iterable[ConfigKey]:
     return key_table(scope).values()
 
 
-def _apply(topic: str, overrides: dict[str, str], config: Any) -> None:
+def _apply(overrides: dict[str, str], config: Any) -> None:
     name, operation, value = config.name, config.config_operation, config.value
     key = TOPIC_KEYS.get(name)
     if key is None:
@@ -195,7 +194,7 @@ def _apply(topic: str, overrides: dict[str, str], config: Any) -> None:
     if value is None:
         raise RefusedRequestError(ErrorCode.INVALID_REQUEST, f"{name}: SET needs a value")
     try:
-        validate_override(topic, key, value)
+        key.validate(value)
     except InvalidConfigurationError as error:
         raise RefusedRequestError(ErrorCode.INVALID_CONFIG, str(error)) from error
     overrides[name] = value

@@ -26,6 +26,9 @@ SPEAKER: Mapping[int, str] = {
     ApiKey.ALTER_PARTITION: "broker_id",
 }
 
+# What later versions of a client's request are for.
+BROKERS_ONLY_SINCE: Mapping[int, int] = {ApiKey.ADD_PARTITIONS_TO_TXN: 4}
+
 ApiVersionsResponse = response_class(ApiKey.API_VERSIONS)
 
 Handler = Callable[[Request, Caller], Answer | Awaitable[Answer]]
@@ -42,6 +45,8 @@ class Api:
         handler = self._handlers.get(key)
         if handler is None or (key == ApiKey.SASL_AUTHENTICATE and caller.listener != self._inter_broker_listener):
             raise CloseConnection(f"API key {key} is not served on listener {caller.listener}")
+        if request.api_version >= BROKERS_ONLY_SINCE.get(key, 1 << 15) and caller.standing.broker_id is None:
+            raise CloseConnection(f"API key {key} version {request.api_version} is for brokers alone")
         field = SPEAKER.get(key)
         if field is not None:
             speaker = getattr(request.body, field)

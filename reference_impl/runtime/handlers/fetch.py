@@ -39,6 +39,7 @@ class _Wanted:
     max_bytes: int
     current_leader_epoch: int
     last_fetched_epoch: int
+    log_start_offset: int  # of a replica
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -76,6 +77,7 @@ class FetchHandler:
                     max_bytes=partition.partition_max_bytes,
                     current_leader_epoch=partition.current_leader_epoch,
                     last_fetched_epoch=partition.last_fetched_epoch,
+                    log_start_offset=partition.log_start_offset,
                 )
                 for topic in body.topics
                 for partition in topic.partitions
@@ -180,6 +182,7 @@ class _Fetch:
             current_leader_epoch=wanted.current_leader_epoch,
             max_bytes=max_bytes,
             now_ms=self._replicas.now_ms(),
+            log_start_offset=wanted.log_start_offset,
         )
         self._replicas.follower_fetched(partition)
         return result

@@ -10,6 +10,7 @@ from reference_impl.core.groups.group_data import Identity
 from reference_impl.core.groups.offsets import Outcomes
 from reference_impl.core.identifiers import UNKNOWN_OFFSET, ErrorCode, TopicPartition
 from reference_impl.runtime.coordinators.groups import GroupCoordinators
+from reference_impl.runtime.coordinators.verification import TransactionVerifier
 from reference_impl.runtime.coordinators.waiting import answer_once
 from reference_impl.runtime.handlers.metadata import MetadataCache
 from reference_impl.runtime.server import Answer, Caller
@@ -31,10 +32,15 @@ Commits = dict[TopicPartition, CommittedOffset]
 
 class GroupOffsetsHandler:
     def __init__(
-        self, coordinators: GroupCoordinators, metadata: MetadataCache, wall_clock_ms: Callable[[], int]
+        self,
+        coordinators: GroupCoordinators,
+        metadata: MetadataCache,
+        verifier: TransactionVerifier,
+        wall_clock_ms: Callable[[], int],
     ) -> None:
         self._coordinators = coordinators
         self._metadata = metadata
+        self._verifier = verifier
         self._wall_clock_ms = wall_clock_ms
 
     def commit(self, request: Request, caller: Caller) -> Answer:
@@ -51,7 +57,7 @@ class GroupOffsetsHandler:
         coordinator = self._coordinators.coordinator_of(body.group_id)
         return self._commit(coordinator, self._commits(body, body.retention_time_ms), OffsetCommitResponse, begin)
 
-    def commit_in_transaction(self, request: Request, caller: Caller) -> Answer:
+    async def commit_in_transaction(self, request: Request, caller: Caller) -> Any:
         body = request.body
         identity = Identity(member_id=body.member_id, instance_id=body.group_instance_id, generation=body.generation_id)
         producer = Producer(body.producer_id, body.producer_epoch)
@@ -63,7 +69,14 @@ class GroupOffsetsHandler:
                 coordinator.commit_in_transaction(body.group_id, identity, producer, known, answered)
 
         coordinator = self._coordinators.coordinator_of_members(body.group_id)
-        return self._commit(coordinator, self._commits(body, NO_TIME), TxnOffsetCommitResponse, begin)
+        partition = None if isinstance(coordinator, ErrorCode) else self._coordinators.led(body.group_id)
+        if partition is not None:
+            error = await self._verifier.refusal(
+                partition, body.transactional_id, producer, for_now=ErrorCode.COORDINATOR_NOT_AVAILABLE
+            )
+            # The coordinator may be another one by now.
+            coordinator = error or self._coordinators.coordinator_of_members(body.group_id)
+        return await self._commit(coordinator, self._commits(body, NO_TIME), TxnOffsetCommitResponse, begin)
 
     def _commit(
         self,
@@ -71,7 +84,7 @@ class GroupOffsetsHandler:
         wanted: Commits,
         response: Any,
         begin: Callable[[GroupCoordinator, Commits, Callable[[Outcomes], None]], None],
-    ) -> Answer:
+    ) -> "asyncio.Future[Any]":
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         known = {key: value for key, value in wanted.items() if self._metadata.state(key) is not None}
         unknown: Outcomes = {key: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION for key in wanted if key not in known}

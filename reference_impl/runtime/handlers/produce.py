@@ -14,12 +14,14 @@ from typing import Any
 from reference_impl.core.identifiers import INTERNAL_TOPICS, UNKNOWN_OFFSET, ErrorCode, TopicPartition
 from reference_impl.core.partition import Partition
 from reference_impl.core.partition_data import Origin
+from reference_impl.runtime.coordinators.verification import TransactionVerifier
 from reference_impl.runtime.decoding import Decoding, Turn, Turns
 from reference_impl.runtime.replication.purgatory import Purgatory, Waiting
 from reference_impl.runtime.replication.replica_manager import ReplicaManager
 from reference_impl.runtime.server import NO_ANSWER, Answer, Caller, CloseConnection
 from reference_impl.wire.api_keys import ApiKey
 from reference_impl.wire.compression import ZSTD
+from reference_impl.wire.key_values import Producer
 from reference_impl.wire.looks import Look, look_at
 from reference_impl.wire.messages import Request, response_class
 from reference_impl.wire.record_batches import HEADER_SIZE, read_header
@@ -47,17 +49,21 @@ class _Outcome:
 
 
 class ProduceHandler:
-    def __init__(self, replicas: ReplicaManager, purgatory: Purgatory, decoding: Decoding) -> None:
+    def __init__(
+        self, replicas: ReplicaManager, purgatory: Purgatory, decoding: Decoding, verifier: TransactionVerifier
+    ) -> None:
         self._replicas = replicas
         self._purgatory = purgatory
         self._decoding = decoding
+        self._verifier = verifier
         self._turns = Turns()
         self._looking: set[asyncio.Task[list[_Outcome]]] = set()
 
     def answer(self, request: Request, caller: Caller) -> Answer | Awaitable[Answer]:
         keys = [key for key, _ in _parts(request)]
-        if not any(map(self._looks_inside, keys)) and not self._turns.is_taken(keys):
-            return self._answer(request, self._append_all(request, {}))
+        is_plain = request.body.transactional_id is None and not any(map(self._looks_inside, keys))
+        if is_plain and not self._turns.is_taken(keys):
+            return self._answer(request, self._append_all(request, {}, {}))
         turn = self._turns.take(keys)
         looking = asyncio.ensure_future(self._append_in_turn(request, turn))
         looking.add_done_callback(lambda _: turn.end())  # also if it was cancelled before it began
@@ -81,16 +87,38 @@ class ProduceHandler:
             if records and self._looks_inside(key)
         }
         await turn.comes()
-        return self._append_all(request, looks)
+        return self._append_all(request, looks, await self._unverified(request))
+
+    async def _unverified(self, request: Request) -> dict[TopicPartition, ErrorCode]:
+        """R86: where the request's transaction may not write, and why."""
+        transactional_id = request.body.transactional_id
+        if transactional_id is None:
+            return {}
+        refused: dict[TopicPartition, ErrorCode] = {}
+        for key, records in _parts(request):
+            partition = self._replicas.partitions.get(key)
+            if partition is None or records is None or len(records) < HEADER_SIZE:
+                continue
+            header = read_header(records, 0)
+            if header.is_transactional:
+                producer = Producer(header.producer_id, header.producer_epoch)
+                refused[key] = await self._verifier.refusal(
+                    partition, transactional_id, producer, for_now=ErrorCode.NOT_ENOUGH_REPLICAS
+                )
+        return {key: error for key, error in refused.items() if error is not ErrorCode.NONE}
 
     async def _answer_later(self, request: Request, looking: "asyncio.Task[list[_Outcome]]") -> Answer:
         # A client that disconnects withdraws nothing: its batches are appended all the same.
         answer = self._answer(request, await asyncio.shield(looking))
         return await answer if isinstance(answer, asyncio.Future) else answer
 
-    def _append_all(self, request: Request, looks: Mapping[int, Look]) -> list[_Outcome]:
+    def _append_all(
+        self, request: Request, looks: Mapping[int, Look], refused: Mapping[TopicPartition, ErrorCode]
+    ) -> list[_Outcome]:
         return [
-            self._append(key, records, request, looks.get(number))
+            _Outcome(topic_partition=key, error=refused[key])
+            if key in refused
+            else self._append(key, records, request, looks.get(number))
             for number, (key, records) in enumerate(_parts(request))
         ]
 

@@ -10,6 +10,7 @@ from reference_impl.core.transactions.transaction_data import NO_PRODUCER, InitA
 from reference_impl.runtime.coordinators.groups import GroupCoordinators
 from reference_impl.runtime.coordinators.transactions import TransactionCoordinators
 from reference_impl.runtime.coordinators.waiting import answer_once
+from reference_impl.runtime.handlers.api import BROKERS_ONLY_SINCE
 from reference_impl.runtime.handlers.metadata import MetadataCache
 from reference_impl.runtime.handlers.producer_ids import ProducerIds
 from reference_impl.runtime.server import Answer, Caller
@@ -28,6 +29,7 @@ LAST_IDEMPOTENT_EPOCH = 0x7FFE
 
 InitProducerIdResponse = response_class(ApiKey.INIT_PRODUCER_ID)
 AddPartitionsToTxnResponse = response_class(ApiKey.ADD_PARTITIONS_TO_TXN)
+TransactionResult = AddPartitionsToTxnResponse.AddPartitionsToTxnResult
 TopicResult = AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult
 PartitionResult = TopicResult.AddPartitionsToTxnPartitionResult
 AddOffsetsToTxnResponse = response_class(ApiKey.ADD_OFFSETS_TO_TXN)
@@ -92,6 +94,8 @@ class TransactionsHandler:
 
     def add_partitions(self, request: Request, caller: Caller) -> Answer:
         body = request.body
+        if request.api_version >= BROKERS_ONLY_SINCE[ApiKey.ADD_PARTITIONS_TO_TXN]:
+            return self._verified(body)
         wanted = [
             TopicPartition(topic.name, number)
             for topic in body.v3_and_below_topics
@@ -114,6 +118,30 @@ class TransactionsHandler:
             return _added(wanted, lambda _: error)
 
         return self._add(request, speaker, wanted, made)
+
+    def _verified(self, body: Any) -> Any:
+        """What another broker asks before it appends (R86). Nothing is added for it."""
+        return AddPartitionsToTxnResponse(
+            throttle_time_ms=0,
+            error_code=ErrorCode.NONE,
+            results_by_transaction=[
+                TransactionResult(
+                    transactional_id=each.transactional_id,
+                    topic_results=_results(_keys_of(each), lambda key, each=each: self._verify(each, key)),  # type: ignore[misc]
+                )
+                for each in body.transactions
+            ],
+        )
+
+    def _verify(self, wanted: Any, key: TopicPartition) -> ErrorCode:
+        if not wanted.verify_only:
+            return ErrorCode.INVALID_REQUEST
+        error = _unfit(wanted.transactional_id)
+        coordinator = error or self._coordinators.coordinator_of(wanted.transactional_id)
+        if isinstance(coordinator, ErrorCode):
+            return coordinator
+        producer = Producer(wanted.producer_id, wanted.producer_epoch)
+        return coordinator.verify(Speaker(wanted.transactional_id, producer), key)
 
     def add_offsets(self, request: Request, caller: Caller) -> Answer:
         body = request.body
@@ -188,10 +216,17 @@ def _initialised(answer: InitAnswer, request: Request) -> Any:
     )
 
 
+def _keys_of(transaction: Any) -> list[TopicPartition]:
+    return [TopicPartition(topic.name, number) for topic in transaction.topics for number in topic.partitions]
+
+
 def _added(wanted: Iterable[TopicPartition], outcome: Callable[[TopicPartition], ErrorCode]) -> Any:
+    return AddPartitionsToTxnResponse(throttle_time_ms=0, results_by_topic_v3_and_below=_results(wanted, outcome))
+
+
+def _results(wanted: Iterable[TopicPartition], outcome: Callable[[TopicPartition], ErrorCode]) -> list[Any]:
     by_topic: dict[str, list[Any]] = {}
     for key in wanted:
         result = PartitionResult(partition_index=key.partition, partition_error_code=outcome(key))
         by_topic.setdefault(key.topic, []).append(result)
-    results = [TopicResult(name=name, results_by_partition=parts) for name, parts in by_topic.items()]
-    return AddPartitionsToTxnResponse(throttle_time_ms=0, results_by_topic_v3_and_below=results)
+    return [TopicResult(name=name, results_by_partition=parts) for name, parts in by_topic.items()]

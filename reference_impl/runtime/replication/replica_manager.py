@@ -59,6 +59,7 @@ class ReplicaManager:
         self.partitions: dict[TopicPartition, Partition] = {}
         self.broker_epoch = -1
         self.controller_epoch = 0
+        self.compaction_changed = asyncio.Event()  # wakes the log cleaner
         self.isr_may_change = asyncio.Event()  # wakes the task that sends AlterPartition
         # Called when role, log end or high watermark changed; when topics were deleted.
         self.on_progress: list[Callable[[TopicPartition], None]] = []
@@ -276,6 +277,7 @@ class ReplicaManager:
             for key, partition in self.partitions.items():
                 if key.topic == topic and partition.settings != settings:
                     partition.update_settings(settings)
+                    self.compaction_changed.set()
                 if key.topic == topic:
                     self._log_directory.logs[key].update_settings(self._log_settings(topic))
         if message.deleted_topics:
@@ -300,6 +302,8 @@ class ReplicaManager:
         )
         partition.progressed = lambda: self._moved(partition)
         self.partitions[key] = partition
+        if partition.settings.compaction is not None:
+            self.compaction_changed.set()
         return partition
 
     def _moved(self, partition: Partition) -> None:
@@ -378,6 +382,9 @@ class ReplicaManager:
         partition.isr_answered(proposal, error, state)
         self._note_expandable(partition)
 
+    def log(self, key: TopicPartition) -> Log | None:
+        return self._log_directory.logs.get(key)
+
     def topic_id(self, key: TopicPartition) -> Any:
         return self._log_directory.topic_id(key)
 
@@ -391,6 +398,9 @@ class ReplicaManager:
                 logger.info("%s: %d idempotent producers silent for %d ms are forgotten", key, gone, after_ms)
 
     # Checkpoints
+
+    async def checkpoint_log_starts(self) -> None:
+        await self._disk.checkpoint_log_starts()
 
     async def checkpoint_high_watermarks(self) -> None:
         await self._disk.checkpoint_high_watermarks(self._changed_high_watermarks, self._high_watermarks_checkpointed)

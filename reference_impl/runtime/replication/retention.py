@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from reference_impl.runtime.replication.replica_manager import ReplicaManager
+from reference_impl.storage.log import Log
 from reference_impl.storage.log_directory import LogDirectory
 
 logger = logging.getLogger(__name__)
@@ -31,11 +32,14 @@ class Retention:
             if log is None:
                 continue
             count = partition.delete_expired(wall_clock_ms=self._wall_clock_ms())
-            paths = log.take_set_aside()
             if count:
                 logger.info("%s: deleted %d segments, the log starts at %d", key, count, log.log_start_offset)
-            if paths:
-                self._remove_later(paths, log.file_delete_delay_ms)
+            self.remove_set_aside(log)
+
+    def remove_set_aside(self, log: Log) -> None:
+        paths = log.take_set_aside()
+        if paths:
+            self._remove_later(paths, log.file_delete_delay_ms)
 
     def _remove_later(self, paths: list[Path], delay_ms: int) -> None:
         number = self._next_wait

@@ -47,6 +47,7 @@ class MemoryLog:
         self._batches_per_segment = batches_per_segment
         self._producers: dict[int, list[ProducerEntry]] = {}  # by base offset of the segment that begins there
         self._active = 0  # base offset of a segment that was rolled although it was not full
+        self.cleaned_to: int | None = None
         self.leader_epochs = LeaderEpochCache([], lambda entries, sync: None)
 
     @property
@@ -104,13 +105,16 @@ class MemoryLog:
                 base_offset=run[0][0],
                 next_offset=run[-1][1],
                 size=sum(len(body) for _, _, body in run),
+                first_timestamp_ms=parse_headers(run[0][2])[0].max_timestamp,
                 largest_timestamp_ms=max(header.max_timestamp for _, _, body in run for header in parse_headers(body)),
             )
             for run in self._runs()
         ]
         if not found or self._active == self.log_end_offset:
             end = self.log_end_offset
-            found.append(SegmentView(base_offset=end, next_offset=end, size=0, largest_timestamp_ms=0))
+            found.append(
+                SegmentView(base_offset=end, next_offset=end, size=0, first_timestamp_ms=0, largest_timestamp_ms=0)
+            )
         return found
 
     def advance_log_start(self, offset: int) -> None:

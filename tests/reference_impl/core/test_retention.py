@@ -30,7 +30,15 @@ def logs(draw: st.DrawFn) -> tuple[list[SegmentView], int, int]:
     for count in counts:
         size = count * draw(st.integers(1, 30))
         time = draw(st.integers(0, NOW_MS + 50))
-        segments.append(SegmentView(base_offset=base, next_offset=base + count, size=size, largest_timestamp_ms=time))
+        segments.append(
+            SegmentView(
+                base_offset=base,
+                next_offset=base + count,
+                size=size,
+                first_timestamp_ms=time,
+                largest_timestamp_ms=time,
+            )
+        )
         base += count
     start = draw(st.integers(first, base))
     return segments, start, draw(st.integers(start, base))
@@ -67,7 +75,10 @@ def test_each_deleted_segment_had_a_reason_and_the_first_kept_one_had_none(
 
 
 def test_by_size_a_segment_goes_when_the_rest_alone_is_enough() -> None:
-    segments = [SegmentView(base_offset=n, next_offset=n + 1, size=100, largest_timestamp_ms=NOW_MS) for n in range(4)]
+    segments = [
+        SegmentView(base_offset=n, next_offset=n + 1, size=100, first_timestamp_ms=NOW_MS, largest_timestamp_ms=NOW_MS)
+        for n in range(4)
+    ]
     counts = [
         expired(segments, log_start_offset=0, high_watermark=4, settings=keeping(size=size), wall_clock_ms=NOW_MS).count
         for size in (500, 400, 301, 300, 299, 100, 99, 0)

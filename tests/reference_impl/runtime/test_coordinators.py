@@ -9,6 +9,7 @@ import pytest
 from reference_impl.core.groups.group_rules import GroupRules
 from reference_impl.core.identifiers import GROUP_OFFSETS_TOPIC, TRANSACTIONS_TOPIC, ErrorCode, TopicPartition
 from reference_impl.core.state import LiveBroker, PartitionState
+from reference_impl.core.transactions.transaction_rules import TransactionRules
 from reference_impl.runtime.config import broker_config
 from reference_impl.runtime.coordinators.groups import GroupCoordinators
 from reference_impl.runtime.coordinators.markers import MarkerSender
@@ -53,6 +54,7 @@ class World:
             replicas=replicas,
             metadata=self.metadata,
             markers=MarkerSender(self.metadata, self._ask_broker),
+            rules=TransactionRules(),
         )
         kinds = {
             GROUP_KEY: Coordinating(

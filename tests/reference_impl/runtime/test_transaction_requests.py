@@ -11,6 +11,7 @@ from reference_impl.core.identifiers import (
     ErrorCode,
     TopicPartition,
 )
+from reference_impl.runtime.coordinators.verification import TransactionVerifier
 from reference_impl.runtime.handlers.group_offsets import GroupOffsetsHandler
 from reference_impl.runtime.handlers.producer_ids import ProducerIds
 from reference_impl.runtime.handlers.transactions import TransactionsHandler, _in_version
@@ -67,7 +68,8 @@ async def test_a_producer_names_its_id_and_its_epoch_or_neither(
 
 async def test_a_group_without_a_name_has_no_offsets_in_transactions_and_none_to_delete() -> None:
     world = World(partitions=3)
-    made = GroupOffsetsHandler(world.coordinators, world.metadata, lambda: 0)
+    verifier = TransactionVerifier(world.metadata, world._ask_broker)
+    made = GroupOffsetsHandler(world.coordinators, world.metadata, verifier, lambda: 0)
     kind = request_class(ApiKey.TXN_OFFSET_COMMIT)
     topic = kind.TxnOffsetCommitRequestTopic
     offset = topic.TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=5)

@@ -12,7 +12,6 @@ from reference_impl.core.controller.configuration import (
     topic_value,
     validate_overrides,
 )
-from reference_impl.core.identifiers import GROUP_OFFSETS_TOPIC
 
 
 def test_every_default_is_a_value_of_its_own_key() -> None:
@@ -53,7 +52,7 @@ def test_a_topic_override_goes_before_the_broker_and_the_broker_before_the_defau
 )
 def test_unknown_keys_and_unfit_values_are_refused(name: str, value: str | None) -> None:
     with pytest.raises(InvalidConfigurationError, match=name):
-        validate_overrides("orders", [(name, value)])
+        validate_overrides([(name, value)])
 
 
 @pytest.mark.parametrize(
@@ -76,9 +75,9 @@ def test_the_finest_unit_that_is_set_says_how_long_records_live(
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("cleanup.policy", "compact"),
-        ("cleanup.policy", "delete,compact"),
         ("cleanup.policy", ""),
+        ("cleanup.policy", "compact,keep"),
+        ("min.cleanable.dirty.ratio", "1.5"),
         ("message.timestamp.type", "logappendtime"),
         ("retention.ms", "-2"),
         ("retention.bytes", "much"),
@@ -87,10 +86,10 @@ def test_the_finest_unit_that_is_set_says_how_long_records_live(
 )
 def test_policies_types_and_limits_that_are_not_served_are_refused(name: str, value: str) -> None:
     with pytest.raises(InvalidConfigurationError, match=name):
-        validate_overrides("orders", [(name, value)])
+        validate_overrides([(name, value)])
 
 
-def test_only_an_internal_topic_says_that_it_is_compacted() -> None:
-    validate_overrides(GROUP_OFFSETS_TOPIC, [("cleanup.policy", "compact")])
-    with pytest.raises(InvalidConfigurationError, match="must be delete"):
-        validate_overrides("orders", [("cleanup.policy", "delete,compact")])
+def test_a_topic_may_compact_delete_or_both() -> None:
+    for policy in ("compact", "delete", "compact,delete"):
+        validate_overrides([("cleanup.policy", policy), ("min.cleanable.dirty.ratio", "0.01")])
+    assert topic_value({"cleanup.policy": "compact,delete"}, {}, "cleanup.policy") == ("compact", "delete")

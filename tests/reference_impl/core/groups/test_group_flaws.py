@@ -5,6 +5,7 @@ import pytest
 from reference_impl.core.flaws import with_flaws
 from reference_impl.core.identifiers import ErrorCode
 from tests.reference_impl.core.groups.group_world import World
+from tests.reference_impl.core.groups.test_transactional_offsets import commit, end
 
 
 @pytest.fixture(params=[False, True], ids=["sound", "flawed"])
@@ -56,3 +57,19 @@ def test_a_late_assignment_of_the_generation_before_is_given_out(is_flawed: bool
 def test_only_the_active_segment_is_loaded(is_flawed: bool) -> None:
     rules = with_flaws(["load-last-segment-of-offsets"] if is_flawed else []).groups
     assert rules.loads_from(3, 9) == (9 if is_flawed else 3)
+
+
+def test_offsets_of_a_transaction_that_was_aborted_count(is_flawed: bool) -> None:
+    made = world("offsets-before-their-marker", is_flawed)
+    made.commit(3)
+    commit(made, 5)
+    end(made, commits=False)
+    assert made.committed() == (5 if is_flawed else 3)
+
+
+def test_offsets_of_a_group_without_members_are_forgotten_at_once(is_flawed: bool) -> None:
+    made = world("expire-offsets-at-once", is_flawed)
+    made.commit(3)
+    made.coordinator.expire()
+    made.settle()
+    assert made.committed() == (-1 if is_flawed else 3)

@@ -13,12 +13,14 @@ from reference_impl.core.transactions.transaction_data import (
     TransactionMarkers,
     TransactionSettings,
 )
+from reference_impl.core.transactions.transaction_rules import TransactionRules
 from reference_impl.wire.key_values import Producer
 from tests.reference_impl.core.coordinator_world import Clock, Log
 
 ID, FRESH, TIMEOUT_MS = "writer", 1000, 10_000
 A, B = TopicPartition("orders", 0), TopicPartition("orders", 1)
 SETTINGS = TransactionSettings()
+SOUND = TransactionRules()
 
 
 @dataclass
@@ -36,11 +38,14 @@ class Markers:
 
 
 class World:
-    def __init__(self, *, log: Log | None = None, clock: Clock | None = None) -> None:
+    def __init__(self, *, log: Log | None = None, clock: Clock | None = None, rules: TransactionRules = SOUND) -> None:
+        self._rules = rules
         self.clock = clock or Clock()
         self.log = log or Log()
         self.markers = Markers()
-        self.coordinator = TransactionCoordinator(self.log, self.markers, clock=self.clock, settings=SETTINGS)
+        self.coordinator = TransactionCoordinator(
+            self.log, self.markers, clock=self.clock, settings=SETTINGS, rules=self._rules
+        )
         self.coordinator.replay(self.log.batches)
         self.coordinator.loaded()
 
@@ -49,7 +54,7 @@ class World:
         self.log.lose()
         self.coordinator.end()
         log = Log(batches=list(self.log.batches), leader_epoch=self.log.leader_epoch + 1)
-        return World(log=log, clock=self.clock)
+        return World(log=log, clock=self.clock, rules=self._rules)
 
     def settle(self) -> None:
         if not self.log.holds:
