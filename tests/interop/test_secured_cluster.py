@@ -353,8 +353,8 @@ async def test_whatever_a_run_may_need_is_asked_for_and_nothing_comes_of_asking(
     assert await lacked(kafka, nobody) == [
         *("DescribeConfigs on Cluster", "Describe on Cluster", "Alter on Cluster"),
         *(f"{operation} on Topic letters" for operation in of_topic),
-        *("Describe on Group chaos-readers", "Read on Group chaos-readers", "Describe on Group kafka-chaos"),
-        "Write on TransactionalId chaos-writer-1",
+        *("Describe on Group readers", "Read on Group readers", "Describe on Group kafka-chaos"),
+        "Write on TransactionalId writer-1",
     ]
     # What README's user is granted, and the two that only steps need.
     assert await lacked(kafka, means["PLAIN"][1]) == ["Alter on Cluster", "AlterConfigs on Topic letters"]
