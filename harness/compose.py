@@ -39,7 +39,9 @@ from harness.host import memory
 from harness.host.clock import SystemClock
 from harness.host.printable import LogLines
 from harness.host.randomness import stream
+from harness.ports.capabilities import SharedWithOthers
 from harness.ports.cluster import AdvertisesNames
+from harness.ports.own_names import AS_WRITTEN
 from harness.scenario.model import Scenario
 from harness.scenario.written import explicit, written_out
 
@@ -90,7 +92,7 @@ def _begun(scenario: Scenario, *, runs: Path, seed: int | None, command: Sequenc
         command=shlex.join(command),
         versions=versions() | client,
         system=scenario.cluster.system,
-        world=scenario.cluster.world,
+        world=scenario.cluster.where,
         workload=dataclasses.asdict(scenario.workload.facts),
         **origin,
     )
@@ -147,7 +149,8 @@ async def _run(scenario: Scenario, folder: RunFolder, progress: Callable[[Progre
         spawn=cluster.spawn_worker,
     )
     # For probes and final reads; workers have the workload's client.
-    by_library = clients.clients_for(scenario.traits.silent_version, scenario.cluster.attached.security)
+    names = cluster.own_names if isinstance(cluster, SharedWithOthers) else AS_WRITTEN
+    by_library = clients.clients_for(scenario.traits.silent_version, scenario.cluster.attached.security, names)
     run = Run(
         folder=folder,
         scenario=scenario,

@@ -368,7 +368,7 @@ def sweep() -> None:
     """Ends what runs left behind whose harness is gone. Every other command does so too, before it starts anything."""
     # main() has done it by now, and said what it ended and what it could not.
     if left_behind.is_anything_left():
-        raise HarnessError("something is left behind that cannot be removed or undone now: every command tries again")
+        raise HarnessError("something is left behind that cannot be removed or undone now: see above, or sweep again")
     terminal.say("Nothing is left behind.")
 
 
@@ -423,7 +423,7 @@ def _swept(arguments: Sequence[str]) -> Iterator[None]:
     if not arguments or arguments[0] in _NEED_NO_SWEEP or COMPLETING in os.environ:
         yield
     elif arguments[0] not in _LEAVE_NOTHING:
-        _tell_swept(left_behind.sweep())
+        _tell_swept(left_behind.sweep(tries_again=arguments[0] == sweep.__name__))
         yield
     else:
         with ThreadPoolExecutor(1, thread_name_prefix="sweep") as beside:

@@ -5,10 +5,12 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from typing import Any
 
+from harness.clients.renamed import Renaming
 from harness.errors import UsageError
 from harness.ports.clients import ClientUse
 from harness.ports.cluster import Client, ClientMaker
 from harness.ports.load import WorkloadSpec
+from harness.ports.own_names import AS_WRITTEN, OwnNames
 from harness.ports.security import SecuritySpec
 
 _MODULES = {
@@ -54,12 +56,15 @@ def for_silent_brokers(version: Sequence[int]) -> Mapping[str, ClientMaker]:
     return {OWN: _Lazily(OWN, brokers_version=tuple(version))}
 
 
-def clients_for(silent_version: Sequence[int], security: SecuritySpec | None = None) -> Mapping[str, ClientMaker]:
-    """`silent_version`: that of brokers without ApiVersions; empty for all others. `security`: of somebody else's
-    cluster."""
+def clients_for(
+    silent_version: Sequence[int], security: SecuritySpec | None = None, names: OwnNames = AS_WRITTEN
+) -> Mapping[str, ClientMaker]:
+    """`silent_version`: that of brokers without ApiVersions; empty for all others. `security`, `names`: of somebody
+    else's cluster."""
     if silent_version:
         return for_silent_brokers(silent_version)
-    return CLIENTS if security is None else {name: _Lazily(name, security=security) for name in _MODULES}
+    known = CLIENTS if security is None else {name: _Lazily(name, security=security) for name in _MODULES}
+    return {name: Renaming(maker, names) for name, maker in known.items()} if names.before else known
 
 
 def check_installed(name: str) -> None:

@@ -64,8 +64,7 @@ def added_kind(spec: ClusterSpec) -> SystemKind | None:
 def traits_of(spec: ClusterSpec) -> Traits:
     """The system's properties that `[[on]]` tables of scenarios refer to. Raises UsageError."""
     if spec.is_foreign:
-        world = ATTACHED if spec.system == ATTACHED else "compose"
-        return Traits(kind=ATTACHED, coordination="unknown", world=world)
+        return Traits(kind=ATTACHED, coordination="unknown", world=spec.where)
     if (kind := added_kind(spec)) is not None:
         return kind.traits(spec)
     if not spec.system.startswith(PREFIX):

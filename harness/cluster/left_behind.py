@@ -1,10 +1,11 @@
 """What runs left behind whose harness is gone: ended, undone and removed before another command begins."""
 
 import asyncio
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from harness.cluster.attached.journal import AttachedJournal
+from harness.cluster.attached.journal import DELETIONS, AttachedJournal
 from harness.cluster.catalogue import made
 from harness.cluster.docker.labels import entered
 from harness.cluster.local import ownership
@@ -19,11 +20,13 @@ from harness.scenario.file import parse
 _UNFIT = (HarnessError, OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError)
 
 
-def sweep() -> list[str]:
-    """A line for each thing that was ended, undone or removed, or could not be."""
+def sweep(*, tries_again: bool = False) -> list[str]:
+    """A line for each thing that was ended, undone or removed, or could not be. tries_again: also what failed before
+    on somebody else's cluster, which may take minutes."""
     # Containers first: the other sweep strikes the run off the list.
+    undo = partial(undo_left_behind, tries_again=tries_again)
     with scratch.left_behind() as remove:
-        return [*_sweep_containers(), *ownership.sweep(undo_left_behind), *remove()]
+        return [*_sweep_containers(), *ownership.sweep(undo), *remove()]
 
 
 def _sweep_containers() -> list[str]:
@@ -51,10 +54,12 @@ def owes(run: Path) -> bool:
     return bool(AttachedJournal(run).owed())
 
 
-def undo_left_behind(left: LeftRun) -> tuple[list[str], bool]:
-    """Undoes what a run did to somebody else's cluster and, being killed, could not; whether all of it was undone.
+def undo_left_behind(left: LeftRun, *, tries_again: bool = False) -> tuple[list[str], bool]:
+    """Undoes what a run did to somebody else's cluster and, being killed, could not; whether nothing of it is left.
 
-    What is owed, and the commands that undo it, come from the very folder of the run and from nowhere else.
+    What was tried and failed is only told, unless `tries_again`; a topic or a group that cannot be deleted harms nobody
+    and is tried once more. What is owed, and the commands that undo it, come from the very folder of the run and from
+    nowhere else.
     """
     journal = AttachedJournal(left.folder)
     try:
@@ -64,15 +69,22 @@ def undo_left_behind(left: LeftRun) -> tuple[list[str], bool]:
         return [sentence.replace(str(left.folder), str(left.path))], False
     lines = []
     for what, subject in owed:
+        has_failed, is_deletion = journal.has_failed(what, subject), what in DELETIONS
+        if has_failed and not (tries_again or is_deletion):
+            lines.append(f"{what} {subject}, which {left.path} owes, failed when it was tried; {_remedy(journal)}")
+            continue
         try:
             evidence = asyncio.run(_cluster_left_by(left).undo(what, subject))
             lines.append(f"{what} {subject}, which {left.path} owed: {evidence.sentence}")
         except _UNFIT as error:
-            lines.append(
-                f"{what} {subject}, which {left.path} owes, failed: {error}; the next command tries again, unless you "
-                f"do it yourself and remove {journal.path}"
-            )
+            remedy = "it is left there" if has_failed and is_deletion else _remedy(journal)
+            lines.append(f"{what} {subject}, which {left.path} owes, failed: {error}; {remedy}")
+            (journal.paid if has_failed and is_deletion else journal.failed)(what, subject)
     return [sentence.replace(str(left.folder), str(left.path)) for sentence in lines], not journal.owed()
+
+
+def _remedy(journal: AttachedJournal) -> str:
+    return f"`kafka-chaos sweep` tries again; to give it up, or when you did it yourself, remove {journal.path}"
 
 
 def _cluster_left_by(left: LeftRun) -> Any:

@@ -7,6 +7,7 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -23,6 +24,7 @@ from harness.errors import HarnessError
 from harness.host.clock import Clock
 from harness.ports.capabilities import Fetched
 from harness.ports.cluster import NodeId, TopicDefinition, TopicPartition
+from harness.ports.own_names import AS_WRITTEN, OwnNames
 
 _ASK_S = 5.0
 _LOOK_S = 0.5
@@ -37,7 +39,7 @@ _NOT_CONTROLLER = 41
 class BrokerQuestions:
     """`addresses`: every broker's real address, which is never cut. `reports_versions`: see BrokerConnection.
 
-    `connect`: None for a cluster of ours, whose listeners ask for nothing.
+    `connect`: None for a cluster of ours, whose listeners ask for nothing. `names`: what topics are called there.
     """
 
     def __init__(
@@ -48,8 +50,10 @@ class BrokerQuestions:
         clock: Clock,
         reports_versions: bool = True,
         connect: Connect | None = None,
+        names: OwnNames = AS_WRITTEN,
     ) -> None:
         self._addresses = addresses
+        self._names = names
         self._connect = connect or partial(BrokerConnection, reports_versions=reports_versions)
         self._is_running = is_running
         self._clock = clock
@@ -111,7 +115,8 @@ class BrokerQuestions:
         code = _NOT_CONTROLLER
         for node in self._addresses:
             if code == _NOT_CONTROLLER and self._is_running(node):
-                answer = await self._ask(node, creation(topic), CREATION_VERSION)
+                renamed = replace(topic, name=self._names.there(topic.name))
+                answer = await self._ask(node, creation(renamed), CREATION_VERSION)
                 code = int(answer.topics[0].error_code)
         return code
 
@@ -123,7 +128,7 @@ class BrokerQuestions:
             fetch_offset=offset,
             partition_max_bytes=_BATCH_BYTES,
         )
-        topics = [kinds.FetchTopic(topic=partition.topic, partitions=[wanted])]
+        topics = [kinds.FetchTopic(topic=self._names.there(partition.topic), partitions=[wanted])]
         request = kinds(replica_id=-1, max_wait_ms=0, min_bytes=1, topics=topics)
         answer = await self._ask(node, request, version)
         if answer.error_code or not answer.responses:
@@ -141,7 +146,8 @@ class BrokerQuestions:
         wanted = topic_kind.OffsetForLeaderPartition(
             partition=partition.partition, current_leader_epoch=-1, leader_epoch=epoch
         )
-        request = kinds(replica_id=-1, topics=[topic_kind(topic=partition.topic, partitions=[wanted])])
+        there = self._names.there(partition.topic)
+        request = kinds(replica_id=-1, topics=[topic_kind(topic=there, partitions=[wanted])])
         answer = await self._ask(node, request, 3)
         answered = answer.topics[0].partitions[0]
         return int(answered.error_code), int(answered.end_offset)
@@ -159,7 +165,7 @@ class BrokerQuestions:
             transactional_id=None,
             acks=_ACKS[acks],
             timeout_ms=int(1000 * timeout_s),
-            topic_data=[kinds.TopicProduceData(name=partition.topic, partition_data=[data])],
+            topic_data=[kinds.TopicProduceData(name=self._names.there(partition.topic), partition_data=[data])],
         )
         # The test is about the broker's own timeout, so it must expire before ours.
         patience_s = _ASK_S if acks != "0" else timeout_s

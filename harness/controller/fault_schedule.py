@@ -163,7 +163,7 @@ class _Played:
             else:
                 self.missed.append(f"fault {each.label}: {why}")
         if spec.for_s is not None and planned.fault.lasts_s is None:
-            await asyncio.sleep(spec.for_s)
+            await asyncio.sleep(engine.in_force.left_s(begun, spec.for_s))
             await self._end(begun, occasion, spec)
 
     async def _end(self, begun: Sequence[FaultInForce], occasion: Occasion, spec: FaultSpec) -> None:

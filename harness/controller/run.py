@@ -27,7 +27,7 @@ from harness.history.journals.journal_files import opened_journals
 from harness.history.run_folder import RunFolder
 from harness.history.sealed.sealing import seal
 from harness.host.clock import Clock
-from harness.ports.capabilities import ReportsWhatIsMissing
+from harness.ports.capabilities import ReportsWhatIsMissing, SharedWithOthers
 from harness.ports.cluster import CanCrash, ClientMaker, Cluster, NodeId, TopicPartition
 from harness.scenario.model import Scenario
 
@@ -206,7 +206,18 @@ class Run:
             if self.workers is not None:
                 group.create_task(self.workers.prepare(context.acks))
 
+    async def _claim(self) -> None:
+        """Of a cluster that others use: names that are the run's own, told once for all that is recorded."""
+        if not isinstance(self.cluster, SharedWithOthers):
+            return
+        facts = self.scenario.workload.facts
+        groups = [facts.group] if facts.group else []
+        await self.cluster.claim(groups=groups, transactional_ids=facts.transactional_ids)
+        known = [*(topic.name for topic in self.scenario.topics), *groups, *facts.transactional_ids]
+        self.folder.update(names_there={name: self.cluster.own_names.there(name) for name in known})
+
     async def _create_topics(self, context: RunContext) -> None:
+        await self._claim()
         await self.cluster.create_topics([topic.definition for topic in self.scenario.topics])
         wanted = self.scenario.partitions()
 

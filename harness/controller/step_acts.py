@@ -109,7 +109,7 @@ class Acts:
     async def _end_after(self, faults: Sequence[FaultInForce], for_s: float) -> None:
         """`for = "1 s"`: the fault ends after that time while the plan goes on, unless a step undoes it before."""
         try:
-            async with asyncio.timeout(for_s):
+            async with asyncio.timeout(self._engine.in_force.left_s(faults, for_s)):
                 for fault in faults:
                     await fault.over.wait()
         except TimeoutError:

@@ -11,6 +11,7 @@ from harness.controller.step_acts import Acts, elect, produce
 from harness.controller.step_conditions import Answer, Condition, disks, holds, sentence_of
 from harness.controller.step_questions import ASKED, expect_answer, expect_produce_to
 from harness.errors import HarnessError
+from harness.ports.capabilities import TakesItsTime
 from harness.ports.cluster import ClientId, NodeId
 from harness.scenario.model import Scenario, StepSpec
 from harness.scenario.steps import values_of
@@ -37,11 +38,12 @@ class OrderedSteps:
 
     async def _one(self, context: RunContext, acts: Acts, number: int, step: StepSpec) -> str | None:
         """Why the plan cannot go on, or None."""
-        recorder = context.recorder
+        recorder, cluster = context.recorder, context.cluster
+        within_s = max(step.within_s, cluster.longest_act_s if isinstance(cluster, TakesItsTime) else 0.0)
         recorder.step_began(number, kind=step.kind, act=next(iter(step.body)), text=step.text, arguments=step.body)
         try:
             if step.kind == "act":
-                async with asyncio.timeout(step.within_s):
+                async with asyncio.timeout(within_s):
                     seen = await acts.perform(step, number)
                 recorder.step_ended(number, outcome="ok", seen=seen)
                 return None
@@ -53,8 +55,8 @@ class OrderedSteps:
             recorder.step_ended(number, outcome="ok" if ok else "failed", seen=seen)
             return None
         except TimeoutError:
-            recorder.step_ended(number, outcome="timeout", seen=f"not done within {step.within_s:g} s")
-            return f"{step.said}: not done within {step.within_s:g} s"
+            recorder.step_ended(number, outcome="timeout", seen=f"not done within {within_s:g} s")
+            return f"{step.said}: not done within {within_s:g} s"
         except HarnessError as error:
             recorder.step_ended(number, outcome="timeout", seen=str(error))
             return str(error)

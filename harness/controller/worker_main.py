@@ -51,6 +51,7 @@ class WorkerSpec(msgspec.Struct, frozen=True, kw_only=True):
     names: dict[str, str] = {}  # for brokers that advertise names: the address of each name for this client
     brokers_version: list[int] = []  # for brokers that cannot be asked for their version
     security: SecuritySpec | None = None  # names of secrets, which the worker reads itself
+    names_before: str = ""  # what stands before the run's names on the cluster (own_names.py)
 
 
 def read_spec(path: str) -> WorkerSpec:

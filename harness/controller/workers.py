@@ -17,6 +17,7 @@ from harness.controller.told_progress import Told
 from harness.controller.worker_main import STOP_GRACE_S, WorkerSpec
 from harness.errors import HarnessError
 from harness.history.journals.journal import ProcessNumbers
+from harness.ports.capabilities import SharedWithOthers
 from harness.ports.cluster import AdvertisesNames, ClientId, Cluster
 from harness.scenario.model import Scenario
 from harness.scenario.written import workload_table
@@ -224,6 +225,7 @@ def worker_specs(scenario: Scenario, cluster: Cluster, *, history: Path) -> list
             names=dict(cluster.names_for(ClientId(index + 1))) if isinstance(cluster, AdvertisesNames) else {},
             brokers_version=list(scenario.traits.silent_version),
             security=scenario.cluster.attached.security,
+            names_before=cluster.own_names.before if isinstance(cluster, SharedWithOthers) else "",
         )
         for index, (role, place) in enumerate(roles)
     ]

@@ -11,6 +11,7 @@ from typing import Literal, Protocol, runtime_checkable
 
 from harness.errors import UsageError
 from harness.ports.cluster import Evidence, Link, NodeId, TopicDefinition, TopicPartition
+from harness.ports.own_names import OwnNames
 
 Place = Literal["last", "middle", "unflushed"]
 
@@ -84,6 +85,25 @@ class ShowsHighWatermarks(Protocol):
 @runtime_checkable
 class CanDeleteTopics(Protocol):
     async def delete_topic(self, topic: str) -> None: ...  # returns when the request was answered
+
+
+@runtime_checkable
+class SharedWithOthers(Protocol):
+    """A cluster where a run has names of its own for what it makes, and where groups and ids may be somebody's."""
+
+    @property
+    def own_names(self) -> OwnNames: ...
+
+    async def claim(self, *, groups: Sequence[str], transactional_ids: Sequence[str]) -> None:
+        """Before the load uses them. Raises HarnessError if one of them is there already."""
+
+
+@runtime_checkable
+class TakesItsTime(Protocol):
+    """A cluster that is acted on by means whose time somebody else decides."""
+
+    @property
+    def longest_act_s(self) -> float: ...  # an act is waited for at least so long, whatever a step says
 
 
 @runtime_checkable

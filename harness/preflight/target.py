@@ -4,6 +4,7 @@ import asyncio
 import platform
 import socket
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 from harness.clients import catalogue as clients
@@ -22,6 +23,7 @@ from harness.host.clock import SystemClock
 from harness.host.java import java_home, java_version
 from harness.host.user_folders import state_directory
 from harness.ports.cluster import COORDINATION
+from harness.ports.own_names import OwnNames
 from harness.ports.security import SecuritySpec
 from harness.preflight import machine
 from harness.scenario.model import ATTACHED, ClusterSpec, Scenario
@@ -165,8 +167,10 @@ def refused_access(
         return [Problem(place=place, what=refused.what, remedy=refused.remedy)]
     if security is None or scenario is None:
         return []
+    prefix = scenario.cluster.attached.prefix
+    remedy = "have it granted by an ACL" + (f", for all names that begin with {prefix}-" if prefix else "")
     return [
-        Problem(place=places.security(), what=f"{_user(security)} lacks {lack}", remedy="have it granted by an ACL")
+        Problem(place=places.security(), what=f"{_user(security)} lacks {lack}", remedy=remedy)
         for lack in asyncio.run(_lacking(security, listener, _wanted(scenario)))
     ]
 
@@ -186,13 +190,15 @@ async def _lacking(security: SecuritySpec, listener: ADDRESS, wanted: Wanted) ->
 
 
 def _wanted(scenario: Scenario) -> Wanted:
-    workload, facts = scenario.workload, scenario.workload.facts
+    """Its names are those that a run would have there, but for the mark."""
+    workload, facts, prefix = scenario.workload, scenario.workload.facts, scenario.cluster.attached.prefix
+    names = OwnNames(f"{prefix}-" if prefix else "")
     acts = [next(iter(step.body)) for step in scenario.steps if step.kind == "act"]
     return Wanted(
-        topics=[topic.definition for topic in scenario.topics],
-        group=facts.group,
+        topics=[replace(topic.definition, name=names.there(topic.name)) for topic in scenario.topics],
+        group=names.there(facts.group) if facts.group else "",
         looked_up_group=clients.looked_up_group(workload.client) if facts.clients.get("consumer") else "",
-        transactional_ids=facts.transactional_ids,
+        transactional_ids=[names.there(identity) for identity in facts.transactional_ids],
         idempotent=workload.idempotent and workload.workers > 0,
         elects="elect" in acts,
         configures="configure" in acts,

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from harness.errors import NAME_SHOWN
 from harness.ports.security import MECHANISMS
 from harness.scenario.model import COMMANDS
 from harness.values import (
@@ -56,6 +57,12 @@ def _path(value: Any) -> str:
         raise ValueError(f"{value!r} is no file of this machine") from None
 
 
+def _prefix(value: Any) -> str:
+    if not isinstance(value, str) or not re.fullmatch(r"[A-Za-z0-9._-]{0,100}", value):
+        raise ValueError(f"a prefix has letters, digits, '.', '_' and '-', up to 100, not {value!r:.{NAME_SHOWN}}")
+    return value
+
+
 def _mechanism(value: Any) -> str:
     if value not in MECHANISMS:
         raise ValueError(f"a mechanism is one of {', '.join(MECHANISMS)}, not {value!r}")
@@ -96,6 +103,7 @@ ATTACHED: dict[str, tuple[str, Reader]] = {
     "nodes": ("nodes", settings_table),
     **{name: (name, text) for name in COMMANDS},
     "timeout": ("command_timeout_s", seconds),
+    "prefix": ("prefix", _prefix),
     "delete_topics": ("delete_topics", flag),
     "services": ("services", settings_table),
     "project": ("project", text),

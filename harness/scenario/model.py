@@ -20,6 +20,7 @@ from harness.errors import Place, UsageError
 from harness.history.facts.releases import release_of
 from harness.ports.cluster import TopicDefinition, TopicPartition
 from harness.ports.load import WorkloadSpec
+from harness.ports.own_names import PREFIX
 from harness.ports.security import SecuritySpec
 from harness.scenario.places import Places
 
@@ -60,7 +61,8 @@ class AttachedSpec:
     wipe: str = ""
     read_log: str = ""
     command_timeout_s: float = 30.0
-    delete_topics: bool = False
+    prefix: str = PREFIX  # of what the run's topics, groups and transactional ids are called there; empty: as written
+    delete_topics: bool = True  # and groups: those that the run has made
     services: Mapping[str, str] = field(default_factory=dict)  # node id -> service of the compose file
     project: str = ""  # the compose project, if the file was started under several names
     data: str = ""  # the brokers' data directory in their containers, to read their logs from
@@ -96,6 +98,11 @@ class ClusterSpec:
     @property
     def is_compose(self) -> bool:
         return self.system.startswith(COMPOSE)
+
+    @property
+    def where(self) -> str:
+        """The world, as people are told it: somebody else's cluster is in none of ours."""
+        return "compose" if self.is_compose else ATTACHED if self.system == ATTACHED else self.world
 
     @property
     def is_kafka(self) -> bool:

@@ -91,7 +91,7 @@ class Comparison:
 
     def _facts(self, seeds: str) -> list[tuple[str, str]]:
         counts = dict.fromkeys(len(column.runs) for column in self.columns)
-        worlds = dict.fromkeys(data.scenario.cluster.world for data in self._every())
+        worlds = dict.fromkeys(data.scenario.cluster.where for data in self._every())
         loads = dict.fromkeys(f"{d.scenario.workload.name}, {d.scenario.workload.client}" for d in self._every())
         brokers = dict.fromkeys(len(data.scenario.cluster.brokers) for data in self._every())
         return [

@@ -27,6 +27,8 @@ from reports.terms import TERMS
 
 T = TypeVar("T")
 
+_NAMES_SHOWN = 6
+
 
 class Problems:
     """Runs a section's builder; what goes wrong in it is a line on the page."""
@@ -121,12 +123,20 @@ def _facts(data: RunData) -> list[tuple[str, str]]:
     began = run["anchors"][0]["wall_ns"] // 1_000_000_000
     return [
         ("System", data.system),
-        ("World", f"{cluster.world}, {len(cluster.brokers)} brokers"),
+        ("World", f"{cluster.where}, {len(cluster.brokers)} brokers"),
+        *([("Names there", there)] if (there := _names_there(run)) else []),
         ("Seed", str(run["seed"])),
         ("Duration", f"{data.end_s:.0f} s"),
         ("Started", utc(began)),
         ("Workload", data.scenario.workload.name),
     ]
+
+
+def _names_there(run: Mapping[str, Any]) -> str:
+    """What a run's names are on a cluster that others use, told once: all else here has the user's own."""
+    names = run.get("names_there")
+    marked = [f"{here} is {there}" for here, there in names.items() if here != there] if isinstance(names, dict) else []
+    return ", ".join(marked[:_NAMES_SHOWN]) + (f" and {len(marked) - _NAMES_SHOWN} more" * (len(marked) > _NAMES_SHOWN))
 
 
 def _coverage(row: Mapping[str, Any]) -> CoverageRow:

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -64,7 +65,7 @@ def commands(shell: Shell) -> Path:
     does = f"{sys.executable} {somebodys_machine.__file__} {shell.directory}"
     lines = [f'{act} = "{does} {act} {{node}}"' for act in ("kill", "start", "pause", "resume")]
     file = shell.directory / "mine.toml"
-    file.write_text("\n".join(["[attached]", "delete_topics = true", *lines]) + "\n")
+    file.write_text("\n".join(["[attached]", *lines]) + "\n")
     return file
 
 
@@ -100,7 +101,9 @@ def test_the_cluster_goes_on_and_the_topic_is_gone(
     shell: Shell, bootstrap: str, commands: Path, ended: "subprocess.CompletedProcess[str]"
 ) -> None:
     lines = [json.loads(line) for line in (shell.folder / "attached.jsonl").read_text().splitlines()]
-    assert {"paid": "delete", "subject": "orders"} in lines
+    (made,) = [line["topic"] for line in lines if "topic" in line]
+    assert re.fullmatch(r"chaos-[0-9a-f]{4}-orders", made)
+    assert {"paid": "delete", "subject": made} in lines
     assert {"paid": "start", "subject": "1"} in lines
 
 

@@ -165,3 +165,17 @@ def test_a_folder_that_was_not_judged_is_one_line(tmp_path: Path) -> None:
     (run / "verdict.json").unlink()
     with pytest.raises(UsageError, match="not judged yet; run `kafka-chaos check"):
         build(run)
+
+
+def test_what_names_are_on_somebody_elses_cluster_is_told_once_and_the_world_is_no_one_of_ours(tmp_path: Path) -> None:
+    run = build_run(tmp_path)
+    RunFolder(run).update(names_there={"orders": "chaos-3f2a-orders", "readers": "chaos-3f2a-readers"})
+    scenario = (run / "scenario.toml").read_text()
+    (run / "scenario.toml").write_text(
+        scenario.replace("[cluster]", '[cluster]\nsystem = "attached"\nbootstrap = "a:1"')
+    )
+
+    facts = dict(build(run).facts)
+    assert facts["Names there"] == "orders is chaos-3f2a-orders, readers is chaos-3f2a-readers"
+    assert facts["World"] == "attached, 3 brokers"
+    assert page_of(run).count("chaos-3f2a-orders") == 1

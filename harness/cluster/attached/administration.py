@@ -6,7 +6,14 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from kafka.protocol.admin import DeleteTopicsRequest, DescribeConfigsRequest, DescribeQuorumRequest
+from kafka.protocol.admin import (
+    DeleteGroupsRequest,
+    DeleteTopicsRequest,
+    DescribeConfigsRequest,
+    DescribeQuorumRequest,
+    ListGroupsRequest,
+    ListTransactionsRequest,
+)
 from kafka.protocol.metadata import MetadataRequest
 
 from harness.cluster.admission import NotAdmitted
@@ -31,6 +38,8 @@ _METADATA_VERSION = 12  # ids from 10 on
 # Before, a broker that creates topics automatically does so for each that is named.
 _NAMES_SAFELY_FROM = 4
 _BY_ID_FROM, _BY_NAME = 6, 5
+_NOT_COORDINATOR, _NON_EMPTY_GROUP, _UNKNOWN_GROUP = 16, 68, 69
+_EMPTIES_S = 12.0  # a group, once the sessions of members that crashed are over
 
 Answer = TypeVar("Answer")
 
@@ -122,6 +131,12 @@ class Administration:
     async def deletes_by_id(self) -> bool:
         return (await self._highest_version(DeleteTopicsRequest.API_KEY) or 0) >= _BY_ID_FROM
 
+    async def deletes_topics(self) -> bool:
+        return await self._highest_version(DeleteTopicsRequest.API_KEY) is not None
+
+    async def deletes_groups(self) -> bool:
+        return await self._highest_version(DeleteGroupsRequest.API_KEY) is not None
+
     async def _highest_version(self, api_key: int) -> int | None:
         """The lowest one of the brokers that answer."""
 
@@ -135,6 +150,34 @@ class Administration:
     async def topics(self) -> set[str]:
         """The topics that any broker knows: the metadata of one may lag."""
         return {topic.name for topics in (await self._every_topic()).values() for topic in topics}
+
+    async def groups(self) -> set[str] | None:
+        """All that brokers coordinate and this user may describe; None: not all of the brokers tell."""
+        answers = await self._listed(lambda: ListGroupsRequest(states_filter=[], types_filter=[]), 4)
+        return None if answers is None else {each.group_id for answer in answers for each in answer.groups}
+
+    async def transactional_ids(self) -> set[str] | None:
+        """Likewise; brokers tell since Kafka 3.0 (KIP-664)."""
+        answers = await self._listed(lambda: ListTransactionsRequest(state_filters=[], producer_id_filters=[]), 0)
+        states = None if answers is None else [each for answer in answers for each in answer.transaction_states]
+        return None if states is None else {each.transactional_id for each in states}
+
+    async def _listed(self, request: Callable[[], Any], version: int) -> Sequence[Any] | None:
+        """Every broker's answer; None where one of them has none, or an error: a coordinator may still be loading."""
+
+        async def of(connection: BrokerConnection) -> Any:
+            if not await connection.knows(request().API_KEY, timeout_s=_ASK_S):
+                return None
+            return await connection.ask(request(), version, timeout_s=_ASK_S)
+
+        for _ in range(_ROUNDS):
+            answers = list((await self._each(of)).values())
+            if any(answer is None for answer in answers):
+                return None
+            if len(answers) == len(self._connections) and not any(answer.error_code for answer in answers):
+                return answers
+            await asyncio.sleep(_PAUSE_S)
+        return None
 
     async def only_copies_on(self, node: NodeId) -> set[str]:
         """Topics with a partition that has no in-sync replica elsewhere; Kafka's internal topics aside."""
@@ -212,6 +255,24 @@ class Administration:
                     return
             await asyncio.sleep(_PAUSE_S)
         raise HarnessError(f"topic {topic.name!r} of this run could not be deleted ({why}); delete it by hand")
+
+    async def delete_group(self, name: str) -> None:
+        """One that is gone already is deleted. Raises HarnessError if it may still be there: a member that crashed is
+        one until its session is over."""
+        deadline = asyncio.get_running_loop().time() + _EMPTIES_S
+        while True:
+            codes = await self._each(lambda connection: self._group_deleted_by(connection, name))
+            gone = set(codes.values()) <= {_NOT_COORDINATOR, _UNKNOWN_GROUP} and len(codes) == len(self._connections)
+            if gone or 0 in codes.values():
+                return
+            if _NON_EMPTY_GROUP not in codes.values() or asyncio.get_running_loop().time() >= deadline:
+                raise HarnessError(f"group {name!r} of this run could not be deleted (errors {codes}); do it by hand")
+            await asyncio.sleep(_PAUSE_S)
+
+    @staticmethod
+    async def _group_deleted_by(connection: BrokerConnection, name: str) -> int:
+        answer = await connection.ask(DeleteGroupsRequest(groups_names=[name]), 2, timeout_s=_ADMINISTER_S)
+        return next((int(each.error_code) for each in answer.results), 0)
 
     async def _deleted_by(self, connection: BrokerConnection, topic: OwnTopic) -> str | None:
         """Returns why this broker did not delete it."""

@@ -4,6 +4,7 @@ Each capability of harness.ports.cluster is a class here. The cluster's class is
 given, so `isinstance` shows what the user's table allows.
 """
 
+import contextlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -11,8 +12,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from harness.cluster.attached.administration import ADDRESS, address_of
-from harness.cluster.attached.cluster import ForeignCluster, registered
+from harness.cluster.attached.cluster import EFFECT_S, ForeignCluster, registered
 from harness.cluster.attached.commands import PLACEHOLDERS, CommandRunner, Ran, check_template
+from harness.cluster.attached.journal import DELETIONS
 from harness.cluster.attached.reachability import is_answering, is_gone, is_silent
 from harness.cluster.base_cluster import link_names
 from harness.cluster.confined import empty
@@ -115,9 +117,10 @@ class CommandCluster(ForeignCluster):
             "resume": lambda: means.resume(NodeId(int(subject))),
             "heal": lambda: means.heal(_links(subject)),
             "unslow": lambda: means.slow(_links(subject), delay_ms=0),
-            "delete": lambda: ForeignCluster.undo(self, what, subject),
+            **dict.fromkeys(DELETIONS, lambda: ForeignCluster.undo(self, what, subject)),
         }
-        by = {"start": "start_node", "resume": "resume", "heal": "heal", "unslow": "slow", "delete": "undo"}.get(what)
+        by = {"start": "start_node", "resume": "resume", "heal": "heal", "unslow": "slow"}.get(what)
+        by = "undo" if what in DELETIONS else by
         if by is None or not hasattr(self, by):
             raise HarnessError(f"[attached] has no command that would {what} {subject}")
         return await actions[what]()
@@ -127,11 +130,11 @@ class _Starts(CommandCluster):
     async def start_node(self, node: NodeId) -> Evidence:
         if not self._took_down(node):
             return self._seen(f"{self._name(node)} was not taken down by this run, and is left as it is")
-        ran = await self._on_node("start", node)
-        shown = await self._shows(node, is_answering, after=ran.sentence)
-        self._down.discard(node)
-        self._journal.paid("start", str(node))
-        return self._seen(shown)
+        with self._undoing("start", str(node)):
+            ran = await self._on_node("start", node)
+            shown = await self._shows(node, is_answering, after=ran.sentence)
+            self._down.discard(node)
+        return shown
 
     async def _end(self, command: str, node: NodeId) -> Evidence:
         await self._refuse_if_down(node)
@@ -143,7 +146,8 @@ class _Starts(CommandCluster):
                 raise
             done = f"it had ended by itself before the {command} command"
         self._down.add(node)
-        return self._seen(await self._shows(node, is_gone, after=done))
+        in_order_s = self._spec.attached.command_timeout_s if command == "stop" else 0.0
+        return await self._shows(node, is_gone, after=done, within_s=max(EFFECT_S, in_order_s))
 
 
 class _Kills(_Starts):
@@ -167,16 +171,15 @@ class _Pauses(CommandCluster):
                 raise
             self._journal.paid("resume", str(node))
             raise self._down_by_others(node, str(error)) from error
-        return self._seen(await self._shows(node, is_silent, after=ran.sentence))
+        return await self._shows(node, is_silent, after=ran.sentence)
 
     async def resume(self, node: NodeId) -> Evidence:
         if not self.is_running(node):
             self._journal.paid("resume", str(node))
             return self._seen(f"{self._name(node)} is not running any more")
-        ran = await self._on_node("resume", node)
-        shown = await self._shows(node, is_answering, after=ran.sentence)
-        self._journal.paid("resume", str(node))
-        return self._seen(shown)
+        with self._undoing("resume", str(node)):
+            ran = await self._on_node("resume", node)
+            return await self._shows(node, is_answering, after=ran.sentence)
 
 
 class _Cuts(CommandCluster):
@@ -195,11 +198,11 @@ class _Cuts(CommandCluster):
         return self._seen(f"{link_names(links)}: {_described(ran)}; nothing more of it is seen from outside")
 
     async def heal(self, links: Sequence[Link], *, mode: Literal["resume", "reset"] = "resume") -> Evidence:
-        if self._commands.has("cut"):
-            ran = await self._on_links("heal", links, mode=mode)
-        else:
-            ran = [await self._apart_or_together("rejoin", node) for node in self._isolated(links)]
-        self._journal.paid("heal", _names(links))
+        with self._undoing("heal", _names(links)):
+            if self._commands.has("cut"):
+                ran = await self._on_links("heal", links, mode=mode)
+            else:
+                ran = [await self._apart_or_together("rejoin", node) for node in self._isolated(links)]
         return self._seen(f"{link_names(links)}: {_described(ran)}")
 
     async def _apart_or_together(self, name: str, node: NodeId) -> Ran:
@@ -227,9 +230,8 @@ class _Slows(CommandCluster):
     async def slow(self, links: Sequence[Link], *, delay_ms: float) -> Evidence:
         if delay_ms:
             self._journal.owe("unslow", _names(links))
-        ran = await self._on_links("slow", links, delay_ms=f"{delay_ms:g}", mode="")
-        if not delay_ms:
-            self._journal.paid("unslow", _names(links))
+        with contextlib.nullcontext() if delay_ms else self._undoing("unslow", _names(links)):
+            ran = await self._on_links("slow", links, delay_ms=f"{delay_ms:g}", mode="")
         return self._seen(f"{link_names(links)}: {_described(ran)}; nothing more of it is seen from outside")
 
 

@@ -2,8 +2,10 @@
 
 import asyncio
 import contextlib
+import math
 import tarfile
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
@@ -20,6 +22,7 @@ from harness.cluster.attached.container_rules import (
     goes_around,
     shares_a_network,
 )
+from harness.cluster.attached.journal import DELETIONS
 from harness.cluster.attached.reachability import is_answering, is_gone, is_silent
 from harness.cluster.confined import empty
 from harness.cluster.docker import file_export
@@ -29,7 +32,6 @@ from harness.host.clock import Clock
 from harness.ports.cluster import CanCutLinks, Evidence, Link, NodeId, PartitionState, ReplicaLog, ShowsLogs
 from harness.scenario.model import ClusterSpec
 
-_STOP_S = 30
 _KILLED = 137
 _MARK = "meta.properties"
 _HIGH_WATERMARKS = "replication-offset-checkpoint"
@@ -46,6 +48,7 @@ class ComposeCluster(ForeignCluster):
         self._engine: Engine | None = None
         self._containers: dict[NodeId, Any] = {}
         self._rules = ContainerRules(self._containers)
+        self._stop_s = math.ceil(spec.attached.command_timeout_s)  # Docker takes whole seconds
 
     async def find(self) -> Mapping[NodeId, ADDRESS]:
         self._look_up()
@@ -99,7 +102,7 @@ class ComposeCluster(ForeignCluster):
         return {**super().environment(), **engine, "images": ", ".join(images)}
 
     async def undo(self, what: str, subject: str) -> Evidence:
-        if what == "delete":
+        if what in DELETIONS:
             return await super().undo(what, subject)
         self._find_again()
         links = [Link.parse(name) for name in subject.split()] if what == "heal" else []
@@ -113,9 +116,8 @@ class ComposeCluster(ForeignCluster):
             return await self.start_node(NodeId(int(subject)))
         if what == "resume":
             return await self.resume(NodeId(int(subject)))
-        proof = await self._rules.heal([link for link in links if link.target not in gone])
-        self._journal.paid(what, subject)
-        return self._seen(proof)
+        with self._undoing(what, subject):
+            return self._seen(await self._rules.heal([link for link in links if link.target not in gone]))
 
     async def exit_code_of(self, node: NodeId) -> int | None:
         state = await self._state(self._containers[node])
@@ -127,7 +129,7 @@ class ComposeCluster(ForeignCluster):
         return await self._end(node, _kill, "SIGKILL")
 
     async def shut_down(self, node: NodeId) -> Evidence:
-        return await self._end(node, lambda container: container.stop(timeout=_STOP_S), "SIGTERM")
+        return await self._end(node, lambda container: container.stop(timeout=self._stop_s), "SIGTERM")
 
     async def _end(self, node: NodeId, act: Any, signal: str) -> Evidence:
         container = self._containers[node]
@@ -140,21 +142,23 @@ class ComposeCluster(ForeignCluster):
         shown = await self._shows(node, is_gone, after=f"container {container.short_id} was ended by {signal}")
         state = await self._state(container)
         if signal == "SIGTERM" and state["ExitCode"] == _KILLED:
-            raise HarnessError(f"container {container.name} did not end by itself within {_STOP_S} s of SIGTERM")
+            within = f"within {self._stop_s} s of SIGTERM; give [attached] a longer timeout"
+            raise HarnessError(f"container {container.name} did not end by itself {within}")
         if state["Running"]:
             raise HarnessError(f"container {container.name} came back by itself; take its restart policy away")
-        return self._seen(f"{shown}, and the container is {state['Status']} with code {state['ExitCode']}")
+        ended = f"{shown.sentence}, and the container is {state['Status']} with code {state['ExitCode']}"
+        return replace(shown, sentence=ended)
 
     async def start_node(self, node: NodeId) -> Evidence:
         if not self._took_down(node):
             return self._seen(f"{self._name(node)} was not taken down by this run, and is left as it is")
         container = self._containers[node]
-        await self._do(container, "starting it", lambda container: container.start())
-        await self._rules.renew(node)
-        shown = await self._shows(node, is_answering, after=f"container {container.short_id} was started")
-        self._down.discard(node)
-        self._journal.paid("start", str(node))
-        return self._seen(shown)
+        with self._undoing("start", str(node)):
+            await self._do(container, "starting it", lambda container: container.start())
+            await self._rules.renew(node)
+            shown = await self._shows(node, is_answering, after=f"container {container.short_id} was started")
+            self._down.discard(node)
+        return shown
 
     async def pause(self, node: NodeId) -> Evidence:
         container = self._containers[node]
@@ -169,7 +173,7 @@ class ComposeCluster(ForeignCluster):
             self._journal.paid("resume", str(node))
             await self._has_ended(node)
             raise self._down_by_others(node, f"container {container.name} is {state['Status']}")
-        return self._seen(await self._shows(node, is_silent, after=f"container {container.short_id} was paused"))
+        return await self._shows(node, is_silent, after=f"container {container.short_id} was paused")
 
     async def resume(self, node: NodeId) -> Evidence:
         container = self._containers[node]
@@ -178,10 +182,9 @@ class ComposeCluster(ForeignCluster):
         if not (await self._state(container))["Paused"]:
             self._journal.paid("resume", str(node))
             return self._seen(f"{self._name(node)} is not paused any more")
-        await self._do(container, "resuming it", lambda container: container.unpause())
-        shown = await self._shows(node, is_answering, after=f"container {container.short_id} was resumed")
-        self._journal.paid("resume", str(node))
-        return self._seen(shown)
+        with self._undoing("resume", str(node)):
+            await self._do(container, "resuming it", lambda container: container.unpause())
+            return await self._shows(node, is_answering, after=f"container {container.short_id} was resumed")
 
     async def _do(self, container: Any, what: str, act: Any) -> None:
         def doing() -> None:
@@ -213,12 +216,11 @@ class _Cuts(ComposeCluster):
     async def heal(self, links: Sequence[Link], *, mode: Literal["resume", "reset"] = "resume") -> Evidence:
         subject = " ".join(str(link) for link in links)
         try:
-            proof = await self._rules.heal(links)
+            with self._undoing("heal", subject):
+                return self._seen(await self._rules.heal(links))
         except ChangedRules:
             self._journal.paid("heal", subject)
             raise
-        self._journal.paid("heal", subject)
-        return self._seen(proof)
 
 
 class _ReadsLogs(ComposeCluster):
@@ -248,7 +250,7 @@ class _ReadsLogs(ComposeCluster):
         return self._replicas_in(node, self._bring(node, self._partitions()))
 
     def log_end(self, node: NodeId, topic: str, partition: int) -> int | None:
-        return self._log_end_in(self._bring(node, [(topic, partition)]), topic, partition)
+        return self._log_end_in(self._bring(node, [(self._names.there(topic), partition)]), topic, partition)
 
     def high_watermark(self, node: NodeId, topic: str, partition: int) -> int | None:
         return self._high_watermark_in(self._bring(node, []), topic, partition)

@@ -6,13 +6,15 @@ Its own records cannot be read, so leaders and in-sync replicas are polled. Subc
 import asyncio
 import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from harness.cluster.attached.administration import ADDRESS, Administration, NobodyAnswers, addresses_of, brokers_by
-from harness.cluster.attached.journal import AttachedJournal
+from harness.cluster.attached.journal import DELETE_GROUP, DELETE_TOPIC, DELETIONS, AttachedJournal
 from harness.cluster.attached.listener import refusal_of
+from harness.cluster.attached.own_groups import OwnGroups
 from harness.cluster.attached.own_topics import OwnTopics, there_already
 from harness.cluster.attached.reachability import (
     Reachability,
@@ -45,10 +47,11 @@ from harness.ports.cluster import (
     TopicDefinition,
 )
 from harness.ports.faults import AlreadyDown
+from harness.ports.own_names import OwnNames
 from harness.ports.security import SecuritySpec
 from harness.scenario.model import ClusterSpec
 
-_EFFECT_S = 10.0  # seconds; shorter than the default time of a step
+EFFECT_S = 10.0  # seconds; shorter than the default time of a step
 _UP_S = 60.0
 # Settings that decide whether a loss was permitted or a write possible; read from the topics once they exist.
 # What the checks judge a topic by.
@@ -86,6 +89,7 @@ class ForeignCluster(ABC):
         self._quorum = False
         self._controller: int | None = None
         self._made: dict[str, int] = {}  # the topics that this run has made, and how many partitions they have
+        self._names = self._journal.names() or OwnNames.drawn(spec.attached.prefix)
 
     # -- to be implemented by subclasses -----------------------------------------------------------------------------
 
@@ -104,12 +108,30 @@ class ForeignCluster(ABC):
     async def undo(self, what: str, subject: str) -> Evidence:
         """Executes an undo action that the journal lists. After a killed harness, the next command calls it without
         `start`."""
-        assert what == "delete", what
         administration = Administration(self._addresses, connect=self._connect)
         try:
-            return self._seen(await OwnTopics(journal=self._journal, administration=administration).delete(subject))
+            return self._seen(await self._deleted(what, subject, administration))
         finally:
             administration.close()
+
+    async def _deleted(self, what: str, subject: str, administration: Administration) -> str:
+        """`subject`: its name on the cluster."""
+        assert what in DELETIONS, what
+        own: OwnTopics | OwnGroups = OwnTopics(journal=self._journal, administration=administration)
+        if what == DELETE_GROUP:
+            own = OwnGroups(journal=self._journal, administration=administration, names=self._names)
+        with self._undoing(what, subject):
+            return await own.delete(subject)
+
+    @contextlib.contextmanager
+    def _undoing(self, what: str, subject: str) -> Iterator[None]:
+        """Notes what came of it: the next command tries again only if it is told to."""
+        try:
+            yield
+        except HarnessError:
+            self._journal.failed(what, subject)
+            raise
+        self._journal.paid(what, subject)
 
     # -- Cluster ------------------------------------------------------------------------------------------------------
 
@@ -127,8 +149,9 @@ class ForeignCluster(ABC):
         """Starts nothing: finds the brokers and checks that each of them answers."""
         self._addresses = dict(await self.find())
         self._journal.found(self._addresses)
+        self._journal.named(self._names)
         for node, (host, port) in self._addresses.items():
-            _, seen = await becomes(host, port, is_there, within_s=_EFFECT_S, connect=self._connect)
+            _, seen = await becomes(host, port, is_there, within_s=EFFECT_S, connect=self._connect)
             if not is_answering(seen):
                 raise HarnessError(
                     f"broker {node}: {seen.words}; every broker has to be up, and reached from here, before a run"
@@ -150,12 +173,13 @@ class ForeignCluster(ABC):
             )
 
     async def stop(self) -> None:
-        """Stops nothing. Deletes the run's topics if the user wants that; a failed deletion stays in the journal."""
+        """Stops nothing. Deletes what the run has made unless the user wants to keep it; a failed deletion stays in the
+        journal."""
         try:
             for what, subject in self._journal.owed():
-                if what == "delete" and self._administration is not None:
+                if what in DELETIONS and self._administration is not None:
                     with contextlib.suppress(HarnessError):
-                        await self._own_topics().delete(subject)
+                        await self._deleted(what, subject, self._administration)
         finally:
             for part in (self._observation, self._administration):
                 if part is not None:
@@ -170,7 +194,8 @@ class ForeignCluster(ABC):
 
     async def live_partition_states(self, topics: Sequence[str]) -> Sequence[PartitionState]:
         # No other is named: brokers before 0.11 create a topic that is named (auto.create.topics.enable).
-        states = await self._observing().look([topic for topic in topics if topic in self._made])
+        there = [self._names.there(topic) for topic in topics if topic in self._made]
+        states = [replace(state, topic=self._names.here(state.topic)) for state in await self._observing().look(there)]
         await self._unanswering.look(self._observing().answered, self._addresses)
         controller = self._observing().controller()
         if controller != self._controller:
@@ -196,15 +221,26 @@ class ForeignCluster(ABC):
 
     def _is_struck(self, node: NodeId) -> bool:
         """Whether a fault that is not undone yet may be why a broker does not answer."""
-        return not self.is_running(node) or any(undo != "delete" for undo, _ in self._journal.owed())
+        return not self.is_running(node) or any(undo not in DELETIONS for undo, _ in self._journal.owed())
+
+    # -- SharedWithOthers ---------------------------------------------------------------------------------------------
+
+    @property
+    def own_names(self) -> OwnNames:
+        return self._names
+
+    async def claim(self, *, groups: Sequence[str], transactional_ids: Sequence[str]) -> None:
+        own = OwnGroups(journal=self._journal, administration=self._administering(), names=self._names)
+        deletes = self._spec.attached.delete_topics
+        await own.claim(groups=groups, transactional_ids=transactional_ids, owes_deletion=deletes)
 
     async def create_topics(self, topics: Sequence[TopicDefinition]) -> None:
         """Raises HarnessError, before any topic is created, if a topic exists already or a broker does not."""
         administration = self._administering()
         there = await administration.topics()
         for topic in topics:
-            if topic.name in there:
-                raise there_already(topic.name)
+            if self._names.there(topic.name) in there:
+                raise there_already(self._names.there(topic.name))
             missing = {node for replicas in topic.assignment or () for node in replicas} - set(self._addresses)
             if missing:
                 raise HarnessError(
@@ -213,13 +249,15 @@ class ForeignCluster(ABC):
                 )
         await self._observing().look([])
         await self._note_brokers_configuration()
+        owes_deletion = self._spec.attached.delete_topics and await administration.deletes_topics()
         for topic in topics:
-            await self._own_topics().create(topic, self._observing(), owes_deletion=self._spec.attached.delete_topics)
+            renamed = replace(topic, name=self._names.there(topic.name))
+            await self._own_topics().create(renamed, self._observing(), owes_deletion=owes_deletion)
             self._made[topic.name] = topic.partition_count
             await self._note_configuration(topic.name)
 
     async def _note_configuration(self, topic: str) -> None:
-        settings = await self._administering().in_force(topic, _ASKED)
+        settings = await self._administering().in_force(self._names.there(topic), _ASKED)
         if settings:
             self._journal.configured(topic, settings, t_ns=self._clock.monotonic_ns(), source=AT_START)
 
@@ -243,19 +281,23 @@ class ForeignCluster(ABC):
     # -- CanReconfigure -----------------------------------------------------------------------------------------------
 
     async def set_topic_config(self, topic: str, settings: Mapping[str, str]) -> None:
-        await self._own_topics().confirm(topic, "configure")
-        await self._observing().set_topic_config(topic, settings)
+        there = self._names.there(topic)
+        await self._own_topics().confirm(there, "configure")
+        await self._observing().set_topic_config(there, settings)
         self._journal.configured(topic, settings, t_ns=self._clock.monotonic_ns())
 
     async def delete_topic(self, topic: str) -> None:
         """Of this run, and no other of that name; it is not owed any more then."""
-        if self._journal.own_topic(topic) is None:
-            raise HarnessError(f"topic {topic!r} is not this run's, and is left alone")
-        await self._own_topics().delete(topic)
+        there = self._names.there(topic)
+        if self._journal.own_topic(there) is None:
+            raise HarnessError(f"topic {there!r} is not this run's, and is left alone")
+        await self._own_topics().delete(there)
+        self._journal.paid(DELETE_TOPIC, there)
 
     async def elect(self, topic: str, partition: int, *, kind: Literal["preferred", "unclean"]) -> int:
-        await self._own_topics().confirm(topic, "elect")
-        return await self._observing().elect(topic, partition, kind=kind)
+        there = self._names.there(topic)
+        await self._own_topics().confirm(there, "elect")
+        return await self._observing().elect(there, partition, kind=kind)
 
     # -- internal ------------------------------------------------------------------------------------------------
 
@@ -266,16 +308,26 @@ class ForeignCluster(ABC):
     async def spawn_worker(self, arguments: Sequence[str], *, log: Path) -> asyncio.subprocess.Process:
         return await self._spawner.spawn_worker(arguments, log=log)
 
-    async def _shows(self, node: NodeId, wanted: Callable[[Reachability], bool], *, after: str) -> str:
-        """Waits until the broker is in the wanted state and returns the state. Raises HarnessError if it is not in
-        time."""
+    @property
+    def longest_act_s(self) -> float:
+        """A command, and then its effect."""
+        timeout_s = self._spec.attached.command_timeout_s
+        return timeout_s + max(_UP_S, timeout_s)
+
+    async def _shows(
+        self, node: NodeId, wanted: Callable[[Reachability], bool], *, after: str, within_s: float = EFFECT_S
+    ) -> Evidence:
+        """Waits until the broker is in the wanted state; the evidence has the time since which it was seen to be.
+        Raises HarnessError if it is not in time."""
         if node not in self._addresses:  # not a broker: it cannot be observed from outside
-            return f"{self._name(node)}: {after}; it is not seen from outside"
-        within_s = _UP_S if wanted is is_answering else _EFFECT_S
+            return self._seen(f"{self._name(node)}: {after}; it is not seen from outside")
+        if wanted is is_answering:
+            within_s = max(_UP_S, self._spec.attached.command_timeout_s)
         came, seen = await becomes(*self._addresses[node], wanted, within_s=within_s, connect=self._connect)
         if not came:
             raise HarnessError(f"{self._name(node)}: {after}, and yet {seen.words} {within_s:g} s later")
-        return f"{self._name(node)}: {after}; {seen.words}"
+        now = self._seen(f"{self._name(node)}: {after}; {seen.words}")
+        return replace(now, t_ns=now.t_ns - int(seen.for_s * 1e9))
 
     # -- what somebody else did to a node, or has on it, is left alone ------------------------------------------------
 
@@ -301,7 +353,7 @@ class ForeignCluster(ABC):
 
     async def _refuse_if_last_copy(self, node: NodeId) -> None:
         """Before a disk is wiped: other topics' records are not this run's to destroy."""
-        others = await self._administering().only_copies_on(node) - self._made.keys()
+        others = await self._administering().only_copies_on(node) - {self._names.there(topic) for topic in self._made}
         if others:
             raise HarnessError(
                 f"{self._name(node)} is not wiped: it has the only in-sync replica of partitions of topics that are "
@@ -317,7 +369,17 @@ class ForeignCluster(ABC):
         ]
 
     def questions(self) -> BrokerQuestions:
-        return BrokerQuestions(self._addresses, is_running=self.is_running, clock=self._clock, connect=self._connect)
+        return _Questions(
+            self._addresses,
+            is_running=self.is_running,
+            clock=self._clock,
+            connect=self._connect,
+            names=self._names,
+            made=self._note_made,
+        )
+
+    async def _note_made(self, there: str) -> None:
+        await self._own_topics().note(there, owes_deletion=self._spec.attached.delete_topics)
 
     def _observing(self) -> Observation:
         if self._observation is None:
@@ -344,24 +406,37 @@ class ForeignCluster(ABC):
         return self._run / "nodes" / str(node) / "data"
 
     def _partitions(self) -> list[tuple[str, int]]:
-        return [(topic, partition) for topic, count in self._made.items() for partition in range(count)]
+        """As their folders are called."""
+        return [(self._names.there(topic), part) for topic, count in self._made.items() for part in range(count)]
 
     def _replicas_in(self, node: NodeId, data: Path) -> list[ReplicaLog]:
         """The replicas of this run's topics only."""
         topics = self._journal.topics()
         now = self._clock.monotonic_ns()
         return [
-            read_replica(node, topic, partition, folder, t_ns=now)
+            replace(read_replica(node, topic, partition, folder, t_ns=now), topic=self._names.here(topic))
             for topic, partition, folder in may_be_held(each for each in partition_folders(data) if each[0] in topics)
         ]
 
-    @staticmethod
-    def _log_end_in(data: Path, topic: str, partition: int) -> int | None:
-        return log_end_in(data, topic, partition)
+    def _log_end_in(self, data: Path, topic: str, partition: int) -> int | None:
+        return log_end_in(data, self._names.there(topic), partition)
 
-    @staticmethod
-    def _high_watermark_in(data: Path, topic: str, partition: int) -> int | None:
-        return read_high_watermarks(data).get((topic, partition))
+    def _high_watermark_in(self, data: Path, topic: str, partition: int) -> int | None:
+        return read_high_watermarks(data).get((self._names.there(topic), partition))
+
+
+class _Questions(BrokerQuestions):
+    """`made` is told the name of a topic that a question has made: it is the run's, too."""
+
+    def __init__(self, *arguments: Any, made: Callable[[str], Awaitable[None]], **more: Any) -> None:
+        super().__init__(*arguments, **more)
+        self._made = made
+
+    async def create_topic(self, topic: TopicDefinition) -> int:
+        code = await super().create_topic(topic)
+        if code == 0:
+            await self._made(self._names.there(topic.name))
+        return code
 
 
 async def registered(given: str, place: str, *, security: SecuritySpec | None) -> dict[NodeId, ADDRESS]:

@@ -69,6 +69,7 @@ class CommandRunner:
         self._templates = templates
         self._folder = folder
         self._timeout_s = timeout_s
+        self._under_way: dict[str, tuple[str, asyncio.Task[Ran]]] = {}  # by subject: command, its run
 
     def has(self, name: str) -> bool:
         return bool(self._templates.get(name))
@@ -79,8 +80,19 @@ class CommandRunner:
 
     async def run(self, name: str, subject: str, values: Mapping[str, object]) -> Ran:
         """Runs a command. `subject` names the node or link in messages. Raises HarnessError with the path of the
-        command's output."""
-        return await asyncio.to_thread(self.run_here, name, subject, values)
+        command's output.
+
+        A command that nobody waits for any more goes on. While it does, the same one is not run again, but waited for,
+        and another one for the same subject comes after it.
+        """
+        while (running := self._under_way.get(subject)) is not None and not running[1].done():
+            if running[0] == name:
+                return await asyncio.shield(running[1])
+            await asyncio.wait({running[1]})
+        task = asyncio.create_task(asyncio.to_thread(self.run_here, name, subject, values), name=f"{name} {subject}")
+        task.add_done_callback(_heard)
+        self._under_way[subject] = (name, task)
+        return await asyncio.shield(task)
 
     def run_here(self, name: str, subject: str, values: Mapping[str, object]) -> Ran:
         """Like `run`, in the caller's thread."""
@@ -122,6 +134,12 @@ class CommandRunner:
             with contextlib.suppress(FileExistsError):  # two commands in the same millisecond
                 path.touch(exist_ok=False)
                 return path
+
+
+def _heard(task: "asyncio.Task[Ran]") -> None:
+    """asyncio warns of errors that nobody looked at, as of a command that nobody waited for any more."""
+    if not task.cancelled():
+        task.exception()
 
 
 def _last_line(output: Path) -> str:

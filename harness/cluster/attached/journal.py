@@ -16,15 +16,18 @@ from harness.errors import HarnessError
 from harness.history.files_below import FilesBelow
 from harness.history.schema.schemas import AT_START
 from harness.ports.cluster import ClusterHistory, ConfigurationChange, ControllerState, NodeId
+from harness.ports.own_names import OwnNames
 
 NAME = "attached.jsonl"
+DELETE_TOPIC, DELETE_GROUP = "delete", "delete-group"
+DELETIONS = (DELETE_TOPIC, DELETE_GROUP)  # of what the run has made; all else that is owed heals
 
 
 @dataclass(frozen=True, kw_only=True)
 class OwnTopic:
     """A topic that the run has made, and what tells it apart from others of that name (see own_topics.py)."""
 
-    name: str
+    name: str  # on the cluster
     topic_id: uuid.UUID | None = None  # None: its cluster has no topic ids
     mark: str | None = None  # None: its cluster keeps none
 
@@ -59,12 +62,27 @@ class AttachedJournal:
     # -- faults to undo ----------------------------------------------------------------------------------------------
 
     def owe(self, undo: str, subject: str) -> None:
-        """Call it before a fault: notes the action `undo` (start, resume, heal, unslow, delete) for a node, links or a
-        topic."""
+        """Call it before a fault: notes the action `undo` (start, resume, heal, unslow, delete, delete-group) for a
+        node, links, a topic or a group."""
         self._write({"owed": undo, "subject": subject})
 
     def paid(self, undo: str, subject: str) -> None:
         self._write({"paid": undo, "subject": subject})
+
+    def failed(self, undo: str, subject: str) -> None:
+        """It was tried, and stays owed."""
+        self._write({"failed": undo, "subject": subject})
+
+    def has_failed(self, undo: str, subject: str) -> bool:
+        """Since it was owed last."""
+        failed = False
+        for entry in self._entries():
+            match entry:
+                case {"owed": str(what), "subject": str(whose)} if (what, whose) == (undo, subject):
+                    failed = False
+                case {"failed": str(what), "subject": str(whose)} if (what, whose) == (undo, subject):
+                    failed = True
+        return failed
 
     def owed(self) -> list[tuple[str, str]]:
         """Returns (undo action, subject) of everything not undone yet, newest first."""
@@ -115,10 +133,22 @@ class AttachedJournal:
                     return address
         return None
 
+    def named(self, names: OwnNames) -> None:
+        self._write({"before": names.before})
+
+    def names(self) -> OwnNames | None:
+        """What the run's names are on the cluster; None: nobody noted it."""
+        for entry in self._entries():
+            match entry:
+                case {"before": str(before)}:
+                    return OwnNames(before)
+        return None
+
     def created(self, topic: OwnTopic) -> None:
         self._write({"topic": topic.name, "topic_id": topic.topic_id and str(topic.topic_id), "mark": topic.mark})
 
     def topics(self) -> list[str]:
+        """Their names on the cluster."""
         return list(dict.fromkeys(entry["topic"] for entry in self._entries() if "topic" in entry))
 
     def own_topic(self, name: str) -> OwnTopic | None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from harness.cluster.attached.administration import Administration, Looked
 from harness.cluster.attached.authorizations import Lacking, refusal
-from harness.cluster.attached.journal import AttachedJournal, OwnTopic
+from harness.cluster.attached.journal import DELETE_TOPIC, AttachedJournal, OwnTopic
 from harness.cluster.books.observing import ALREADY_EXISTS, Observation
 from harness.errors import HarnessError
 from harness.ports.cluster import NodeId, TopicDefinition
@@ -51,7 +51,15 @@ class OwnTopics:
             made = await self._created(topic, observation, None)
         self.journal.created(made)
         if owes_deletion:
-            self.journal.owe("delete", made.name)
+            self.journal.owe(DELETE_TOPIC, made.name)
+
+    async def note(self, name: str, *, owes_deletion: bool) -> None:
+        """Of a topic that a request of this run has just made."""
+        ids = [seen.topic_id for seen in (await self._look(name)).values() if seen is not None]
+        made = OwnTopic(name=name, topic_id=next((each for each in ids if each is not None), None))
+        self.journal.created(made)
+        if owes_deletion:
+            self.journal.owe(DELETE_TOPIC, name)
 
     async def _mark_for(self, topic: TopicDefinition) -> str | None:
         if MARK_KEY in topic.settings or not await self.administration.tells_settings():
@@ -157,7 +165,6 @@ class OwnTopics:
             await asyncio.sleep(_LOOK_AGAIN_S)
 
     def _gone(self, name: str, how: str) -> str:
-        self.journal.paid("delete", name)
         return f"topic {name!r} {how}"
 
     async def _is_nowhere(self, name: str) -> bool:

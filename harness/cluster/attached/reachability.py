@@ -28,11 +28,12 @@ _SILENCES = 3
 @dataclass(frozen=True, kw_only=True)
 class Reachability:
     """closed: somebody is there, and does not let us in. refused: nobody listens there; of what is gone otherwise, the
-    way to it may be at fault."""
+    way to it may be at fault. for_s: how long it had been silent by then, where that was waited for."""
 
     kind: Literal["answers", "silent", "closed", "gone"]
     words: str
     refused: bool = False
+    for_s: float = 0.0
 
 
 async def look_at(host: str, port: int, *, connect: Connect, within_s: float = _LOOK_S) -> Reachability:
@@ -73,11 +74,14 @@ async def becomes(
     loop = asyncio.get_running_loop()
     deadline = loop.time() + within_s
     silences, look_s = 0, _ANSWER_S if wanted in (is_answering, is_there) else _LOOK_S
+    silent_since = deadline
     while True:
+        began = loop.time()
         seen = await look_at(host, port, connect=connect, within_s=look_s)
         silences = silences + 1 if seen.kind == "silent" else 0
+        silent_since = began if silences == 1 else silent_since
         if wanted(seen) and (seen.kind != "silent" or silences >= _SILENCES):
-            return True, seen
+            return True, replace(seen, for_s=loop.time() - silent_since) if silences else seen
         if loop.time() >= deadline:
             return False, seen
         await asyncio.sleep(_POLL_S)

@@ -35,6 +35,7 @@ class FaultInForce:
     struck: Struck
     label: str
     promise: int  # the number that `heal_later` returned
+    effect_ns: int | None = None  # since when its effect was seen
     released: bool = False  # it holds its victims no longer: its time is over, or it could not begin
     ending: asyncio.Lock = field(default_factory=asyncio.Lock)  # `for`, a step and the run may end it at the same time
     begun: asyncio.Event = field(default_factory=asyncio.Event)  # or could not begin; what it left was read
@@ -107,6 +108,7 @@ class FaultsInForce:
             if isinstance(error, HarnessError):
                 raise
             raise HarnessError(f"{asked.label}: {in_a_line(error)}") from error
+        asked.effect_ns = evidence.t_ns
         context.recorder.fault_begun(asked.number, evidence, links=struck.links)
         if fault.leaves == "down" and (fault.destroys == "nothing" or evidence.only):
             for node in struck.nodes:
@@ -195,6 +197,13 @@ class FaultsInForce:
         fault.over.set()
         self._context.healed(fault.promise)
         self._context.recorder.fault_ended(fault.number, evidence)
+
+    def left_s(self, faults: Sequence[FaultInForce], for_s: float) -> float:
+        """How much of the time that faults are to last is left: it counts from when their effect was seen, however long
+        it took to prove."""
+        now = self._context.clock.monotonic_ns()
+        began_ns = max((each.effect_ns for each in faults if each.effect_ns is not None), default=now)
+        return max(0.0, for_s - (now - began_ns) / 1e9)
 
     # -- what is in force -------------------------------------------------------------------------------------------
 

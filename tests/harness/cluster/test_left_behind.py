@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -71,6 +72,35 @@ def test_what_fails_stays_owed_and_names_places_that_a_person_can_open(owing: Pa
     assert f"see {owing}/commands/0001-heal-2-to-1.log" in sentence
     assert f"remove {owing / NAME}" in sentence
     assert sweep(undo_left_behind) != []
+
+
+def test_what_failed_is_told_with_the_way_to_give_it_up_and_tried_again_only_on_request(
+    owing: Path, healed: Path
+) -> None:
+    ran = owing.parent / "ran"
+    (owing / "scenario.toml").write_text(_scenario(f"echo >> {ran}; test -e {healed}"))
+    sweep(undo_left_behind)
+    for _ in range(2):
+        (sentence,) = sweep(undo_left_behind)
+        assert "which" in sentence
+        assert "failed when it was tried; `kafka-chaos sweep` tries again; to give it up" in sentence
+    assert ran.read_text() == "\n", "no command waits for it"
+
+    healed.touch()
+    (sentence,) = sweep(partial(undo_left_behind, tries_again=True))
+    assert sentence.startswith(f"heal n2>n1, which {owing} owed: ")
+    assert sweep(undo_left_behind) == []
+
+
+def test_a_topic_that_cannot_be_deleted_is_left_there_after_two_attempts(owing: Path, healed: Path) -> None:
+    journal = AttachedJournal(owing)
+    journal.paid("heal", "n2>n1")
+    journal.owe("delete", "t")  # which nobody noted as made
+    (first,) = sweep(undo_left_behind)
+    assert "`kafka-chaos sweep` tries again" in first
+    (second,) = sweep(undo_left_behind)
+    assert second.endswith("it is left there")
+    assert sweep(undo_left_behind) == []
 
 
 def _swap(run: Path, command: str) -> None:

@@ -92,6 +92,7 @@ class FaultyCluster(MemoryCluster):
         self.deeds: list[str] = []
         self.obstacle = ""
         self.slow_s = 0.0
+        self.proof_s = 0.0  # how long after its effect an act is proved
         self.paused: set[int] = set()
         self.cut_links: set[str] = set()
         self.delays: dict[str, float] = {}
@@ -114,7 +115,9 @@ class FaultyCluster(MemoryCluster):
         await asyncio.sleep(self.slow_s)
         if deed == self.obstacle:
             raise HarnessError(f"{deed} did not work")
-        return Evidence(t_ns=CLOCK.monotonic_ns(), sentence=f"{deed} was seen")
+        took_effect_ns = CLOCK.monotonic_ns()
+        await asyncio.sleep(self.proof_s)
+        return Evidence(t_ns=took_effect_ns, sentence=f"{deed} was seen")
 
     async def live_partition_states(self, topics: Sequence[str]) -> Sequence[PartitionState]:
         states = await super().live_partition_states(topics)

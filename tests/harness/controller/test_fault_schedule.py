@@ -363,3 +363,14 @@ async def test_a_controller_that_is_no_broker_is_found_by_its_role_and_named_as_
     assert result.inconclusive == ()
     (row,) = world.faults()
     assert (row["label_text"], row["nodes"]) == ("kill of controller 0", [0])
+
+
+async def test_a_fault_lasts_from_its_effect_on_whatever_its_proof_takes(suffer: Any) -> None:
+    async def slow_to_prove(world: FaultWorld) -> None:
+        world.cluster.proof_s = 0.08
+
+    pause = FaultSpec(kind="pause", target="1", at_s=0.02, for_s=0.1)
+    _, world = await suffer(pause, duration_s=0.1, during=slow_to_prove)
+
+    (row,) = world.faults()
+    assert 0.1 <= (row["end_asked_ns"] - row["begin_ns"]) / 1e9 < 0.16

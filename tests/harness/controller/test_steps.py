@@ -12,9 +12,17 @@ import pytest
 from harness.controller import probes
 from harness.controller.context import PlanResult
 from harness.controller.steps import OrderedSteps
-from harness.ports.cluster import NodeId
+from harness.ports.cluster import Evidence, NodeId
 from harness.scenario.steps import read_step
-from tests.harness.controller.fault_world import FaultWorld, Play, fault_world, player, scenario_of, steps_of
+from tests.harness.controller.fault_world import (
+    FaultWorld,
+    FaultyCluster,
+    Play,
+    fault_world,
+    player,
+    scenario_of,
+    steps_of,
+)
 
 
 @pytest.fixture
@@ -382,3 +390,18 @@ async def test_an_interrupted_story_leaves_promises_that_the_run_keeps(tmp_path:
 def test_links_that_name_nothing_are_refused_when_the_file_is_read(table: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="link"):
         read_step(table, line=1)
+
+
+async def test_an_act_by_somebody_elses_means_has_the_time_that_these_may_take(
+    play: Play, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(FaultyCluster, "longest_act_s", 30.0, raising=False)
+    monkeypatch.setattr(FaultyCluster, "kill", _kill_slowly)
+    result, world = await play({"act": {"kill": 1}, "within": "10 ms"})
+    assert result == PlanResult()
+    assert world.outcomes() == ["ok"]
+
+
+async def _kill_slowly(cluster: FaultyCluster, node: NodeId) -> Evidence:
+    await asyncio.sleep(0.1)
+    return await cluster.shut_down(node)

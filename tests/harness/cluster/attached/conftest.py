@@ -7,7 +7,7 @@ import pytest
 
 from tests.jumping_time import JumpingLoop
 
-JUMPING = ("test_own_topics",)
+JUMPING = ("test_own_topics", "test_own_names_there")
 
 
 def pytest_asyncio_loop_factories(item: pytest.Item) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:

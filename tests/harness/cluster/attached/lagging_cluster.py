@@ -9,10 +9,13 @@ from typing import Any
 import pytest
 from kafka.protocol.admin import (
     CreateTopicsRequest,
+    DeleteGroupsRequest,
     DeleteTopicsRequest,
     DescribeConfigsRequest,
     ElectLeadersRequest,
     IncrementalAlterConfigsRequest,
+    ListGroupsRequest,
+    ListTransactionsRequest,
 )
 from kafka.protocol.metadata import MetadataRequest
 
@@ -21,6 +24,7 @@ from harness.ports.cluster import NodeId
 
 ALREADY_EXISTS, UNKNOWN_TOPIC, INVALID_CONFIG, UNKNOWN_TOPIC_ID = 36, 3, 40, 100
 TOPIC_AUTHORIZATION_FAILED = 29
+NOT_COORDINATOR, NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND = 16, 68, 69
 BROKERS = (1, 2, 3)
 
 
@@ -47,6 +51,9 @@ class LaggingCluster:
     elected: list[str] = field(default_factory=list)
     deleted: list[uuid.UUID] = field(default_factory=list)
     down: set[int] = field(default_factory=set)
+    groups: dict[str, int] = field(default_factory=dict)  # their coordinators
+    busy_groups: dict[str, int] = field(default_factory=dict)  # how often their deletion is still refused
+    transactional_ids: set[str] = field(default_factory=set)
 
     def plug_in(self, monkeypatch: pytest.MonkeyPatch) -> Mapping[NodeId, tuple[str, int]]:
         """Returns the addresses of its brokers."""
@@ -77,6 +84,9 @@ class LaggingCluster:
             DescribeConfigsRequest: self._describe,
             IncrementalAlterConfigsRequest: self._alter,
             ElectLeadersRequest: self._elect,
+            ListGroupsRequest: self._list_groups,
+            ListTransactionsRequest: self._list_transactions,
+            DeleteGroupsRequest: self._delete_group,
         }
         return by_kind[type(request)](broker, request, min(version, self.highest(request.API_KEY)))
 
@@ -157,6 +167,28 @@ class LaggingCluster:
         self.altered.append(resource.resource_name)
         return SimpleNamespace(responses=[SimpleNamespace(error_code=0)])
 
+    def _list_groups(self, broker: int, request: Any, version: int) -> Any:
+        own = [SimpleNamespace(group_id=name) for name, at in self.groups.items() if at == broker]
+        return SimpleNamespace(error_code=0, groups=own)
+
+    def _list_transactions(self, broker: int, request: Any, version: int) -> Any:
+        known = [SimpleNamespace(transactional_id=name) for name in self.transactional_ids if broker == BROKERS[0]]
+        return SimpleNamespace(error_code=0, transaction_states=known)
+
+    def _delete_group(self, broker: int, request: Any, version: int) -> Any:
+        (name,) = request.groups_names
+        if self.groups.get(name, BROKERS[0]) != broker:
+            code = NOT_COORDINATOR
+        elif name not in self.groups:
+            code = GROUP_ID_NOT_FOUND
+        elif self.busy_groups.get(name):
+            self.busy_groups[name] -= 1
+            code = NON_EMPTY_GROUP
+        else:
+            del self.groups[name]
+            code = 0
+        return SimpleNamespace(results=[SimpleNamespace(group_id=name, error_code=code)])
+
     def _elect(self, broker: int, request: Any, version: int) -> Any:
         self.elected += [each.topic for each in request.topic_partitions]
         return SimpleNamespace(error_code=0, replica_election_results=[])
@@ -164,6 +196,7 @@ class LaggingCluster:
 
 class _Connection:
     cluster: LaggingCluster
+    opening_s = 0.0
 
     def __init__(self, host: str, port: int, *, security: object) -> None:
         self._broker = port

@@ -132,7 +132,7 @@ async def test_isolating_sets_a_broker_apart_from_all_others_and_nothing_else(tm
 async def test_a_kill_command_that_kills_nobody_is_found_out(
     tmp_path: Path, unused_tcp_broker: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("harness.cluster.attached.cluster._EFFECT_S", 0.3)
+    monkeypatch.setattr("harness.cluster.attached.by_commands.EFFECT_S", 0.3)
     wanted = ClusterSpec(
         system="attached",
         bootstrap="127.0.0.1:1",

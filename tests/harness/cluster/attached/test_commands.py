@@ -1,5 +1,6 @@
 """The user's commands are filled in, run with a time limit, and quoted with their output."""
 
+import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 
 from harness.cluster.attached.commands import CommandRunner, check_template
 from harness.errors import HarnessError, UsageError
+from tests.waiting import comes_true
 
 
 def runner(folder: Path, timeout_s: float = 10, **templates: str) -> CommandRunner:
@@ -56,3 +58,24 @@ def test_a_place_that_nothing_fills_is_refused_with_what_there_is() -> None:
     with pytest.raises(UsageError, match="write a brace that is meant as"):
         check_template("kill", "awk '{print $1'")
     check_template("kill", "awk '{{print $1}}' {node}")
+
+
+async def test_a_command_that_nobody_waits_for_any_more_is_not_run_again_while_it_is_under_way(tmp_path: Path) -> None:
+    begun, go_on = tmp_path / "begun", tmp_path / "go-on"
+    commands = runner(
+        tmp_path,
+        start=f"echo start >> {begun}; until test -e {go_on}; do sleep 0.02; done; echo up",
+        kill=f"echo kill >> {begun}",
+    )
+    first = asyncio.create_task(commands.run("start", "broker 2", NODE))
+    await comes_true(lambda: asyncio.to_thread(begun.exists), "the command is under way")
+    first.cancel()
+    again = asyncio.create_task(commands.run("start", "broker 2", NODE))
+    another = asyncio.create_task(commands.run("kill", "broker 2", NODE))
+    await commands.run("kill", "broker 3", NODE)
+    assert begun.read_text().split() == ["start", "kill"], "one for another broker waits for nothing"
+
+    go_on.touch()
+    assert (await again).said == "up"
+    await another
+    assert begun.read_text().split() == ["start", "kill", "kill"]

@@ -56,7 +56,7 @@ def project(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     name = f"kafkachaostest{uuid.uuid4().hex[:8]}"
     with compose_up(engine, image, tmp_path_factory.mktemp("compose"), project=name) as (file, bootstrap):
         services = {**{str(node): f"node{node}" for node in (1, 2, 3)}, "100": "zookeeper"}
-        attached = AttachedSpec(services=services, data=DATA, delete_topics=True)
+        attached = AttachedSpec(services=services, data=DATA, prefix="")
         yield ClusterSpec(system=f"compose:{file}", bootstrap=bootstrap, attached=attached)
 
 

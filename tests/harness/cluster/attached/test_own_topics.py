@@ -38,14 +38,18 @@ async def attached(theirs: LaggingCluster, tmp_path: Path, monkeypatch: pytest.M
     await cluster.stop()
 
 
-async def attach(theirs: LaggingCluster, run: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+async def attach(
+    theirs: LaggingCluster, run: Path, monkeypatch: pytest.MonkeyPatch, *, prefix: str = "", keeps: bool = False
+) -> Any:
     async def answers(*_: object, **__: object) -> tuple[bool, Reachability]:
         return True, Reachability(kind="answers", words="it answers")
 
     theirs.versions.setdefault(DESCRIBE_QUORUM, -1)
     theirs.plug_in(monkeypatch)
     monkeypatch.setattr(attached_cluster, "becomes", answers)
-    wipes = AttachedSpec(delete_topics=True, kill="true", start="true", wipe=f"touch {run / 'wiped'}")
+    wipes = AttachedSpec(
+        prefix=prefix, delete_topics=not keeps, kill="true", start="true", wipe=f"touch {run / 'wiped'}"
+    )
     spec = ClusterSpec(system="attached", bootstrap="somebody:1", attached=wipes)
     cluster = cluster_by_commands(spec)(run_path=run, spec=spec, clock=SystemClock())
     await cluster.start()
