@@ -108,14 +108,15 @@ def _watch_connections(client: Any, log: ClientLog) -> None:
 
 # aiokafka also raises these itself: for an unknown leader, and for an answer that did not come in time.
 LOG_APPEND_TIME = 1  # ConsumerRecord.timestamp_type
+PLAIN = ClientUse(role="both")
 _RAISED_WITHOUT_A_BROKER = frozenset({5, 6, 7})
 
 
 class AioClient:
     """Implements harness.ports.cluster.Client, ReportsEvents, KnowsPositions and StartsAnywhere.
 
-    `use`: of its isolation alone. `repeats`: on a loop that gives the same run again, where nothing may hang on
-    addresses or on what ran before in this process.
+    `use`: but for groups and transactions (aio_member.py). `repeats`: on a loop that gives the same run again, where
+    nothing may hang on addresses or on what ran before in this process.
     """
 
     tells_attempts = True
@@ -134,7 +135,7 @@ class AioClient:
         if repeats:
             self._servers["client_id"] = "kafka-chaos"
         self._settings = settings
-        self._isolation = "read_uncommitted" if use is None else use.isolation
+        self._use = use or PLAIN
         self._clock = clock or SystemClock()
         self._repeats = repeats
         self._read_timeout_ms = max(settings.request_timeout_ms, 1000)
@@ -143,6 +144,14 @@ class AioClient:
         self._log = ClientLog(self._clock)
 
     # -- producing ----------------------------------------
+
+    def _producer_settings(self) -> dict[str, Any]:
+        """Additional settings of a subclass."""
+        return {}
+
+    def _consumer_settings(self) -> dict[str, Any]:
+        """Of the group, if there is one."""
+        return {"group_id": None}
 
     async def _open_producer(self) -> Any:
         settings = self._settings
@@ -154,6 +163,7 @@ class AioClient:
             linger_ms=settings.linger_ms,
             request_timeout_ms=settings.request_timeout_ms,
             metadata_max_age_ms=common.METADATA_MAX_AGE_MS,
+            **self._producer_settings(),
         )
         if self._repeats:
             keep_order(producer.client, producer._message_accumulator)
@@ -202,16 +212,16 @@ class AioClient:
         if self._consumer is None:
             consumer = aiokafka.AIOKafkaConsumer(
                 **self._servers,
-                group_id=None,
                 enable_auto_commit=False,
-                isolation_level=self._isolation,
+                isolation_level=self._use.isolation,
                 # A position that no longer exists (truncation) is an error, not silently reset: the owner starts a new
                 # client.
-                auto_offset_reset="none",
+                auto_offset_reset=self._use.offset_reset,
                 fetch_max_wait_ms=common.FETCH_WAIT_MS,
                 max_partition_fetch_bytes=common.FETCH_BYTES,
                 request_timeout_ms=self._read_timeout_ms,
                 metadata_max_age_ms=common.METADATA_MAX_AGE_MS,
+                **self._consumer_settings(),
             )
             if self._repeats:
                 keep_order(consumer._client)
@@ -229,7 +239,7 @@ class AioClient:
         return timeout_s + self._read_timeout_ms / 1000 + common.GRACE_S
 
     async def assign(self, partitions: Sequence[TopicPartition], *, from_beginning: bool) -> None:
-        wanted = _theirs(partitions)
+        wanted = theirs(partitions)
         consumer = await self._open_consumer()
         async with asyncio.timeout(self._read_s(0)):
             consumer.assign(list(wanted))
@@ -258,7 +268,7 @@ class AioClient:
         ]
 
     async def assign_at(self, offsets: Mapping[TopicPartition, int]) -> None:
-        wanted = _theirs(list(offsets))
+        wanted = theirs(list(offsets))
         consumer = await self._open_consumer()
         consumer.assign(list(wanted))
         for partition, ours in wanted.items():
@@ -272,7 +282,7 @@ class AioClient:
         return frozenset(TopicPartition(topic=each.topic, partition=each.partition) for each in found)
 
     async def first_offsets(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
-        wanted = _theirs(partitions)
+        wanted = theirs(partitions)
         consumer = await self._open_consumer()
         async with asyncio.timeout(self._read_s(0)):
             answer = await consumer.beginning_offsets(list(wanted))
@@ -281,10 +291,10 @@ class AioClient:
     async def positions(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
         consumer = await self._open_consumer()
         async with asyncio.timeout(self._read_s(0)):
-            return {ours: await consumer.position(partition) for partition, ours in _theirs(partitions).items()}
+            return {ours: await consumer.position(partition) for partition, ours in theirs(partitions).items()}
 
     async def end_offsets(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
-        wanted = _theirs(partitions)
+        wanted = theirs(partitions)
         consumer = await self._open_consumer()
         async with asyncio.timeout(self._read_s(0)):
             answer = await consumer.end_offsets(list(wanted))
@@ -303,7 +313,7 @@ class AioClient:
             await _end_producer(producer)
 
 
-def _theirs(partitions: Sequence[TopicPartition]) -> dict[Any, TopicPartition]:
+def theirs(partitions: Sequence[TopicPartition]) -> dict[Any, TopicPartition]:
     return {aiokafka.TopicPartition(each.topic, each.partition): each for each in partitions}
 
 
@@ -380,6 +390,12 @@ def limits(settings: WorkloadSpec) -> list[str]:
     return limitations
 
 
-def make_client(*, bootstrap: str, settings: WorkloadSpec, security: SecuritySpec | None = None) -> Client:
+def make_client(
+    *,
+    bootstrap: str,
+    settings: WorkloadSpec,
+    use: ClientUse | None = None,
+    security: SecuritySpec | None = None,
+) -> Client:
     """The ClientMaker of the catalogue."""
-    return AioClient(bootstrap=bootstrap, settings=settings, security=security)
+    return AioClient(bootstrap=bootstrap, settings=settings, use=use, security=security)

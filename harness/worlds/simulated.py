@@ -6,6 +6,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from harness.clients.aio import AioClient
+from harness.clients.aio_member import AioMember
 from harness.cluster.brokers.reference import ReferenceSystem
 from harness.cluster.simulated.cluster import SimulatedCluster
 from harness.cluster.simulated.loop import SimulatedClock, SimulatedLoop
@@ -57,6 +58,8 @@ def _world(scenario: Scenario, folder: RunFolder, clock: Clock) -> World:
 
     def make_client(*, bootstrap: str, settings: WorkloadSpec, use: ClientUse | None = None) -> Client:
         kind = OneTryClient if settings.retries == 0 else AioClient
+        if use is not None and (use.group or use.transactional_id):
+            kind = AioMember
         return kind(bootstrap=bootstrap, settings=settings, use=use, clock=clock, repeats=True)
 
     def begin(name: str, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
