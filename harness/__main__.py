@@ -6,6 +6,7 @@ Who interrupts while it is read has interrupted the command, and gets no traceba
 
 import atexit
 import contextlib
+import importlib
 import os
 import signal
 import sys
@@ -20,6 +21,7 @@ from harness.checks.spark.jvm import end_ahead, start_ahead  # noqa: E402
 
 signal.signal(signal.SIGINT, _HANDLER)
 _NO_JVM = {"--help", "--master", "--memory-mb"}  # nothing is checked, or perhaps elsewhere, or by a JVM of another size
+_HIDDEN = {"worker": "harness.cli.client_process", "simulate": "harness.cli.simulated_run"}
 _JEPSEN = "jepsen"  # histories that need none
 
 
@@ -50,8 +52,8 @@ def leave(code: int) -> NoReturn:
 
 def main() -> None:
     try:
-        if is_worker(sys.argv[1:]):
-            _work(sys.argv[2])
+        if (work := hidden(sys.argv[1:])) is not None:
+            _do(work, sys.argv[2])
             return
         if will_check(sys.argv[1:]):
             start_ahead()
@@ -62,15 +64,16 @@ def main() -> None:
         end_ahead()
 
 
-def is_worker(arguments: Sequence[str]) -> bool:
-    return len(arguments) == 2 and arguments[0] == "worker" and not arguments[1].startswith("-")
+def hidden(arguments: Sequence[str]) -> str | None:
+    """The module whose `work` does it, if only the harness starts such a process. It imports what it needs alone."""
+    if len(arguments) != 2 or arguments[1].startswith("-"):
+        return None
+    return _HIDDEN.get(arguments[0])
 
 
-def _work(spec: str) -> None:
+def _do(module: str, subject: str) -> None:
     try:
-        from harness.cli.client_process import work
-
-        work(spec)
+        importlib.import_module(module).work(subject)
     except BaseException as error:  # noqa: BLE001  # reported as every command reports it
         from harness.cli.exits import code_for, finished
 

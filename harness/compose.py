@@ -8,7 +8,6 @@ import io
 import logging
 import shlex
 import signal
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import FrameType
@@ -19,31 +18,32 @@ import pyarrow as pa
 from harness.checks.judged import Judged, NotJudged
 from harness.clients import catalogue as clients
 from harness.clients.resolving import resolving
-from harness.cluster.catalogue import made
 from harness.cluster.left_behind import owes
 from harness.cluster.local import ownership
 from harness.cluster.local.ownership import RunOwnership
+from harness.cluster.simulated.beginning import Beginning
 from harness.cluster.stored import stored_books
 from harness.controller.collection import seal_unfinished
 from harness.controller.fault_schedule import FaultSchedule
 from harness.controller.faults.plan_words import plan_words
 from harness.controller.run import Progress, Run, RunOutcome
 from harness.controller.steps import OrderedSteps
-from harness.controller.workers import WorkerProcesses, controller_numbers
+from harness.controller.workers import controller_numbers
 from harness.errors import MISFITS, HarnessError, end_at_once, in_a_line, misfit
 from harness.history.facts.extent import records_in
 from harness.history.run_folder import RunFolder
 from harness.history.run_origin import commits, versions
 from harness.history.run_origin import stamp as run_stamp
 from harness.host import memory
-from harness.host.clock import SystemClock
+from harness.host.clock import Clock, SystemClock
 from harness.host.printable import LogLines
 from harness.host.randomness import stream
-from harness.ports.capabilities import SharedWithOthers
 from harness.ports.cluster import AdvertisesNames
-from harness.ports.own_names import AS_WRITTEN
-from harness.scenario.model import Scenario
+from harness.scenario.model import SIMULATED, Scenario
 from harness.scenario.written import explicit, written_out
+from harness.worlds import World
+from harness.worlds.apart import simulate_apart
+from harness.worlds.processes import world_of
 
 CLIENTS = clients.CLIENTS
 _AFTER_HEALING = ("recover", "ask", "drain", "read back", "collect", "ask anew", "stop", "seal")
@@ -68,7 +68,8 @@ def run_scenario(
     with RunOwnership(folder.path) as owner, _logging_to(folder):
         if unlinked := folder.link_latest():
             tell(unlinked)
-        outcome = asyncio.run(_run(scenario, folder, _noticing_healing(progress, lambda: on_healed(folder.path))))
+        run = _simulate if scenario.cluster.world == SIMULATED else _run
+        outcome = asyncio.run(run(scenario, folder, _noticing_healing(progress, lambda: on_healed(folder.path))))
         owner.owes = owes(folder.path)
     for line in plan_words(folder):
         tell(line)
@@ -79,9 +80,12 @@ def _begun(scenario: Scenario, *, runs: Path, seed: int | None, command: Sequenc
     """The scenario with its seed and its whole schedule, and the folder of its run."""
     chosen = seed if seed is not None else scenario.seed if scenario.seed is not None else 1
     scenario = explicit(dataclasses.replace(scenario, seed=chosen), chance=stream(chosen, "schedule"))
-    written, given, clock = written_out(scenario), scenario.given, SystemClock()
+    written, given = written_out(scenario), scenario.given
     client = clients.described(scenario.workload) if scenario.workload.workers else {}
+    clock: Clock = SystemClock()
     stamp = run_stamp(clock.wall_ns())
+    if scenario.cluster.world == SIMULATED:  # nothing of it tells when it was made: the seed names it
+        clock, stamp = Beginning(), f"{SIMULATED}-{chosen}"
     folder = RunFolder.create(runs, scenario=scenario.name, clock=clock, seed=chosen, stamp=stamp)
     folder.write_scenario(written, source=scenario.source)
     origin: dict[str, Any] = {}
@@ -134,38 +138,46 @@ def _noticing_healing(
 
 
 async def _run(scenario: Scenario, folder: RunFolder, progress: Callable[[Progress], None]) -> RunOutcome:
+    interrupt = _interrupt(folder)
+    world = world_of(scenario, folder)
+    cluster = world.cluster
+    with resolving(lambda: cluster.names_for(None) if isinstance(cluster, AdvertisesNames) else {}):
+        return await recording(scenario, folder, world, interrupt, progress).go()
+
+
+async def _simulate(scenario: Scenario, folder: RunFolder, progress: Callable[[Progress], None]) -> RunOutcome:
+    return await simulate_apart(folder, interrupt=_interrupt(folder), progress=progress)
+
+
+def _interrupt(folder: RunFolder) -> asyncio.Event:
     interrupt = asyncio.Event()
     kept = f"what was recorded is kept; `kafka-chaos check {folder.path}` judges it"
     catch_signals(asyncio.get_running_loop(), interrupt, remedy=kept)
-    workload, seed = scenario.workload, scenario.seed
-    assert seed is not None, "a run has one"
-    cluster = made(scenario.cluster, folder.path, client_links=max(workload.workers, 1))
-    workers = WorkerProcesses(
-        scenario=scenario,
-        cluster=cluster,
-        command=[sys.executable, "-m", "harness", "worker"],
-        history=folder.history,
-        folder=folder.path / "workers",
-        spawn=cluster.spawn_worker,
-    )
-    # For probes and final reads; workers have the workload's client.
-    names = cluster.own_names if isinstance(cluster, SharedWithOthers) else AS_WRITTEN
-    by_library = clients.clients_for(scenario.traits.silent_version, scenario.cluster.attached.security, names)
-    run = Run(
+    return interrupt
+
+
+def recording(
+    scenario: Scenario,
+    folder: RunFolder,
+    world: World,
+    interrupt: asyncio.Event,
+    progress: Callable[[Progress], None],
+) -> Run:
+    """The run of a scenario in its world, which is to be done."""
+    assert scenario.seed is not None, "a run has one"
+    return Run(
         folder=folder,
         scenario=scenario,
-        cluster=cluster,
+        cluster=world.cluster,
         plan=OrderedSteps(scenario=scenario) if scenario.steps else FaultSchedule(scenario=scenario),
-        make_client=by_library[clients.OWN],
-        workers=workers if workload.workers else None,
-        numbers=controller_numbers(workload.workers),
-        clock=SystemClock(),
-        seed=seed,
+        make_client=world.make_client,
+        workers=world.workers if scenario.workload.workers else None,
+        numbers=controller_numbers(scenario.workload.workers),
+        clock=world.clock,
+        seed=scenario.seed,
         interrupt=interrupt,
         progress=progress,
     )
-    with resolving(lambda: cluster.names_for(None) if isinstance(cluster, AdvertisesNames) else {}):
-        return await run.go()
 
 
 def catch_signals(loop: asyncio.AbstractEventLoop, interrupt: asyncio.Event, *, remedy: str) -> None:

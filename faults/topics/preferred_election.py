@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from harness.errors import HarnessError
-from harness.host.clock import SystemClock
 from harness.ports.cluster import CanReconfigure, Cluster, Evidence
 from harness.ports.faults import Fault, NothingToStrike, Struck
 
@@ -42,11 +41,7 @@ class PreferredElection(Fault):
                 f"the {self.asks_for} election of {topic}/{self.partition} is answered with error {error}"
             )
         seen = f"{self.elects} {'leads already' if error else 'was elected'}"
-        return _seen(f"{self.asks_for} election of {topic}/{self.partition}: {seen}")
+        return struck.seen(f"{self.asks_for} election of {topic}/{self.partition}: {seen}")
 
     async def end(self, cluster: Cluster, struck: Struck) -> Evidence:
-        return _seen("an election is over when it is answered")
-
-
-def _seen(sentence: str) -> Evidence:
-    return Evidence(t_ns=SystemClock().monotonic_ns(), sentence=sentence)
+        return struck.seen("an election is over when it is answered")

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 from harness.errors import HarnessError
-from harness.host.clock import SystemClock
 from harness.ports.cluster import CanReconfigure, Cluster, Evidence
 from harness.ports.faults import Fault, NothingToStrike, Struck
 from harness.values import settings_table
@@ -54,4 +53,4 @@ class Reconfigure(Fault):
         topic = self.topic or struck.topics[0]
         await cluster.set_topic_config(topic, settings)
         words = ", ".join(f"{key}={value}" for key, value in settings.items())
-        return Evidence(t_ns=SystemClock().monotonic_ns(), sentence=f"topic {topic} was set to {words}")
+        return struck.seen(f"topic {topic} was set to {words}")

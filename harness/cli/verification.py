@@ -36,7 +36,7 @@ class Cell:
 
 @dataclass(frozen=True, kw_only=True)
 class Verified:
-    """left_out: why, of each scenario that is not for its system or not possible on this machine."""
+    """left_out: why, of each scenario that is not for its system or not possible where it would run."""
 
     cells: Sequence[Cell]
     left_out: Mapping[str, str]

@@ -10,7 +10,6 @@ only retries a batch because of Kafka's answer or a missing answer, so the hooks
 """
 
 import asyncio
-import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -22,9 +21,11 @@ from aiokafka.conn import CloseReason
 from harness.clients import answers as common
 from harness.clients.answers import Answers, may_be_idempotent
 from harness.clients.client_log import ClientLog
+from harness.clients.kept_order import keep_order
 from harness.clients.outcomes import LibraryError, library_error_of
 from harness.clients.secured import aiokafka_settings
-from harness.ports.clients import ClientEvent, Kind
+from harness.host.clock import Clock, SystemClock
+from harness.ports.clients import ClientEvent, ClientUse, Kind
 from harness.ports.cluster import Client, ReadRecord, Send, SendOutcome, TopicPartition
 from harness.ports.load import WorkloadSpec
 from harness.ports.security import SecuritySpec
@@ -107,23 +108,50 @@ def _watch_connections(client: Any, log: ClientLog) -> None:
 
 # aiokafka also raises these itself: for an unknown leader, and for an answer that did not come in time.
 LOG_APPEND_TIME = 1  # ConsumerRecord.timestamp_type
+PLAIN = ClientUse(role="both")
 _RAISED_WITHOUT_A_BROKER = frozenset({5, 6, 7})
 
 
 class AioClient:
-    """Implements harness.ports.cluster.Client, and ReportsEvents."""
+    """Implements harness.ports.cluster.Client, ReportsEvents, KnowsPositions and StartsAnywhere.
+
+    `use`: but for groups and transactions (aio_member.py). `repeats`: on a loop that gives the same run again, where
+    nothing may hang on addresses or on what ran before in this process.
+    """
 
     tells_attempts = True
 
-    def __init__(self, *, bootstrap: str, settings: WorkloadSpec, security: SecuritySpec | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        bootstrap: str,
+        settings: WorkloadSpec,
+        security: SecuritySpec | None = None,
+        use: ClientUse | None = None,
+        clock: Clock | None = None,
+        repeats: bool = False,
+    ) -> None:
         self._servers: dict[str, Any] = {"bootstrap_servers": bootstrap, **aiokafka_settings(security)}
+        if repeats:
+            self._servers["client_id"] = "kafka-chaos"
         self._settings = settings
+        self._use = use or PLAIN
+        self._clock = clock or SystemClock()
+        self._repeats = repeats
         self._read_timeout_ms = max(settings.request_timeout_ms, 1000)
         self._producer: Any = None
         self._consumer: Any = None
-        self._log = ClientLog()
+        self._log = ClientLog(self._clock)
 
     # -- producing ----------------------------------------
+
+    def _producer_settings(self) -> dict[str, Any]:
+        """Additional settings of a subclass."""
+        return {}
+
+    def _consumer_settings(self) -> dict[str, Any]:
+        """Of the group, if there is one."""
+        return {"group_id": None}
 
     async def _open_producer(self) -> Any:
         settings = self._settings
@@ -135,7 +163,10 @@ class AioClient:
             linger_ms=settings.linger_ms,
             request_timeout_ms=settings.request_timeout_ms,
             metadata_max_age_ms=common.METADATA_MAX_AGE_MS,
+            **self._producer_settings(),
         )
+        if self._repeats:
+            keep_order(producer.client, producer._message_accumulator)
         watch(producer.client, self._log, _library_error_of)
         try:
             async with asyncio.timeout(common.MAX_BLOCK_MS / 1000):
@@ -149,12 +180,12 @@ class AioClient:
 
     async def send(self, records: Sequence[Send]) -> Sequence[SendOutcome]:
         settings = self._settings
-        answers = Answers(records, acks=settings.acks, retried=True)
+        answers = Answers(records, acks=settings.acks, retried=True, clock=self._clock)
         answered: list[asyncio.Future[Any]] = []
         hand_over_s = common.MAX_BLOCK_MS / 1000 + common.GRACE_S
         for place, record in enumerate(records):
             answers.begin(place)
-            created_ms = time.time_ns() // 1_000_000
+            created_ms = self._clock.wall_ns() // 1_000_000
             try:
                 if self._producer is None:
                     self._producer = await self._open_producer()
@@ -181,16 +212,19 @@ class AioClient:
         if self._consumer is None:
             consumer = aiokafka.AIOKafkaConsumer(
                 **self._servers,
-                group_id=None,
                 enable_auto_commit=False,
+                isolation_level=self._use.isolation,
                 # A position that no longer exists (truncation) is an error, not silently reset: the owner starts a new
                 # client.
-                auto_offset_reset="none",
+                auto_offset_reset=self._use.offset_reset,
                 fetch_max_wait_ms=common.FETCH_WAIT_MS,
                 max_partition_fetch_bytes=common.FETCH_BYTES,
                 request_timeout_ms=self._read_timeout_ms,
                 metadata_max_age_ms=common.METADATA_MAX_AGE_MS,
+                **self._consumer_settings(),
             )
+            if self._repeats:
+                keep_order(consumer._client)
             watch(consumer._client, self._log, _library_error_of)
             try:
                 async with asyncio.timeout(common.MAX_BLOCK_MS / 1000):
@@ -205,7 +239,7 @@ class AioClient:
         return timeout_s + self._read_timeout_ms / 1000 + common.GRACE_S
 
     async def assign(self, partitions: Sequence[TopicPartition], *, from_beginning: bool) -> None:
-        wanted = _theirs(partitions)
+        wanted = theirs(partitions)
         consumer = await self._open_consumer()
         async with asyncio.timeout(self._read_s(0)):
             consumer.assign(list(wanted))
@@ -233,8 +267,34 @@ class AioClient:
             for record in records
         ]
 
+    async def assign_at(self, offsets: Mapping[TopicPartition, int]) -> None:
+        wanted = theirs(list(offsets))
+        consumer = await self._open_consumer()
+        consumer.assign(list(wanted))
+        for partition, ours in wanted.items():
+            consumer.seek(partition, offsets[ours])
+
+    def out_of_range(self, error: BaseException) -> frozenset[TopicPartition]:
+        """Without a reset the library raises the error with the partitions and their offsets."""
+        if not isinstance(error, errors.OffsetOutOfRangeError) or not error.args:
+            return frozenset()
+        found = error.args[0]
+        return frozenset(TopicPartition(topic=each.topic, partition=each.partition) for each in found)
+
+    async def first_offsets(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
+        wanted = theirs(partitions)
+        consumer = await self._open_consumer()
+        async with asyncio.timeout(self._read_s(0)):
+            answer = await consumer.beginning_offsets(list(wanted))
+        return {wanted[partition]: offset for partition, offset in answer.items()}
+
+    async def positions(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
+        consumer = await self._open_consumer()
+        async with asyncio.timeout(self._read_s(0)):
+            return {ours: await consumer.position(partition) for partition, ours in theirs(partitions).items()}
+
     async def end_offsets(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
-        wanted = _theirs(partitions)
+        wanted = theirs(partitions)
         consumer = await self._open_consumer()
         async with asyncio.timeout(self._read_s(0)):
             answer = await consumer.end_offsets(list(wanted))
@@ -253,7 +313,7 @@ class AioClient:
             await _end_producer(producer)
 
 
-def _theirs(partitions: Sequence[TopicPartition]) -> dict[Any, TopicPartition]:
+def theirs(partitions: Sequence[TopicPartition]) -> dict[Any, TopicPartition]:
     return {aiokafka.TopicPartition(each.topic, each.partition): each for each in partitions}
 
 
@@ -330,6 +390,12 @@ def limits(settings: WorkloadSpec) -> list[str]:
     return limitations
 
 
-def make_client(*, bootstrap: str, settings: WorkloadSpec, security: SecuritySpec | None = None) -> Client:
+def make_client(
+    *,
+    bootstrap: str,
+    settings: WorkloadSpec,
+    use: ClientUse | None = None,
+    security: SecuritySpec | None = None,
+) -> Client:
     """The ClientMaker of the catalogue."""
-    return AioClient(bootstrap=bootstrap, settings=settings, security=security)
+    return AioClient(bootstrap=bootstrap, settings=settings, use=use, security=security)

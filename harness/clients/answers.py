@@ -5,10 +5,10 @@ what an answer means; this module converts answers to SendOutcomes.
 """
 
 import threading
-import time
 from collections.abc import Sequence
 
 from harness.clients.outcomes import LibraryError, library_error_of, of_delivery, of_hand_over
+from harness.host.clock import Clock, SystemClock
 from harness.ports.clients import METADATA_MAX_AGE_MS as METADATA_MAX_AGE_MS
 from harness.ports.cluster import Send, SendOutcome
 from harness.ports.load import WorkloadSpec
@@ -29,7 +29,8 @@ def may_be_idempotent(settings: WorkloadSpec) -> bool:
 class Answers:
     """Collects the outcomes of one send operation. `retried`: the library may send a record more than once."""
 
-    def __init__(self, records: Sequence[Send], *, acks: str, retried: bool) -> None:
+    def __init__(self, records: Sequence[Send], *, acks: str, retried: bool, clock: Clock | None = None) -> None:
+        self._now_ns = (clock or SystemClock()).monotonic_ns
         self._acks = acks
         self._retried = retried
         self._outcomes: list[SendOutcome | None] = [None] * len(records)
@@ -41,11 +42,11 @@ class Answers:
 
     def begin(self, place: int) -> None:
         """Call it immediately before the record is passed to the library."""
-        self._begun_ns[place] = time.monotonic_ns()
+        self._begun_ns[place] = self._now_ns()
 
     def returned(self, place: int) -> None:
         """Call it as soon as the library has taken the record: what is called from now on comes after it."""
-        self._returned_ns[place] = time.monotonic_ns()
+        self._returned_ns[place] = self._now_ns()
 
     def delivered(self, place: int, offset: int | None, *, timestamp_ms: int | None = None) -> None:
         """The library reports the record as delivered. Without an offset it cannot be verified."""
@@ -80,7 +81,7 @@ class Answers:
         code: int | None = None,
         timestamp_ms: int | None = None,
     ) -> None:
-        end_ns = time.monotonic_ns()
+        end_ns = self._now_ns()
         outcome = SendOutcome(
             status=status,  # type: ignore[arg-type]
             offset=offset,
@@ -108,7 +109,7 @@ class Answers:
 
     def outcomes(self, *, missing: str) -> list[SendOutcome]:
         """One outcome per record, in order; `missing` is the error text for those without an answer."""
-        now_ns = time.monotonic_ns()
+        now_ns = self._now_ns()
         with self._lock:
             return [
                 outcome or SendOutcome(status="info", offset=None, error=missing, begin_ns=begun_ns, end_ns=now_ns)

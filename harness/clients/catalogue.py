@@ -18,7 +18,11 @@ _MODULES = {
     "confluent-kafka": "harness.clients.confluent",
     "aiokafka": "harness.clients.aio",
 }
-_MEMBERS = {"kafka-python": "harness.clients.kafka_python_member"}  # supports groups and transactions here
+_MEMBERS = {  # the libraries that support groups and transactions here: the module and its class
+    "kafka-python": ("harness.clients.kafka_python_member", "KafkaPythonMember"),
+    "aiokafka": ("harness.clients.aio_member", "AioMember"),
+}
+_UNFENCED_PROCESSORS = ("aiokafka",)
 OWN = "kafka-python"  # the harness's own requests and reads use this library, whichever is under test
 
 
@@ -40,7 +44,8 @@ class _Lazily:
         if use is not None:
             check_groups(self._name)
         if use is not None and (use.group or use.transactional_id):
-            member = importlib.import_module(_MEMBERS[self._name]).KafkaPythonMember
+            module, kind = _MEMBERS[self._name]
+            member = getattr(importlib.import_module(module), kind)
             client: Client = member(bootstrap=bootstrap, settings=settings, use=use, **self._more)
             return client
         made = {} if use is None else {"use": use}
@@ -76,6 +81,16 @@ def check_groups(name: str) -> None:
     """Raises UsageError for a library without support for groups and transactions here."""
     if name not in _MEMBERS:
         raise UsageError(f"client {name!r} knows no groups and transactions here; use --client {OWN}")
+
+
+def check_processors(name: str) -> None:
+    """Raises UsageError for a library whose processors are not exactly-once: one that has lost a partition may still
+    commit what it took of it."""
+    if name in _UNFENCED_PROCESSORS:
+        raise UsageError(
+            f"client {name!r} sends offsets to a transaction without its generation (KIP-447), so two members may "
+            f"process one record; use --client {OWN}"
+        )
 
 
 def looked_up_group(name: str) -> str:

@@ -1,17 +1,18 @@
 """Collects a library's events until their owner takes them. The hooks of all libraries write here, from any thread."""
 
-import time
 from collections import deque
 from collections.abc import Iterable, Sequence
 
 from harness.clients.outcomes import LibraryError, library_error_of, of_delivery
+from harness.host.clock import Clock, SystemClock
 from harness.ports.clients import ClientEvent, Kind
 
 
 class ClientLog:
     """Events in order of arrival. Events while the client closes are its own doing and are not kept."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock | None = None) -> None:
+        self._now_ns = (clock or SystemClock()).monotonic_ns
         self._events: deque[ClientEvent] = deque()
         self._leaders: dict[tuple[str, int], tuple[int, int | None]] = {}
         self._versions: dict[tuple[str, int | None], int] = {}
@@ -38,7 +39,7 @@ class ClientLog:
         self._add(
             ClientEvent(
                 event="attempt_failed",
-                t_ns=time.monotonic_ns(),
+                t_ns=self._now_ns(),
                 node=node,
                 topic=topic,
                 partition=partition,
@@ -53,11 +54,11 @@ class ClientLog:
         error_text = None if error is None else str(library_error_of(error))
         if self._connections.get(node) != (kind, error_text):
             self._connections[node] = (kind, error_text)
-            self._add(ClientEvent(event=kind, t_ns=time.monotonic_ns(), node=node, error=error_text))
+            self._add(ClientEvent(event=kind, t_ns=self._now_ns(), node=node, error=error_text))
 
     def leaders(self, leaders: Iterable[tuple[str, int, int, int | None]]) -> None:
         """From metadata: topic, partition, leader, epoch. Only changes are kept."""
-        now = time.monotonic_ns()
+        now = self._now_ns()
         for topic, partition, leader, epoch in leaders:
             if self._leaders.get((topic, partition)) != (leader, epoch):
                 self._leaders[topic, partition] = (leader, epoch)
@@ -71,7 +72,7 @@ class ClientLog:
         self._asked[name] = version
         if self._versions.get((name, node)) != version:
             self._versions[name, node] = version
-            now = time.monotonic_ns()
+            now = self._now_ns()
             self._add(ClientEvent(event="request", t_ns=now, node=node, request=name, version=version))
 
     def last_version(self, name: str) -> int | None:

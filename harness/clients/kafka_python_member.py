@@ -8,93 +8,22 @@ to version 3: the epoch stays the same from one transaction to the next (the pro
 client knows the begin.
 """
 
-import time
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 from kafka import ConsumerRebalanceListener, OffsetAndMetadata
 from kafka import TopicPartition as KafkaTopicPartition
 
 from harness.clients import answers as common
 from harness.clients.kafka_python import OFFSET_FETCH, KafkaPythonClient, theirs
-from harness.clients.outcomes import library_error_of
+from harness.clients.members import MAX_POLL_INTERVAL_MS, RETRY_BACKOFF_MS, Asked, Listener, Offsets, asked, ended
+from harness.host.clock import SystemClock
 from harness.ports.cluster import TopicPartition
 from harness.ports.membership import GroupEvent, TransactionEnd
 
-RETRY_BACKOFF_MS = 100
 STABLE_SINCE = 7  # the version of OffsetFetch
-MAX_POLL_INTERVAL_MS = 15_000  # a rebalance waits this long for a member that hangs
-# The coordinator refused the commit, or the member knew that it is no longer one.
-_REFUSED = frozenset(
-    {
-        "CommitFailedError",
-        "FencedInstanceIdError",
-        "GroupAuthorizationFailedError",
-        "IllegalGenerationError",
-        "IllegalStateError",
-        "InvalidCommitOffsetSizeError",
-        "OffsetMetadataTooLargeError",
-        "RebalanceInProgressError",
-        "UnknownMemberIdError",
-    }
-)
-
-
-class Listener:
-    """Receives rebalances; `group_metadata` returns the generation during the callback.
-
-    `forget`: deletes the committed offsets that the library cached in earlier generations.
-    """
-
-    def __init__(self, group_metadata: Callable[[], Any], forget: Callable[[], None]) -> None:
-        self._group_metadata = group_metadata
-        self._forget = forget
-        self._heard: deque[GroupEvent] = deque()
-        self._held: set[tuple[str, int]] = set()
-        self.generation: int | None = None
-        self.member: str | None = None
-
-    def on_partitions_assigned(self, partitions: Any) -> None:
-        self._forget()
-        membership = self._group_metadata()
-        self.generation, self.member = membership.generation_id, membership.member_id
-        self._hear("assigned", partitions)
-
-    def on_partitions_revoked(self, partitions: Any) -> None:
-        self._hear("revoked", partitions)
-
-    def on_partitions_lost(self, partitions: Any) -> None:
-        self._hear("lost", partitions)
-
-    def _hear(self, event: Literal["assigned", "revoked", "lost"], partitions: Any) -> None:
-        now = time.monotonic_ns()
-        places = sorted((each.topic, each.partition) for each in partitions)
-        if event == "assigned":
-            self._held |= set(places)
-        else:
-            # The library reports partitions again that it gave up when it must rejoin, and nothing at a first join.
-            places = [place for place in places if place in self._held]
-            self._held -= set(places)
-            if not places:
-                return
-        offsets: dict[TopicPartition, int | None] = {
-            TopicPartition(topic=topic, partition=part): None for topic, part in places
-        }
-        self._heard.append(
-            GroupEvent(
-                event=event, offsets=offsets, begin_ns=now, end_ns=now, generation=self.generation, member=self.member
-            )
-        )
-
-    def take(self) -> list[GroupEvent]:
-        taken = []
-        while self._heard:
-            taken.append(self._heard.popleft())
-        return taken
-
 
 ConsumerRebalanceListener.register(Listener)
 
@@ -131,7 +60,12 @@ class KafkaPythonMember(KafkaPythonClient):
 
     def _subscribe(self, topics: Sequence[str]) -> None:
         consumer = self._open_consumer()
-        self._listener = Listener(consumer.group_metadata, consumer._coordinator._offset_fetch_futures.clear)
+
+        def membership() -> tuple[int, str]:
+            known = consumer.group_metadata()
+            return known.generation_id, known.member_id
+
+        self._listener = Listener(membership, SystemClock(), consumer._coordinator._offset_fetch_futures.clear)
         consumer.subscribe(topics=list(topics), listener=self._listener)
 
     def rebalances(self) -> Sequence[GroupEvent]:
@@ -170,31 +104,15 @@ class KafkaPythonMember(KafkaPythonClient):
             self._open_consumer().seek(KafkaTopicPartition(partition.topic, partition.partition), offset)
 
     async def _asked(
-        self,
-        event: Literal["committed", "fetched", "seek"],
-        offsets: Mapping[TopicPartition, int | None],
-        call: Callable[[], Mapping[TopicPartition, int | None] | None],
+        self, event: Asked, offsets: Offsets, call: Callable[[], Mapping[TopicPartition, int | None] | None]
     ) -> GroupEvent:
-        begin_ns = time.monotonic_ns()
-        status: Literal["ok", "fail", "info"] = "ok"
-        error_text: str | None = None
-        try:
-            answered = await self._thread.call(call, timeout_s=self._read_s(0))
-            offsets = offsets if answered is None else answered
-        except Exception as error:  # noqa: BLE001  # whatever a library raises is the event's outcome
-            error_text = str(library_error_of(error))
-            status = "fail" if event != "committed" or _refused_at_once(error, begin_ns) else "info"
-        listener = self._listener
-        return GroupEvent(
-            event=event,
-            offsets=offsets,
-            begin_ns=begin_ns,
-            end_ns=time.monotonic_ns(),
-            status=status,
-            error=error_text,
-            generation=None if listener is None else listener.generation,
-            member=None if listener is None else listener.member,
-            require_stable=self._asks_for_stable_offsets() if event == "fetched" else None,
+        return await asked(
+            event,
+            offsets,
+            lambda: self._thread.call(call, timeout_s=self._read_s(0)),
+            clock=SystemClock(),
+            listener=self._listener,
+            stable=self._asks_for_stable_offsets,
         )
 
     def _asks_for_stable_offsets(self) -> bool | None:
@@ -226,25 +144,13 @@ class KafkaPythonMember(KafkaPythonClient):
         self._producer.send_offsets_to_transaction(_with_metadata(offsets), membership)
 
     async def end_transaction(self, *, commit: bool) -> TransactionEnd:
-        """As in Jepsen's client for Redpanda: without a commit request it did not commit; a successful abort is
-        certain."""
-        refused: str | None = None
-        if commit:
-            self._commit_tried = True
-            try:
-                await self._thread.call(self._producer.commit_transaction, timeout_s=self._send_s)
-            except TimeoutError:
-                return TransactionEnd(outcome="unknown", error="the commit was not answered in time")
-            except Exception as error:  # noqa: BLE001  # whatever it is: an abort that succeeds settles it
-                refused = str(library_error_of(error))
-            else:
-                return TransactionEnd(outcome="committed")
-        try:
-            await self._thread.call(self._producer.abort_transaction, timeout_s=self._send_s)
-        except Exception as error:  # noqa: BLE001  # without a commit there is nothing that could have committed it
-            error_text = refused or str(library_error_of(error))
-            return TransactionEnd(outcome="unknown" if self._commit_tried else "aborted", error=error_text)
-        return TransactionEnd(outcome="aborted", error=refused)
+        producer, tried_before = self._producer, self._commit_tried
+        self._commit_tried = tried_before or commit
+        return await ended(
+            (lambda: self._thread.call(producer.commit_transaction, timeout_s=self._send_s)) if commit else None,
+            lambda: self._thread.call(producer.abort_transaction, timeout_s=self._send_s),
+            tried_before=tried_before,
+        )
 
     # -- the end ------------------------------------------
 
@@ -268,14 +174,6 @@ def _with_metadata(offsets: Mapping[TopicPartition, int]) -> dict[Any, Any]:
         KafkaTopicPartition(partition.topic, partition.partition): OffsetAndMetadata(offset, "", -1)
         for partition, offset in offsets.items()
     }
-
-
-def _refused_at_once(error: Exception, begin_ns: int) -> bool:
-    """Only a refusal of the first attempt is certain: an earlier one may have been stored before its answer was lost.
-
-    The library waits for its back-off before each further attempt.
-    """
-    return type(error).__name__ in _REFUSED and time.monotonic_ns() - begin_ns < RETRY_BACKOFF_MS * 1_000_000
 
 
 def _say_nothing(*_: Any, **__: Any) -> None:

@@ -13,13 +13,14 @@ from harness.cluster.brokers.system import System, SystemKind
 from harness.cluster.local.cluster import LocalCluster
 from harness.errors import UsageError, nearest
 from harness.host.clock import SystemClock
-from harness.scenario.model import ATTACHED, COMPOSE, AttachedSpec, ClusterSpec, Traits
+from harness.scenario.model import ATTACHED, COMPOSE, SIMULATED, AttachedSpec, ClusterSpec, Traits
 
 if TYPE_CHECKING:
     from harness.cluster.attached.cluster import ForeignCluster
     from harness.cluster.docker.cluster import DockerCluster
+    from harness.cluster.simulated.cluster import SimulatedCluster
 
-WORLDS = ("local", "docker")
+WORLDS = ("local", "docker", SIMULATED)
 ELR_FEATURE = "eligible.leader.replicas.version"
 _OWN = ("reference", PREFIX.rstrip(":"), ATTACHED, COMPOSE.rstrip(":"))
 EXAMPLES = ("reference", "kafka:4.3.1", "kafka:/path/of/a/distribution")
@@ -89,7 +90,9 @@ def layouts_of(version: KafkaVersion) -> list[str]:
     ]
 
 
-def cluster_kind(spec: ClusterSpec) -> "type[LocalCluster] | type[DockerCluster] | type[ForeignCluster]":
+def cluster_kind(
+    spec: ClusterSpec,
+) -> "type[LocalCluster] | type[DockerCluster] | type[SimulatedCluster] | type[ForeignCluster]":
     """The class whose capabilities say what can be done. Raises UsageError for what nobody knows, or lacks."""
     if spec.world not in WORLDS:
         raise UsageError(f"unknown world {spec.world!r}; {nearest(spec.world, WORLDS)}")
@@ -97,7 +100,17 @@ def cluster_kind(spec: ClusterSpec) -> "type[LocalCluster] | type[DockerCluster]
         return _foreign_kind(spec)
     if spec.bootstrap or spec.attached != AttachedSpec():
         raise UsageError(f"--bootstrap and [attached] are for --system attached and compose:FILE, not {spec.system}")
+    if spec.world == SIMULATED:
+        return _simulated_kind(spec)
     return LocalCluster if spec.world == "local" else _docker_kind()
+
+
+def _simulated_kind(spec: ClusterSpec) -> "type[SimulatedCluster]":
+    if spec.system != "reference":
+        raise UsageError(f"--world {SIMULATED}: {spec.system} runs as processes; only the reference is simulated")
+    from harness.cluster.simulated.cluster import SimulatedCluster  # with the reference's own code
+
+    return SimulatedCluster
 
 
 def _foreign_kind(spec: ClusterSpec) -> "type[ForeignCluster]":
@@ -118,8 +131,20 @@ def _docker_kind() -> "type[DockerCluster]":
     return DockerCluster
 
 
-def made(spec: ClusterSpec, folder: Path, *, client_links: int) -> "LocalCluster | DockerCluster | ForeignCluster":
+def made(
+    spec: ClusterSpec, folder: Path, *, client_links: int
+) -> "LocalCluster | DockerCluster | SimulatedCluster | ForeignCluster":
     """The cluster of the run in that folder; nothing is started. Raises UsageError."""
+    if spec.world != SIMULATED:
+        return made_of_processes(spec, folder, client_links=client_links)
+    kind, system = _simulated_kind(spec), system_of(spec)
+    return kind(run_path=folder, system=system, client_links=client_links, clock=SystemClock())
+
+
+def made_of_processes(
+    spec: ClusterSpec, folder: Path, *, client_links: int
+) -> "LocalCluster | DockerCluster | ForeignCluster":
+    """The same for every world but the simulated one, which is no process's."""
     clock = SystemClock()
     if spec.is_foreign:
         return _foreign_kind(spec)(run_path=folder, spec=spec, clock=clock)

@@ -82,18 +82,24 @@ class Run:
     _was_read: bool = False
     _inconclusive: list[str] = field(default_factory=list)
     _ended_at: int | None = None
+    _recorded: RunContext | None = None
+    _error: str | None = None
 
     async def go(self) -> RunOutcome:
-        folder, cluster = self.folder, self.cluster
+        await self.record()
+        return self.seal()
+
+    async def record(self) -> None:
+        """All of the run that needs its cluster and its time."""
+        cluster = self.cluster
         self._began_ns = self.clock.monotonic_ns()
-        recorder = Recorder(folder=folder.history, clock=self.clock)
-        context = self._context(recorder)
+        recorder = Recorder(folder=self.folder.history, clock=self.clock)
+        context = self._recorded = self._context(recorder)
         display = asyncio.create_task(self._display(context), name="progress")
-        error: str | None = None
         try:
             await self._phases(context)
         except* (HarnessError, OSError) as group:
-            error = "; ".join(in_a_line(each) for each in _leaves(group))
+            self._error = "; ".join(in_a_line(each) for each in _leaves(group))
         finally:
             try:
                 with contextlib.suppress(HarnessError):  # a full disk must not prevent healing
@@ -106,6 +112,12 @@ class Run:
                 await cluster.stop()
                 display.cancel()
                 recorder.close()
+
+    def seal(self, *, error: str | None = None) -> RunOutcome:
+        """`error`: why what was recorded is worth nothing, whatever it is."""
+        context, folder = self._recorded, self.folder
+        assert context is not None, "nothing is sealed before it was recorded"
+        error = error or self._error
         if self._interrupted_in is not None and not self._was_read:
             self._inconclusive.append(f"interrupted in phase {self._interrupted_in!r}, before the final read was over")
         status = "error" if error else "interrupted" if self.interrupt.is_set() else "complete"

@@ -10,10 +10,11 @@ keeps nothing else: what it struck is handed to it again when it is to end.
 import random
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 from harness.errors import HarnessError
+from harness.host.clock import Clock, SystemClock
 from harness.ports.cluster import Cluster, Evidence, Link, NodeId
 from harness.verdict import coverage_of_kind
 
@@ -41,12 +42,17 @@ ACTS: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Struck:
-    """Whom a fault strikes. named: the links in the scenario's words, if that names them. topics: the scenario's."""
+    """Whom a fault strikes. named: the links in the scenario's words, if that names them. topics: the scenario's.
+    clock: the run's, for proofs that no method of the cluster stamps."""
 
     nodes: tuple[NodeId, ...]
     links: tuple[Link, ...] = ()
     named: tuple[str, ...] = ()
     topics: tuple[str, ...] = ()
+    clock: Clock = field(default_factory=SystemClock, compare=False)
+
+    def seen(self, sentence: str) -> Evidence:
+        return Evidence(t_ns=self.clock.monotonic_ns(), sentence=sentence)
 
 
 class NothingToStrike(HarnessError):

@@ -27,7 +27,7 @@ from harness.ports.cluster import (
 from harness.ports.faults import Fault
 from harness.preflight import machine
 from harness.preflight.plan import Wrong
-from harness.scenario.model import Scenario, Traits
+from harness.scenario.model import ON_A_LOOP, SIMULATED, Scenario, Traits
 from harness.values import is_number
 
 _ACTS: Mapping[str, type] = {
@@ -58,14 +58,20 @@ _OWN_NETWORKS = "give each node a network of its own, where they reach each othe
 def problems(scenario: Scenario, kind: type) -> Iterator[Problem]:
     """`kind`: the class of the scenario's cluster (target.py)."""
     on, places = scenario.cluster, scenario.places
+    is_simulated = on.world == SIMULATED  # what it lacks, the same scenario has elsewhere
     try:
         check_workload(scenario)
     except UsageError as error:
-        yield Problem(place=places.key("workload", "name"), what=str(error))
+        yield Problem(place=places.key("workload", "name"), what=str(error), of_machine=is_simulated)
+    if is_simulated and scenario.workload.client != ON_A_LOOP:
+        threads = f"client {scenario.workload.client!r} has threads, and the simulated world has none"
+        yield Problem(
+            place=places.key("workload", "client"), what=threads, remedy=f"leave it out: {ON_A_LOOP} is there"
+        )
     for place, what, need in _needs(scenario):
         if not issubclass(kind, need):
             cannot = f"{what}: {_of(scenario)} cannot do that ({need.__name__})"
-            yield Problem(place=place, what=cannot, remedy=remedy_for(on, need))
+            yield Problem(place=place, what=cannot, remedy=remedy_for(on, need), of_machine=is_simulated)
         elif need is CanFillDisks and not on.disk_bytes:
             yield Problem(
                 place=place, what=f"{what}: these disks have no limit", remedy="give disk_bytes = 67108864 in [cluster]"
@@ -76,7 +82,8 @@ def problems(scenario: Scenario, kind: type) -> Iterator[Problem]:
             yield Problem(place=place, what=f"{what}: {missing}", remedy=_NETEM_REMEDY[need], of_machine=True)
     if on.disk_bytes and not issubclass(kind, CanFillDisks):
         cannot = f"[cluster] disk_bytes: {_of(scenario)} cannot limit its disks"
-        yield Problem(place=places.key("cluster", "disk_bytes"), what=cannot, remedy=remedy_for(on, CanFillDisks))
+        remedy = remedy_for(on, CanFillDisks)
+        yield Problem(place=places.key("cluster", "disk_bytes"), what=cannot, remedy=remedy, of_machine=is_simulated)
     if on.network != "internal" and (on.is_foreign or on.world != "docker"):
         cannot = f"[cluster] network: {_of(scenario)} has no network of its own"
         yield Problem(place=places.key("cluster", "network"), what=cannot, remedy="only --world docker has one")
@@ -103,6 +110,8 @@ def check_workload(scenario: Scenario) -> None:
         kind = "the reference" if scenario.cluster.system == "reference" else f"system {scenario.cluster.system!r}"
         raise UsageError(f"workload {workload.name!r}: {kind} has no {missing} yet; use --system kafka")
     clients.check_groups(workload.client)
+    if facts.group and facts.outputs:
+        clients.check_processors(workload.client)
 
 
 def notes(scenario: Scenario) -> list[str]:

@@ -52,7 +52,7 @@ def why_left_out(scenario: Scenario) -> str:
     """In words for a list of scenarios; "": it can run here."""
     if scenario.not_here:
         return f"not for {scenario.cluster.system}: {scenario.not_here}"
-    return f"not possible on this machine: {scenario.not_possible}" if scenario.not_possible else ""
+    return f"not possible here: {scenario.not_possible}" if scenario.not_possible else ""
 
 
 def for_its_system(draft: Draft) -> Scenario:

@@ -33,6 +33,8 @@ from harness.scenario.keys import (
     coverage_bound,
 )
 from harness.scenario.model import (
+    ON_A_LOOP,
+    SIMULATED,
     AttachedSpec,
     ClusterSpec,
     ExpectSpec,
@@ -340,6 +342,8 @@ class Draft:
             with suppress(UsageError):
                 apply_override(document, override)
         cluster = _read_cluster(source, document)
+        if cluster.world == SIMULATED and isinstance(document.setdefault("workload", {}), dict):
+            document["workload"].setdefault("client", ON_A_LOOP)
         if len(set(cluster.brokers)) != len(cluster.brokers):
             source.wrong(source.places.key("cluster", "brokers"), "a broker id is given twice")
         topics = _read_topics(source, document, cluster.brokers)

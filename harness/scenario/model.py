@@ -24,6 +24,8 @@ from harness.ports.own_names import PREFIX
 from harness.ports.security import SecuritySpec
 from harness.scenario.places import Places
 
+SIMULATED = "simulated"  # the world in which all of a run is one loop
+ON_A_LOOP = "aiokafka"  # the client library that can be in it: the others have threads
 ATTACHED, COMPOSE = "attached", "compose:"  # systems run by somebody else: given by addresses, or by a compose file
 COMMANDS = (
     "kill",

@@ -75,7 +75,7 @@ class Listener:
         self._descriptors_below = descriptors_below
         self._refused = 0
         self._server: asyncio.Server | None = None
-        self._connections: set[_Connection] = set()
+        self._connections: dict[_Connection, None] = {}  # in order of arrival
         self._is_closed = False
 
     async def start(self) -> None:
@@ -115,11 +115,11 @@ class Listener:
             writer.transport.abort()
             return
         connection = _Connection(self.name, reader, writer, self._dispatch, self._max_request_bytes)
-        self._connections.add(connection)
+        self._connections[connection] = None
         try:
             await connection.run()
         finally:
-            self._connections.discard(connection)
+            self._connections.pop(connection, None)
 
 
 class _Connection:

@@ -1,7 +1,6 @@
 """The reference cluster: Python brokers and a coordination service, configured with Kafka's own keys."""
 
 import functools
-import secrets
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -98,7 +97,7 @@ class ReferenceSystem:
 
     async def prepare(self, environment: NodeEnvironment) -> None:
         session_timeout_ms = self.setting("zookeeper.session.timeout.ms")
-        secret = secrets.token_hex()
+        secret = environment.secret()
         for node in self.nodes:
             config = environment.here(node.node).config
             if node.node == COORDINATION:

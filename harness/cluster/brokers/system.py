@@ -75,6 +75,10 @@ class NodeEnvironment(Protocol):
         """The same folders as the node's own process sees them."""
         ...
 
+    def secret(self) -> str:
+        """A new one, by which the nodes of this cluster know each other."""
+        ...
+
     def machine_name(self, node: NodeId) -> str:
         """The host name of the node's machine; old brokers resolve it, and only with their hosts file."""
         ...

@@ -1,5 +1,6 @@
 """The nodes' environment in the container world: each node has an address, a volume and an image."""
 
+import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -45,6 +46,9 @@ class DockerEnvironment:
 
     def there(self, node: NodeId) -> NodeFolders:
         return NodeFolders.below(PLACE)
+
+    def secret(self) -> str:
+        return secrets.token_hex()
 
     def machine_name(self, node: NodeId) -> str:
         return f"machine{node}"

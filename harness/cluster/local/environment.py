@@ -1,5 +1,6 @@
 """The nodes' environment in the local world: loopback addresses of the run's block, and shared folders."""
 
+import secrets
 import socket
 import sys
 from collections.abc import Sequence
@@ -53,6 +54,9 @@ class LocalEnvironment:
 
     def there(self, node: NodeId) -> NodeFolders:
         return self.here(node)
+
+    def secret(self) -> str:
+        return secrets.token_hex()
 
     def machine_name(self, node: NodeId) -> str:
         return socket.gethostname()

@@ -141,7 +141,8 @@ class FaultEngine:
                 raise HarnessError(f"{fault.name} hits {' and '.join(fault.may_hit)}s, not {called(cluster, node)}")
         groups = [[node] for node in victims] if fault.each_apart else [list(victims)]
         topics = tuple(topic.name for topic in self._context.scenario.topics)
-        return [replace(fault.strikes(cluster, group), topics=topics) for group in groups]
+        clock = self._context.clock
+        return [replace(fault.strikes(cluster, group), topics=topics, clock=clock) for group in groups]
 
     def _label(self, planned: PlannedFault, struck: Struck) -> str:
         cluster = self._context.cluster

@@ -26,13 +26,13 @@ class Waiting:
 
 class Purgatory:
     def __init__(self) -> None:
-        self._waiting: dict[TopicPartition, set[Waiting]] = {}
+        self._waiting: dict[TopicPartition, dict[Waiting, None]] = {}  # in order of arrival
         self._moved: dict[TopicPartition, None] = {}
         self._scheduled = False
 
     def park(self, waiting: Waiting, timeout_ms: float) -> asyncio.Future[Any]:
         for key in waiting.keys:
-            self._waiting.setdefault(key, set()).add(waiting)
+            self._waiting.setdefault(key, {})[waiting] = None
         loop = asyncio.get_running_loop()
         waiting.timer = loop.call_later(max(timeout_ms, 0) / 1000, self._expire, waiting)
         waiting.future.add_done_callback(lambda _: self._forget(waiting))  # also when its connection was closed
@@ -77,6 +77,6 @@ class Purgatory:
         for key in waiting.keys:
             others = self._waiting.get(key)
             if others is not None:
-                others.discard(waiting)
+                others.pop(waiting, None)
                 if not others:
                     del self._waiting[key]

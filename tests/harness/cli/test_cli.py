@@ -302,7 +302,7 @@ def a_cell(name: str, *, as_stated: bool, note: str = "") -> verification.Cell:
 def test_junit_xml_has_a_case_per_run_and_a_failure_for_each_not_as_stated(tmp_path: Path) -> None:
     cells = [a_cell("leader-crash", as_stated=True), a_cell("paused", as_stated=False, note='seen <3> & "more"')]
 
-    left_out = {"disk-full": "not possible on this machine: no engine"}
+    left_out = {"disk-full": "not possible here: no engine"}
     verification.write_junit(verification.Verified(cells=cells, left_out=left_out), tmp_path / "junit.xml")
 
     suite = ElementTree.parse(tmp_path / "junit.xml").getroot()
@@ -316,7 +316,7 @@ def test_junit_xml_has_a_case_per_run_and_a_failure_for_each_not_as_stated(tmp_p
     assert failure.get("message") == 'stated pass, seen violation: seen <3> & "more"'
     skipped = cases[2].find("skipped")
     assert skipped is not None
-    assert skipped.get("message") == "not possible on this machine: no engine"
+    assert skipped.get("message") == "not possible here: no engine"
 
 
 @pytest.mark.parametrize(("as_stated", "code"), [(True, 0), (False, 1)])

@@ -4,7 +4,6 @@ import asyncio
 import time
 from collections import namedtuple
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 import aiokafka
@@ -13,6 +12,7 @@ from aiokafka import errors
 
 from harness.clients import aio, answers
 from harness.clients.aio import AioClient, limits
+from harness.host.clock import SystemClock
 from harness.ports.cluster import Send, TopicPartition
 from harness.ports.load import WorkloadSpec
 
@@ -102,7 +102,7 @@ async def test_a_records_time_is_the_one_it_was_sent_with_though_its_batch_is_an
     client_with: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = iter((1700, 1701, 1702))
-    monkeypatch.setattr(aio, "time", SimpleNamespace(time_ns=lambda: next(clock) * 1_000_000))
+    monkeypatch.setattr(SystemClock, "wall_ns", lambda _: next(clock) * 1_000_000)
     client = client_with(Producer(lambda number: Metadata(40 + number, 0, 1700)))
 
     outcomes = await client.send(RECORDS)

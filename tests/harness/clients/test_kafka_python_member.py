@@ -3,17 +3,18 @@
 import threading
 from collections import namedtuple
 from collections.abc import Callable, Sequence
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from kafka import TopicPartition as Theirs
 from kafka import errors
 
-from harness.clients import answers, kafka_python, kafka_python_member
+from harness.clients import answers, kafka_python
 from harness.clients.catalogue import CLIENTS
-from harness.clients.kafka_python_member import KafkaPythonMember, Listener
+from harness.clients.kafka_python_member import KafkaPythonMember
+from harness.clients.members import Listener
 from harness.errors import UsageError
+from harness.host.clock import SystemClock
 from harness.ports.clients import ClientUse
 from harness.ports.cluster import TopicPartition
 from harness.ports.load import WorkloadSpec
@@ -117,7 +118,7 @@ Make = Callable[..., tuple[Library, KafkaPythonMember]]
 def member_of(monkeypatch: pytest.MonkeyPatch) -> Make:
     def make(raises: dict[str, Exception] | None = None, *, takes_s: float = 0.0) -> tuple[Library, KafkaPythonMember]:
         library = Library(raises or {}, takes_s=takes_s)
-        monkeypatch.setattr(kafka_python_member, "time", SimpleNamespace(monotonic_ns=lambda: library.now_ns))
+        monkeypatch.setattr(SystemClock, "monotonic_ns", lambda _: library.now_ns)
         monkeypatch.setattr(kafka_python, "KafkaConsumer", library)
         monkeypatch.setattr(kafka_python, "KafkaProducer", library)
         for watch in ("watch_producer", "watch_consumer"):  # of the real ones: test_client_events.py
@@ -153,8 +154,8 @@ def test_only_a_library_that_is_taught_groups_is_taken_for_one() -> None:
     made = CLIENTS["kafka-python"](bootstrap="127.0.0.1:1", settings=SETTINGS, use=USE)
 
     assert isinstance(made, GroupClient)
-    with pytest.raises(UsageError, match=r"aiokafka.* knows no groups"):
-        CLIENTS["aiokafka"](bootstrap="127.0.0.1:1", settings=SETTINGS, use=USE)
+    with pytest.raises(UsageError, match=r"confluent-kafka.* knows no groups"):
+        CLIENTS["confluent-kafka"](bootstrap="127.0.0.1:1", settings=SETTINGS, use=USE)
 
 
 async def test_rebalances_are_reported_once_in_order_with_generation_and_member(member_of: Make) -> None:
@@ -175,7 +176,7 @@ async def test_rebalances_are_reported_once_in_order_with_generation_and_member(
 
 
 def test_what_follows_a_rebalance_carries_its_generation() -> None:
-    listener = Listener(lambda: Membership(7, "m-2"), lambda: None)
+    listener = Listener(lambda: (7, "m-2"), SystemClock())
     listener.on_partitions_assigned([Theirs("orders", 0)])
     listener.on_partitions_revoked([Theirs("orders", 0)])
 

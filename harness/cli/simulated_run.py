@@ -1,0 +1,64 @@
+"""The process of one simulated run: `kafka-chaos simulate RUN`, which only the harness starts.
+
+Its hashes do not depend on a seed of the interpreter's (PYTHONHASHSEED=0), so sets of names have the same order every
+time. Progress goes to stdout, one JSON object a line, when there is something new; SIGTERM interrupts the run. A closed
+stdin means nothing: the process ends with the one that started it.
+"""
+
+import asyncio
+import dataclasses
+import logging
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from harness.compose import recording
+from harness.controller.run import Progress, Run
+from harness.controller.worker_main import die_with
+from harness.errors import HarnessError
+from harness.history.run_folder import RunFolder
+from harness.host.printable import LogLines
+from harness.scenario.model import Scenario
+from harness.worlds import World
+from harness.worlds.apart import PARENT
+from harness.worlds.simulated import simulate
+
+
+def work(run: str) -> None:
+    die_with(int(os.environ[PARENT]))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started it handles Ctrl-C, and sends SIGTERM
+    if sys.flags.hash_randomization:
+        raise HarnessError("a simulated run needs PYTHONHASHSEED=0; start it with `kafka-chaos run`")
+    folder = RunFolder(Path(run))
+    show = _Showing()
+    clients_log = logging.StreamHandler()
+    lines = LogLines()
+    lines.converter = time.gmtime
+    clients_log.setFormatter(lines)
+    logging.getLogger("aiokafka").addHandler(clients_log)
+
+    def make_run(scenario: Scenario, world: World, interrupt: asyncio.Event) -> Run:
+        return recording(scenario, folder, world, interrupt, show)
+
+    def hear(stop: Callable[[], None]) -> None:
+        signal.signal(signal.SIGTERM, lambda number, frame: stop())
+
+    simulate(folder, make_run=make_run, hear=hear)
+
+
+class _Showing:
+    """Says what a person can follow: each phase, and each second of the run."""
+
+    def __init__(self) -> None:
+        self._last: tuple[str, int] | None = None
+
+    def __call__(self, progress: Progress) -> None:
+        now = progress.phase, int(progress.elapsed_s)
+        if now != self._last:
+            self._last = now
+            os.write(1, msgspec.json.encode(dataclasses.asdict(progress)) + b"\n")

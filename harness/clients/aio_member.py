@@ -1,0 +1,153 @@
+"""aiokafka as a member of a group, and as a transactional producer, on its owner's loop.
+
+Rebalances happen in the library's own tasks; the listener's events are kept until the owner takes them. It asks for
+committed offsets in versions without the word "stable" (KIP-447), and sends offsets to a transaction without a
+generation: neither is ever known of it. It asks again for ever, so every question has this adapter's time.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import aiokafka
+
+from harness.clients import answers as common
+from harness.clients.aio import AioClient, theirs
+from harness.clients.members import MAX_POLL_INTERVAL_MS, RETRY_BACKOFF_MS, Listener, Offsets, asked, ended
+from harness.ports.cluster import TopicPartition
+from harness.ports.membership import GroupEvent, TransactionEnd
+
+_Result = TypeVar("_Result")
+
+
+class AioMember(AioClient):
+    """Implements GroupClient and, with a transactional id, TransactionalClient."""
+
+    _listener: Listener | None = None
+    _commit_tried = False
+
+    def _consumer_settings(self) -> dict[str, Any]:
+        session_ms = self._use.session_timeout_ms
+        return {
+            "group_id": self._use.group,
+            "session_timeout_ms": session_ms,
+            "heartbeat_interval_ms": max(100, session_ms // 6),
+            "max_poll_interval_ms": MAX_POLL_INTERVAL_MS,
+            "retry_backoff_ms": RETRY_BACKOFF_MS,
+        }
+
+    def _producer_settings(self) -> dict[str, Any]:
+        if self._use.transactional_id is None:
+            return {}
+        return {
+            "transactional_id": self._use.transactional_id,
+            "transaction_timeout_ms": self._use.transaction_timeout_ms,
+        }
+
+    async def _in_time(self, work: Awaitable[_Result], timeout_s: float) -> _Result:
+        async with asyncio.timeout(timeout_s):
+            return await work
+
+    # -- the group ----------------------------------------------------------------------------------------------------
+
+    async def subscribe(self, topics: Sequence[str]) -> None:
+        consumer = await self._open_consumer()
+        self._listener = Listener(self._membership, self._clock)
+        consumer.subscribe(topics=list(topics), listener=_heard_by(self._listener))
+
+    def _membership(self) -> tuple[int, str]:
+        coordinator = self._consumer._coordinator
+        return int(coordinator.generation), str(coordinator.member_id)
+
+    def rebalances(self) -> Sequence[GroupEvent]:
+        return [] if self._listener is None else self._listener.take()
+
+    async def commit(self, offsets: Mapping[TopicPartition, int]) -> GroupEvent:
+        """A generation that changed meanwhile is not known to have been in the request that was answered."""
+        consumer = await self._open_consumer()
+        wanted = {partition: offsets[ours] for partition, ours in theirs(list(offsets)).items()}
+
+        async def call() -> None:
+            await self._in_time(consumer.commit(wanted), self._read_s(0))
+
+        before = self._membership()
+        committed = await asked("committed", offsets, call, clock=self._clock, listener=self._listener)
+        return replace(committed, generation=before[0] if self._membership() == before else None)
+
+    async def committed(self, partitions: Sequence[TopicPartition]) -> GroupEvent:
+        async def call() -> Offsets:
+            consumer = await self._open_consumer()
+            async with asyncio.timeout(self._read_s(0)):
+                return {ours: await consumer.committed(partition) for partition, ours in theirs(partitions).items()}
+
+        return await asked(
+            "fetched",
+            dict.fromkeys(partitions),
+            call,
+            clock=self._clock,
+            listener=self._listener,
+            stable=lambda: False,
+        )
+
+    async def seek(self, offsets: Mapping[TopicPartition, int]) -> GroupEvent:
+        async def call() -> None:
+            consumer = await self._open_consumer()
+            for partition, ours in theirs(list(offsets)).items():
+                consumer.seek(partition, offsets[ours])
+
+        return await asked("seek", offsets, call, clock=self._clock, listener=self._listener)
+
+    # -- transactions -------------------------------------------------------------------------------------------------
+
+    async def begin_transaction(self) -> None:
+        self._commit_tried = False
+        if self._producer is None:
+            self._producer = await self._open_producer()  # which has its producer id when it is open
+        await self._in_time(self._producer.begin_transaction(), common.MAX_BLOCK_MS / 1000 + common.GRACE_S)
+
+    async def send_offsets(self, offsets: Mapping[TopicPartition, int]) -> GroupEvent:
+        wanted = {
+            partition: aiokafka.structs.OffsetAndMetadata(offsets[ours], "")
+            for partition, ours in theirs(list(offsets)).items()
+        }
+
+        async def call() -> None:
+            sending = self._producer.send_offsets_to_transaction(wanted, self._use.group)
+            await self._in_time(sending, self._read_s(0))
+
+        sent = await asked("committed", offsets, call, clock=self._clock, listener=self._listener)
+        return replace(sent, generation=None)
+
+    async def end_transaction(self, *, commit: bool) -> TransactionEnd:
+        producer, tried_before = self._producer, self._commit_tried
+        within_s = self._settings.delivery_timeout_ms / 1000 + common.GRACE_S
+        self._commit_tried = tried_before or commit
+        return await ended(
+            (lambda: self._in_time(producer.commit_transaction(), within_s)) if commit else None,
+            lambda: self._in_time(producer.abort_transaction(), within_s),
+            tried_before=tried_before,
+        )
+
+    # -- the end ------------------------------------------------------------------------------------------------------
+
+    async def crash(self) -> None:
+        """Ends without a commit, an abort or leaving the group, which waits for the session timeout."""
+        if self._consumer is not None:
+            self._consumer._coordinator._maybe_leave_group = _say_nothing
+        await self.close()
+
+
+def _heard_by(listener: Listener) -> Any:
+    class Heard(aiokafka.ConsumerRebalanceListener):  # type: ignore[misc]  # the library has no types
+        def on_partitions_revoked(self, revoked: Any) -> None:
+            listener.on_partitions_revoked(revoked)
+
+        def on_partitions_assigned(self, assigned: Any) -> None:
+            listener.on_partitions_assigned(assigned)
+
+    return Heard()
+
+
+async def _say_nothing() -> None:
+    return None

@@ -1,0 +1,218 @@
+"""A simulated cluster as a run sees it: the same faults and the same proofs as of processes, of objects in one loop."""
+
+import asyncio
+import logging
+import signal
+from collections.abc import Coroutine, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from harness.cluster.base_cluster import BrokerCluster, link_names
+from harness.cluster.brokers.system import System
+from harness.cluster.confined import empty
+from harness.cluster.simulated.environment import SimulatedEnvironment
+from harness.cluster.simulated.loop import SimulatedLoop
+from harness.cluster.simulated.machines import Machine, begun_on
+from harness.cluster.simulated.nodes import RunningNode, begun_broker, begun_coordination
+from harness.errors import HarnessError
+from harness.host.clock import Clock
+from harness.ports.cluster import COORDINATION, Evidence, Link, NodeId
+from harness.ports.faults import AlreadyDown
+
+_logger = logging.getLogger("reference_impl")
+_FAILED = 1  # as its process would exit
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Life:
+    """One life of a node, from its start to its end."""
+
+    machine: Machine
+    beginning: "asyncio.Task[RunningNode]"
+
+
+class SimulatedCluster(BrokerCluster):
+    """Implements Cluster, and the capabilities that its methods are. Before `start`, only its nodes, links and records
+    can be asked for; it starts in a SimulatedLoop alone."""
+
+    def __init__(self, *, run_path: Path, system: System, client_links: int, clock: Clock) -> None:
+        super().__init__(run_path=run_path, system=system, client_links=client_links, clock=clock)
+        self._starts = 0
+        self._lives_now: dict[NodeId, _Life] = {}
+        self._codes: dict[NodeId, int] = {}  # of nodes that have ended
+        self._endings: dict[asyncio.Task[Any], None] = {}
+
+    @property
+    def _loop(self) -> SimulatedLoop:
+        loop = asyncio.get_running_loop()
+        if not isinstance(loop, SimulatedLoop):
+            raise HarnessError("a simulated cluster is there within its run alone; use --world local")
+        return loop
+
+    # -- Cluster ------------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        environment = self._environment = SimulatedEnvironment(
+            nodes_folder=self._run / "nodes",
+            client_links=self._client_links,
+            chance=self._loop.chance("cluster"),
+        )
+        for link in self.links():
+            self._loop.network.route(
+                environment.address_of(link), link=str(link), to=environment.listens_at(link.target)
+            )
+        await self._system.prepare(environment)
+        self._observation = self._system.observation(environment, is_running=self.is_running, clock=self._clock)
+        for number, stage in enumerate(self._system.stages):
+            for node in stage:
+                await self._launch(node)
+            for node in stage:
+                await self._listens(node)
+            if number == 1 and self._system.first_is_controller:
+                await self._becomes_controller(stage[0])
+        await self._all_registered()
+        for each in self.nodes:
+            self._runs(each.node)
+
+    async def stop(self) -> None:
+        """Brokers first, so that none of them spends its end on elections."""
+        for node in sorted(self._lives_now, key=lambda node: node not in self.brokers):
+            self._lives.to_end(node)
+            await self._abandon(node, code=-signal.SIGKILL)
+        await asyncio.gather(*self._endings)
+        if self._observation is not None:
+            self._observation.close()
+        self._environment = None
+
+    # -- nodes: CanCrash, CanStop, CanPause ---------------------------------------------------------------------------
+
+    def is_running(self, node: NodeId) -> bool:
+        return node in self._lives_now
+
+    def _ended(self, node: NodeId) -> str | None:
+        return f"ended with code {self._codes[node]}" if node in self._codes else None
+
+    async def kill(self, node: NodeId) -> Evidence:
+        down = self._down_already(node, "SIGKILL")
+        if down is not None:
+            return down
+        self._life(node)
+        self._lives.to_end(node, by=signal.SIGKILL)
+        await self._abandon(node, code=-signal.SIGKILL)
+        return self._seen(f"{self._name(node)} is gone, as after SIGKILL")
+
+    async def shut_down(self, node: NodeId) -> Evidence:
+        down = self._down_already(node, "SIGTERM")
+        if down is not None:
+            return down
+        life = self._life(node)
+        self._lives.to_end(node)
+        running = await life.beginning
+        await begun_on(life.machine, running.stop())
+        self._has_gone(node, life, code=0)
+        return self._seen(f"{self._name(node)} ended by itself, as after SIGTERM")
+
+    async def start_node(self, node: NodeId) -> Evidence:
+        if self.is_running(node):
+            return self._seen(f"{self._name(node)} was running already")
+        await self._launch_and_wait(node)
+        self._runs(node)
+        return self._seen(f"{self._name(node)} runs and listens")
+
+    async def pause(self, node: NodeId) -> Evidence:
+        if node in self._codes:
+            raise AlreadyDown(f"{self._name(node)} is not running: it has {self._ended(node)}{self._why(node)}")
+        self._loop.stand_still(self._life(node).machine)
+        return self._seen(f"nothing of {self._name(node)} runs any more, as after SIGSTOP")
+
+    async def resume(self, node: NodeId) -> Evidence:
+        if not self.is_running(node):
+            return self._seen(f"{self._name(node)} is not running any more")
+        self._loop.go_on(self._life(node).machine)
+        return self._seen(f"{self._name(node)} goes on")
+
+    # -- CanCutLinks, CanSlowLinks ------------------------------------------------------------------------------------
+
+    async def _cut_links(self, links: Sequence[Link], *, mode: Literal["hang", "reset"]) -> Evidence:
+        connections = sum(self._loop.network.cut(str(link), mode) for link in links)
+        how = "bytes wait" if mode == "hang" else "connections are reset"
+        return self._seen(f"{link_names(links)} cut, {how}, {connections} connections held")
+
+    async def _heal_links(self, links: Sequence[Link], *, mode: Literal["resume", "reset"]) -> Evidence:
+        for link in links:
+            self._loop.network.heal(str(link), reset=mode == "reset")
+        return self._seen(f"{link_names(links)} pass again ({mode})")
+
+    async def _slow_links(self, links: Sequence[Link], *, delay_ms: float) -> Evidence:
+        for link in links:
+            self._loop.network.slow(str(link), delay_ms / 1000)
+        what = f"delay every byte by {delay_ms:g} ms" if delay_ms else "pass without delay again"
+        return self._seen(f"{link_names(links)} {what}")
+
+    # -- CanWipe ------------------------------------------------------------------------------------------------------
+
+    async def wipe(self, node: NodeId) -> Evidence:
+        if self.is_running(node):
+            raise HarnessError(f"{self._name(node)} is running; kill it before its disk is wiped")
+        removed = empty(self._folders(node).data, top=self._top(node))
+        await self._system.restore(node, self._running_environment())
+        sentence = f"data directory of {self._name(node)} is empty, {removed} bytes removed"
+        return self._seen(sentence, node=node, extent="disk")
+
+    # -- internal -----------------------------------------------------------------------------------------------------
+
+    async def _launch(self, node: NodeId) -> None:
+        folders = self._folders(node)
+        folders.data.mkdir(parents=True, exist_ok=True)
+        self._starts_logging(node)
+        self._starts += 1
+        work: Coroutine[Any, Any, RunningNode]
+        if node == COORDINATION:
+            work = begun_coordination(folders, self._clock)
+        else:
+            work = begun_broker(folders, self._clock, self._loop.chance(f"node/{node}/{self._starts}"))
+        machine = Machine(name=self._name(node), log=folders.log)
+        self._codes.pop(node, None)
+        life = self._lives_now[node] = _Life(machine=machine, beginning=begun_on(machine, work))
+        life.beginning.add_done_callback(lambda task: self._has_begun(node, life, task))
+
+    def _has_begun(self, node: NodeId, life: _Life, task: "asyncio.Task[RunningNode]") -> None:
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            _logger.critical("%s cannot start: %s", self._name(node), f"{type(error).__name__}: {error}")
+            self._has_gone(node, life, code=_FAILED)
+        elif not task.cancelled():
+            task.result().failed.add_done_callback(lambda _: self._fails(node, life))
+
+    def _fails(self, node: NodeId, life: _Life) -> None:
+        """It cannot work any more, as a process that halts."""
+        if self._lives_now.get(node) is life:
+            ending = self._loop.create_task(self._abandon(node, code=_FAILED))
+            self._endings[ending] = None
+
+    async def _abandon(self, node: NodeId, *, code: int) -> None:
+        """What a machine that stands still has not done yet, it does no more: first it hears that it ends."""
+        life = self._life(node)
+        self._has_gone(node, life, code=code)
+        if not life.beginning.done():
+            life.beginning.cancel()
+            self._loop.go_on(life.machine)
+            await asyncio.wait([life.beginning])
+            return
+        standing = self._loop.is_standing(life.machine)
+        ending = begun_on(life.machine, life.beginning.result().abandon())
+        if standing:
+            self._loop.end_standing(life.machine)
+        await ending
+
+    def _has_gone(self, node: NodeId, life: _Life, *, code: int) -> None:
+        if self._lives_now.get(node) is life:
+            del self._lives_now[node]
+            self._codes[node] = code
+            self._has_ended(node, code)
+
+    def _life(self, node: NodeId) -> _Life:
+        if not self.is_running(node):
+            raise HarnessError(f"{self._name(node)} is not running")
+        return self._lives_now[node]

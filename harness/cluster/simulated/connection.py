@@ -1,0 +1,190 @@
+"""The two ends of a connection in memory: bytes arrive in order, late, and once.
+
+An end is an asyncio transport. What it writes is a piece, which its link carries, holds or drops; the end of the stream
+is a piece too, so it never overtakes bytes. Whoever writes to a peer that is gone is reset, as by TCP.
+"""
+
+import asyncio
+import contextvars
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal, cast
+
+_HIGH_BYTES, _LOW_BYTES = 1 << 20, 1 << 18  # of what is under way: then the writer has to wait
+_PIECE_BYTES = 1 << 16
+_END = b""
+_APART_S = 1e-9  # a loop gives timers of one moment no order
+Mode = Literal["hang", "reset"]
+
+
+@dataclass(kw_only=True, eq=False)
+class LinkState:
+    """A link, or a way that is none: the harness's own. cut: None while bytes pass."""
+
+    name: str
+    cut: Mode | None = None
+    delay_s: float = 0.0
+    carried_bytes: int = 0
+    connections: dict["End", None] = field(default_factory=dict)  # by the end that opened it
+    passing: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __post_init__(self) -> None:
+        self.passing.set()
+
+    def reset(self) -> None:
+        for end in list(self.connections):
+            end.reset()
+
+    def release(self) -> None:
+        """What it has held goes on."""
+        for end in list(self.connections):
+            end.release()
+            end.peer.release()
+
+
+class End(asyncio.Transport):
+    """One end. Its protocol runs in `context`, which says on which machine."""
+
+    def __init__(
+        self,
+        *,
+        link: LinkState,
+        context: contextvars.Context,
+        latency_s: Callable[[], float],
+        here: tuple[str, int],
+        there: tuple[str, int],
+    ) -> None:
+        super().__init__({"sockname": here, "peername": there, "socket": None})
+        self.peer: End = self  # until it is joined to the other one
+        self._loop = asyncio.get_running_loop()
+        self._link = link
+        self._context = context
+        self._latency_s = latency_s
+        self._protocol = asyncio.Protocol()
+        self._closed = self._peer_is_gone = False
+        self._last_s = 0.0  # when the last piece arrives
+        self._held: list[bytes] = []
+        self._inbox: deque[bytes] = deque()
+        self._reads = True
+        self._under_way_bytes = 0
+        self._waits = False
+
+    def begin(self, protocol: asyncio.BaseProtocol) -> None:
+        self.set_protocol(protocol)
+        protocol.connection_made(self)
+
+    # -- writing ------------------------------------------------------------------------------------------------------
+
+    def write(self, data: Any) -> None:
+        written = bytes(data)
+        if self._closed or not written:
+            return
+        if self._peer_is_gone:
+            self._loop.call_at(self._loop.time() + self._latency_s(), self._lose, _broken(), context=self._context)
+            return
+        self._under_way_bytes += len(written)
+        if self._under_way_bytes > _HIGH_BYTES and not self._waits:
+            self._waits = True
+            self._protocol.pause_writing()
+        for begin in range(0, len(written), _PIECE_BYTES):
+            self._carry(written[begin : begin + _PIECE_BYTES])
+
+    def _carry(self, piece: bytes) -> None:
+        if self._link.cut is not None:
+            self._held.append(piece)
+        else:
+            self._send(piece)
+
+    def _send(self, piece: bytes) -> None:
+        at_s = max(self._loop.time() + self._latency_s() + self._link.delay_s, self._last_s + _APART_S)
+        self._last_s = at_s
+        self._link.carried_bytes += len(piece)
+        self._loop.call_at(at_s, self.peer._arrives, piece, context=self.peer._context)
+
+    def release(self) -> None:
+        held, self._held = self._held, []
+        for piece in held:
+            self._send(piece)
+
+    def _has_passed(self, count: int) -> None:
+        self._under_way_bytes -= count
+        if self._waits and self._under_way_bytes < _LOW_BYTES:
+            self._waits = False
+            self._loop.call_soon(self._protocol.resume_writing, context=self._context)
+
+    # -- reading ------------------------------------------------------------------------------------------------------
+
+    def _arrives(self, piece: bytes) -> None:
+        self._inbox.append(piece)
+        self._read()
+
+    def _read(self) -> None:
+        while self._inbox and self._reads and not self._closed:
+            piece = self._inbox.popleft()
+            if piece == _END:
+                self._peer_is_gone = True
+                if not self._protocol.eof_received():
+                    self.close()
+            else:
+                self.peer._has_passed(len(piece))
+                self._protocol.data_received(piece)
+
+    def pause_reading(self) -> None:
+        self._reads = False
+
+    def resume_reading(self) -> None:
+        self._reads = True
+        self._loop.call_soon(self._read, context=self._context)
+
+    def is_reading(self) -> bool:
+        return self._reads
+
+    # -- ending -------------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        if not self._closed:
+            self._carry(_END)
+            self._lose(None)
+
+    def abort(self) -> None:
+        self.close()
+
+    def reset(self) -> None:
+        """Both ends are told, and what was under way is lost."""
+        for end in (self, self.peer):
+            end._held.clear()
+            end._lose(_broken())
+
+    def _lose(self, error: Exception | None) -> None:
+        if not self._closed:
+            self._closed = True
+            self._inbox.clear()
+            self._loop.call_soon(self._protocol.connection_lost, error, context=self._context)
+            if self.peer._closed:
+                self._link.connections.pop(self, None)
+                self._link.connections.pop(self.peer, None)
+
+    def is_closing(self) -> bool:
+        return self._closed
+
+    # -- the rest of a transport --------------------------------------------------------------------------------------
+
+    def get_write_buffer_size(self) -> int:
+        return self._under_way_bytes
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        """The limits are the network's."""
+
+    def can_write_eof(self) -> bool:
+        return False
+
+    def get_protocol(self) -> asyncio.BaseProtocol:
+        return self._protocol
+
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        self._protocol = cast(asyncio.Protocol, protocol)
+
+
+def _broken() -> ConnectionResetError:
+    return ConnectionResetError("the connection was reset")

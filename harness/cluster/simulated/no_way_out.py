@@ -1,0 +1,123 @@
+"""Whatever would leave the simulated world fails, with its place: sockets, processes, threads, clocks, chance.
+
+Our own code is given its clock and its chance. aiokafka and Python's logging have only the module `time`: for them, and
+for nobody else, its functions answer with the world's time while this is in force. Python's own chance is seeded for
+them. Interpreter and operating system report the rest by audit events.
+"""
+
+import gc
+import os
+import random
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any
+
+from harness.host.clock import Clock
+
+_MAY_ASK = ("aiokafka", "logging")  # their first name
+_READINGS: dict[str, tuple[str, float]] = {  # of the module time: which of our clocks, in which unit
+    "time": ("wall_ns", 1e-9),
+    "time_ns": ("wall_ns", 1),
+    "monotonic": ("monotonic_ns", 1e-9),
+    "monotonic_ns": ("monotonic_ns", 1),
+    "perf_counter": ("monotonic_ns", 1e-9),
+    "perf_counter_ns": ("monotonic_ns", 1),
+}
+_WAYS_OUT = (
+    "os.exec",
+    "os.fork",
+    "os.forkpty",
+    "os.posix_spawn",
+    "os.system",
+    "socket.__new__",
+    "socket.getaddrinfo",
+    "socket.gethostbyname",
+    "subprocess.Popen",
+)
+
+
+class Escape(AssertionError):
+    """Something would leave the simulated world, and come back differently the next time."""
+
+
+class NoWayOut:
+    """In force as a context. `escapes`: each one that was tried, also where its exception went unheard."""
+
+    def __init__(self, *, clock: Clock, chance: random.Random) -> None:
+        self._clock = clock
+        self._seed = chance.getrandbits(64)
+        self._before: dict[tuple[Any, str], Any] = {}
+        self._chance_before: Any = None
+        self.escapes: list[str] = []
+
+    def __enter__(self) -> "NoWayOut":
+        for name in _READINGS:
+            self._replace(time, name, self._reading(name))
+        self._replace(time, "sleep", self._refusing("time.sleep"))
+        self._replace(os, "urandom", self._refusing("os.urandom"))
+        self._replace(threading.Thread, "start", self._refusing("a thread"))
+        self._chance_before = random.getstate()
+        random.seed(self._seed)
+        gc.collect()
+        gc.disable()  # it would run, and finalize, at other moments in another process
+        _watch(self)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        _watch(None)
+        for (owner, name), before in self._before.items():
+            setattr(owner, name, before)
+        self._before.clear()
+        gc.enable()
+        random.setstate(self._chance_before)
+
+    def refuse(self, what: str) -> Escape:
+        frames = [each for each in traceback.extract_stack()[:-1] if each.filename != __file__]
+        place = frames[-1]
+        self.escapes.append(f"{what} at {place.filename}:{place.lineno} ({place.name})")
+        return Escape(self.escapes[-1])
+
+    def _replace(self, owner: Any, name: str, by: Callable[..., Any]) -> None:
+        self._before[owner, name] = getattr(owner, name)
+        setattr(owner, name, by)
+
+    def _reading(self, name: str) -> Callable[[], float]:
+        clock, unit = _READINGS[name]
+        read: Callable[[], int] = getattr(self._clock, clock)
+
+        def reading() -> float:
+            if sys._getframe(1).f_globals.get("__name__", "").partition(".")[0] not in _MAY_ASK:
+                raise self.refuse(f"time.{name} is asked")
+            return read() if unit == 1 else read() * unit
+
+        return reading
+
+    def _refusing(self, what: str) -> Callable[..., Any]:
+        def refusing(*arguments: Any, **more: Any) -> Any:
+            raise self.refuse(what)
+
+        return refusing
+
+
+_watching: NoWayOut | None = None
+_is_hooked = False
+
+
+def _watch(watcher: NoWayOut | None) -> None:
+    """A hook cannot be taken away again, so there is one for the process, which asks who watches."""
+    global _watching, _is_hooked
+    _watching = watcher
+    if not _is_hooked:
+        _is_hooked = True
+        sys.addaudithook(_hook)
+
+
+def _hook(event: str, arguments: tuple[Any, ...]) -> None:
+    if _watching is not None and event in _WAYS_OUT:
+        raise _watching.refuse(event)

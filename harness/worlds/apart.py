@@ -1,0 +1,50 @@
+"""Runs a simulated run in a process of its own: one with hashes that repeat, and whose clocks nobody else reads."""
+
+import asyncio
+import os
+import sys
+from collections.abc import Callable
+
+import msgspec
+
+from harness.controller.run import Progress, RunOutcome
+from harness.errors import HarnessError
+from harness.history.run_folder import RunFolder
+
+PARENT = "KAFKA_CHAOS_PARENT"  # a variable: the process with which it ends
+_LOG = "harness.log"
+
+
+async def simulate_apart(
+    folder: RunFolder, *, interrupt: asyncio.Event, progress: Callable[[Progress], None]
+) -> RunOutcome:
+    """Raises HarnessError if the process could not do it. An interrupt ends its plan early, as of every run."""
+    with folder.files.append(_LOG) as log:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "harness", "simulate", str(folder.path.resolve())),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=log,
+            env={**os.environ, "PYTHONHASHSEED": "0", PARENT: str(os.getpid())},
+            start_new_session=True,
+        )
+    watch = asyncio.create_task(_pass_on(interrupt, process))
+    try:
+        assert process.stdout is not None, "it is piped"
+        while line := await process.stdout.readline():
+            progress(msgspec.json.decode(line, type=Progress))
+        code = await process.wait()
+    finally:
+        watch.cancel()
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    if code != 0:
+        raise HarnessError(f"the simulated run ended with code {code}; see {folder.path / _LOG}")
+    run = folder.run
+    return RunOutcome(status=run["status"], inconclusive=tuple(run["inconclusive"]), error=run["error"])
+
+
+async def _pass_on(interrupt: asyncio.Event, process: asyncio.subprocess.Process) -> None:
+    await interrupt.wait()
+    process.terminate()

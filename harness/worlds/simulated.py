@@ -1,0 +1,76 @@
+"""The simulated world: a whole run in one loop, of a folder whose scenario is written out. One seed, one history."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from harness.clients.aio import AioClient
+from harness.clients.aio_member import AioMember
+from harness.cluster.brokers.reference import ReferenceSystem
+from harness.cluster.simulated.cluster import SimulatedCluster
+from harness.cluster.simulated.loop import SimulatedClock, SimulatedLoop
+from harness.cluster.simulated.machines import Machine, begun_on
+from harness.cluster.simulated.no_way_out import NoWayOut
+from harness.cluster.simulated.node_logs import nodes_log
+from harness.controller.run import Run, RunOutcome
+from harness.controller.worker_tasks import WorkerTasks
+from harness.history.run_folder import RunFolder
+from harness.host.clock import Clock
+from harness.ports.clients import ClientUse
+from harness.ports.cluster import Client
+from harness.ports.load import WorkloadSpec
+from harness.scenario.file import scenario_of
+from harness.scenario.model import Scenario
+from harness.worlds import World
+from harness.worlds.one_try import OneTryClient
+
+MakeRun = Callable[[Scenario, World, asyncio.Event], Run]
+
+
+def simulate(folder: RunFolder, *, make_run: MakeRun, hear: Callable[[Callable[[], None]], None]) -> RunOutcome:
+    """The run of a folder whose scenario is written out, recorded and sealed. `hear` is given what interrupts it."""
+    scenario = scenario_of(folder)
+    assert scenario.seed is not None, "a run has one"
+    loop = SimulatedLoop(scenario.seed)
+    interrupt = asyncio.Event()
+    hear(interrupt.set)
+    clock = SimulatedClock(loop)
+    with (
+        nodes_log(),
+        contextlib.chdir(folder.path),
+        asyncio.Runner(loop_factory=lambda: loop) as runner,
+        NoWayOut(clock=clock, chance=loop.chance("libraries")) as guarded,
+    ):
+        run = make_run(scenario, _world(scenario, folder, clock), interrupt)
+        runner.run(run.record())
+    left = f"something left the simulated world: {guarded.escapes[0]}" if guarded.escapes else None
+    return run.seal(error=left)
+
+
+def _world(scenario: Scenario, folder: RunFolder, clock: Clock) -> World:
+    cluster = SimulatedCluster(
+        run_path=folder.path,
+        system=ReferenceSystem(spec=scenario.cluster),
+        client_links=max(scenario.workload.workers, 1),
+        clock=clock,
+    )
+
+    def make_client(*, bootstrap: str, settings: WorkloadSpec, use: ClientUse | None = None) -> Client:
+        kind = OneTryClient if settings.retries == 0 else AioClient
+        if use is not None and (use.group or use.transactional_id):
+            kind = AioMember
+        return kind(bootstrap=bootstrap, settings=settings, use=use, clock=clock, repeats=True)
+
+    def begin(name: str, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+        return begun_on(Machine(name=name), work)
+
+    workers = WorkerTasks(
+        scenario=scenario,
+        cluster=cluster,
+        make_client=make_client,
+        history=folder.history,
+        clock=clock,
+        begin=begin,
+    )
+    return World(cluster=cluster, workers=workers, make_client=make_client, clock=clock)

@@ -1,0 +1,207 @@
+"""aiokafka in a group and with transactions: what the library says becomes events and outcomes."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import aiokafka
+import pytest
+from aiokafka import errors
+
+from harness.clients import aio
+from harness.clients.aio_member import AioMember
+from harness.ports.clients import ClientUse
+from harness.ports.cluster import TopicPartition
+from harness.ports.load import WorkloadSpec
+from harness.ports.membership import GroupClient, TransactionalClient
+
+USE = ClientUse(
+    role="both",
+    group="g",
+    session_timeout_ms=1200,
+    transactional_id="x",
+    isolation="read_committed",
+    offset_reset="earliest",
+)
+SETTINGS = WorkloadSpec(delivery_timeout_ms=300, request_timeout_ms=200)
+PLACE = TopicPartition(topic="orders", partition=0)
+Make = Callable[..., "tuple[Library, AioMember]"]
+
+
+class Library:
+    """Stands for consumer, producer and coordinator at once. `raises`: what a method raises, by its name."""
+
+    def __init__(self, raises: dict[str, Exception]) -> None:
+        self.configuration: dict[str, Any] = {}
+        self.calls: list[str] = []
+        self.generation, self.member_id = 7, "m-1"
+        self.moves_on = False  # a rebalance comes while it commits
+        self.listener: Any = None
+        self._raises = raises
+        self._coordinator = self
+        self._client = self.client = self
+        self._sender = self
+        self.sender_task = None
+
+    def __call__(self, **configuration: Any) -> "Library":
+        self.configuration |= configuration
+        return self
+
+    async def _called(self, name: str) -> None:
+        self.calls.append(name)
+        if name in self._raises:
+            raise self._raises[name]
+
+    async def start(self) -> None:
+        await self._called("start")
+
+    async def stop(self) -> None:
+        await self._maybe_leave_group()
+
+    async def close(self) -> None:
+        await self._called("close")
+
+    async def _maybe_leave_group(self) -> None:
+        await self._called("leave")
+
+    def subscribe(self, topics: list[str], listener: Any) -> None:
+        self.listener = listener
+
+    async def commit(self, offsets: Any) -> None:
+        self.generation += self.moves_on
+        await self._called("commit")
+
+    async def committed(self, partition: Any) -> int | None:
+        await self._called("committed")
+        return 41
+
+    def seek(self, partition: Any, offset: int) -> None:
+        self.calls.append(f"seek {partition.partition} {offset}")
+
+    async def begin_transaction(self) -> None:
+        await self._called("begin")
+
+    async def send_offsets_to_transaction(self, offsets: Any, group: str) -> None:
+        await self._called(f"send offsets of {group}")
+
+    async def commit_transaction(self) -> None:
+        await self._called("commit_transaction")
+
+    async def abort_transaction(self) -> None:
+        await self._called("abort")
+
+
+@pytest.fixture
+def member_of(monkeypatch: pytest.MonkeyPatch) -> Make:
+    def make(raises: dict[str, Exception] | None = None) -> tuple[Library, AioMember]:
+        library = Library(raises or {})
+        monkeypatch.setattr(aiokafka, "AIOKafkaConsumer", library)
+        monkeypatch.setattr(aiokafka, "AIOKafkaProducer", library)
+        monkeypatch.setattr(aio, "watch", lambda *_: None)  # of the real one: test_client_events.py
+        return library, AioMember(bootstrap="127.0.0.1:1", settings=SETTINGS, use=USE)
+
+    return make
+
+
+async def test_the_library_is_set_up_for_its_use(member_of: Make) -> None:
+    library, member = member_of()
+
+    await member.subscribe(["orders"])
+    await member.begin_transaction()
+
+    wanted = {
+        "group_id": "g",
+        "session_timeout_ms": 1200,
+        "heartbeat_interval_ms": 200,
+        "isolation_level": "read_committed",
+        "auto_offset_reset": "earliest",
+        "transactional_id": "x",
+        "transaction_timeout_ms": 10_000,
+        "enable_auto_commit": False,
+    }
+    assert {key: library.configuration[key] for key in wanted} == wanted
+    assert isinstance(member, GroupClient)
+    assert isinstance(member, TransactionalClient)
+
+
+async def test_rebalances_carry_generation_and_member(member_of: Make) -> None:
+    library, member = member_of()
+    await member.subscribe(["orders"])
+
+    library.listener.on_partitions_assigned([aiokafka.TopicPartition("orders", 0)])
+    library.listener.on_partitions_revoked([aiokafka.TopicPartition("orders", 0)])
+
+    heard = member.rebalances()
+    assert [(event.event, event.generation, event.member) for event in heard] == [
+        ("assigned", 7, "m-1"),
+        ("revoked", 7, "m-1"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("raised", "status"),
+    [(None, "ok"), (errors.CommitFailedError(), "fail"), (errors.RequestTimedOutError(), "info")],
+)
+async def test_a_commit_is_refused_for_certain_or_nobody_knows(
+    member_of: Make, raised: Exception | None, status: str
+) -> None:
+    _, member = member_of({} if raised is None else {"commit": raised})
+
+    committed = await member.commit({PLACE: 5})
+
+    assert (committed.status, committed.generation) == (status, 7)
+
+
+async def test_the_generation_of_a_commit_is_unknown_if_another_came_meanwhile(member_of: Make) -> None:
+    library, member = member_of()
+    library.moves_on = True
+
+    assert (await member.commit({PLACE: 5})).generation is None
+
+
+async def test_committed_offsets_are_never_known_to_be_stable(member_of: Make) -> None:
+    _, member = member_of()
+
+    fetched = await member.committed([PLACE])
+
+    assert (dict(fetched.offsets), fetched.require_stable) == ({PLACE: 41}, False)
+
+
+async def test_offsets_in_a_transaction_have_no_generation(member_of: Make) -> None:
+    library, member = member_of()
+    await member.begin_transaction()
+
+    sent = await member.send_offsets({PLACE: 5})
+
+    assert (sent.event, sent.status, sent.generation) == ("committed", "ok", None)
+    assert "send offsets of g" in library.calls
+
+
+@pytest.mark.parametrize(
+    ("raises", "commit", "outcome"),
+    [
+        ({}, True, "committed"),
+        ({}, False, "aborted"),
+        ({"commit_transaction": TimeoutError()}, True, "unknown"),
+        ({"commit_transaction": errors.ProducerFenced()}, True, "aborted"),
+        ({"commit_transaction": errors.ProducerFenced(), "abort": errors.ProducerFenced()}, True, "unknown"),
+        ({"abort": errors.ProducerFenced()}, False, "aborted"),
+    ],
+)
+async def test_how_a_transaction_ended(
+    member_of: Make, raises: dict[str, Exception], commit: bool, outcome: str
+) -> None:
+    _, member = member_of(raises)
+    await member.begin_transaction()
+
+    assert (await member.end_transaction(commit=commit)).outcome == outcome
+
+
+async def test_a_member_that_crashes_does_not_leave_its_group(member_of: Make) -> None:
+    library, member = member_of()
+    await member.subscribe(["orders"])
+
+    await member.crash()
+    await asyncio.sleep(0)
+
+    assert "leave" not in library.calls

@@ -1,0 +1,139 @@
+"""A simulated loop: its time jumps, its order repeats, a machine that stands still does nothing."""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+import pytest
+
+from harness.cluster.simulated.beginning import BEGINS_NS
+from harness.cluster.simulated.loop import SimulatedClock, SimulatedLoop, Stuck
+from harness.cluster.simulated.machines import Machine, begun_on, machine_of
+from harness.cluster.simulated.no_way_out import Escape
+
+Result = TypeVar("Result")
+
+
+def simulated(work: Coroutine[Any, Any, Result], *, loop: SimulatedLoop | None = None) -> Result:
+    with asyncio.Runner(loop_factory=lambda: loop or SimulatedLoop(1)) as runner:
+        return runner.run(work)
+
+
+def test_an_hour_of_sleep_takes_no_time_and_is_over_to_the_microsecond() -> None:
+    loop = SimulatedLoop(1)
+    clock = SimulatedClock(loop)
+
+    simulated(asyncio.sleep(3600), loop=loop)
+
+    assert 3600_000_000_000 <= clock.monotonic_ns() - BEGINS_NS < 3600_000_100_000
+
+
+def test_timers_come_in_the_order_of_their_times() -> None:
+    came: list[int] = []
+
+    async def one(number: int) -> None:
+        await asyncio.sleep(number / 10)
+        came.append(number)
+
+    async def all_of_them() -> None:
+        await asyncio.gather(*(one(number) for number in (5, 3, 9, 1)))
+
+    simulated(all_of_them())
+
+    assert came == [1, 3, 5, 9]
+
+
+def test_a_set_of_tasks_is_walked_in_the_same_order_in_every_loop() -> None:
+    async def names() -> list[str]:
+        tasks = {asyncio.create_task(asyncio.sleep(0.001), name=f"number {number}") for number in range(50)}
+        await asyncio.wait(tasks)
+        return [task.get_name() for task in tasks]
+
+    assert simulated(names()) == simulated(names())
+
+
+def test_whoever_waits_for_nothing_is_told_so() -> None:
+    async def forever() -> None:
+        await asyncio.get_running_loop().create_future()
+
+    with pytest.raises(Stuck, match="nothing is scheduled"):
+        simulated(forever())
+
+
+def test_who_asks_again_and_again_gets_to_the_end_of_his_time() -> None:
+    async def busy() -> int:
+        loop, turns = asyncio.get_running_loop(), 0
+        end = loop.time() + 0.01
+        while loop.time() < end:
+            await asyncio.sleep(0)
+            turns += 1
+        return turns
+
+    assert 0 < simulated(busy()) <= 10_000
+
+
+def test_work_for_a_thread_is_done_at_once_and_its_error_is_its_callers() -> None:
+    async def asked() -> tuple[int, str]:
+        done = await asyncio.to_thread(lambda: 7)
+        with pytest.raises(ZeroDivisionError) as raised:
+            await asyncio.to_thread(lambda: 1 / 0)
+        return done, str(raised.value)
+
+    assert simulated(asked()) == (7, "division by zero")
+
+
+def test_nobody_gets_a_thread_of_his_own() -> None:
+    async def asked() -> None:
+        await asyncio.get_running_loop().run_in_executor(object(), print)  # type: ignore[arg-type]
+
+    with pytest.raises(Escape, match="a thread is wanted"):
+        simulated(asked())
+
+
+async def _ticking(came: list[float]) -> None:
+    while True:
+        await asyncio.sleep(1)
+        came.append(asyncio.get_running_loop().time())
+
+
+def test_a_machine_that_stands_still_does_nothing_until_it_goes_on() -> None:
+    machine = Machine(name="broker 1")
+    before: list[int] = []
+
+    async def paused() -> list[float]:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, SimulatedLoop)
+        came: list[float] = []
+        ticking = begun_on(machine, _ticking(came))
+        await asyncio.sleep(2.5)
+        loop.stand_still(machine)
+        before.append(len(came))
+        await asyncio.sleep(10)
+        before.append(len(came))
+        loop.go_on(machine)
+        await asyncio.sleep(0.5)
+        ticking.cancel()
+        return came
+
+    came = simulated(paused())
+
+    assert before == [2, 2]
+    assert len(came) == 3, "the tick that became due meanwhile comes once it goes on"
+
+
+def test_what_a_machine_begins_is_the_machines() -> None:
+    machine = Machine(name="broker 1")
+    seen: list[Machine | None] = []
+
+    async def inner() -> None:
+        asyncio.get_running_loop().call_later(1, lambda: seen.append(machine_of()))
+        await asyncio.create_task(asyncio.sleep(2))
+        seen.append(machine_of())
+
+    async def outer() -> None:
+        await begun_on(machine, inner())
+        seen.append(machine_of())
+
+    simulated(outer())
+
+    assert seen == [machine, machine, None]
