@@ -36,6 +36,10 @@ PINNED = {
         (7700081, "full"),  # who lacked it was elected and lost its election again before it began to lead
         (9970181, "full"),  # an unclean election of the decisions' log that took nothing of it
         (10205377, "full"),  # an unclean election took a decision that was taken again
+        (
+            11000594,
+            "full",
+        ),  # unknown: its coordinator forgot one of its partitions, and a later marker committed it there
         (10202521, "full"),  # all that the coordinator knew was lost before its producer was at work
     ),
     GROUPS: (
@@ -72,6 +76,8 @@ PINNED = {
         (4, "full"),  # an application whose results do not name their inputs
         (10403125, "full"),  # aborted, by its marker in a whole log, and its client was not told
         (10404661, "full"),  # after a loss that was lawful an answer that none excuses
+        (11000621, "full"),  # aborted after a lawful loss of an older marker of its producer
+        (11001193, "full"),  # inputs were read again by a member whose position an allowed unclean election took
         (11000389, "full"),  # its coordinator forgot it, and its record had gone before
         (8000381, "full"),  # the only copy of the coordinator's log was damaged
         (8100013, "no reads"),  # nobody recorded what the group read
