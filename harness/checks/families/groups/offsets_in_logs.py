@@ -7,6 +7,7 @@ stands above them holds, and whether markers abort them.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from harness.checks.contract.coordinators_log import Stored, taken_from
 from harness.checks.contract.timelines import Timelines
@@ -14,7 +15,7 @@ from harness.checks.families.groups.group_forgetting import CODES
 from harness.checks.families.groups.group_partition import place_of_group
 from harness.checks.judged_runs import JudgedRuns, PlacedEvent
 from harness.checks.model.kept_logs import LoggedOffset, OffsetKey, logged_offsets, paired
-from harness.checks.model.partition_history import PartitionHistory
+from harness.checks.model.partition_history import PartitionHistory, heard_by
 from harness.history.facts.internal_topics import CLOCKS_APART_NS
 from harness.history.schema.column_types import END_OF_TIME_NS
 from harness.history.schema.internal_rows import CONSUMER_OFFSETS
@@ -67,14 +68,21 @@ class Traces:
     """Of commits of which their clients do not know whether they count; to be asked for by `runs.once`."""
 
     def __init__(self, runs: JudgedRuns) -> None:
-        self._logged = logged_offsets(runs.tables)
-        self._rows = {history.run: runs.tables.rows(CONSUMER_OFFSETS, history.run) for history in runs.histories}
+        self._runs = runs
         self._histories = {history.run: history for history in runs.histories}
         self._complete_since: dict[tuple[int, str], int | None] = {}
-        self._answered: dict[OffsetKey, list[PlacedEvent]] = {}
-        for event in runs.group_events():
-            if event["event"] == "committed" and event["status"] == STATUS_OK:
-                self._answered.setdefault(_key_of(event), []).append(event)
+
+    @cached_property
+    def _logged(self) -> Mapping[OffsetKey, Sequence[LoggedOffset]]:
+        return logged_offsets(self._runs.tables)
+
+    @cached_property
+    def _answered(self) -> Mapping[OffsetKey, Sequence[PlacedEvent]]:
+        found: dict[OffsetKey, list[PlacedEvent]] = {}
+        for event in self._runs.group_events():
+            if event["event"] == "committed" and event["status"] == STATUS_OK and event["offset"] is not None:
+                found.setdefault(_key_of(event), []).append(event)
+        return found
 
     def of(self, event: PlacedEvent, record: LoggedOffset | None) -> Trace | None:
         """record: its own, if that is certain. None: nobody knows what the log had and lost."""
@@ -85,8 +93,7 @@ class Traces:
         own = [
             each
             for each in self._logged.get(_key_of(event), ())
-            if each.time_ns >= event["invoked_ns"] - CLOCKS_APART_NS
-            and not any(_may_be_of(each, other) for other in answered)
+            if not any(_may_be_of(each, other) for other in answered)
         ]
         own = own if record is None else [record]
         aborted = bool(own) and since_ns <= event["invoked_ns"] and all(each.commits is False for each in own)
@@ -94,7 +101,7 @@ class Traces:
 
     def _since(self, run: int, group: str) -> int | None:
         if (run, group) not in self._complete_since:
-            rows = self._rows.get(run, ())
+            rows = self._runs.tables.rows(CONSUMER_OFFSETS, run)
             place = place_of_group(self._histories[run], rows, group) if rows else None
             self._complete_since[run, group] = None if place is None else _complete_since(place)
         return self._complete_since[run, group]
@@ -110,13 +117,16 @@ def _may_be_of(record: LoggedOffset, event: PlacedEvent) -> bool:
 
 
 def _complete_since(place: PartitionHistory) -> int | None:
-    """From when on its last leader's log has every record that was ever there: nothing was taken from it."""
+    """From when on its last leader's log has every record from which anybody may have answered: nothing was taken from
+    it afterwards, and whoever was deposed had heard of it."""
     log = place.end_snapshots.get(place.states[-1]["leader"]) if place.exact and place.states else None
     if log is None or log["log_start_offset"] != 0:
         return None
     timelines = Timelines(place)
-    taken = {loss.time_ns for loss in place.disk_losses} | {each.latest_t for each in place.elections if each.unclean}
-    for since_ns in (0, *sorted(time_ns + 1 for time_ns in taken)):
+    unclean = [each.latest_t for each in place.elections if each.unclean]
+    taken = {loss.time_ns + 1 for loss in place.disk_losses}
+    taken |= {heard_by(place.faults, place.replicas, time_ns) for time_ns in unclean}
+    for since_ns in (0, *sorted(taken)):
         stored = Stored(sent_ns=since_ns, stored_ns=since_ns, gone_ns=END_OF_TIME_NS)
         if taken_from(place, timelines, stored, CODES) is None:
             return since_ns
