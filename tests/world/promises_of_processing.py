@@ -27,12 +27,13 @@ _WORST = (Verdict.VIOLATION, Verdict.UNSAID, Verdict.PERMITTED)
 
 @dataclass(frozen=True, kw_only=True)
 class _Record:
-    """A commit of one partition's offset, in the log's order. transaction: of whoever sent it to one.
+    """A commit of one partition's offset, in the log's order, at time_ns. transaction: of whoever sent it to one.
 
     counts: whether it does in truth; None: nobody can tell. told_ns: from when on its client knew that it does.
     """
 
     order: int
+    time_ns: int
     source: int
     offset: int
     transaction: Transaction | None
@@ -89,7 +90,8 @@ def _answer(
     last = max(certain, key=lambda each: each.order, default=None)
     since = -1 if last is None else last.order
     # Whatever came later may have been answered, if it may count; and what came before, if it was known to nobody.
-    may = {each.offset for each in records if each.order > since and each.counts is not False}
+    there = [each for each in records if each.time_ns < fetch.completed_ns]
+    may = {each.offset for each in there if each.order > since and each.counts is not False}
     may |= {-1} if last is None else {last.offset}
     behind = by_order.get(fetch.source or -1, -1) < max(
         (each.order for each in records if each.counts and each.told_ns < fetch.completed_ns), default=-1
@@ -101,7 +103,8 @@ def _answer(
     newer = {each.source for each in certain if each.order > answered}
     concerned = [each for each in records if each.source in newer or each.source == fetch.source] or records
     identities = {each.transaction.producer[0] for each in concerned if each.transaction is not None}
-    before = [each for each in lost if each.time_ns <= fetch.completed_ns]
+    since_ns = min((each.time_ns for each in concerned), default=0)
+    before = [each for each in lost if each.time_ns <= fetch.completed_ns and not _is_older(each, since_ns)]
     fates = {each.verdict for each in before if _concerns(each, identities) or each.entry.value in newer}
     # What would not have counted, as its decision was lawfully lost, may be lost against the promise besides.
     if newer and all(_is_excused(each.transaction, before) for each in certain if each.source in newer):
@@ -123,6 +126,11 @@ def _concerns(lost: LostWrite, identities: set[int]) -> bool:
     if entry.marks is not None and entry.producer is not None:
         return lost.partition == OFFSETS and entry.producer[0] in identities
     return isinstance(entry.kept, TransactionState) and entry.kept.producer[0] in identities
+
+
+def _is_older(lost: LostWrite, since_ns: int) -> bool:
+    """Whether it is a marker that was gone before: it ended nothing that came after. A decision may have done so."""
+    return lost.entry.marks is not None and lost.time_ns < since_ns
 
 
 def _is_seen(history: History, fetch: GroupEvent, record: _Record) -> bool:
@@ -190,6 +198,7 @@ def _records(history: History) -> Iterator[tuple[Partition, _Record]]:
                     partition,
                     _Record(
                         order=order,
+                        time_ns=each.time_ns,
                         source=entry.value,
                         offset=offset,
                         transaction=transaction,

@@ -36,6 +36,10 @@ PINNED = {
         (7700081, "full"),  # who lacked it was elected and lost its election again before it began to lead
         (9970181, "full"),  # an unclean election of the decisions' log that took nothing of it
         (10205377, "full"),  # an unclean election took a decision that was taken again
+        (
+            11000594,
+            "full",
+        ),  # unknown: its coordinator forgot one of its partitions, and a later marker committed it there
         (10202521, "full"),  # all that the coordinator knew was lost before its producer was at work
     ),
     GROUPS: (
@@ -46,6 +50,8 @@ PINNED = {
         (7200039, "full"),  # a wiped broker was elected and never led, and the last of those in sync was wiped then
         (10300330, "clients alone"),  # after a wrong answer a right one looks wrong
         (10204674, "full"),  # of one partition one wrong answer was lawful, and another was not
+        (10400250, "full"),  # the offset of a commit without an answer, whose records all stand below a later one
+        (10400770, "clients alone"),  # a member read of a deposed leader, and nobody recorded who led
     ),
     SETTINGS: (
         (4000122, "no epochs, no books"),  # the damage was found when another one led already
@@ -53,6 +59,7 @@ PINNED = {
         (7500459, "full"),  # who had it was counted on no more, and retention removed its place in the end
         (10204803, BEFORE_EPOCHS.name),  # acks=1: one without it was elected, and the last who had it left the ISR
         (7400535, "full"),  # its tail was lost with the power, and its leader was elected while it was down
+        (10400771, BEFORE_EPOCHS.name),  # acknowledged while its leader was deposed, or just before
     ),
     CLEANING: (
         (8000279, "full"),  # sent again, its earlier copies were compacted away for the last one
@@ -67,6 +74,11 @@ PINNED = {
             "full",
         ),  # its record and its marker stand in a log, and a later commit of it was lost with an election
         (4, "full"),  # an application whose results do not name their inputs
+        (10403125, "full"),  # aborted, by its marker in a whole log, and its client was not told
+        (10404661, "full"),  # after a loss that was lawful an answer that none excuses
+        (11000621, "full"),  # aborted after a lawful loss of an older marker of its producer
+        (11001193, "full"),  # inputs were read again by a member whose position an allowed unclean election took
+        (11000389, "full"),  # its coordinator forgot it, and its record had gone before
         (8000381, "full"),  # the only copy of the coordinator's log was damaged
         (8100013, "no reads"),  # nobody recorded what the group read
         (8100357, "full"),  # what stands before an offset that was shown is overwritten

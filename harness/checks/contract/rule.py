@@ -180,12 +180,13 @@ def _of_whichever_leader(
     ruling = search.ruling(lost)
     if lost.epoch is not None or lost.t_acknowledged is None:
         return ruling
-    for election in history.elections_near(lost.t_acknowledged):
+    near = history.elections_near(lost.t_acknowledged)
+    for election in near:
         as_its = search.ruling(replace(lost, epoch=election.epoch))
         if not election.begins_above(lost.offset) and as_its.classification != ruling.classification:
             undecided = ruling.undecided or Doubt(code="acknowledged-before-or-after")
             return replace(ruling, classification="observation", undecided=undecided)
-    term = history.term_at(lost.t_acknowledged)
+    term = near[-1] if near else history.term_at(lost.t_acknowledged)
     if term is None or ruling.classification != "violation":
         return ruling
     for epoch in timelines.deposed.epochs_that_may_go_on(term, lost.t_acknowledged):

@@ -278,6 +278,7 @@ CauseCode = Literal[
     "outputs-not-read",
     "outputs-gone-with-a-topic",
     "inputs-moved",
+    "inputs-read-again",
     "position-in-doubt",
     "fenced-producer-committed",
     "decision-on-a-lost-disk",

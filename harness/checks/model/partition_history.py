@@ -8,7 +8,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import TypeVar, overload
 
 from harness.checks.model.elections import Election, Snapshot, committed_copies, elections_of, exact_states, states_near
@@ -272,8 +272,9 @@ class PartitionHistory:
         return election if election is not None and election.latest_t <= time_ns else None
 
     def elections_near(self, time_ns: int) -> list[Election]:
-        """Those of which nobody knows whether they came before or after."""
-        return [each for each in self.elections[1:] if each.earliest_t <= time_ns <= each.latest_t]
+        """Around a change: those of which nobody knows whose leader was in force."""
+        near = (two for two in pairwise(self.elections) if two[1].earliest_t <= time_ns <= two[1].latest_t)
+        return list({each.epoch: each for two in near for each in two}.values())
 
     @cached_property
     def _elected(self) -> list[int]:

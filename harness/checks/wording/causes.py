@@ -126,6 +126,7 @@ _WORDS: Mapping[CauseCode, str] = {
     "outputs-gone-with-a-topic": "{doubt}",
     "position-in-doubt": "{doubt}",
     "inputs-moved": "records of {partitions} were lost, and others got their offsets",
+    "inputs-read-again": "the log of {partitions} was lawfully cut below the position of a member, which began anew",
     "fenced-producer-committed": "a fenced producer committed",
     "decision-on-a-lost-disk": "{doubt}",
     "decision-elected-uncleanly": "{doubt}",

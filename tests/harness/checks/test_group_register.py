@@ -1,6 +1,7 @@
 """A group's committed offset as a register: what a fetch may answer, given who committed what when."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import combinations, permutations
 
 from hypothesis import given
@@ -39,6 +40,27 @@ def test_a_commit_of_unknown_outcome_may_take_effect_at_any_later_time() -> None
 
     assert offsets(register, 10, 11) == [5, 7]
     assert register.least_at(10) == 5
+
+
+def test_a_commit_of_unknown_outcome_does_not_count_above_the_last_record_that_it_may_have() -> None:
+    unknown = replace(commit(7, 0, 1, certain=False), place=3, last_place=5)
+
+    assert offsets(Register([unknown, replace(commit(5, 2, 3), place=6)]), 10, 11) == [5]
+    assert offsets(Register([unknown, replace(commit(5, 2, 3), place=4)]), 10, 11) == [5, 7]
+
+
+def test_what_was_answered_by_the_first_of_several_records_is_not_above_what_stands_between() -> None:
+    unknown = replace(commit(7, 0, 1, certain=False), place=3, last_place=5)
+    between = replace(commit(5, 2, 9), place=4)
+
+    assert Register([unknown, between], [Fetch(7, 3, 4)]).may_answer(Fetch(5, 6, 7)) == [7, 5]
+
+
+def test_a_commit_of_unknown_outcome_does_not_count_when_no_log_has_it() -> None:
+    register = Register([replace(commit(7, 0, 1, certain=False), gone_ns=20), commit(5, 2, 3)])
+
+    assert offsets(register, 19, 25) == [5, 7]
+    assert offsets(register, 21, 25) == [5]
 
 
 def test_without_a_certain_commit_there_may_be_none() -> None:

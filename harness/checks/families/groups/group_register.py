@@ -13,12 +13,13 @@ that require stable offsets and for others (KIP-447).
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Literal
 
 from harness.checks.contract.coordinators_log import Ruled
 from harness.checks.families.groups import offsets_in_logs
+from harness.checks.families.groups.offsets_in_logs import Trace
 from harness.checks.families.groups.transactional_offsets import Sent, TransactionalOffsets
 from harness.checks.judged_runs import JudgedRuns, PlacedEvent
 from harness.history.schema.client_rows import PROCESSES
@@ -32,7 +33,8 @@ Asking = Literal["any", "stable", "late"]
 @dataclass(frozen=True, slots=True)
 class Commit:
     """Its record was written between invoked_ns and completed_ns. sent: to a transaction, and when it is seen. place:
-    of its record in the offsets' log, if that is known."""
+    of its record in the offsets' log, if that is known; of one without an answer the first that it may have, and
+    last_place the last. gone_ns: from then on no leader had it."""
 
     offset: int
     invoked_ns: int
@@ -41,6 +43,8 @@ class Commit:
     process: int
     sent: Sent | None = None
     place: int | None = None
+    last_place: int | None = None
+    gone_ns: int = END_OF_TIME_NS
 
     def seen_by(self, asking: Asking) -> int:
         """From then on it is seen. late: it had to be, as far as anybody can tell, by whoever asks."""
@@ -89,7 +93,8 @@ class _Seen:
         )
 
     def overwrote(self, commit: Commit) -> bool:
-        return commit.completed_ns < self.since_ns or (commit.place is not None and commit.place < self.place)
+        last = commit.place if commit.last_place is None else commit.last_place
+        return commit.completed_ns < self.since_ns or (last is not None and last < self.place)
 
 
 class Register:
@@ -147,7 +152,8 @@ class Register:
         """The commits whose offset a read between these times may return; if empty, the read may return none."""
         seen = self._seen_before(invoked_ns, asking)
         since = seen.since_ns if seen is not None else -END_OF_TIME_NS
-        found = [commit for commit in self._unknown if commit.invoked_ns <= completed_ns]
+        unknown = self._unknown
+        found = [commit for commit in unknown if commit.invoked_ns <= completed_ns and commit.gone_ns >= invoked_ns]
         place = bisect_right(self._begins, completed_ns) - 1
         while place >= 0 and self._latest_end[place] >= since:
             commit = self._certain[place]
@@ -285,27 +291,37 @@ def _key_of(event: PlacedEvent) -> Key:
 def _registers(
     runs: JudgedRuns, events: Sequence[PlacedEvent], transactional: TransactionalOffsets | None
 ) -> dict[Key, Register]:
-    logged, unwritten = runs.once(offsets_in_logs.in_logs), runs.once(offsets_in_logs.unwritten)
+    logged, traces = runs.once(offsets_in_logs.in_logs), runs.once(offsets_in_logs.Traces)
     commits: dict[Key, list[Commit]] = {}
     fetches: dict[Key, list[Fetch]] = {}
     aborted: dict[Key, list[Commit]] = {}
     for event in events:
-        key = _key_of(event)
-        offset = event["offset"]
+        key, offset = _key_of(event), event["offset"]
         if event["event"] == "fetched":
             if event["status"] == STATUS_OK:
                 fetches.setdefault(key, []).append(fetch_of(event))
-        elif offset is not None and offsets_in_logs.place_of(event, offset) not in unwritten:
+        elif offset is not None:
             record = logged.get(offsets_in_logs.place_of(event, offset))
             commit = _commit_of(event, offset, transactional, None if record is None else record.place)
             if transactional is not None and transactional.was_aborted(event):
                 aborted.setdefault(key, []).append(commit)
             elif event["status"] != STATUS_FAIL or (transactional is not None and transactional.was_forgotten(event)):
-                commits.setdefault(key, []).append(commit)
+                trace = None if commit.certain else traces.of(event, record)
+                where = aborted if trace is not None and trace.aborted else commits
+                where.setdefault(key, []).extend(_as_traced(commit, trace))
     return {
         key: Register(commits.get(key, ()), fetches.get(key, ()), aborted.get(key, ()))
         for key in commits.keys() | aborted.keys()
     }
+
+
+def _as_traced(commit: Commit, trace: Trace | None) -> list[Commit]:
+    """What is left to say of it: nothing if it was never written."""
+    if trace is None:
+        return [commit]
+    if not trace.records:
+        return [] if trace.since_ns <= commit.invoked_ns else [replace(commit, gone_ns=trace.since_ns)]
+    return [replace(commit, place=trace.records[0].place, last_place=trace.records[-1].place)]
 
 
 def _commit_of(

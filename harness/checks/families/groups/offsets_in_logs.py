@@ -1,10 +1,13 @@
 """Which record of the kept log of __consumer_offsets is which commit of the clients': by what it says, and when.
 
-Of two commits the one whose record stands later holds, whichever was answered first (KAFKA-5247). A commit without an
-answer was not written if a whole log, of which nothing was lost, has no record that may be its.
+Of two commits the one whose record stands later holds, whichever was answered first (KAFKA-5247). Of a commit without
+an answer a whole log says more, since nothing was taken from it: where its records stand, if it has any, so that what
+stands above them holds, and whether markers abort them.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
 from harness.checks.contract.coordinators_log import Stored, taken_from
 from harness.checks.contract.timelines import Timelines
@@ -12,15 +15,13 @@ from harness.checks.families.groups.group_forgetting import CODES
 from harness.checks.families.groups.group_partition import place_of_group
 from harness.checks.judged_runs import JudgedRuns, PlacedEvent
 from harness.checks.model.kept_logs import LoggedOffset, OffsetKey, logged_offsets, paired
-from harness.checks.model.partition_history import RunHistory
+from harness.checks.model.partition_history import PartitionHistory, heard_by
 from harness.history.facts.internal_topics import CLOCKS_APART_NS
 from harness.history.schema.column_types import END_OF_TIME_NS
-from harness.history.schema.internal_rows import CONSUMER_OFFSETS, ConsumerOffsetsRow
-from harness.history.schema.schemas import STATUS_FAIL, STATUS_INFO, STATUS_OK
+from harness.history.schema.internal_rows import CONSUMER_OFFSETS
+from harness.history.schema.schemas import STATUS_FAIL, STATUS_OK
 
 Place = tuple[int, int, int, int, int]  # run, process, partition_id, invoked_ns, offset
-
-Commit = tuple[str | None, str | None, int | None, int | None]  # group, topic, partition, offset
 
 
 def place_of(event: PlacedEvent, offset: int) -> Place:
@@ -50,67 +51,83 @@ def in_logs(runs: JudgedRuns) -> Mapping[Place, LoggedOffset]:
     return found
 
 
-# ---- what was never written -----------------------------------------------------------------------------------------
+# ---- of what nobody was told ----------------------------------------------------------------------------------------
 
 
-def unwritten(runs: JudgedRuns) -> frozenset[Place]:
-    """Commits without an answer, outside transactions, that certainly have no record; for `runs.once`."""
-    events = [each for each in runs.group_events() if each["event"] == "committed" and each["transaction"] is None]
-    if all(event["status"] != STATUS_INFO for event in events):
-        return frozenset()
-    found: set[Place] = set()
-    for history in runs.histories:
-        rows = runs.tables.rows(CONSUMER_OFFSETS, history.run)
-        if not rows:
-            continue
-        own = [event for event in events if event["run"] == history.run]
-        stored, answered = _by_what_they_say(rows), _by_commit(own, STATUS_OK)
-        for event in (event for asked in _by_commit(own, STATUS_INFO).values() for event in asked):
-            offset, said = event["offset"], _commit(event)
-            if offset is None:
-                continue
-            theirs = all(any(_may_be_of(row, one) for one in answered.get(said, ())) for row in stored.get(said, ()))
-            if theirs and _is_whole(history, rows, event):
-                found.add(place_of(event, offset))
-    return frozenset(found)
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """records: those that may be of a commit, in order. since_ns: from then on no leader had another one. aborted:
+    markers abort them all."""
+
+    since_ns: int
+    records: Sequence[LoggedOffset] = ()
+    aborted: bool = False
 
 
-def _commit(event: PlacedEvent) -> Commit:
-    return event["group"], event["topic"], event["partition"], event["offset"]
+class Traces:
+    """Of commits of which their clients do not know whether they count; to be asked for by `runs.once`."""
+
+    def __init__(self, runs: JudgedRuns) -> None:
+        self._runs = runs
+        self._histories = {history.run: history for history in runs.histories}
+        self._complete_since: dict[tuple[int, str], int | None] = {}
+
+    @cached_property
+    def _logged(self) -> Mapping[OffsetKey, Sequence[LoggedOffset]]:
+        return logged_offsets(self._runs.tables)
+
+    @cached_property
+    def _answered(self) -> Mapping[OffsetKey, Sequence[PlacedEvent]]:
+        found: dict[OffsetKey, list[PlacedEvent]] = {}
+        for event in self._runs.group_events():
+            if event["event"] == "committed" and event["status"] == STATUS_OK and event["offset"] is not None:
+                found.setdefault(_key_of(event), []).append(event)
+        return found
+
+    def of(self, event: PlacedEvent, record: LoggedOffset | None) -> Trace | None:
+        """record: its own, if that is certain. None: nobody knows what the log had and lost."""
+        since_ns = self._since(event["run"], event["group"])
+        if since_ns is None:
+            return None
+        answered = [each for each in self._answered.get(_key_of(event), ()) if each != event]
+        own = [
+            each
+            for each in self._logged.get(_key_of(event), ())
+            if not any(_may_be_of(each, other) for other in answered)
+        ]
+        own = own if record is None else [record]
+        aborted = bool(own) and since_ns <= event["invoked_ns"] and all(each.commits is False for each in own)
+        return Trace(since_ns=since_ns, records=own, aborted=aborted)
+
+    def _since(self, run: int, group: str) -> int | None:
+        if (run, group) not in self._complete_since:
+            rows = self._runs.tables.rows(CONSUMER_OFFSETS, run)
+            place = place_of_group(self._histories[run], rows, group) if rows else None
+            self._complete_since[run, group] = None if place is None else _complete_since(place)
+        return self._complete_since[run, group]
 
 
-def _by_what_they_say(rows: Sequence[ConsumerOffsetsRow]) -> Mapping[Commit, Sequence[ConsumerOffsetsRow]]:
-    """The records of commits outside transactions."""
-    found: dict[Commit, list[ConsumerOffsetsRow]] = {}
-    for row in rows:
-        if not row["transactional"]:
-            said = row["group"], row["topic"], row["topic_partition"], row["committed_offset"]
-            found.setdefault(said, []).append(row)
-    return found
+def _key_of(event: PlacedEvent) -> OffsetKey:
+    inside = event["transaction"] is not None
+    return event["run"], event["group"], event["topic"], event["partition"], event["offset"] or 0, inside
 
 
-def _by_commit(events: Sequence[PlacedEvent], status: int) -> Mapping[Commit, Sequence[PlacedEvent]]:
-    found: dict[Commit, list[PlacedEvent]] = {}
-    for event in events:
-        if event["status"] == status:
-            found.setdefault(_commit(event), []).append(event)
-    return found
+def _may_be_of(record: LoggedOffset, event: PlacedEvent) -> bool:
+    return event["invoked_ns"] - CLOCKS_APART_NS <= record.time_ns <= event["completed_ns"] + CLOCKS_APART_NS
 
 
-def _may_be_of(row: ConsumerOffsetsRow, event: PlacedEvent) -> bool:
-    time_ns = row["time_ns"]
-    begin_ns, end_ns = event["invoked_ns"] - CLOCKS_APART_NS, event["completed_ns"] + CLOCKS_APART_NS
-    return time_ns is not None and begin_ns <= time_ns <= end_ns
-
-
-def _is_whole(history: RunHistory, rows: Sequence[ConsumerOffsetsRow], event: PlacedEvent) -> bool:
-    """Whether its partition's last leader has every record that was ever written there."""
-    place = place_of_group(history, rows, event["group"])
-    if place is None or not place.exact or not place.states:
-        return False
-    log = place.end_snapshots.get(place.states[-1]["leader"])
+def _complete_since(place: PartitionHistory) -> int | None:
+    """From when on its last leader's log has every record from which anybody may have answered: nothing was taken from
+    it afterwards, and whoever was deposed had heard of it."""
+    log = place.end_snapshots.get(place.states[-1]["leader"]) if place.exact and place.states else None
     if log is None or log["log_start_offset"] != 0:
-        return False
-    since_ns = event["invoked_ns"]
-    stored = Stored(sent_ns=since_ns, stored_ns=since_ns, gone_ns=END_OF_TIME_NS)
-    return taken_from(place, Timelines(place), stored, CODES) is None
+        return None
+    timelines = Timelines(place)
+    unclean = [each.latest_t for each in place.elections if each.unclean]
+    taken = {loss.time_ns + 1 for loss in place.disk_losses}
+    taken |= {heard_by(place.faults, place.replicas, time_ns) for time_ns in unclean}
+    for since_ns in (0, *sorted(taken)):
+        stored = Stored(sent_ns=since_ns, stored_ns=since_ns, gone_ns=END_OF_TIME_NS)
+        if taken_from(place, timelines, stored, CODES) is None:
+            return since_ns
+    return None

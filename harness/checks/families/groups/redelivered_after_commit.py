@@ -12,7 +12,7 @@ from harness.checks.families.groups.delivery_rows import DeliveryRow
 from harness.checks.families.groups.group_forgetting import forgetting_ruled
 from harness.checks.families.groups.group_partition import Kept
 from harness.checks.findings import RunContext
-from harness.checks.model.partition_history import PartitionHistory
+from harness.checks.model.partition_history import PartitionHistory, holds_up
 from harness.history.schema.client_rows import GROUP_EVENTS
 from harness.history.schema.schemas import STATUS_OK
 
@@ -50,8 +50,11 @@ def after_commit_ruled(context: RunContext, history: PartitionHistory, row: Deli
 
 def _ends_below(history: PartitionHistory, position: int, *, since_ns: int, until_ns: int) -> Doubt | None:
     """A leader that had been replaced, and had not heard of it: it may have answered that its log ends below the
-    position, which clients that name no epoch believe (before KIP-320)."""
-    deposed = Deposed(history)
+    position, which clients that name no epoch believe (before KIP-320). Where nobody recorded who led, that may have
+    been any replica that a fault kept from hearing of others."""
+    deposed, faults = Deposed(history), history.faults_between(since_ns, until_ns)
+    if not history.elections and any(holds_up(fault, node) for fault in faults for node in history.replicas):
+        return Doubt(code="end-told-by-whom")
     for election in history.elections:
         start, time_ns = election.start, max(since_ns, election.earliest_t)
         if election.earliest_t > until_ns or (start is not None and start >= position):

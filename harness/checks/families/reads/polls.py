@@ -58,6 +58,7 @@ class JumpedRow(TypedDict):
     position: int
     to_the_head: bool
     resets_elsewhere: bool
+    readers: list[int]
 
 
 ANSWER = RowsOf(NAME, JumpedRow)
@@ -103,6 +104,7 @@ def query(runs: JudgedRuns) -> list[JumpedRow]:
             sf.min(sf.expr("came_from + 1")).alias("position"),
             sf.bool_and("to_the_head").alias("to_the_head"),
             sf.bool_and("resets_elsewhere").alias("resets_elsewhere"),
+            sf.sort_array(sf.collect_set("process")).alias("readers"),
         )
     )
     return typed(JumpedRow, found.toArrow())

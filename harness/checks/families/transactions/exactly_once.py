@@ -5,9 +5,10 @@ certainly committed offset must have one output. Certain is what was answered, a
 Twice: it has more. Missing: it has none. Uncommitted: it has an output although the group's offset cannot have passed
 it. Not judged: partitions that more than one group processes, groups that do not start at the earliest record, and runs
 in which no record is named so, as those of an application. The permitted loss of an output explains that it is missing,
-a permitted loss of the group's offsets explains the other two; a missing output may also be where the final read did
-not get to. Outputs of transactions that were aborted do not count, those of unknown outcome that only read_uncommitted
-readers saw neither count twice nor are missing.
+a permitted loss of the group's offsets explains the other two, and so does a log that was lawfully cut below a member's
+position, so that it began anew; a missing output may also be where the final read did not get to. Outputs of
+transactions that were aborted do not count, those of unknown outcome that only read_uncommitted readers saw neither
+count twice nor are missing.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,10 +17,11 @@ from typing import TypedDict
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
-from harness.checks.contract.rulings import NOTHING_PERMITS_IT, Cause, Class, Doubt
+from harness.checks.contract.rulings import NOTHING_PERMITS_IT, Cause, CauseCode, Class, Doubt
 from harness.checks.families.groups.group_forgetting import forgetting_ruled
 from harness.checks.families.groups.group_partition import Kept
 from harness.checks.families.groups.group_register import registers, resets
+from harness.checks.families.reads import polls
 from harness.checks.families.transactions.isolation import with_outcome
 from harness.checks.families.transactions.missing_records import MissingRecords, MissingRow
 from harness.checks.families.transactions.transaction_forgetting import TransactionForgetting
@@ -29,7 +31,7 @@ from harness.checks.judged_runs import JudgedRuns
 from harness.checks.model.partition_history import PartitionHistory
 from harness.checks.wording.causes import cause_words
 from harness.checks.wording.words import plural, span_words
-from harness.history.schema.client_rows import TRANSACTIONS
+from harness.history.schema.client_rows import PROCESSES, TRANSACTIONS
 from harness.history.schema.cluster_rows import PARTITIONS
 from harness.history.schema.column_types import END_OF_TIME_NS
 from harness.history.schema.schemas import STATUS_FAIL, STATUS_OK
@@ -274,21 +276,39 @@ def _finding(context: RunContext, row: ProcessedRow, classification: Class, caus
 
 
 def _or_what_explains_it(context: RunContext, row: ProcessedRow, ruled: tuple[Class, Cause]) -> tuple[Class, Cause]:
-    """Its inputs are others than those that an output was made of, in a log that was cut meanwhile; or coordinators
-    lawfully forgot what became of the outputs."""
+    """Its inputs are others than those that an output was made of, in a log that was cut meanwhile, or were read again,
+    as the log had been cut below the reader's position; or coordinators lawfully forgot what became of the outputs."""
     if ruled[0] != "violation":
         return ruled
-    place = context.partition(row["partition_id"])
+    place, span = context.partition(row["partition_id"]), range(row["low"], row["high"] + 1)
     losses = [loss for check in _MOVED for loss in context.found.get(check, ()) if _is_at(loss, place)]
-    moved = {offset: loss for loss in losses for offset in loss.offsets if row["low"] <= offset <= row["high"]}
-    if len(moved) >= row["count"] and all(loss.classification != "violation" for loss in moved.values()):
-        loss = next(iter(moved.values()))
-        doubt = None if loss.classification == "permitted" else Doubt(code="inputs-moved")
-        return loss.classification, Cause(code="inputs-moved", doubt=doubt, partitions=(place.name,))
+    moved = {offset: loss for loss in losses for offset in loss.offsets if offset in span}
+    again = _read_again(context, row) if row["kind"] == "twice" else {}
+    if len(moved) >= row["count"] or all(offset in moved or offset in again for offset in span):
+        by = [*moved.values(), *again.values()]
+        if all(each.classification != "violation" for each in by):
+            doubt = next((Doubt(code="inputs-moved") for each in by if each.classification != "permitted"), None)
+            code: CauseCode = "inputs-moved" if moved else "inputs-read-again"
+            return "observation" if doubt else "permitted", Cause(code=code, doubt=doubt, partitions=(place.name,))
     forgetting = TransactionForgetting.of(context)
     own = [each for each in context.tables[TRANSACTIONS] if each["group"] == row["group"]]
     forgotten = (forgetting.ruled(each, END_OF_TIME_NS) for each in own)
     return next((each for each in forgotten if each is not None), ruled)
+
+
+def _read_again(context: RunContext, row: ProcessedRow) -> dict[int, Finding]:
+    """The offsets below a position that a member of the group went back from, and what was found of that."""
+    place = context.partition(row["partition_id"])
+    members = {each["process"] for each in context.tables[PROCESSES] if each["group"] == row["group"]}
+    found = [each for each in context.found.get(polls.NAME, ()) if each.kind == "external" and _is_at(each, place)]
+    return {
+        offset: each
+        for jump in context.rows[polls.ANSWER]
+        if jump["partition_id"] == row["partition_id"] and members & set(jump["readers"])
+        for each in found
+        if jump["value"] in each.values and jump["offset"] < jump["position"]
+        for offset in range(max(jump["offset"], row["low"]), min(jump["position"], row["high"] + 1))
+    }
 
 
 def _is_at(loss: Finding, place: PartitionHistory) -> bool:

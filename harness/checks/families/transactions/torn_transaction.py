@@ -2,8 +2,10 @@
 
 A committed transaction must be there completely, an aborted one not at all, and one with unknown outcome either way. If
 the partition was not read up to the missing record, it is only a candidate, which is an observation; a record that the
-configuration removed or allowed to be lost does not count. Not judged: unknown outcomes if the final reader was
-read_uncommitted, since it sees uncommitted records.
+configuration removed or allowed to be lost does not count. One with unknown outcome may be torn by what its
+coordinator lawfully forgot of it, or by a marker that a log lawfully lost (transaction_forgetting.py); of a committed
+one the check of lost writes has said so. Not judged: unknown outcomes if the final reader was read_uncommitted, since
+it sees uncommitted records.
 """
 
 from collections.abc import Sequence
@@ -11,14 +13,17 @@ from typing import TypedDict
 
 from pyspark.sql import functions as sf
 
+from harness.checks.contract.coordinators_log import Ruled
 from harness.checks.contract.rulings import Cause, Class
 from harness.checks.families.transactions.missing_records import MissingRecords, MissingRow
+from harness.checks.families.transactions.transaction_forgetting import TransactionForgetting, marker_ruled
 from harness.checks.family import Family
 from harness.checks.findings import Finding, RunContext
 from harness.checks.judged_runs import JudgedRuns
 from harness.checks.wording.causes import cause_words
 from harness.checks.wording.words import plural
 from harness.history.schema.client_rows import TRANSACTIONS, TransactionRow
+from harness.history.schema.column_types import END_OF_TIME_NS
 from harness.history.schema.schemas import STATUS_OK
 from harness.history.schema.typed_rows import RowsOf, typed
 
@@ -27,11 +32,14 @@ _ROWS_MAX = 20_000
 
 
 class _PartRow(TypedDict):
+    """places: the partitions that it wrote."""
+
     run: int
     transaction: int
     sent: int
     visible: int
     reader: int | None
+    places: list[int]
     missing: list[MissingRow]
 
 
@@ -66,6 +74,7 @@ def query(runs: JudgedRuns) -> list[TornRow]:
             sf.count("*").alias("sent"),
             sf.count("reader").alias("visible"),
             sf.min("reader").alias("reader"),
+            sf.sort_array(sf.collect_set("partition_id")).alias("places"),
             sf.collect_list(sf.when(sf.col("reader").isNull(), missing)).alias("missing"),
         )
         .where("visible > 0 and visible < sent")
@@ -85,14 +94,26 @@ def query(runs: JudgedRuns) -> list[TornRow]:
 
 
 def find(context: RunContext) -> list[Finding]:
-    records = MissingRecords(context)
+    records, forgetting = MissingRecords(context), TransactionForgetting.of(context)
     groups: dict[tuple[Class, Cause, bool], list[tuple[TornRow, list[MissingRow]]]] = {}
     for row in sorted(context.rows[ANSWER], key=lambda row: row["transaction"]):
         missing = [record for record in row["missing"] if not records.removed(record)]
         if missing:
             classification, cause = records.ruled(missing)
+            if classification == "violation" and not row["certain"]:
+                classification, cause = _ended_in_parts(context, row, forgetting) or (classification, cause)
             groups.setdefault((classification, cause, row["certain"]), []).append((row, missing))
     return [_finding(context, *key, torn) for key, torn in groups.items()]
+
+
+def _ended_in_parts(context: RunContext, row: TornRow, forgetting: TransactionForgetting) -> Ruled | None:
+    """What lawfully made it end one way in one partition, and another way in the next."""
+    own = row["of_transaction"]
+    markers = (
+        marker_ruled(context.partition(place), since_ns=own["invoked_ns"], until_ns=END_OF_TIME_NS)
+        for place in row["places"]
+    )
+    return forgetting.ruled(own, END_OF_TIME_NS) or next((each for each in markers if each is not None), None)
 
 
 def _finding(
@@ -124,6 +145,7 @@ def _finding(
         partition=history.partition if one else None,
         sentence=sentence,
         cause=cause,
+        open_question=cause.doubt is not None,
         values=[record["value"] for record in records],
         apart="committed" if certain else "unknown",
         offsets=[record["offset"] for record in records if record["offset"] is not None],

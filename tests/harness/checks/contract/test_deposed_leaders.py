@@ -128,6 +128,15 @@ def test_it_may_have_acknowledged_what_no_log_ever_had_until_it_heard(at: float,
     assert ruling.classification == expected
 
 
+def test_what_was_acknowledged_around_an_election_may_be_of_either_leader() -> None:
+    history = History()
+    history.state(1, 0, (1, 2, 3), at=0, start=0)
+    history.state(2, 1, (2, 3), at=8, start=5)
+    history.rows["partition_states"][-1]["uncertainty_ns"] = SECOND
+    ruling = ruled(history, replace(fate(history, 8, acks=1, at=8.5), epoch=None))
+    assert ruling.classification == "observation"
+
+
 def test_what_is_permitted_of_whichever_leader_it_was_is_not_put_in_doubt_by_not_knowing_which() -> None:
     history = History()
     history.state(1, 0, (1, 2, 3), at=0, start=0)
