@@ -25,6 +25,7 @@ PINNED = {
         (9981008, "late clocks"),  # its leader cut it before an unclean election, or after
         (10206960, "nodes that no fault ended"),  # its leader cut it, and the next one led from above it
         (10205648, "late clocks"),  # nobody knows whether a replica was in sync again when its log was read
+        (11100672, "full"),  # below the second record of a batch, whose first stands below it
         (7501196, "no books, no journals"),  # a cycle of what was read before a cut of which nobody knows the reason
     ),
     TRANSACTIONS: (
@@ -60,6 +61,8 @@ PINNED = {
         (8100207, "full"),  # a replica that was damaged had compacted its log before
         (9500216, "late clocks"),  # nobody knows whether a log was cut for its damage before another was elected
         (9510555, "full"),  # of a record that was sent again both copies may have been compacted away for a later one
+        (10401151, "full"),  # the last of its key was compacted away against the promise, and so was the one before it
+        (10401431, "full"),  # a later one of its key had been compacted at one of its places, and was lost from another
     ),
     PROCESSING: (
         (
