@@ -25,6 +25,9 @@ PINNED = {
         (9981008, "late clocks"),  # its leader cut it before an unclean election, or after
         (10206960, "nodes that no fault ended"),  # its leader cut it, and the next one led from above it
         (10205648, "late clocks"),  # nobody knows whether a replica was in sync again when its log was read
+        (10300176, "no snapshots"),  # cut within its epoch, and written anew there, before all lost their power
+        (11101012, "full"),  # the same, and the record that was written below it was damaged then
+        (11101012, "no books"),
         (11100672, "full"),  # below the second record of a batch, whose first stands below it
         (7501196, "no books, no journals"),  # a cycle of what was read before a cut of which nobody knows the reason
     ),
@@ -92,6 +95,7 @@ PINNED = {
         (85, "full"),
         (9900100, "full"),  # its own process's records above it were lawfully lost, and another's were not
         (9900276, "full"),
+        (10403860, "full"),  # a deposed leader wrote anew within its epoch, and its successor had cut its own log
         (9970420, "full"),  # another record of its epoch had its place, and was dropped before it was sent
     ),
 }
