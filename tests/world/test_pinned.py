@@ -101,6 +101,7 @@ PINNED = {
 }
 
 DECIDED = (
+    (CLEANING, 10201463),  # acknowledged below a minimum that had been raised: nobody asks whether its leader had heard
     (CLEANING, 8100311),  # a later one of its key was lost with it, and the log that had both was not compacted before
     (TRANSACTIONS, 5000029),  # hidden by a reversed marker, below the last stable offset
     (TRANSACTIONS, 5000065),

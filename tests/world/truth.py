@@ -231,7 +231,15 @@ def _fates(chronicle: Chronicle, partition: Partition, trails: Sequence[_Trail])
     _replay(happenings, trails)
     _reads(chronicle, partition, trails)
     looked_at = [(each.node, each.time_ns) for each in chronicle.snapshots if each.partition == partition]
-    return [_judged(trail, partition, happenings, looked_at) for trail in trails if not trail.removed]
+    found = ((trail, _judged(trail, partition, happenings, looked_at)) for trail in trails if not trail.removed)
+    return [_perhaps_forfeited(trail, lost) for trail, lost in found]
+
+
+def _perhaps_forfeited(trail: _Trail, lost: Lost) -> Lost:
+    """Nothing permits the loss of what was acknowledged below min.insync.replicas, if its leader knew that."""
+    if lost.verdict is not Verdict.PERMITTED or not trail.send.perhaps_below:
+        return lost
+    return replace(lost, verdict=Verdict.UNSAID, took="perhaps-below-minimum", story=f"few in sync; {lost.story}")
 
 
 def _reads(chronicle: Chronicle, partition: Partition, trails: Sequence[_Trail]) -> None:
@@ -374,10 +382,6 @@ def _judged(
     if trail.send.below_minimum:
         story = f"broker {trail.send.acknowledged_by} knew that {trail.send.in_sync} were in sync when it was sent"
         return _lost(trail, partition, Verdict.VIOLATION, "below-minimum", happening.time_ns, story)
-    if trail.send.perhaps_below:
-        return _lost(
-            trail, partition, Verdict.UNSAID, "perhaps-below-minimum", happening.time_ns, "the minimum changed"
-        )
     if not weak and trail.emptied is not None and _uninformed(trail.emptied):
         t = trail.emptied.happening.time_ns
         return _lost(trail, partition, Verdict.UNSAID, "clean-of-robbed", t, "sound, uninformed")
