@@ -5,12 +5,14 @@ A leader gives each offset of its epoch once, and the next one higher: its log h
 that was, the line's or that of one who had been deposed, decides what it shows (contract/absence.py).
 """
 
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from harness.checks.model.lost_records import Rewrite
 from harness.checks.spark.detection import Flagged
 
+_MOST = 100  # of one epoch, and at one place: the first of them show what the others would
 _Known = tuple[int, int]  # when a record was first known to stand somewhere, and at which offset
 
 
@@ -40,6 +42,8 @@ class Rewrites:
         for (partition_id, epoch), places in by_epoch.items():
             before = (*known[partition_id, epoch], *known.get((partition_id, None), ()))
             self._lowest.setdefault(partition_id, []).extend(_lowest(places, sorted(before)))
+        for places in self._at.values():
+            places.sort(key=_sent_ns)
 
     def of(self, row: Flagged, epoch: int | None) -> tuple[Rewrite, ...]:
         """What was sent after clients last knew of it, and stands at its place or below; of its epoch, if that is
@@ -47,9 +51,15 @@ class Rewrites:
         since, offset = row.known_until_ns, row.offset
         if since is None or offset is None or row.tries > 1:
             return ()
-        places = {*self._lowest.get(row.partition_id, ()), *self._at.get((row.partition_id, offset), ())}
-        below = {each.written for each in places if each.offset <= offset and each.written.sent_ns > since}
-        return tuple(sorted((each for each in below if epoch in (None, each.epoch)), key=_in_order))
+        below = [each for each in self._lowest.get(row.partition_id, ()) if each.offset <= offset]
+        at = self._at.get((row.partition_id, offset), ())
+        first = bisect_right(at, since, key=_sent_ns)
+        found = {each.written for each in (*below, *at[first : first + _MOST]) if each.written.sent_ns > since}
+        return tuple(sorted((each for each in found if epoch in (None, each.epoch)), key=_in_order))
+
+
+def _sent_ns(place: _Place) -> int:
+    return place.written.sent_ns
 
 
 def _in_order(written: Rewrite) -> tuple[int, int, int]:
@@ -72,11 +82,11 @@ def _lowest(places: Sequence[_Place], known: Sequence[_Known]) -> list[_Place]:
     first, which was sent before the others. known: in order of time; of its epoch, or of nobody knows which."""
     found: list[_Place] = []
     top, next_known = -1, 0
-    for place in sorted(places, key=lambda place: place.written.sent_ns):
+    for place in sorted(places, key=_sent_ns):
         while next_known < len(known) and known[next_known][0] < place.written.sent_ns:
             top = max(top, known[next_known][1])
             next_known += 1
-        if place.offset <= top:
+        if place.offset <= top and len(found) < _MOST:
             found.append(place)
             top = place.offset - 1
     return found

@@ -157,3 +157,8 @@ def test_what_may_have_been_written_after_that_is_not_below_it(row: Flagged) -> 
 def test_of_a_record_that_was_seen_in_two_epochs_nobody_knows_which_was_written_when() -> None:
     twice = [replace(row, copies=frozenset({Copy(node=1, snapshot=0, epoch=1)})) for row in AGAIN]
     assert not Rewrites([*FIRST, *twice]).of(FIRST[8], 0)
+
+
+def test_of_a_log_that_is_written_anew_all_the_time_the_first_times_are_enough() -> None:
+    rows = [row_of(value, 5, sent_s=value, answered_s=value + 0.5) for value in range(5_000)]
+    assert 100 <= len(Rewrites(rows).of(rows[0], 0)) <= 200
