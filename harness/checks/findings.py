@@ -16,6 +16,7 @@ from harness.checks.contract.rulings import Cause, Class, OtherCause, Ruling
 from harness.checks.model.leader_views import LeaderViews
 from harness.checks.model.lost_records import LostRecord, epoch_of_copies
 from harness.checks.model.partition_history import PartitionHistory, RunHistory
+from harness.checks.rewrites import Rewrites
 from harness.checks.spark.detection import SEEN_POLL, EpochRead, Flagged
 from harness.checks.spark.tables import CORRUPT_READS
 from harness.checks.wording.causes import cause_words
@@ -167,6 +168,7 @@ class RunContext:
                 matched=lost.matched and not twice,
                 answered_by=self._answered_by(history, row) if lost.epoch is None else None,
                 absent_t=self._absent_t(history, row),
+                rewritten=self._rewrites.of(row, lost.epoch),
             )
         )
 
@@ -221,6 +223,10 @@ class RunContext:
         return self._leader_views.answered_by(
             row.process, history.topic, history.partition, sent_ns=row.invoked_ns, answered_ns=row.completed_ns
         )
+
+    @cached_property
+    def _rewrites(self) -> Rewrites:
+        return Rewrites(self.flagged)
 
     @cached_property
     def _leader_views(self) -> LeaderViews:

@@ -242,7 +242,7 @@ class Send:
     in_sync: int = 0  # how many the leader took to be in sync when it appended the batch
     appended_at: int | None = None
     below_minimum: bool = False  # for certain acknowledged against min.insync.replicas
-    perhaps_below: bool = False  # so it was, and that was changed about then
+    perhaps_below: bool = False  # so it was, and it is not certain that its leader knew that
     transaction: int | None = None
     returned_ns: int | None = None
     operation: int | None = None

@@ -71,6 +71,9 @@ def acknowledged(world: World, send: Send, node: Node, standing: Standing) -> No
     send.acknowledged_by, send.acknowledged_in, send.in_sync = node, standing.epoch, standing.in_sync
     known = send.invoked_ns > standing.since and not standing.expanding
     send.below_minimum = send.acks == -1 and standing.in_sync < world.least_in_sync(send.partition) and known
+    # Who sees that the minimum was raised, or the ISR smaller, may not call it certain that its leader had heard.
+    below = send.acks == -1 and standing.in_sync < world.enough_in_sync(send.partition)
+    send.perhaps_below = below and not send.below_minimum
 
 
 class Sender(Protocol):

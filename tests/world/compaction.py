@@ -22,12 +22,13 @@ def last_of_keys(chronicle: Chronicle, partition: Partition) -> dict[int, int]:
     }
 
 
-def compacted(chronicle: Chronicle, *, lawful: bool = False) -> set[int]:
-    """Values that some replica compacted away; of them those that it might."""
+def compacted(chronicle: Chronicle, *, lawful: bool | None = None) -> set[tuple[int, int]]:
+    """(offset, value) that some replica compacted away; of them only those that it might, or only the others. A record
+    that was sent again may be gone from one of its places, and lost from another."""
     return {
-        value
+        (offset, value)
         for each in chronicle.happenings
         if isinstance(each, Compacted)
-        for _, value, allowed in each.records
-        if allowed or not lawful
+        for offset, value, allowed in each.records
+        if lawful in (None, allowed)
     }

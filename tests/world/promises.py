@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from tests.world.broken import Broken
 from tests.world.chronicle import Entry, Partition, Send, Transaction
 from tests.world.clients import OK
-from tests.world.compaction import compacted
 from tests.world.histories import History
 from tests.world.lost_writes import lost_writes
 from tests.world.promises_of_cleaning import broken_by_cleaning
@@ -109,7 +108,6 @@ def _read_and_lost(history: History) -> Iterator[Broken]:
                     )
                     read.setdefault(each.partition, {}).setdefault(entry.value, base)
     given = {entry.value for poll in chronicle.polls if poll.final for r in poll.reads for entry in r.entries}
-    given |= compacted(chronicle)
     lost_and_told = lost_records(chronicle)
     for partition, sends in read.items():
         final = chronicle.final[partition]

@@ -12,7 +12,6 @@ from itertools import combinations
 from tests.world.broken import Broken
 from tests.world.chronicle import Partition, Send
 from tests.world.clients import DELIVERY_NS, OK
-from tests.world.compaction import compacted
 from tests.world.histories import History
 from tests.world.truth import Lost, Verdict, fates, lost_records, perhaps_replaced
 
@@ -30,7 +29,7 @@ def broken_orders(history: History) -> Iterator[Broken]:
     yield from _copies_lost(history, there, list(lost.values()))
     for lane in lanes.values():
         overtaken: dict[int, list[tuple[Send, Verdict]]] = {}
-        known = [send for send in lane if send.status == OK and send.base is not None]
+        known = [record for send in lane for record in _records_of(send)]
         for earlier, later in combinations(known, 2):
             if _follows(earlier, later) and later.base <= earlier.base:  # type: ignore[operator]
                 found = _verdict(history, lane, earlier, later, lost, there)
@@ -49,6 +48,13 @@ def broken_orders(history: History) -> Iterator[Broken]:
                     story=f"process {later.process} sent {value} after {earlier.values[0]}, and it stands at "
                     f"{later.base}, the other at {earlier.base}",
                 )
+
+
+def _records_of(send: Send) -> list[Send]:
+    """Each of its records as if it were the only one of its batch, where it was acknowledged."""
+    if send.status != OK or send.base is None:
+        return []
+    return [replace(send, values=[value], base=offset) for offset, value in enumerate(send.values, send.base)]
 
 
 def _follows(earlier: Send, later: Send) -> bool:
@@ -121,9 +127,8 @@ def _copies_lost(
     sends = {value: send for send in chronicle.sends for value in send.values if send.transaction is None}
     copies: dict[Partition, dict[tuple[int, int], Send]] = {}
     for send in sends.values():
-        for place, value in enumerate(send.values if send.status == OK and send.base is not None else ()):
-            copy = replace(send, values=[value], base=(send.base or 0) + place)
-            copies.setdefault(send.partition, {})[value, copy.base or 0] = copy
+        for copy in _records_of(send):
+            copies.setdefault(send.partition, {})[copy.values[0], copy.base or 0] = copy
     for poll in chronicle.polls:
         for read in () if poll.final else poll.reads:
             for offset, entry in read.placed():
@@ -140,13 +145,12 @@ def _copies_lost(
                         completed_ns=poll.completed_ns,
                     )
                     copies.setdefault(read.partition, {})[entry.value, offset] = copy
-    gone = compacted(chronicle)
     for partition, found in copies.items():
         final = chronicle.final[partition]
         moved = [
             copy
             for (value, offset), copy in found.items()
-            if value not in gone and (places := there.get((partition, value), set())) and offset not in places
+            if (places := there.get((partition, value), set())) and offset not in places
         ]
         if not final.read_to_end:
             continue

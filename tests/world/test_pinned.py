@@ -25,6 +25,10 @@ PINNED = {
         (9981008, "late clocks"),  # its leader cut it before an unclean election, or after
         (10206960, "nodes that no fault ended"),  # its leader cut it, and the next one led from above it
         (10205648, "late clocks"),  # nobody knows whether a replica was in sync again when its log was read
+        (10300176, "no snapshots"),  # cut within its epoch, and written anew there, before all lost their power
+        (11101012, "full"),  # the same, and the record that was written below it was damaged then
+        (11101012, "no books"),
+        (11100672, "full"),  # below the second record of a batch, whose first stands below it
         (7501196, "no books, no journals"),  # a cycle of what was read before a cut of which nobody knows the reason
     ),
     TRANSACTIONS: (
@@ -67,6 +71,8 @@ PINNED = {
         (8100207, "full"),  # a replica that was damaged had compacted its log before
         (9500216, "late clocks"),  # nobody knows whether a log was cut for its damage before another was elected
         (9510555, "full"),  # of a record that was sent again both copies may have been compacted away for a later one
+        (10401151, "full"),  # the last of its key was compacted away against the promise, and so was the one before it
+        (10401431, "full"),  # a later one of its key had been compacted at one of its places, and was lost from another
     ),
     PROCESSING: (
         (
@@ -101,11 +107,13 @@ PINNED = {
         (85, "full"),
         (9900100, "full"),  # its own process's records above it were lawfully lost, and another's were not
         (9900276, "full"),
+        (10403860, "full"),  # a deposed leader wrote anew within its epoch, and its successor had cut its own log
         (9970420, "full"),  # another record of its epoch had its place, and was dropped before it was sent
     ),
 }
 
 DECIDED = (
+    (CLEANING, 10201463),  # acknowledged below a minimum that had been raised: nobody asks whether its leader had heard
     (CLEANING, 8100311),  # a later one of its key was lost with it, and the log that had both was not compacted before
     (TRANSACTIONS, 5000029),  # hidden by a reversed marker, below the last stable offset
     (TRANSACTIONS, 5000065),

@@ -130,7 +130,6 @@ def lost_records(chronicle: Chronicle) -> list[Lost]:
             if poll.final:
                 there |= {entry.value for read in poll.reads if read.partition == partition for entry in read.entries}
         sends = [send for send in chronicle.sends if send.partition == partition and _is_promised(chronicle, send)]
-        there |= compacted(chronicle)
         lost = fates(chronicle, partition, sends, there, final.log_start or 0)
         found += perhaps_replaced(chronicle, partition, lost, told=lost)
         found += _removed_unasked(chronicle, partition, sends, final.log_start or 0)
@@ -140,18 +139,27 @@ def lost_records(chronicle: Chronicle) -> list[Lost]:
 def perhaps_replaced(
     chronicle: Chronicle, partition: Partition, lost: Sequence[Lost], *, told: Sequence[Lost]
 ) -> list[Lost]:
-    """Nobody can tell what else took a record where compaction may have: it was promised that the last one stays.
-
-    The last one is what there is, or, of the records whose loss is told, one whose loss is itself a violation.
-    """
+    """Nobody can tell what else took a record where compaction may have: it was promised that the last one stays."""
     if not ever_compacts(chronicle, partition):
         return list(lost)
-    last = last_of_keys(chronicle, partition)
-    for each in told:
-        if each.partition == partition and each.verdict is Verdict.VIOLATION and each.value in chronicle.keys:
-            key = chronicle.keys[each.value]
-            last[key] = max(last.get(key, -1), each.offset)
+    last = last_that_count(chronicle, partition, told)
     return [replace(each, verdict=Verdict.UNSAID) if _is_below(each, last, chronicle) else each for each in lost]
+
+
+def last_that_count(chronicle: Chronicle, partition: Partition, told: Sequence[Lost]) -> dict[int, int]:
+    """The highest offset of each key of a record that is there, or is missed against the promise, which is told of it:
+    one whose loss is itself a violation, or that was acknowledged and compacted away unlawfully."""
+    last = last_of_keys(chronicle, partition)
+    missed = [(each.offset, each.value) for each in told if each.verdict is Verdict.VIOLATION]
+    missed += compacted(chronicle, lawful=False) - compacted(chronicle, lawful=True)
+    mine = {
+        value for send in chronicle.sends if send.partition == partition and send.status == OK for value in send.values
+    }
+    for offset, value in missed:
+        if value in mine and value in chronicle.keys:
+            key = chronicle.keys[value]
+            last[key] = max(last.get(key, -1), offset)
+    return last
 
 
 def _is_below(lost: Lost, last: Mapping[int, int], chronicle: Chronicle) -> bool:
@@ -191,27 +199,28 @@ def _is_promised(chronicle: Chronicle, send: Send) -> bool:
 
 
 def fates(chronicle: Chronicle, partition: Partition, sends: Sequence[Send], there: Set[int], start: int) -> list[Lost]:
-    """What became of the acknowledged records of a partition that are not `there`."""
-    return _fates(chronicle, partition, [each for each in _trails(sends, there) if each.offset >= start])
+    """What became of the acknowledged records of a partition that are not `there`, and were not compacted away."""
+    return _fates(chronicle, partition, [each for each in _trails(chronicle, sends, there) if each.offset >= start])
 
 
 def lost_before_removal(chronicle: Chronicle) -> list[Lost]:
     """Below the logs' starts in the end: nobody misses such a record, but what followed from its loss is seen."""
-    gone, found = compacted(chronicle), list[Lost]()
+    found = list[Lost]()
     for partition, final in chronicle.final.items():
         sends = [send for send in chronicle.sends if send.partition == partition and _is_promised(chronicle, send)]
-        below = [each for each in _trails(sends, gone) if each.offset < (final.log_start or 0)]
+        below = [each for each in _trails(chronicle, sends, set()) if each.offset < (final.log_start or 0)]
         found += _fates(chronicle, partition, below)
     return found
 
 
-def _trails(sends: Sequence[Send], there: Set[int]) -> list[_Trail]:
+def _trails(chronicle: Chronicle, sends: Sequence[Send], there: Set[int]) -> list[_Trail]:
+    gone = compacted(chronicle)
     return [
         _Trail(send=send, value=value, offset=send.base + place)
         for send in sends
         if send.status == OK and send.base is not None
         for place, value in enumerate(send.values)
-        if value not in there
+        if value not in there and (send.base + place, value) not in gone
     ]
 
 
@@ -222,7 +231,15 @@ def _fates(chronicle: Chronicle, partition: Partition, trails: Sequence[_Trail])
     _replay(happenings, trails)
     _reads(chronicle, partition, trails)
     looked_at = [(each.node, each.time_ns) for each in chronicle.snapshots if each.partition == partition]
-    return [_judged(trail, partition, happenings, looked_at) for trail in trails if not trail.removed]
+    found = ((trail, _judged(trail, partition, happenings, looked_at)) for trail in trails if not trail.removed)
+    return [_perhaps_forfeited(trail, lost) for trail, lost in found]
+
+
+def _perhaps_forfeited(trail: _Trail, lost: Lost) -> Lost:
+    """Nothing permits the loss of what was acknowledged below min.insync.replicas, if its leader knew that."""
+    if lost.verdict is not Verdict.PERMITTED or not trail.send.perhaps_below:
+        return lost
+    return replace(lost, verdict=Verdict.UNSAID, took="perhaps-below-minimum", story=f"few in sync; {lost.story}")
 
 
 def _reads(chronicle: Chronicle, partition: Partition, trails: Sequence[_Trail]) -> None:
@@ -365,10 +382,6 @@ def _judged(
     if trail.send.below_minimum:
         story = f"broker {trail.send.acknowledged_by} knew that {trail.send.in_sync} were in sync when it was sent"
         return _lost(trail, partition, Verdict.VIOLATION, "below-minimum", happening.time_ns, story)
-    if trail.send.perhaps_below:
-        return _lost(
-            trail, partition, Verdict.UNSAID, "perhaps-below-minimum", happening.time_ns, "the minimum changed"
-        )
     if not weak and trail.emptied is not None and _uninformed(trail.emptied):
         t = trail.emptied.happening.time_ns
         return _lost(trail, partition, Verdict.UNSAID, "clean-of-robbed", t, "sound, uninformed")

@@ -8,7 +8,9 @@ have been gone.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 
+from harness.checks.contract.deposed import first_end
 from harness.checks.contract.timeline import Gone, Known
 from harness.checks.model.elections import Election, Snapshot, committed_copies, states_near
 from harness.checks.model.lost_records import LostRecord, same_epoch
@@ -34,7 +36,7 @@ class Absence:
         self._history = history
         self._logs = logs
 
-    def of(self, lost: LostRecord, *, since: int, after_t: int) -> Known[Gone]:
+    def of(self, lost: LostRecord, *, written_in: Known[int | None], since: int, after_t: int) -> Known[Gone]:
         """Under whose leader it was gone, of the leaders from epoch `since` on, and when, after that time.
 
         Perhaps: by what may show it as well; somebody else may have outlived that, or who led is not sure.
@@ -42,7 +44,8 @@ class Absence:
         epochs = [copy.epoch for copy in self._successors(lost) if copy.epoch is not None and copy.epoch >= since]
         sure: list[_Without] = []
         perhaps: list[_Without] = []
-        for without in (*self._logs_without(lost), *self._cuts_of(lost), *self._by_clients(lost)):
+        seen = (self._logs_without(lost), self._cuts_of(lost), self._by_clients(lost))
+        for without in chain(*seen, self._within_its_epoch(lost, written_in)):
             outlives = self._outlives(lost, without.node, without.time_ns)
             if outlives is False and without.is_cut and self._is_led_above_it_next(lost, without):
                 outlives = None
@@ -111,6 +114,40 @@ class Absence:
         ):
             yield _Without(epoch=term.epoch, node=term.leader, time_ns=lost.absent_t)
 
+    def _within_its_epoch(self, lost: LostRecord, written_in: Known[int | None]) -> Iterator[_Without]:
+        """Another record of its epoch, written after it at its place or below: its leader's log was cut within its
+        term; unless the leader had been deposed by then, whose log is not the line's. One that ended by then wrote it
+        before that: it does not lead again in that epoch."""
+        history, epoch = self._history, written_in.perhaps
+        leader = history.leader_of(epoch)
+        if epoch is None or leader is None:
+            return
+        following = next((each for each in history.elections if each.epoch > epoch), None)
+        for sent_ns, seen_ns in self._written_after(lost, epoch):
+            since = sent_ns if sent_ns is not None else lost.t_acknowledged or 0
+            ended = None if following is None else first_end(history, leader, since, following.earliest_t)
+            if following is not None and ended is None and sent_ns is not None and sent_ns > following.latest_t:
+                continue
+            by_ns = seen_ns if ended is None else min(seen_ns, ended - 1)
+            in_office = history.exact and (following is None or by_ns < following.earliest_t)
+            is_sure = in_office and written_in.sure == epoch
+            yield _Without(epoch=epoch, node=leader, time_ns=by_ns, is_sure=is_sure)
+
+    def _written_after(self, lost: LostRecord, epoch: int) -> Iterator[tuple[int | None, int]]:
+        """(not sent before, where that is known; seen by then)."""
+        yield from ((each.sent_ns, each.seen_ns) for each in lost.rewritten if each.epoch == epoch)
+        told = {copy for each in lost.rewritten for copy in each.copies}
+        last = self._last_in_a_log(lost)
+        for copy in lost.others - told:
+            log = self._logs.get(copy.snapshot)
+            if copy.epoch == lost.epoch and log is not None and log.time_ns > last:
+                yield None, log.time_ns
+
+    def _last_in_a_log(self, lost: LostRecord) -> int:
+        """When its own copies were seen last, or where no log has one, when it was acknowledged."""
+        seen = (log.time_ns for copy in lost.copies if (log := self._logs.get(copy.snapshot)))
+        return max(seen, default=-1 if lost.t_acknowledged is None else lost.t_acknowledged)
+
     def _robbed(self, node: int, time_ns: int, led_in: int, lost: LostRecord) -> bool:
         """Whether a leader's log lacks it because its disk was lost: that is known as such, and others may have it."""
         term = self._history.election_of(led_in)
@@ -169,17 +206,9 @@ class Absence:
         )
 
     def _successors(self, lost: LostRecord) -> Iterator[Copy]:
-        """Records that had its place after it: of a later epoch, or of its own and seen later than its own copies, or
-        where no log has one, than it was acknowledged."""
-        if lost.epoch is None:
-            return
-        seen = (log.time_ns for copy in lost.copies if (log := self._logs.get(copy.snapshot)))
-        last = max(seen, default=-1 if lost.t_acknowledged is None else lost.t_acknowledged)
-        for copy in lost.others:
-            log = self._logs.get(copy.snapshot)
-            later = log is not None and log.time_ns > last
-            if copy.epoch is not None and (copy.epoch > lost.epoch or (copy.epoch == lost.epoch and later)):
-                yield copy
+        """Records of later epochs that had its place after it."""
+        if lost.epoch is not None:
+            yield from (copy for copy in lost.others if copy.epoch is not None and copy.epoch > lost.epoch)
 
     @cached_property
     def _leaders_logs(self) -> Sequence[tuple[Snapshot, int]]:

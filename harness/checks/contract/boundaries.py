@@ -36,6 +36,8 @@ def offsets_of(history: PartitionHistory, successors: Successors, reads: Sequenc
 
 def times_of(history: PartitionHistory) -> list[int]:
     found = {row["time_ns"] for row in (*history.states, *history.events)} | {log.time_ns for log in history.logs}
+    found |= {row["time_ns"] for row in history.starts}
+    found |= {end["time_ns"] + (end["uncertainty_ns"] or 0) for end in history.ends}
     found |= {cut.time_ns for cut in history.truncations} | {loss.time_ns for loss in history.disk_losses}
     for election in history.elections:
         edges = (election.earliest_t, election.latest_t)

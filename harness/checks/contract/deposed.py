@@ -40,6 +40,19 @@ def was_down(history: PartitionHistory, node: int, begin_ns: int, end_ns: int) -
     )
 
 
+def first_end(history: PartitionHistory, node: int, begin_ns: int, end_ns: int) -> int | None:
+    """When a node was first known to have ended within that time, by a fault of it alone, by itself, or because it
+    started then."""
+    ended = [
+        begin_of(row)
+        for row in history.faults_between(begin_ns, end_ns)
+        if row["kind"] in ENDING and row["kind"] != "rolling-restart" and tuple(row["nodes"] or ()) == (node,)
+    ]
+    ended += [end["time_ns"] + (end["uncertainty_ns"] or 0) for end in history.ends if end["node"] == node]
+    ended += [row["time_ns"] for row in history.starts if row["node"] == node]
+    return min((t for t in ended if begin_ns < t <= end_ns), default=None)
+
+
 class Deposed:
     """The replaced leaders of one partition."""
 

@@ -31,7 +31,7 @@ from harness.checks.contract.rulings import Doubt, Rule, Ruling, TooFewInSync
 from harness.checks.contract.timeline import Gone, Seen, Window
 from harness.checks.contract.timelines import Timelines
 from harness.checks.model.elections import Election
-from harness.checks.model.lost_records import LostRecord
+from harness.checks.model.lost_records import LostRecord, Rewrite
 from harness.checks.model.partition_history import Deletion, PartitionHistory
 from harness.checks.model.watermarks import Watermarks
 from harness.checks.spark.detection import EpochRead
@@ -73,7 +73,8 @@ class Judge:
 
     def _cached(self, lost: LostRecord) -> Ruling:
         key = (
-            replace(lost, offset=None, t_acknowledged=None, t_last_read=None, t_sent=None, absent_t=None),
+            replace(lost, offset=None, t_acknowledged=None, t_last_read=None, t_sent=None, absent_t=None, rewritten=()),
+            tuple(map(self._between, lost.rewritten)),
             side(self._offsets, lost.offset),
             side(self._times, lost.t_acknowledged),
             side(self._times, lost.t_last_read),
@@ -86,6 +87,11 @@ class Judge:
         if key not in self._rulings:
             self._rulings[key] = self._ruled(lost)
         return self._rulings[key]
+
+    def _between(self, written: Rewrite) -> tuple[Any, ...]:
+        faults = self._history.faults.times
+        times = [side(edges, t) for edges in (self._times, faults) for t in (written.sent_ns, written.seen_ns)]
+        return (*times, written.epoch, written.copies)
 
     def _ruled(self, lost: LostRecord) -> Ruling:
         ruling = rule(self._history, lost, self._timelines)

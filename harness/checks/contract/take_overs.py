@@ -115,20 +115,30 @@ class TakeOvers:
         last time: who acknowledged it was deposed, whatever that one's log had at its place."""
         if lost.epoch is None or lost.t_sent is None or lost.epoch >= election.epoch:
             return False
-        return any(
-            row["event"] == "leadership_start"
-            and (row["node"], row["leader_epoch"]) == (election.leader, election.epoch)
-            and row["time_ns"] < lost.t_sent
-            for row in self._history.events
+        began_ns = self._began_ns(election)
+        return began_ns is not None and began_ns < lost.t_sent
+
+    def _began_ns(self, election: Election) -> int | None:
+        """When its leader, by its own word, began to lead in that epoch."""
+        return next(
+            (
+                row["time_ns"]
+                for row in self._history.events
+                if row["event"] == "leadership_start"
+                and (row["node"], row["leader_epoch"]) == (election.leader, election.epoch)
+            ),
+            None,
         )
 
     def _held_after_it(self, election: Election, lost: LostRecord) -> bool:
         """Whether the leader's own log was read with it after its election, which then did not cost it.
 
-        It may yet cut it as a follower of somebody before it, and would report that.
+        It may yet cut it as a follower of somebody before it, until it begins to lead, and would report that.
         """
-        node, history = election.leader, self._history
-        cuts = (cut for cut in history.truncations if cut.node == node and cut.time_ns >= election.earliest_t)
+        node, history, began_ns = election.leader, self._history, self._began_ns(election)
+        cuts = [cut for cut in history.truncations if cut.node == node and cut.time_ns >= election.earliest_t]
+        if began_ns is not None:
+            cuts = [cut for cut in cuts if cut.time_ns < began_ns]
         by_another = any(
             (cut.epoch is None or cut.epoch <= election.epoch)
             and (lost.offset is None or cut.to_offset <= lost.offset < cut.from_offset)

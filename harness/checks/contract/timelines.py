@@ -134,4 +134,12 @@ class Timelines:
         # An unclean election may have brought it back, where nothing shows that it did not.
         elections = self._history.elections
         back = [each.epoch for each in elections if each.unclean and self.take_overs.had(each, lost) is None]
-        return self._absence.of(lost, since=max([epoch, after, *back]), after_t=after_t)
+        return self._absence.of(
+            lost, written_in=self._written_in(lost), since=max([epoch, after, *back]), after_t=after_t
+        )
+
+    def _written_in(self, lost: LostRecord) -> Known[int | None]:
+        """Its epoch: surely where a log or a read shows it, or where only one leader can have answered."""
+        if lost.epoch is not None or not lost.rewritten:
+            return Known(sure=lost.epoch, perhaps=lost.epoch)
+        return Known(sure=self._only_epoch(lost), perhaps=self._history.epoch_at(lost.t_acknowledged))

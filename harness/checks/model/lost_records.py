@@ -1,9 +1,19 @@
 """What is known about a lost record, and what readers saw of the records around it."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from harness.checks.model.partition_history import PartitionHistory
 from harness.checks.spark.detection import Copy
+
+
+class Rewrite(NamedTuple):
+    """A record at its place or below, of this epoch, that was sent after clients last knew of it, and seen there."""
+
+    epoch: int
+    sent_ns: int
+    seen_ns: int
+    copies: frozenset[Copy] = frozenset()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,6 +32,7 @@ class LostRecord:
     t_last_read: int | None = None  # when the last poll began that returned it
     matched: bool = True  # records lie in their logs as they were written: no batch damaged, no offset given twice
     t_sent: int | None = None  # when its send began, if that was answered about this place
+    rewritten: tuple[Rewrite, ...] = ()
     absent_t: int | None = None  # after its last sighting, clients saw the leader in force without it
     answered_by: int | None = None  # the broker that acknowledged it, if the producer knew no other leader
 

@@ -12,7 +12,7 @@ import pytest
 
 from harness.checks.contract.rule import Judge
 from harness.checks.contract.rulings import Ruling
-from harness.checks.model.lost_records import LostRecord
+from harness.checks.model.lost_records import LostRecord, Rewrite
 from harness.checks.model.partition_history import PartitionHistory, read_run_history
 from harness.checks.spark.detection import Copy, EpochRead
 from tests.harness.checks.contract.test_contract_against_model import small_tables
@@ -69,11 +69,23 @@ def variants_of(history: History, chance: random.Random) -> Iterator[LostRecord]
             copies=copies,
             others=frozenset(Copy(*copy) for copy in model.copies_beside(log, 0, place, place)),
             t_last_read=moment() if was_read else None,
+            rewritten=tuple(written_anew(moment(), moment()) for _ in range(chance.choice((0, 0, 1, 2)))),
         )
-        yield one
+        yield lawful(one)
         for _ in range(VARIANTS):
-            ways: list[dict[str, int]] = [{"offset": chance.randrange(OFFSETS)}, {"t_acknowledged": moment()}]
-            yield replace(one, **chance.choice([*ways, {"t_last_read": moment()}] if was_read else ways))  # type: ignore[arg-type]
+            ways: list[dict[str, object]] = [{"offset": chance.randrange(OFFSETS)}, {"t_acknowledged": moment()}]
+            ways += [{"rewritten": (written_anew(moment(), moment()),)}] if one.rewritten else []
+            yield lawful(replace(one, **chance.choice([*ways, {"t_last_read": moment()}] if was_read else ways)))  # type: ignore[arg-type]
+
+
+def lawful(lost: LostRecord) -> LostRecord:
+    """What was written anew was sent after the record was last known."""
+    known = max(lost.t_acknowledged or 0, lost.t_last_read or 0)
+    return replace(lost, rewritten=tuple(each for each in lost.rewritten if each.sent_ns > known))
+
+
+def written_anew(sent_ns: int, later_ns: int) -> Rewrite:
+    return Rewrite(epoch=0, sent_ns=sent_ns, seen_ns=sent_ns + abs(later_ns - sent_ns))
 
 
 def reads_of(story: PartitionHistory, chance: random.Random) -> list[EpochRead]:
