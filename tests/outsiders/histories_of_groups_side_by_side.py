@@ -1,5 +1,7 @@
 """Groups beside groups, tools that change them, topics made anew under them, coordinators that answer on."""
 
+from typing import Any
+
 from harness.ports.load import WorkloadSpec
 from tests.harness.checks.histories.build import SECOND
 from tests.outsiders.groups import group_of, reads
@@ -150,7 +152,13 @@ def group_deleted_by_a_tool() -> HistoryBuilder:
     reads(history, B, range(10), at=61)
     for node in history.brokers:
         history.kept_log(KEPT, node, 4)
-    group = {"kind": "group", "topic": None, "topic_partition": None, "committed_offset": None, "commit_ns": None}
+    group: dict[str, Any] = {
+        "kind": "group",
+        "topic": None,
+        "topic_partition": None,
+        "committed_offset": None,
+        "commit_ns": None,
+    }
     history.kept_offset(KEPT[1], 10, at=4.005)
     history.kept_offset(KEPT[1], 0, at=20, removed=True, committed_offset=None, commit_ns=None)
     history.kept_offset(KEPT[1], 0, at=20, removed=True, **group)
@@ -174,7 +182,7 @@ def group_of_kip_848_deleted() -> HistoryBuilder:
     reads(history, B, range(10), at=61)
     for node in history.brokers:
         history.kept_log(KEPT, node, 3)
-    epoch = {"kind": "group_epoch", "topic": None, "topic_partition": None, "committed_offset": None}
+    epoch: dict[str, Any] = {"kind": "group_epoch", "topic": None, "topic_partition": None, "committed_offset": None}
     history.kept_offset(KEPT[1], 0, at=2.4, generation=9, commit_ns=None, **epoch)
     history.kept_offset(KEPT[1], 0, at=20, removed=True, commit_ns=None, **epoch)
     history.kept_offset(KEPT[1], 0, at=60, generation=1, commit_ns=None, **epoch)
