@@ -83,6 +83,7 @@ def query(runs: JudgedRuns) -> list[EvidenceAnswer]:
         {
             "run": row["run"],
             "unheld": None,
+            "answered": None,
             "read": {
                 "run": row["run"],
                 "partition_id": row["partition_id"],
@@ -100,7 +101,8 @@ def query(runs: JudgedRuns) -> list[EvidenceAnswer]:
         for row in doubtful
         if 2 * held.get((row["run"], row["partition_id"]), 0) >= row["count"]
     }
-    return answers + [{"run": row["run"], "read": None, "unheld": row} for row in _unheld(runs, ends, doubtful, most)]
+    unheld = _unheld(runs, ends, doubtful, most)
+    return answers + [{"run": row["run"], "read": None, "unheld": row, "answered": None} for row in unheld]
 
 
 def _given(runs: JudgedRuns) -> list[SpanRow]:
@@ -314,7 +316,7 @@ def _kind(history: PartitionHistory, row: UnheldRow) -> str:
     """How the logs contradict a read; empty if something may have removed the record since."""
     ends, offset = history.end_snapshots, row["offset"]
     spanning = {node for node, end in ends.items() if (end["log_start_offset"] or 0) <= offset}
-    if not spanning or not _are_known(history):
+    if not spanning or not (_are_known(history) or _is_below_a_members_mark(history, offset)):
         return ""
     seen = [end["time_ns"] for end in ends.values()]
     # A record acknowledged before the logs were read must be in one of them, even if a reader got it later. This counts
@@ -344,6 +346,15 @@ def _are_known(history: PartitionHistory) -> bool:
     """Whether the answering broker's log was read: all logs were, or the last leader's was."""
     every = bool(history.replicas) and set(history.replicas) <= history.end_snapshots.keys()
     return every or (bool(history.states) and history.states[-1]["leader"] in history.end_snapshots)
+
+
+def _is_below_a_members_mark(history: PartitionHistory, offset: int) -> bool:
+    """Whether a log was read of a replica in sync, below whose high watermark it has what its leader has."""
+    return history.exact and any(
+        offset < (end["high_watermark"] or 0)
+        for node, end in history.end_snapshots.items()
+        if node in history.final_isr
+    )
 
 
 def _is_settled(history: PartitionHistory) -> bool:
