@@ -44,6 +44,7 @@ _FROM_ROWS = (
     "configuration",
     "final_reads",
     "progress",
+    "flows",
     *INTERNAL,
 )
 
@@ -71,6 +72,7 @@ def seal(folder: RunFolder) -> None:
     folder.write_table("transactions", converted.transactions)
     folder.write_table("group_events", converted.group_events)
     folder.write_table("client_events", converted.client_events)
+    folder.write_table("value_origins", converted.value_origins)
     for name, table in derived.tables().items():
         folder.write_table(name, table)
     folder.write_table("value_names", _table("value_names", _named(names)))
