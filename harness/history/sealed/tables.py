@@ -102,6 +102,17 @@ class Converted:
     cut_short: frozenset[str] = frozenset()
 
     @property
+    def small(self) -> dict[str, pa.Table]:
+        """Those that are written as they are."""
+        return {
+            "processes": self.processes,
+            "transactions": self.transactions,
+            "group_events": self.group_events,
+            "client_events": self.client_events,
+            "value_origins": self.value_origins,
+        }
+
+    @property
     def records(self) -> pa.Table:
         """All of them at once, if they are few."""
         return pa.concat_tables([TABLES["records"].empty_table(), *self.record_tables()])

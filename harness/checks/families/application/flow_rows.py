@@ -232,10 +232,37 @@ def _readers(runs: JudgedRuns, flows: Sequence[_Judged]) -> list[dict[str, objec
 
 def _that_look_wrong(seen: DataFrame) -> DataFrame:
     """Of IdRow."""
+    passed = (
+        "transform(filter(below, each -> array_contains(given, each) or array_contains(perhaps_given, each)), each -> "
+        "named_struct('partition_id', each.partition_id, 'offset', each.offset, 'value', each.value, "
+        "'member', array_contains(given, each)))"
+    )
+    wrong = (
+        "size(passed) > 0 or (known and least(outputs, acknowledged + unknown) > greatest(inputs, 1)) "
+        "or (of_output > 0 and of_input = 0) or not known"
+    )
+    return (
+        _by_id(seen)
+        .withColumn("passed", sf.expr(f"if(outputs = 0, {passed}, array())"))
+        .where(wrong)
+        .select(
+            *("run", "flow", "origin", "inputs", "outputs", "open_outputs", "unnamed"),
+            *("acknowledged", "unknown", "refused", "passed"),
+            sf.col("first.partition_id").alias("first_partition"),
+            sf.col("first.offset").alias("first_offset"),
+            "values",
+            "transactions",
+        )
+    )
+
+
+def _by_id(seen: DataFrame) -> DataFrame:
+    """below: inputs in the final log that the group committed past; given, perhaps_given: to members, or to those who
+    may be."""
     place, record = "struct(partition_id, offset)", "struct(partition_id, offset, value)"
     of_input, of_output = "known and is_input", "known and not is_input"
     final = "kind = 2 and outcome"
-    counted = seen.groupBy("run", "flow", "origin", "known").agg(
+    return seen.groupBy("run", "flow", "origin", "known").agg(
         sf.expr(f"size({_distinct(place, f'{of_input} and kind > 0')})").alias("inputs"),
         sf.count_if(sf.expr("is_input")).alias("of_input"),
         *(
@@ -256,24 +283,6 @@ def _that_look_wrong(seen: DataFrame) -> DataFrame:
         sf.expr(f"min(if({of_input} and kind > 0, {place}, null))").alias("first"),
         sf.expr(f"slice({_distinct('value', 'not is_input and kind = 2')}, 1, 20)").alias("values"),
         sf.expr(_distinct("transaction", f"{of_output} and kind = 0")).alias("transactions"),
-    )
-    passed = (
-        "transform(filter(below, each -> array_contains(given, each) or array_contains(perhaps_given, each)), each -> "
-        "named_struct('partition_id', each.partition_id, 'offset', each.offset, 'value', each.value, "
-        "'member', array_contains(given, each)))"
-    )
-    answered = counted.withColumn("passed", sf.expr(f"if(outputs = 0, {passed}, array())"))
-    wrong = (
-        "size(passed) > 0 or (known and least(outputs, acknowledged + unknown) > greatest(inputs, 1)) "
-        "or (of_output > 0 and of_input = 0) or not known"
-    )
-    return answered.where(wrong).select(
-        *("run", "flow", "origin", "inputs", "outputs", "open_outputs", "unnamed"),
-        *("acknowledged", "unknown", "refused", "passed"),
-        sf.col("first.partition_id").alias("first_partition"),
-        sf.col("first.offset").alias("first_offset"),
-        "values",
-        "transactions",
     )
 
 
