@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Literal, get_args
 
-Family = Literal["log", "reads", "groups", "transactions", "cycles", "cluster", "run"]
+Family = Literal["log", "reads", "groups", "transactions", "cycles", "cluster", "application", "run"]
 _PAGES = files("harness.anomalies") / "pages"
 _ROW = re.compile(r"\| \[(?P<title>.+)\]\((?P<page>[a-z0-9-]+)\.md\) \| (?P<sentence>.+) \| (?P<names>`.+`) \|")
 

@@ -9,6 +9,7 @@ from functools import cache
 from harness import extensions
 from harness.anomalies import BY_NAME
 from harness.checks import passed_over
+from harness.checks.families.application import flow
 from harness.checks.families.cluster import (
     availability,
     client_stuck,
@@ -99,6 +100,7 @@ FAMILIES: tuple[Family, ...] = (
     group_offsets.FAMILY,
     group_delivery.FAMILY,
     commit_beyond_end.FAMILY,
+    flow.FAMILY,
     timestamps.FAMILY,
     end_offset.FAMILY,
     head_skip.FAMILY,

@@ -86,6 +86,15 @@ DoubtCode = Literal[
     "asked-for-a-moment",
     "may-wait-for-others",
     "stable-offset-stands",
+    "commits-not-kept",
+    "nothing-committed",
+    "several-groups",
+    "read-for-which-group",
+    "flow-ids-not-told",
+    "no-producer-recorded",
+    "outputs-by-others",
+    "answer-may-be-missing",
+    "output-in-an-open-transaction",
 ]
 
 
@@ -324,6 +333,12 @@ CauseCode = Literal[
     "redelivered-after-commit",
     "moved-by-a-permitted-loss",
     "moved-by-a-loss-in-doubt",
+    # of an application
+    "flow-in-doubt",
+    "output-never-sent",
+    "output-refused",
+    "output-not-acknowledged",
+    "output-sent-again",
     # of evidence against evidence
     "disks-contradict-reads",
     "disks-contradict-digests",

@@ -60,6 +60,15 @@ class LoggedOffset:
     marked_ns: int | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldOffset:
+    """What a group had committed of a partition. offset: None: it was removed. place: of the record in its log."""
+
+    place: int
+    offset: int | None
+    in_a_transaction: bool
+
+
 OffsetKey = tuple[int, str, str, int, int, bool]  # run, group, topic, partition, offset, in a transaction
 
 
@@ -148,6 +157,40 @@ def logged_offsets(tables: Tables) -> dict[OffsetKey, list[LoggedOffset]]:
         if row["transactional"]:
             pending.setdefault(producer, []).append(own_offset)
     return found
+
+
+def committed_until(tables: Tables, until: Mapping[int, int]) -> dict[tuple[int, str, str, int], HeldOffset]:
+    """(run, group, topic, partition) -> what the group had committed there by that time of each run, for certain. Of
+    records in transactions those count whose marker stands behind them; a group that was removed has none."""
+    found: dict[tuple[int, str, str, int], HeldOffset] = {}
+    pending: dict[tuple[int, int, int | None], list[ConsumerOffsetsRow]] = {}
+    for row in _last_led(tables, CONSUMER_OFFSETS, GROUP_OFFSETS_TOPIC):
+        if row["run"] not in until or row["time_ns"] is None or row["time_ns"] > until[row["run"]]:
+            continue
+        producer = row["run"], row["partition"], row["producer_id"]
+        if row["kind"] == "offset" and row["transactional"]:
+            pending.setdefault(producer, []).append(row)
+        elif row["kind"] == "offset":
+            _hold(found, row, in_a_transaction=False)
+        elif row["kind"] == "marker":
+            own = pending.pop(producer, [])
+            for each in own if row["commits"] else ():
+                _hold(found, each, in_a_transaction=True)
+    return found
+
+
+def _hold(
+    found: dict[tuple[int, str, str, int], HeldOffset], row: ConsumerOffsetsRow, *, in_a_transaction: bool
+) -> None:
+    """The record that stands later holds, whichever marker came first (KAFKA-5247)."""
+    group, topic, part, offset = row["group"], row["topic"], row["topic_partition"], row["committed_offset"]
+    if group is None or topic is None or part is None:
+        return
+    key = row["run"], group, topic, part
+    before = found.get(key)
+    if before is None or before.place < row["offset"]:
+        held = None if row["removed"] else offset
+        found[key] = HeldOffset(place=row["offset"], offset=held, in_a_transaction=in_a_transaction)
 
 
 def _last_led(tables: Tables, table: RowsOf[Row], topic: str) -> Iterator[Row]:

@@ -402,7 +402,7 @@ _NAMED: Mapping[str, pa.DataType] = {
     **dict.fromkeys(("run", "partition_id", "partition", "process", "assignment", "node", "snapshot"), pa.int32()),
     **dict.fromkeys(("epoch", "leader_epoch", "number", "place", "own"), pa.int32()),
     **dict.fromkeys(("topic", "group"), pa.string()),
-    **dict.fromkeys(("in_sync", "unclean"), pa.bool_()),
+    **dict.fromkeys(("in_sync", "unclean", "is_input", "told", "member"), pa.bool_()),
     "decided": pa.int8(),
 }
 

@@ -186,6 +186,12 @@ _WORDS: Mapping[CauseCode, str] = {
     "group-committed": "the group's committed offset was {offset}",
     "assigned-at": "it was assigned the partition at {offset}",
     "earliest-record": "it starts at the earliest record",
+    # ---- an application
+    "flow-in-doubt": "{doubt}",
+    "output-never-sent": "the application sent none",
+    "output-refused": "what the application sent was refused, or aborted with its transaction",
+    "output-not-acknowledged": "nobody had acknowledged what the application sent",
+    "output-sent-again": "the application sent them more than once",
     # ---- cycles
     "moved-by-a-permitted-loss": "a permitted loss moved the log ({check})",
     "moved-by-a-loss-in-doubt": "nobody knows whether a permitted loss moved the log ({check})",

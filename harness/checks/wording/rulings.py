@@ -179,6 +179,17 @@ _DOUBTS: Mapping[DoubtCode, str] = {
     "decision-may-be-lost": (
         "every in-sync log has it, and the transaction's coordinator may have lawfully lost the decision to commit it"
     ),
+    "commits-not-kept": "nobody kept what groups commit",
+    "nothing-committed": "no such group committed an offset of {partitions}",
+    "several-groups": "several groups committed offsets of {partitions}, and which is the application's nobody told",
+    "read-for-which-group": "whether who was given it reads for the group nobody told",
+    "flow-ids-not-told": (
+        "not each record of {partitions} has an id that was told: which output is of which input is not known"
+    ),
+    "no-producer-recorded": "no recorded producer wrote to {partitions}",
+    "outputs-by-others": "somebody who was not recorded wrote to {partitions} too",
+    "answer-may-be-missing": "{partitions} lost records, and the end of a journal with answers to such is missing",
+    "output-in-an-open-transaction": "its output is in {partitions}, in a transaction whose outcome nobody knows",
     "lost-before-its-topic": "its topic was deleted, and it may have been lawfully lost before that",
 }
 

@@ -9,7 +9,7 @@ number that it is given here.
 
 import asyncio
 import re
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from harness.controller.run import RunOutcome
 from harness.controller.step_acts import Acts
 from harness.history.journals.journal import ProcessNumbers
 from harness.history.run_folder import RunFolder
+from harness.history.schema.client_rows import FLOWS
 from harness.host.clock import Clock
 from harness.ports.cluster import ClientMaker, Cluster
 from harness.scenario.model import Scenario, TopicSpec
@@ -154,6 +155,12 @@ class Recording:
         checked_name(name, of="client")
         number = self._numbers.next()
         return self.folder.history / f"application-{name}-{number}.jsonl", number
+
+    def holds_to(self, flows: Sequence[Mapping[str, Any]]) -> None:
+        """Rows of the table flows, of what the application has committed by now."""
+        context = self.faults.context
+        for flow in flows:
+            context.recorder.write(FLOWS.name, {**flow, "asked_ns": context.clock.monotonic_ns()})
 
     async def end(self) -> RunOutcome:
         """Heals, waits for recovery, reads back, collects and seals, as every run does."""

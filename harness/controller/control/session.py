@@ -15,6 +15,7 @@ from faults.catalogue import is_fault
 from faults.planned import PlannedFault
 from harness.controller import step_acts
 from harness.controller.context import RunContext
+from harness.controller.control.flows import flows_of
 from harness.controller.control.recording import FaultContext, Recording
 from harness.controller.control.requests import Refused, Request, fields_of, refusal_of
 from harness.controller.faults.in_force import FaultInForce
@@ -361,13 +362,15 @@ class ControlSession:
         return {"journal": str(path), "process": number}
 
     async def _check(self, request: Request) -> Mapping[str, Any]:
-        judge = fields_of(request.value, {"judge": bool}, of="check").get("judge", True)
-        within_s = _seconds(request.within, 300.0)
+        fields = fields_of(request.value, {"judge": bool, "flows": list}, of="check")
+        judge, within_s = fields.get("judge", True), _seconds(request.within, 300.0)
         recording = self._recorded("check")
+        flows = flows_of(fields.get("flows", []), topics=self._context.scenario.topic_names)
         async with self._changing:
             if self._acting:
                 raise Refused("busy", "check: a fault is just being begun or healed")
             known = self._context.scenario.topics
+            recording.holds_to(flows)
             self._recording = None
             try:
                 outcome = await recording.end()

@@ -44,6 +44,7 @@ _TOLD = {
     "transaction_state": ("snapshots", "partition", "offset"),
     "value_names": ("value", "name"),
     "topics": ("topic",),
+    "flows": ("flow", "input", "output", "exactly_once", "input_told", "output_told", "asked_ns"),
 }  # columns that sealing requires of every row
 # What a partition is of which the final read says nothing.
 _DEFAULTS: dict[str, dict[str, Any]] = {"partitions": {"read_to_end": False, "note_text": "not read"}}

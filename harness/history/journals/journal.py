@@ -5,7 +5,7 @@ without an answer line is `info`, whoever was killed. One writer appends the lin
 
     ["J", worker]                           the first line: the file is being written
     ["P", process, client, acks, time, replica, library, role, idempotent, isolation, group, transactional_id,
-     offset_reset, tells_attempts, group_instance_id, group_protocol]
+     offset_reset, tells_attempts, group_instance_id, group_protocol, reads_for]
                                             a new client begins; operations that follow belong to it
     ["D", number, topic, partition]         a short number for a topic-partition, in this file
     ["I", operation, function, time, partitions, values, texts, transaction, keys]
@@ -24,6 +24,8 @@ without an answer line is `info`, whoever was killed. One writer appends the lin
     ["B", transaction, time]                a transaction is about to begin, with its number in this file
     ["E", transaction, time, outcome, error]    it was committed (0), aborted (1), the outcome is unknown (2), or no
                                             broker was told of it (3)
+    ["N", topic, values, texts, origins]    which input the records of these values in that topic are of (an id that is
+                                            written as a value is), null: of none
     ["F", lines]                            the last line: the writer finished; number of lines before this one
 
 Times are in ns of the run's clock. A value that is not a number of the workload (values.py) is written as -1-k, where
@@ -88,6 +90,7 @@ class Process(msgspec.Struct, array_like=True, tag="P", frozen=True):
     tells_attempts: bool | None = None
     group_instance_id: str | None = None  # of a static member (KIP-345)
     group_protocol: str | None = None  # classic, or consumer (KIP-848)
+    reads_for: str | None = None  # an application's consumer, of whose group nothing else is recorded
 
 
 class Declare(msgspec.Struct, array_like=True, tag="D", frozen=True):
@@ -190,11 +193,20 @@ class End(msgspec.Struct, array_like=True, tag="E", frozen=True):
     error: str | None
 
 
+class Origins(msgspec.Struct, array_like=True, tag="N", frozen=True):
+    topic: str
+    values: list[int]
+    texts: list[str]
+    origins: list[int | None]
+
+
 class Finished(msgspec.Struct, array_like=True, tag="F", frozen=True):
     lines: int
 
 
-Line = Opened | Process | Declare | Invoke | Sent | Read | Assigned | Group | Met | Done | Begin | End | Finished
+Line = (
+    Opened | Process | Declare | Invoke | Sent | Read | Assigned | Group | Met | Done | Begin | End | Origins | Finished
+)
 _ENCODER = msgspec.json.Encoder()
 
 

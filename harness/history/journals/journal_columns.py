@@ -25,6 +25,7 @@ from harness.history.journals.journal import (
     Line,
     Met,
     Opened,
+    Origins,
     Part,
     Process,
     Read,
@@ -76,6 +77,7 @@ FIELDS: Mapping[str, tuple[str, ...]] = {
         "require_stable",
     ),
     "places": ("partition_id", "offset"),
+    "origins": ("word", "value", "origin"),
     "met": (
         "client",
         "invoked_ns",
@@ -148,6 +150,7 @@ class JournalColumns:
             Done: self._done,
             Begin: self._begin_transaction,
             End: self._end_transaction,
+            Origins: self._origins,
             Opened: self._opened,
             Finished: self._finished,
         }
@@ -408,6 +411,12 @@ class JournalColumns:
     def _end_transaction(self, line: End) -> None:
         why = NO_WORD if line.error is None else self.words.number(line.error)
         self._rows["ended"].extend((self._transactions[line.transaction], line.time_ns, line.outcome, why))
+
+    def _origins(self, line: Origins) -> None:
+        topic, values = self.words.number(line.topic), self._values(line.values, line.texts)
+        for value, origin in zip(values, line.origins, strict=True):
+            told = NONE if origin is None else self._values([origin], line.texts)[0]
+            self._rows["origins"].extend((topic, value, told))
 
     def _group(self, line: Group) -> None:
         number, client = self.words.number, self._client()

@@ -8,7 +8,7 @@ import numpy as np
 
 from harness.history.facts.values import ValueNames
 from harness.history.journals.journal import Process
-from harness.history.journals.journal_columns import FIELDS, NO_PARTITION, NO_WORD, JournalColumns
+from harness.history.journals.journal_columns import FIELDS, NO_PARTITION, NO_WORD, NONE, JournalColumns
 
 TopicPart = tuple[str, int]
 _WORDS = ("word", "error", "member", "request")
@@ -49,6 +49,7 @@ def merged(journals: Sequence[JournalColumns], names: ValueNames, known: Sequenc
                 "partition_id": of_place,
                 "of_tp": np.append(of_place, NO_PARTITION),
                 "value": texts,
+                "origin": texts,
                 **dict.fromkeys(_WORDS, spoken),
             }
         )
@@ -83,8 +84,8 @@ def _shifted(field: str, column: Any, shift: Any) -> Any:
             return column + shift
         case "transaction":
             return np.where(column >= 0, column + shift, column)
-        case "value":  # those below nothing are texts
-            named = column < 0
+        case "value" | "origin":  # those below nothing are texts
+            named = (column < 0) & (column != NONE)
             column[named] = shift[-1 - column[named]]
             return column
         case _:

@@ -112,7 +112,8 @@ class ProcessRow(TypedDict):
     one that never sends. isolation: read_committed | read_uncommitted. offset_reset: earliest | latest | none.
     tells_attempts: client_events has each of its attempts to produce a batch that failed; null: not known.
     journal_complete: the journal it is in came to its end, and was not cut short; null: not known. group_instance_id:
-    of a static member (KIP-345). group_protocol: classic | consumer (KIP-848); null: not known."""
+    of a static member (KIP-345). group_protocol: classic | consumer (KIP-848); null: not known. reads_for: the group of
+    an application's consumer, of which no event is recorded; empty: it has none; null: nobody told it."""
 
     run: Int32
     process: Natural32
@@ -129,6 +130,7 @@ class ProcessRow(TypedDict):
     journal_complete: bool | None
     group_instance_id: Added[str | None]
     group_protocol: Added[GroupProtocol | None]
+    reads_for: Added[str | None]
 
 
 class ClientEventRow(TypedDict):
@@ -203,6 +205,32 @@ class ValueNameRow(TypedDict):
     name: str
 
 
+class FlowRow(TypedDict):
+    """What an application is held to: what its group commits of the input topic has come out in the output topic.
+    asked_ns: what was committed until then counts. group: null: the one that did so. exactly_once: and only once.
+    input_told, output_told: value_origins says which input each value of that topic is of; else it is its own."""
+
+    run: Int32
+    flow: Natural32
+    input: str
+    output: str
+    group: str | None
+    exactly_once: bool
+    input_told: bool
+    output_told: bool
+    asked_ns: Nanoseconds
+
+
+class ValueOriginRow(TypedDict):
+    """Which input the records of a value in a topic are of, as the application's test told it: a value is the id of an
+    input. origin: null: of none."""
+
+    run: Int32
+    topic: str
+    value: Natural64
+    origin: Natural64 | None
+
+
 class JumpRow(TypedDict):
     """First records of polls whose offset is not the one after the end of their consumer's poll before: offset - that
     end."""
@@ -253,6 +281,8 @@ CLIENT_EVENTS = RowsOf("client_events", ClientEventRow)
 TRANSACTIONS = RowsOf("transactions", TransactionRow)
 GROUP_EVENTS = RowsOf("group_events", GroupEventRow)
 VALUE_NAMES = RowsOf("value_names", ValueNameRow)
+FLOWS = RowsOf("flows", FlowRow)
+VALUE_ORIGINS = RowsOf("value_origins", ValueOriginRow)
 JUMPS = RowsOf("jumps", JumpRow)
 ACTIVITY = RowsOf("activity", ActivityRow)
 BINS = RowsOf("bins", BinRow)

@@ -30,6 +30,8 @@ _ONCE: dict[str, tuple[tuple[str, ...], ...]] = {
     "faults": (("fault",),),
     "steps": (("step",),),
     "activity": ((),),
+    "flows": (("flow",),),
+    "value_origins": (("topic", "value"),),
 }
 # (table, its column) -> the table that has each of these numbers, in which column
 _NAMED: dict[tuple[str, str], tuple[str, str]] = {

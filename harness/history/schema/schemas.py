@@ -30,7 +30,17 @@ STATUS_OK, STATUS_FAIL, STATUS_INFO = 0, 1, 2
 NEVER_BEGUN = 3
 
 # Tables that came within this version: its folders may lack them, and they are empty then.
-ADDED_TABLES = (*DERIVED, "disk_events", "topics", "node_ends", "final_reads", "progress", "internal_broker_events")
+ADDED_TABLES = (
+    *DERIVED,
+    "disk_events",
+    "topics",
+    "node_ends",
+    "final_reads",
+    "progress",
+    "internal_broker_events",
+    "flows",
+    "value_origins",
+)
 
 _CLIENTS = (
     client_rows.OPERATIONS,
@@ -39,6 +49,8 @@ _CLIENTS = (
     client_rows.CLIENT_EVENTS,
     client_rows.TRANSACTIONS,
     client_rows.GROUP_EVENTS,
+    client_rows.FLOWS,
+    client_rows.VALUE_ORIGINS,
 )
 _CLUSTER = (
     cluster_rows.FAULTS,

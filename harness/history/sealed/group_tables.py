@@ -134,6 +134,7 @@ def processes_table(processes: Sequence[Process], *, complete: Sequence[bool | N
             "journal_complete": is_complete,
             "group_instance_id": each.group_instance_id,
             "group_protocol": each.group_protocol,
+            "reads_for": each.reads_for,
         }
         for each, is_complete in sorted(zip(processes, complete, strict=True), key=lambda pair: pair[0].process)
     ]

@@ -44,6 +44,7 @@ _FROM_ROWS = (
     "configuration",
     "final_reads",
     "progress",
+    "flows",
     *INTERNAL,
 )
 
@@ -67,11 +68,7 @@ def seal(folder: RunFolder) -> None:
         pieces = _passed_on(converted.record_tables(), lambda piece: beside.submit(derived.add, piece))
         folder.write_tables("records", pieces)
         written.result()
-    folder.write_table("processes", converted.processes)
-    folder.write_table("transactions", converted.transactions)
-    folder.write_table("group_events", converted.group_events)
-    folder.write_table("client_events", converted.client_events)
-    for name, table in derived.tables().items():
+    for name, table in (converted.small | derived.tables()).items():
         folder.write_table(name, table)
     folder.write_table("value_names", _table("value_names", _named(names)))
     folder.write_table("partitions", _table("partitions", _partitions(rows, converted)))

@@ -77,6 +77,7 @@ class Conversion:
                 names=list(all_of_them.partition_ids),
                 words=list(all_of_them.words),
             ),
+            value_origins=value_origins_table(columns["origins"], run=run, words=list(all_of_them.words)),
             partition_ids=all_of_them.partition_ids,
             cut_short=frozenset(each.path.stem for each in journals if each.is_complete is False),
         )
@@ -96,8 +97,20 @@ class Converted:
     transactions: pa.Table
     group_events: pa.Table
     client_events: pa.Table
+    value_origins: pa.Table
     partition_ids: dict[TopicPart, int]
     cut_short: frozenset[str] = frozenset()
+
+    @property
+    def small(self) -> dict[str, pa.Table]:
+        """Those that are written as they are."""
+        return {
+            "processes": self.processes,
+            "transactions": self.transactions,
+            "group_events": self.group_events,
+            "client_events": self.client_events,
+            "value_origins": self.value_origins,
+        }
 
     @property
     def records(self) -> pa.Table:
@@ -154,3 +167,16 @@ def client_events_table(
         **{name: nullable(event_columns[name], schema.field(name).type) for name in _NUMBERS_OF_EVENTS},
     }
     return pa.table({name: columns[name] for name in schema.names}, schema=schema)
+
+
+def value_origins_table(origins: Mapping[str, Any], *, run: int, words: Sequence[str]) -> pa.Table:
+    """Each once, whichever journals say it."""
+    schema = TABLES["value_origins"]
+    columns = {
+        "run": np.full(len(origins["value"]), run, np.int32),
+        "topic": texts_of(origins["word"], words),
+        "value": origins["value"],
+        "origin": nullable(origins["origin"], pa.int64()),
+    }
+    table = pa.table({name: columns[name] for name in schema.names}, schema=schema)
+    return table.group_by(schema.names, use_threads=False).aggregate([]).cast(schema)

@@ -9,6 +9,7 @@ from kafka_chaos_pytest.cluster import ChaosCluster
 from kafka_chaos_pytest.container import KafkaChaosContainer
 from kafka_chaos_pytest.control import Control
 from kafka_chaos_pytest.errors import ChaosError, Findings
+from kafka_chaos_pytest.flow import Flow
 from kafka_chaos_pytest.roles import Role, anybody, broker, controller, everybody, followers, isr, leader
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "Control",
     "Fault",
     "Findings",
+    "Flow",
     "KafkaChaosContainer",
     "Recording",
     "Role",

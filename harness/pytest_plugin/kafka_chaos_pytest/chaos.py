@@ -1,7 +1,7 @@
 """What a test does to its cluster, as context managers that heal at their end whatever happens, and the recording of
 the application's own clients with its verdict."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from kafka_chaos_pytest.cluster import ChaosCluster, topic_of
 from kafka_chaos_pytest.errors import ChaosError, Findings
+from kafka_chaos_pytest.flow import Flow, Flows, flows_of, functions_of, ids_of
 from kafka_chaos_pytest.journal import Journal
 from kafka_chaos_pytest.roles import Role
 
@@ -31,7 +32,7 @@ class Recording:
     """folder: the run folder that is being written."""
 
     folder: Path
-    clients: list[Callable[[], None]]  # what ends each of them
+    journals: list[Journal]  # of its clients
 
 
 class Chaos:
@@ -135,7 +136,7 @@ class Chaos:
         """
         tables = [topic_of(each, partitions=partitions) if isinstance(each, str) else dict(each) for each in topics]
         answer = self.cluster.control.ask("record", {"name": name, "topics": tables})
-        self._recording = recording = Recording(folder=Path(answer["run"]), clients=[])
+        self._recording = recording = Recording(folder=Path(answer["run"]), journals=[])
         try:
             yield recording
         finally:
@@ -161,15 +162,22 @@ class Chaos:
         return wrapped
 
     def consumer(
-        self, client: C, *, isolation: str | None = None, from_beginning: bool = False, name: str = "consumer"
+        self,
+        client: C,
+        *,
+        isolation: str | None = None,
+        group: str | None = None,
+        from_beginning: bool = False,
+        name: str = "consumer",
     ) -> C:
         """The same consumer, recorded. from_beginning: it starts there with each partition, so that what it passes
         over is a finding, until it seeks or is given the partition again.
 
         isolation: read_committed or read_uncommitted, where its library does not tell (confluent-kafka). Of one of
-        which nobody says it, neither what it read nor what it passed over of uncommitted records is a finding.
+        which nobody says it, neither what it read nor what it passed over of uncommitted records is a finding. group:
+        likewise; a flow is judged by what members of its group were given.
         """
-        from kafka_chaos_pytest.clients import isolation_of, library_of, recorded_consumer
+        from kafka_chaos_pytest.clients import group_of, isolation_of, library_of, recorded_consumer
 
         known = isolation_of(client, told=isolation)
         journal = self._journal(name)
@@ -178,6 +186,7 @@ class Chaos:
             library=library_of(client),
             isolation=known,
             reset="earliest" if from_beginning else "latest",
+            reads_for=group_of(client, told=group),
         )
         wrapped: C = recorded_consumer(client, journal)
         return wrapped
@@ -187,18 +196,22 @@ class Chaos:
             raise ChaosError("bad-request", "nothing is being recorded", "wrap clients within `with chaos.record(...)`")
         given = self.cluster.control.ask("client", {"name": name})
         journal = Journal(Path(given["journal"]), process=given["process"], worker=name)
-        self._recording.clients.append(journal.close)
+        self._recording.journals.append(journal)
         return journal
 
-    def check(self, *, permitted: bool = False, within_s: float = CHECK_S) -> Mapping[str, Any]:
+    def check(self, *, permitted: bool = False, flow: Flows = None, within_s: float = CHECK_S) -> Mapping[str, Any]:
         """Ends the recording and has it judged. Raises Findings, an AssertionError that shows them.
 
         permitted: whether what the application's own settings allow, such as records that were acknowledged with
-        acks=1 and are lost, is allowed here, too. Raises ChaosError where the history proves nothing either way.
+        acks=1 and are lost, is allowed here, too. flow: topics of which what the application has committed must have
+        come out in others, {"orders": "invoices"}, or a Flow. Raises ChaosError where the history proves nothing either
+        way.
         """
         if self._recording is None:
             raise ChaosError("bad-request", "nothing is being recorded", "check within `with chaos.record(...)`")
-        answer = self._end(judge=True, within_s=within_s)
+        flows = flows_of(flow)
+        self._tell_origins(self._recording, flows)
+        answer = self._end(judge=True, flows=flows, within_s=within_s)
         refused = ("violation",) if permitted else ("violation", "permitted")
         found = [finding for finding in answer["findings"] if finding["class"] in refused]
         if found:
@@ -207,9 +220,21 @@ class Chaos:
             raise ChaosError("inconclusive", f"{answer['sentence']} See {answer['page'] or answer['run']}")
         return answer
 
-    def _end(self, *, judge: bool, within_s: float | None = None) -> Mapping[str, Any]:
+    def _tell_origins(self, recording: Recording, flows: Sequence[Flow]) -> None:
+        """All are made before any is written: a function may fail."""
+        functions = functions_of(flows)
+        made = [
+            (journal, topic, ids_of(topic, list(journal.values.get(topic, ())), function))
+            for journal in recording.journals
+            for topic, function in functions.items()
+        ]
+        for journal, topic, ids in made:
+            journal.origins(topic, ids)
+
+    def _end(self, *, judge: bool, flows: Sequence[Flow] = (), within_s: float | None = None) -> Mapping[str, Any]:
         recording, self._recording = self._recording, None
         assert recording is not None
-        for close in recording.clients:
-            close()
-        return self.cluster.control.ask("check", {"judge": judge}, within_s=within_s)
+        for journal in recording.journals:
+            journal.close()
+        asked = {"judge": judge, **({"flows": [flow.asked() for flow in flows]} if flows else {})}
+        return self.cluster.control.ask("check", asked, within_s=within_s)

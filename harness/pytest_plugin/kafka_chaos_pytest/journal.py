@@ -9,7 +9,7 @@ import os
 import re
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,6 +46,7 @@ class Journal:
         self._acks: int | None = None
         self._transactions = 0
         self._partitions: dict[tuple[str, int], int] = {}
+        self.values: dict[str, dict[bytes, None]] = {}  # by topic: each that was sent or read, once
         self._returned: dict[int, int | None] = {}  # of the sends that have no answer yet
         self._write(["J", worker])
 
@@ -58,16 +59,19 @@ class Journal:
         library: str = "",
         isolation: str | None = None,
         reset: str | None = None,
+        reads_for: str | None = None,
     ) -> None:
-        """idempotent: of a producer; isolation: of a consumer; None: not known, it may be either."""
+        """idempotent: of a producer; isolation: of a consumer; None: not known, it may be either. reads_for: its group;
+        "": none; None: not known."""
         self._acks = ACKS[str(acks)] if role == "producer" else None
         line = ["P", self._process, self._worker, ACKS[str(acks)], time.monotonic_ns(), None, library, role]
-        self._write([*line, idempotent, isolation, None, None, reset])
+        self._write([*line, idempotent, isolation, None, None, reset, None, None, None, reads_for])
 
     def send(self, topic: str, partition: int, value: bytes, key: bytes | None, *, transaction: int | None) -> int:
         """A record is about to be sent; the operation's number."""
         with self._lock:
             place = self._number(topic, partition)
+            self.values.setdefault(topic, {})[value] = None
             self._operations += 1
             values, texts = _values([value])
             invoked = [self._operations, "send", time.monotonic_ns(), [place], values, texts, transaction, _keys([key])]
@@ -113,6 +117,7 @@ class Journal:
             parts: list[list[object]] = []
             for record in records:
                 place = self._number(record.topic, record.partition)
+                self.values.setdefault(record.topic, {})[record.value] = None
                 values, texts = _values([record.value])
                 stamps = [record.timestamp_ms]
                 parts.append([place, [record.offset], [None], values, texts, _keys([record.key]), stamps])
@@ -140,6 +145,12 @@ class Journal:
     def end_transaction(self, transaction: int, outcome: str, *, error: str | None = None) -> None:
         """ "committed", "aborted" or "unknown"; without this line nobody knows."""
         self._write(["E", transaction, time.monotonic_ns(), _OUTCOME[outcome], error])
+
+    def origins(self, topic: str, ids: Mapping[bytes, bytes | None]) -> None:
+        """Of which inputs the records of these values are; None: of none."""
+        for value, origin in ids.items():
+            numbers, texts = _values([value] if origin is None else [value, origin])
+            self._write(["N", topic, numbers[:1], texts, [numbers[1] if origin is not None else None]])
 
     def close(self) -> None:
         with self._lock:

@@ -67,6 +67,15 @@ def isolation_of(client: Any, *, told: str | None) -> str | None:
     return _wrapper(client, _CONSUMERS).own_isolation(client) or told
 
 
+def group_of(client: Any, *, told: str | None) -> str | None:
+    """The group that the consumer reads for, "" if it has none: as it says itself, else as the test says; None where
+    neither says it."""
+    own: str | None = _wrapper(client, _CONSUMERS).own_group(client)
+    if own is not None and told is not None and own != told:
+        warnings.warn(f"the consumer has group {own!r}, which counts, and not {told!r}", stacklevel=3)
+    return told if own is None else own
+
+
 def library_of(client: Any) -> str:
     return type(client).__module__.partition(".")[0]
 

@@ -146,6 +146,10 @@ class RecordedAioConsumer(Wrapped):
     def own_isolation(client: Any) -> str | None:
         return getattr(client, "_isolation_level", None)  # it has no public name
 
+    @staticmethod
+    def own_group(client: Any) -> str | None:
+        return (client._group_id or "") if hasattr(client, "_group_id") else None  # likewise
+
     async def getone(self, *partitions: Any) -> Any:
         operation = self._journal.poll()
         try:

@@ -75,6 +75,10 @@ class RecordedKafkaConsumer(Wrapped):
     def own_isolation(client: Any) -> str | None:
         return client.config.get("isolation_level")  # type: ignore[no-any-return]
 
+    @staticmethod
+    def own_group(client: Any) -> str | None:
+        return client.config.get("group_id", "") or ""
+
     def poll(self, *arguments: Any, **named: Any) -> Any:
         operation = self._journal.poll()
         try:

@@ -49,6 +49,11 @@ class Wrapped:
         """Likewise, of a consumer."""
         return None
 
+    @staticmethod
+    def own_group(client: Any) -> str | None:
+        """Likewise; "" of one that is in none."""
+        return None
+
 
 class Partitioning:
     """The partition of a record whose sender names none: by its key as Java's client does it, else in turn.

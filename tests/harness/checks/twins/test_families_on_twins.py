@@ -12,6 +12,7 @@ from harness.history.schema.schemas import FINDINGS
 from harness.verdict import Verdict
 from tests.harness.checks.histories.build import judge_stories
 from tests.harness.checks.twins import (
+    twins_of_flows,
     twins_of_groups,
     twins_of_outputs,
     twins_of_removal,
@@ -290,6 +291,7 @@ OUTCOMES: dict[str, tuple[Verdict, Expected]] = {
     "processed_in_a_transaction_of_unknown_outcome": (PASS, {}),
     **twins_of_rules.OUTCOMES,
     **twins_of_outputs.OUTCOMES,
+    **twins_of_flows.OUTCOMES,
     **twins_of_told_ends.OUTCOMES,
 }
 

@@ -258,3 +258,33 @@ async def test_a_recording_that_nobody_ends_is_sealed_as_interrupted(world: Comm
     await world.session.close()
     assert world.cluster.running == {1, 2, 3}
     assert json.loads((Path(begun["run"]) / "run.json").read_text())["status"] == "interrupted"
+
+
+async def test_what_an_application_is_held_to_is_kept_or_refused_and_the_recording_goes_on(world: Commanded) -> None:
+    asking = await world.connect()
+    topics = [ORDERS, {**ORDERS, "name": "invoices"}]
+    assert (await asking.ask(record={"name": "shop", "topics": topics}))["ok"]
+    flow = {"input": "orders", "output": "invoices"}
+    for wrong, said in (
+        ({**flow, "output": "letters"}, "no topic of the recording"),
+        ({"input": "orders"}, "no topic of the recording"),
+        ({**flow, "output": "orders"}, "one topic"),
+        ({**flow, "told": ["letters"]}, "told is a list"),
+        ({**flow, "told": [[]]}, "told is a list"),
+        ({**flow, "once": True}, "unknown key"),
+        ("orders", "an object"),
+    ):
+        refused = await asking.ask(check={"flows": [wrong]})
+        assert refused["error"]["code"] == "bad-request"
+        assert said in refused["error"]["message"]
+    assert "at most" in (await asking.ask(check={"flows": [flow] * 21}))["error"]["remedy"]
+    asked = [flow, {**flow, "group": "g", "exactly_once": True, "told": ["invoices"]}]
+    assert (await asking.ask(check={"flows": asked}))["verdict"] == "pass"
+    (run,) = world.judged
+    rows = pq.read_table(run / "tables" / "flows.parquet").to_pylist()
+    assert [
+        (row["flow"], row["group"], row["exactly_once"], row["input_told"], row["output_told"]) for row in rows
+    ] == [
+        (0, None, False, False, False),
+        (1, "g", True, False, True),
+    ]
