@@ -49,6 +49,7 @@ from harness.errors import HarnessError, UsageError
 from harness.history.run_folder import RunFolder
 from harness.preflight import capabilities, looking, machine
 from harness.preflight import target as targets
+from harness.preflight.foreseen import would_be_done
 from harness.scenario.file import load, seed_names, shipped_names
 from harness.scenario.model import ClusterSpec
 from harness.scenario.places import Places, Said
@@ -118,7 +119,9 @@ def run(
         terminal.say(line)
     if only_preflight:
         what = "nothing else" if of_cluster else "nothing"
-        terminal.say(f"{ready.name}: {what} is known against it ({ready.cluster.system}, {ready.cluster.world})")
+        for line in (*capabilities.notes(ready), *would_be_done(ready)) if ready.cluster.is_foreign else ():
+            terminal.say(line)
+        terminal.say(f"{ready.name}: {what} is known against it ({ready.cluster.system}, {ready.cluster.where})")
         return
     for line in capabilities.notes(ready):
         terminal.say(line)

@@ -124,7 +124,8 @@ def _facts(data: RunData) -> list[tuple[str, str]]:
     return [
         ("System", data.system),
         ("World", f"{cluster.where}, {len(cluster.brokers)} brokers"),
-        *([("Names there", there)] if (there := _names_there(run)) else []),
+        *([("Brokers there", there)] if (there := _said_there(run, "brokers_there")) else []),
+        *([("Names there", there)] if (there := _said_there(run, "names_there")) else []),
         ("Seed", str(run["seed"])),
         ("Duration", f"{data.end_s:.0f} s"),
         ("Started", utc(began)),
@@ -132,9 +133,9 @@ def _facts(data: RunData) -> list[tuple[str, str]]:
     ]
 
 
-def _names_there(run: Mapping[str, Any]) -> str:
-    """What a run's names are on a cluster that others use, told once: all else here has the user's own."""
-    names = run.get("names_there")
+def _said_there(run: Mapping[str, Any], what: str) -> str:
+    """What the user's own names, or the brokers of his file, are on a cluster that others use: told once."""
+    names = run.get(what)
     marked = [f"{here} is {there}" for here, there in names.items() if here != there] if isinstance(names, dict) else []
     return ", ".join(marked[:_NAMES_SHOWN]) + (f" and {len(marked) - _NAMES_SHOWN} more" * (len(marked) > _NAMES_SHOWN))
 

@@ -329,7 +329,10 @@ def test_each_authorization_that_lacks_is_named_before_the_run(
     assert lacked == [
         "DescribeConfigs on Cluster",
         "Describe on Cluster",
-        *(f"{operation} on Topic chaos-orders" for operation in ("Describe", "Create", "Write", "Read", "DescribeConfigs")),
+        *(
+            f"{operation} on Topic chaos-orders"
+            for operation in ("Describe", "Create", "Write", "Read", "DescribeConfigs")
+        ),
     ]
 
 
