@@ -21,7 +21,7 @@ name = "orders"
 [[topics]]
 name = "results"
 partitions = 2
-settings = { "retention.ms" = 9000000 }
+settings = { "retention.ms" = 900 }
 [workload]
 name = "transactions"
 group = "packers"
@@ -66,9 +66,8 @@ def test_a_shipped_scenario_runs_on_any_ids_and_says_who_stands_for_whom(there: 
     attached = ["cluster.system=attached", "cluster.bootstrap=a:1"]
     scenario = fitted(for_its_system(drafted("leader-crash-acks-all", overrides=attached)))
     assert scenario.topics[0].assignment == ((11, 12, 13), (12, 13, 11), (13, 11, 12))
-    assert "the attached cluster has other brokers than the scenario names: 1 is 11, 2 is 12, 3 is 13" in notes(
-        scenario
-    )
+    told = "the attached cluster has other brokers than the scenario names: 1 is 11, 2 is 12, 3 is 13"
+    assert told in notes(scenario)
     there(7)
     refused = fitted(for_its_system(drafted("leader-crash-acks-all", overrides=attached)))
     assert why_left_out(refused) == "not for attached: it names 3 brokers (1, 2, 3), and the cluster has 1 (7)"
@@ -85,7 +84,7 @@ def test_what_would_be_done_names_every_topic_group_id_fault_and_command(there: 
     assert list(would_be_done(fit(THERE + GROUPS))) == [
         "it would connect to brokers 7, by a:1",
         "it would make topic chaos-<mark>-orders: 1 partition of 1 replica; deleted after the run",
-        "it would make topic chaos-<mark>-results: 2 partitions of 1 replica, retention.ms=9000000; deleted after the run",
+        "it would make topic chaos-<mark>-results: 2 partitions of 1 replica, retention.ms=900; deleted after the run",
         "it would use group chaos-<mark>-packers; deleted after the run",
         "it would use transactional id chaos-<mark>-packers-1, which expires by itself",
         "it would send and read for about 20 s with 2 producers, 1 consumer, 1 processor",
