@@ -1,5 +1,8 @@
 """Findings that a team knows and has accepted for a time: a TOML file of fingerprints, each with a reason and a date.
 
+Campaigns, nights and single runs take the same file; what was accepted is kept with the results, so that these are
+judged again, and elsewhere, as they were.
+
 ```toml
 [[accepted]]
 fingerprint = "1f6e0b2c9d3a4455"
@@ -14,7 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from harness.errors import HarnessError, Place, Problem, Problems, UsageError, nearest
+from harness.history.run_folder import RunFolder
 from harness.history.schema.texts import text_of
 from harness.scenario.file import document_of
 from harness.scenario.places import Places
@@ -43,6 +49,27 @@ class Accepted:
 
     def holds(self, today: datetime.date) -> bool:
         return today <= self.until
+
+    def as_table(self) -> dict[str, str]:
+        return {"fingerprint": self.fingerprint, "reason": self.reason, "until": self.until.isoformat()}
+
+
+def accepted_of(run: Mapping[str, Any]) -> Mapping[str, Accepted]:
+    """What run.json says was accepted of it. Raises HarnessError where that is no such list."""
+    try:
+        kept = msgspec.convert(run.get("accepted") or [], list[Accepted])
+    except msgspec.ValidationError as error:
+        raise HarnessError(f"run.json, accepted: {error}; give the file anew with --accepted") from None
+    return by_fingerprint(kept)
+
+
+def keep_accepted(folder: RunFolder, accepted: Mapping[str, Accepted]) -> None:
+    """In run.json, instead of what was accepted of it before."""
+    folder.update(accepted=[each.as_table() for each in accepted.values()])
+
+
+def today() -> datetime.date:
+    return datetime.datetime.now(datetime.UTC).date()
 
 
 def read_accepted(file: Path) -> Mapping[str, Accepted]:

@@ -88,8 +88,7 @@ class Plan:
             del run["text"]
             run["known_key"] = planned.key
         del fields["accepted_file"]
-        accepted = [dataclasses.asdict(each) | {"until": each.until.isoformat()} for each in self.accepted]
-        return fields | {"accepted": accepted, "digest": self.digest}
+        return fields | {"accepted": [each.as_table() for each in self.accepted], "digest": self.digest}
 
 
 def wrong_name(name: str) -> str:

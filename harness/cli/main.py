@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from harness import compose
+from harness.campaign.accepted import keep_accepted, read_accepted
 from harness.cli import check_many, client_process, exits, presentation, serving, verification
 from harness.cli.commands import bisect, campaign, check, conform, nightly, results, serve, trends
 from harness.cli.controlled import Control
@@ -21,6 +22,7 @@ from harness.cli.options import (
     MASTER,
     MEMORY,
     RUNS,
+    AcceptedOption,
     AttachedOption,
     BootstrapOption,
     ClientOption,
@@ -101,6 +103,7 @@ def run(
     check: Annotated[
         bool, typer.Option("--check/--no-check", help="Whether it is judged; if not, `check RUN` does so anywhere.")
     ] = True,
+    accepted: AcceptedOption = None,
     master: MasterOption = MASTER,
     memory_mb: MemoryOption = MEMORY,
 ) -> None:
@@ -113,6 +116,7 @@ def run(
         *target(system, world, kafka_home, client),
         *(overrides or []),
     ]
+    known = None if accepted is None else read_accepted(accepted)
     ready = looking.ready(reference, overrides=given, checks=check)
     of_cluster = targets.notes(ready.cluster)
     for line in of_cluster:
@@ -137,6 +141,8 @@ def run(
             tell=terminal.say,
         )
     took_s = time.monotonic() - began
+    if known is not None:
+        keep_accepted(folder, known)
     raise typer.Exit(_judge(folder, outcome, live.session, master, took_s) if check else _recorded(folder, outcome))
 
 

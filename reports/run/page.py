@@ -107,13 +107,15 @@ def places_of(groups: Sequence[FindingGroup]) -> Callable[[FindingRow], str]:
 
 
 def _aside(data: RunData) -> str:
-    violations = data.verdict["counts"].get("violation", 0)
+    known = len(data.verdict.get("set_aside") or ())
+    violations = data.verdict["counts"].get("violation", 0) - known
     expected = (
         "As expected by the scenario."
         if data.verdict.get("as_expected")
         else f"Not as expected by the scenario ({data.verdict.get('expected')})."
     )
     counted = "1 violation" if violations == 1 else f"{violations} violations"
+    counted += f", {known} known and set aside" if known else ""
     return f"{counted}. {expected} Exit code {data.verdict['exit_code']}."
 
 
@@ -135,8 +137,7 @@ def _facts(data: RunData) -> list[tuple[str, str]]:
 
 def _said_there(run: Mapping[str, Any], what: str) -> str:
     """What the user's own names, or the brokers of his file, are on a cluster that others use: told once."""
-    names = run.get(what)
-    marked = [f"{here} is {there}" for here, there in names.items() if here != there] if isinstance(names, dict) else []
+    marked = [f"{here} is {there}" for here, there in (run.get(what) or {}).items() if here != there]
     return ", ".join(marked[:_NAMES_SHOWN]) + (f" and {len(marked) - _NAMES_SHOWN} more" * (len(marked) > _NAMES_SHOWN))
 
 

@@ -1,4 +1,4 @@
-"""A scenario is fitted to the brokers that somebody else's cluster has, and what a run would do there is told in lines."""
+"""A scenario is fitted to the brokers of somebody else's cluster, and what would be done there is told in lines."""
 
 from collections.abc import Callable
 from typing import Any
