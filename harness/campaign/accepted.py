@@ -1,8 +1,5 @@
 """Findings that a team knows and has accepted for a time: a TOML file of fingerprints, each with a reason and a date.
 
-Campaigns, nights and single runs take the same file; what was accepted is kept with the results, so that these are
-judged again, and elsewhere, as they were.
-
 ```toml
 [[accepted]]
 fingerprint = "1f6e0b2c9d3a4455"
@@ -12,15 +9,12 @@ until = 2027-01-31
 """
 
 import datetime
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from harness.errors import HarnessError, Place, Problem, Problems, UsageError, nearest
-from harness.history.run_folder import RunFolder
+from harness.history.accepted import Accepted
 from harness.history.schema.texts import text_of
 from harness.scenario.file import document_of
 from harness.scenario.places import Places
@@ -37,39 +31,6 @@ def toml_of(file: Path, *, what: str) -> tuple[str, dict[str, Any]]:
     except HarnessError as error:
         raise UsageError(str(error)) from error
     return text, document_of(text, str(file))
-
-
-@dataclass(frozen=True, kw_only=True)
-class Accepted:
-    """until: the last day on which it is accepted."""
-
-    fingerprint: str
-    reason: str
-    until: datetime.date
-
-    def holds(self, today: datetime.date) -> bool:
-        return today <= self.until
-
-    def as_table(self) -> dict[str, str]:
-        return {"fingerprint": self.fingerprint, "reason": self.reason, "until": self.until.isoformat()}
-
-
-def accepted_of(run: Mapping[str, Any]) -> Mapping[str, Accepted]:
-    """What run.json says was accepted of it. Raises HarnessError where that is no such list."""
-    try:
-        kept = msgspec.convert(run.get("accepted") or [], list[Accepted])
-    except msgspec.ValidationError as error:
-        raise HarnessError(f"run.json, accepted: {error}; give the file anew with --accepted") from None
-    return by_fingerprint(kept)
-
-
-def keep_accepted(folder: RunFolder, accepted: Mapping[str, Accepted]) -> None:
-    """In run.json, instead of what was accepted of it before."""
-    folder.update(accepted=[each.as_table() for each in accepted.values()])
-
-
-def today() -> datetime.date:
-    return datetime.datetime.now(datetime.UTC).date()
 
 
 def read_accepted(file: Path) -> Mapping[str, Accepted]:
@@ -115,11 +76,3 @@ def _wrong(table: Any, places: Places, index: int) -> list[Problem]:
     if not isinstance(until, datetime.date) or isinstance(until, datetime.datetime):
         problems.append(Problem(place=place, what="an accepted finding needs the last day of it: until = 2027-01-31"))
     return problems
-
-
-def by_fingerprint(accepted: Sequence[Accepted]) -> Mapping[str, Accepted]:
-    return {each.fingerprint: each for each in accepted}
-
-
-def is_accepted(fingerprint: str, accepted: Mapping[str, Accepted], today: datetime.date) -> bool:
-    return fingerprint in accepted and accepted[fingerprint].holds(today)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from harness.campaign.accepted import Accepted
+from harness.history.accepted import Accepted
 from harness.history.files_below import can_lie_below
 from harness.host.printable import printable
 

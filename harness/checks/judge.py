@@ -17,7 +17,6 @@ import pyarrow.parquet as pq
 from pyspark import errors as spark_errors
 from pyspark.sql import SparkSession
 
-from harness.campaign.accepted import Accepted, accepted_of, is_accepted, today
 from harness.checks import evidence_tables as evidence
 from harness.checks import log_comparison
 from harness.checks.answers import added_anomalies, find_all, rows_of
@@ -50,6 +49,7 @@ from harness.checks.spark.tables import Tables, check_tables, open_tables
 from harness.checks.verdict_sentence import verdict_sentence
 from harness.checks.wording.words import plural
 from harness.errors import MISFITS, HarnessError, misfit
+from harness.history.accepted import Accepted, accepted_of, is_accepted, today
 from harness.history.facts.extent import MANY_ROWS
 from harness.history.facts.incarnations import client_name
 from harness.history.run_folder import RunFolder

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from harness import compose
-from harness.campaign.accepted import keep_accepted, read_accepted
+from harness.campaign.accepted import read_accepted
 from harness.cli import check_many, client_process, exits, presentation, serving, verification
 from harness.cli.commands import bisect, campaign, check, conform, nightly, results, serve, trends
 from harness.cli.controlled import Control
@@ -48,6 +48,7 @@ from harness.cli.serving import ReadyFile
 from harness.cluster import left_behind
 from harness.controller.run import RunOutcome
 from harness.errors import HarnessError, UsageError
+from harness.history.accepted import keep_accepted
 from harness.history.run_folder import RunFolder
 from harness.preflight import capabilities, looking, machine
 from harness.preflight import target as targets

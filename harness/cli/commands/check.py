@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from harness import compose
-from harness.campaign.accepted import keep_accepted, read_accepted
+from harness.campaign.accepted import read_accepted
 from harness.checks.judged import Judged, NotJudged
 from harness.cli import check_many, exits, listing, presentation
 from harness.cli.options import (
@@ -26,6 +26,7 @@ from harness.cli.options import (
     terminal,
 )
 from harness.errors import HarnessError, UsageError
+from harness.history.accepted import keep_accepted
 from harness.history.run_folder import RunFolder
 from harness.verdict import exit_code_of
 
