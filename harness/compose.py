@@ -92,6 +92,8 @@ def _begun(scenario: Scenario, *, runs: Path, seed: int | None, command: Sequenc
     if given is not None:  # how it was named, and of which commits it and the project are
         origin["given"] = {"scenario": given.reference, "overrides": list(given.overrides)}
         origin["commits"] = {} if given.file is None else commits(given.file, scenario.source)
+    if scenario.roles:  # what the file says of a broker is told of another one
+        origin["brokers_there"] = {str(named): there for named, there in scenario.roles.items()}
     folder.update(
         command=shlex.join(command),
         versions=versions() | client,

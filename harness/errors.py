@@ -65,7 +65,7 @@ class Problem:
     place: Place = Place()
     what: str
     remedy: str = ""  # empty where `what` says it
-    of_machine: bool = False  # nothing is wrong with what was written: this machine, or this world, cannot do it
+    of_machine: bool = False  # nothing is wrong with what was written: this machine, world or cluster cannot do it
 
     def __str__(self) -> str:
         text = f"{self.place}: {self.what}" if str(self.place) else self.what

@@ -9,12 +9,12 @@ until = 2027-01-31
 """
 
 import datetime
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from harness.errors import HarnessError, Place, Problem, Problems, UsageError, nearest
+from harness.history.accepted import Accepted
 from harness.history.schema.texts import text_of
 from harness.scenario.file import document_of
 from harness.scenario.places import Places
@@ -31,18 +31,6 @@ def toml_of(file: Path, *, what: str) -> tuple[str, dict[str, Any]]:
     except HarnessError as error:
         raise UsageError(str(error)) from error
     return text, document_of(text, str(file))
-
-
-@dataclass(frozen=True, kw_only=True)
-class Accepted:
-    """until: the last day on which it is accepted."""
-
-    fingerprint: str
-    reason: str
-    until: datetime.date
-
-    def holds(self, today: datetime.date) -> bool:
-        return today <= self.until
 
 
 def read_accepted(file: Path) -> Mapping[str, Accepted]:
@@ -88,11 +76,3 @@ def _wrong(table: Any, places: Places, index: int) -> list[Problem]:
     if not isinstance(until, datetime.date) or isinstance(until, datetime.datetime):
         problems.append(Problem(place=place, what="an accepted finding needs the last day of it: until = 2027-01-31"))
     return problems
-
-
-def by_fingerprint(accepted: Sequence[Accepted]) -> Mapping[str, Accepted]:
-    return {each.fingerprint: each for each in accepted}
-
-
-def is_accepted(fingerprint: str, accepted: Mapping[str, Accepted], today: datetime.date) -> bool:
-    return fingerprint in accepted and accepted[fingerprint].holds(today)

@@ -13,7 +13,6 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from time import monotonic
 
-from harness.campaign.accepted import Accepted, is_accepted
 from harness.campaign.drawing.draw import draw
 from harness.campaign.drawing.profiles import profile
 from harness.campaign.file import refuse_drawn
@@ -28,6 +27,7 @@ from harness.campaign.running import Interrupted, run_one
 from harness.campaign.situations import Situation, Situations
 from harness.compose import JudgingSession, catch_signals
 from harness.errors import HarnessError
+from harness.history.accepted import Accepted, is_accepted
 from harness.history.files_below import FilesBelow
 
 _BATCH = 8  # runs that wait for a verdict until they are judged while others run

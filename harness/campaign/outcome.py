@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from harness.campaign.accepted import Accepted, is_accepted
 from harness.campaign.plan import Plan, PlannedRun
 from harness.campaign.rows import FindingSeen, RunJudged
+from harness.history.accepted import Accepted, is_accepted
 from harness.verdict import Verdict
 
 # What ended a campaign before all of its runs were done; "": nothing did.

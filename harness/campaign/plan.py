@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from harness.campaign.accepted import Accepted
+from harness.history.accepted import Accepted
 from harness.history.files_below import can_lie_below
 from harness.host.printable import printable
 
@@ -88,8 +88,7 @@ class Plan:
             del run["text"]
             run["known_key"] = planned.key
         del fields["accepted_file"]
-        accepted = [dataclasses.asdict(each) | {"until": each.until.isoformat()} for each in self.accepted]
-        return fields | {"accepted": accepted, "digest": self.digest}
+        return fields | {"accepted": [each.as_table() for each in self.accepted], "digest": self.digest}
 
 
 def wrong_name(name: str) -> str:

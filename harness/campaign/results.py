@@ -12,10 +12,10 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from harness.campaign.accepted import Accepted
 from harness.campaign.outcome import Outcome
 from harness.campaign.plan import Plan
 from harness.campaign.rows import NOT_RUN, RunJudged
+from harness.history.accepted import Accepted
 from harness.history.files_below import FilesBelow
 
 _s, _i, _f, _b = pa.string(), pa.int64(), pa.float64(), pa.bool_()

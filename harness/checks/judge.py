@@ -49,6 +49,7 @@ from harness.checks.spark.tables import Tables, check_tables, open_tables
 from harness.checks.verdict_sentence import verdict_sentence
 from harness.checks.wording.words import plural
 from harness.errors import MISFITS, HarnessError, misfit
+from harness.history.accepted import Accepted, accepted_of, is_accepted, today
 from harness.history.facts.extent import MANY_ROWS
 from harness.history.facts.incarnations import client_name
 from harness.history.run_folder import RunFolder
@@ -95,6 +96,7 @@ class Judgement:
     expected: str
     accounting: Sums
     findings: tuple[tuple[str, Finding], ...]  # by name, worst first
+    set_aside: Mapping[str, Accepted] = field(default_factory=dict)  # violations that are known, by the finding's name
 
     @property
     def exit_code(self) -> int:
@@ -113,6 +115,7 @@ class Judgement:
             "expected": self.expected,
             "accounting": dict(self.accounting),
             "anomalies": added_anomalies(),
+            "set_aside": [{"finding": name, **known.as_table()} for name, known in self.set_aside.items()],
         }
 
 
@@ -335,12 +338,16 @@ def _judgement(given: RunInput, facts: Facts, named: list[tuple[str, Finding]]) 
     scenario = given.scenario
     coverage = measure(scenario.coverage if scenario else {}, facts)
     accounting = evidence.accounting_summary(facts.accounting, facts)
-    verdict, reasons = _verdict(given, facts, named, coverage, accounting)
-    outcome = outcome_of(scenario.expect if scenario else None, verdict, [finding for _, finding in named])
+    set_aside = _set_aside(given, named)
+    counted = [(name, finding) for name, finding in named if name not in set_aside]
+    verdict, reasons = _verdict(given, facts, counted, coverage, accounting)
+    outcome = outcome_of(scenario.expect if scenario else None, verdict, [finding for _, finding in counted])
     counts = {name: sum(finding.classification == name for _, finding in named) for name in _ORDER}
     ended = node_ended.summary(facts.context.history, [f for _, f in named], are_told=verdict is Verdict.INCONCLUSIVE)
     besides = [ended, availability.summary(facts.context), no_progress.summary([f for _, f in named])]
-    sentence = verdict_sentence(verdict, reasons, [f for _, f in named], accounting, besides=besides)
+    known = [f"{name} ({each.reason}, until {each.until})" for name, each in set_aside.items()]
+    of_others = [f for _, f in counted]
+    sentence = verdict_sentence(verdict, reasons, of_others, accounting, besides=besides, set_aside=known)
     return Judgement(
         verdict=verdict,
         sentence=sentence,
@@ -352,7 +359,18 @@ def _judgement(given: RunInput, facts: Facts, named: list[tuple[str, Finding]]) 
         expected=outcome.expected,
         accounting=accounting,
         findings=tuple(named),
+        set_aside=set_aside,
     )
+
+
+def _set_aside(given: RunInput, named: Sequence[tuple[str, Finding]]) -> Mapping[str, Accepted]:
+    """The violations that are known and accepted to this day: they stay what they are, and decide nothing."""
+    accepted, now = accepted_of(given.run), today()
+    return {
+        name: accepted[finding.fingerprint]
+        for name, finding in named
+        if finding.classification == "violation" and is_accepted(finding.fingerprint, accepted, now)
+    }
 
 
 def _verdict(

@@ -15,9 +15,14 @@ def verdict_sentence(
     sums: Sums,
     *,
     besides: Sequence[str] = (),
+    set_aside: Sequence[str] = (),
 ) -> str:
-    """`besides`: what else is told, each a sentence or ""."""
-    return " ".join(each for each in (_sentence(verdict, reasons, findings, sums), *besides) if each)
+    """`besides`: what else is told, each a sentence or "". set_aside: known findings, not among `findings`."""
+    known = f"{plural(len(set_aside), 'known finding')} set aside: {', '.join(set_aside)}." if set_aside else ""
+    sentence = _sentence(verdict, reasons, findings, sums)
+    if verdict is Verdict.PASS and set_aside:  # which may be a loss
+        sentence = "Pass: no promise was broken but by what is known."
+    return " ".join(each for each in (sentence, known, *besides) if each)
 
 
 def _removed(findings: Sequence[Finding]) -> str:

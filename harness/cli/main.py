@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from harness import compose
+from harness.campaign.accepted import read_accepted
 from harness.cli import check_many, client_process, exits, presentation, serving, verification
 from harness.cli.commands import bisect, campaign, check, conform, nightly, results, serve, trends
 from harness.cli.controlled import Control
@@ -21,6 +22,7 @@ from harness.cli.options import (
     MASTER,
     MEMORY,
     RUNS,
+    AcceptedOption,
     AttachedOption,
     BootstrapOption,
     ClientOption,
@@ -46,9 +48,11 @@ from harness.cli.serving import ReadyFile
 from harness.cluster import left_behind
 from harness.controller.run import RunOutcome
 from harness.errors import HarnessError, UsageError
+from harness.history.accepted import keep_accepted
 from harness.history.run_folder import RunFolder
 from harness.preflight import capabilities, looking, machine
 from harness.preflight import target as targets
+from harness.preflight.foreseen import would_be_done
 from harness.scenario.file import load, seed_names, shipped_names
 from harness.scenario.model import ClusterSpec
 from harness.scenario.places import Places, Said
@@ -100,6 +104,7 @@ def run(
     check: Annotated[
         bool, typer.Option("--check/--no-check", help="Whether it is judged; if not, `check RUN` does so anywhere.")
     ] = True,
+    accepted: AcceptedOption = None,
     master: MasterOption = MASTER,
     memory_mb: MemoryOption = MEMORY,
 ) -> None:
@@ -112,13 +117,16 @@ def run(
         *target(system, world, kafka_home, client),
         *(overrides or []),
     ]
+    known = None if accepted is None else read_accepted(accepted)
     ready = looking.ready(reference, overrides=given, checks=check)
     of_cluster = targets.notes(ready.cluster)
     for line in of_cluster:
         terminal.say(line)
     if only_preflight:
         what = "nothing else" if of_cluster else "nothing"
-        terminal.say(f"{ready.name}: {what} is known against it ({ready.cluster.system}, {ready.cluster.world})")
+        for line in (*capabilities.notes(ready), *would_be_done(ready)) if ready.cluster.is_foreign else ():
+            terminal.say(line)
+        terminal.say(f"{ready.name}: {what} is known against it ({ready.cluster.system}, {ready.cluster.where})")
         return
     for line in capabilities.notes(ready):
         terminal.say(line)
@@ -134,6 +142,8 @@ def run(
             tell=terminal.say,
         )
     took_s = time.monotonic() - began
+    if known is not None:
+        keep_accepted(folder, known)
     raise typer.Exit(_judge(folder, outcome, live.session, master, took_s) if check else _recorded(folder, outcome))
 
 

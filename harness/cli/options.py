@@ -62,6 +62,9 @@ def run_names(incomplete: str) -> list[str]:
 
 
 RunsOption = Annotated[Path, typer.Option("--runs", help="Where run folders are.")]
+AcceptedOption = Annotated[
+    Path | None, typer.Option("--accepted", help="Findings that are known and set aside: [[accepted]] tables.")
+]
 RunArgument = Annotated[
     str,
     typer.Argument(metavar="RUN", help="A run folder, its name below --runs, or 'latest'.", autocompletion=run_names),

@@ -90,7 +90,8 @@ def print_outcome(terminal: Terminal, judged: Judged) -> None:
     terminal.say(verdict.upper(), style=_STYLES[verdict], then=f"  {judgement.sentence}")
     for name, finding in judgement.findings:
         if finding.classification != "observation":
-            terminal.say(f"  {name} {finding.classification}: {finding.sentence}")
+            known = ", known" if name in judgement.set_aside else ""
+            terminal.say(f"  {name} {finding.classification}{known}: {finding.sentence}")
     if verdict not in ("pass", "violation"):
         for reason in judgement.reasons:
             terminal.say(f"  {reason}")

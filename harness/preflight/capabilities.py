@@ -71,7 +71,8 @@ def problems(scenario: Scenario, kind: type) -> Iterator[Problem]:
     for place, what, need in _needs(scenario):
         if not issubclass(kind, need):
             cannot = f"{what}: {_of(scenario)} cannot do that ({need.__name__})"
-            yield Problem(place=place, what=cannot, remedy=remedy_for(on, need), of_machine=is_simulated)
+            here = is_simulated or on.is_foreign
+            yield Problem(place=place, what=cannot, remedy=remedy_for(on, need), of_machine=here)
         elif need is CanFillDisks and not on.disk_bytes:
             yield Problem(
                 place=place, what=f"{what}: these disks have no limit", remedy="give disk_bytes = 67108864 in [cluster]"
@@ -93,7 +94,7 @@ def problems(scenario: Scenario, kind: type) -> Iterator[Problem]:
         yield Problem(place=places.section("workload"), what=cannot, remedy="start fewer producers and consumers")
     if on.is_foreign:
         for place, what, refused in _on_somebody_elses(scenario):
-            yield Problem(place=place, what=f"{what}: {refused}")
+            yield Problem(place=place, what=f"{what}: {refused}", of_machine=True)
     yield from _of_settings(scenario)
     yield from _of_old_brokers(scenario)
 
@@ -135,6 +136,9 @@ def ignored(scenario: Scenario) -> list[str]:
         lines.append(
             f"{_of(scenario)} gives no access to its logs: the coverage conditions {', '.join(unseen)} will not be met"
         )
+    if scenario.roles:
+        stand = ", ".join(f"{named} is {there}" for named, there in scenario.roles.items())
+        lines.append(f"{_of(scenario)} has other brokers than the scenario names: {stand}")
     return lines
 
 

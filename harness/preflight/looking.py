@@ -7,6 +7,7 @@ from harness.clients import catalogue as clients
 from harness.cluster.catalogue import traits_of
 from harness.errors import Problem, Problems, UsageError, nearest
 from harness.preflight import capabilities, plan, refusals, target
+from harness.preflight.fitting import fitted
 from harness.scenario.file import Draft, drafted
 from harness.scenario.model import Scenario, Traits
 
@@ -33,7 +34,7 @@ def all_ready(
     found: list[Problem] = []
     for reference, overrides in wanted:
         try:
-            scenario = for_its_system(drafted(reference, overrides=overrides))
+            scenario = fitted(for_its_system(drafted(reference, overrides=overrides)))
         except Problems as error:
             found += error.problems
         except UsageError as error:
@@ -52,7 +53,8 @@ def why_left_out(scenario: Scenario) -> str:
     """In words for a list of scenarios; "": it can run here."""
     if scenario.not_here:
         return f"not for {scenario.cluster.system}: {scenario.not_here}"
-    return f"not possible here: {scenario.not_possible}" if scenario.not_possible else ""
+    where = "with this cluster" if scenario.cluster.is_foreign else "here"
+    return f"not possible {where}: {scenario.not_possible}" if scenario.not_possible else ""
 
 
 def for_its_system(draft: Draft) -> Scenario:

@@ -20,9 +20,10 @@ from faults.targets import Target
 from harness.cluster.base_cluster import BrokerCluster
 from harness.cluster.catalogue import made
 from harness.errors import Problem, UsageError
-from harness.ports.cluster import Cluster, Link, NodeId
+from harness.ports.cluster import COORDINATION, Cluster, Link, NodeId
 from harness.ports.faults import NothingToStrike
 from harness.scenario.model import FaultSpec, Scenario, StepSpec, TopicSpec
+from harness.scenario.recast import ONE_BROKER
 from harness.scenario.steps import KEYED_BY_BROKER, LISTS_BROKERS, wrong_condition
 from harness.scenario.topic_names import wrong_count, wrong_name
 from harness.values import is_number
@@ -34,7 +35,7 @@ _NOWHERE = Path("/nonexistent")
 
 @dataclass(frozen=True, kw_only=True)
 class Topology:
-    """`brokers`, `apart` and `links` are empty for a cluster that somebody else runs: they are not known yet."""
+    """Of a cluster that somebody else runs only `brokers` are known, if it has told them; neither links nor others."""
 
     topics: Mapping[str, int]  # name -> partitions
     brokers: tuple[int, ...]
@@ -53,6 +54,8 @@ class Topology:
         if not isinstance(node, int) and not is_number(str(node).removeprefix("-")):
             return f"{node!r} is no broker's id", self._brokers_words()
         if not self.knows_nodes or int(node) in (*self.brokers, *also):
+            return None
+        if self.cluster is None and int(node) >= COORDINATION:  # of somebody else's, nobody tells which there are
             return None
         return f"there is no broker {node}", self._brokers_words()
 
@@ -139,7 +142,8 @@ def topology_of(scenario: Scenario) -> Topology:
     coordinated = (*([facts.group] if facts.group else []), *facts.transactional_ids)
     cluster = made(scenario.cluster, _NOWHERE, client_links=clients)  # nothing is started
     if not isinstance(cluster, BrokerCluster):
-        return Topology(topics=topics, brokers=(), apart=(), links=(), clients=clients, coordinated=coordinated)
+        brokers = scenario.traits.brokers
+        return Topology(topics=topics, brokers=brokers, apart=(), links=(), clients=clients, coordinated=coordinated)
     return Topology(
         topics=topics,
         brokers=tuple(int(node.node) for node in cluster.nodes if node.role == "broker"),
@@ -151,7 +155,6 @@ def topology_of(scenario: Scenario) -> Topology:
     )
 
 
-_NAMES_A_BROKER = ("leader", "controller", "to", "broker", "log_end_unchanged_on")
 _NOBODY = (-1,)
 
 
@@ -196,8 +199,8 @@ def _of_topic(topic: TopicSpec, topology: Topology) -> Iterator[tuple[str, str, 
     if (few := wrong_count(topic)) is not None:
         yield few
     brokers = len(topology.brokers)
-    if topology.knows_nodes and topic.replication_factor > brokers:
-        what = f"{topic.replication_factor} replicas on {brokers} brokers"
+    if topology.knows_nodes and topic.replicas > brokers:
+        what = f"{topic.replicas} replicas on {brokers} brokers"
         yield "replication_factor", what, f"at most {brokers} are possible; [cluster] brokers says who there is"
 
 
@@ -288,9 +291,7 @@ def _of_step(step: StepSpec, topology: Topology, made: set[str]) -> Iterator[Wro
         found += _of_condition(word, value, topology, body)
     if word == "create_topic" and step.kind == "expect" and not body.get("error"):
         found += _of_created(body.get("assignment"))
-    found += [
-        topology.lacks_node(body[key], also=(*topology.apart, *_NOBODY)) for key in _NAMES_A_BROKER if key in body
-    ]
+    found += [topology.lacks_node(body[key], also=(*topology.apart, *_NOBODY)) for key in ONE_BROKER if key in body]
     if word == "read" and not 1 <= body.get("from", 1) <= topology.clients:
         found.append((f"there is no client link {body['from']}", f"links of clients: 1 to {topology.clients}"))
     yield from (wrong for wrong in found if wrong is not None)
@@ -359,7 +360,7 @@ class Foreseen:
         self._down: set[int] = set()
         self._harmed: Mapping[str, set[int]] = {"pause": set(), "fill": set()}
         self._perhaps_harmed: set[str] = set()
-        self._untouched = topology.knows_nodes  # our own cluster is new: its first replicas lead
+        self._untouched = topology.cluster is not None  # our own cluster is new: its first replicas lead
 
     def act(self, step: StepSpec) -> Wrong | None:
         """Why this act is wrong at this place, or None. Also applies its effect."""

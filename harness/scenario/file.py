@@ -33,6 +33,7 @@ from harness.scenario.keys import (
     coverage_bound,
 )
 from harness.scenario.model import (
+    DEFAULT_REPLICAS,
     ON_A_LOOP,
     SIMULATED,
     AttachedSpec,
@@ -121,7 +122,10 @@ def _read_security(source: Source, table: Any) -> SecuritySpec:
     return SecuritySpec(**_read_table(source, SECURITY_SECTION, 0, table, SECURITY))
 
 
-def _read_topics(source: Source, document: Mapping[str, Any], brokers: Sequence[int]) -> tuple[TopicSpec, ...]:
+def _read_topics(
+    source: Source, document: Mapping[str, Any], brokers: Sequence[int], *, is_foreign: bool = False
+) -> tuple[TopicSpec, ...]:
+    """is_foreign: the cluster's brokers are not known yet."""
     topics = []
     tables = _tables(source, document, "topics")
     for index, table in enumerate(tables):
@@ -138,6 +142,8 @@ def _read_topics(source: Source, document: Mapping[str, Any], brokers: Sequence[
                 source.places.key("topics", "assignment", index=index, topic=name),
                 f"the assignment names brokers {sorted(unknown)} that [cluster] brokers has not",
             )
+        if "assignment" not in fields and not is_foreign:
+            fields.setdefault("replication_factor", min(DEFAULT_REPLICAS, len(brokers)))
         if "name" in fields:
             topics.append(TopicSpec(**fields))
     if not tables:
@@ -346,7 +352,7 @@ class Draft:
             document["workload"].setdefault("client", ON_A_LOOP)
         if len(set(cluster.brokers)) != len(cluster.brokers):
             source.wrong(source.places.key("cluster", "brokers"), "a broker id is given twice")
-        topics = _read_topics(source, document, cluster.brokers)
+        topics = _read_topics(source, document, cluster.brokers, is_foreign=cluster.is_foreign)
         scenario = Scenario(
             name=self._name,
             story=story_of(self._text),

@@ -41,6 +41,7 @@ COMMANDS = (
     "wipe",
     "read_log",
 )
+DEFAULT_REPLICAS = 3  # or as many as there are brokers
 ANSWER_THEIR_VERSION_SINCE = (0, 10)  # Kafka's brokers, asked by ApiVersions
 _ENDS_FAULTS_OF = ("start", "resume", "free")  # acts that name nodes
 
@@ -128,6 +129,7 @@ class Traits:
     eligible_leader_replicas: bool = False  # KIP-966
     groups: bool = True  # supports consumer groups
     transactions: bool = True  # supports transactions, which need groups for their offsets
+    brokers: tuple[int, ...] = ()  # of somebody else's cluster that has told who they are
 
     @property
     def names(self) -> frozenset[str]:
@@ -147,7 +149,7 @@ class TopicSpec:
 
     name: str
     partitions: int = 1
-    replication_factor: int = 3
+    replication_factor: int | None = None  # None: it is not known yet how many brokers there are
     assignment: tuple[tuple[int, ...], ...] | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
 
@@ -156,10 +158,15 @@ class TopicSpec:
         return TopicDefinition(
             name=self.name,
             partitions=None if self.assignment else self.partitions,
-            replication_factor=None if self.assignment else self.replication_factor,
+            replication_factor=None if self.assignment else self.replicas,
             assignment=self.assignment,
             settings=self.settings,
         )
+
+    @property
+    def replicas(self) -> int:
+        """Of each partition."""
+        return len(self.assignment[0]) if self.assignment else self.replication_factor or DEFAULT_REPLICAS
 
     @property
     def partition_count(self) -> int:
@@ -276,6 +283,9 @@ class Scenario:
     places: Places = field(default_factory=Places, compare=False, repr=False)
     given: Given | None = field(default=None, compare=False)  # None: read from a text
     traits: Traits = field(default=Traits(), compare=False)  # of the system it was read for; of a stored run nobody's
+    roles: Mapping[int, int] = field(
+        default_factory=dict, compare=False
+    )  # broker of the file -> the cluster's (recast)
     not_here: str = ""  # why it is not for the system it was loaded for; empty: it is
     not_possible: str = ""  # why this machine cannot run it, where that was looked at; empty: it can
 

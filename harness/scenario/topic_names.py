@@ -34,6 +34,6 @@ def wrong_count(topic: TopicSpec) -> tuple[str, str, str] | None:
     """(The key, what is wrong, the remedy), or None. To Kafka, -1 is the brokers' own default (KIP-464)."""
     if topic.assignment is None and topic.partitions < 1:
         return "partitions", f"{topic.partitions} partitions", "a topic has at least 1"
-    if topic.assignment is None and topic.replication_factor < 1:
+    if topic.replication_factor is not None and topic.replication_factor < 1:
         return "replication_factor", f"{topic.replication_factor} replicas", "a partition has at least 1"
     return None

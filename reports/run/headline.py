@@ -43,7 +43,8 @@ def badges(data: RunData) -> list[Badge]:
 def headline(data: RunData) -> str:
     """Names the loss even when the verdict is pass; otherwise the verdict's own sentence."""
     finding = worst(data)
-    if finding is None or finding["check"] != "lost-write" or data.verdict["verdict"] not in ("pass", "violation"):
+    told_by_the_verdict = data.verdict["verdict"] not in ("pass", "violation") or data.verdict.get("set_aside")
+    if finding is None or finding["check"] != "lost-write" or told_by_the_verdict:
         return str(data.verdict["sentence"])
     count = finding["count"]
     if too_late(evidence_of(finding)) is not None:

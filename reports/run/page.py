@@ -107,13 +107,15 @@ def places_of(groups: Sequence[FindingGroup]) -> Callable[[FindingRow], str]:
 
 
 def _aside(data: RunData) -> str:
-    violations = data.verdict["counts"].get("violation", 0)
+    known = len(data.verdict.get("set_aside") or ())
+    violations = data.verdict["counts"].get("violation", 0) - known
     expected = (
         "As expected by the scenario."
         if data.verdict.get("as_expected")
         else f"Not as expected by the scenario ({data.verdict.get('expected')})."
     )
     counted = "1 violation" if violations == 1 else f"{violations} violations"
+    counted += f", {known} known and set aside" if known else ""
     return f"{counted}. {expected} Exit code {data.verdict['exit_code']}."
 
 
@@ -124,7 +126,8 @@ def _facts(data: RunData) -> list[tuple[str, str]]:
     return [
         ("System", data.system),
         ("World", f"{cluster.where}, {len(cluster.brokers)} brokers"),
-        *([("Names there", there)] if (there := _names_there(run)) else []),
+        *([("Brokers there", there)] if (there := _said_there(run, "brokers_there")) else []),
+        *([("Names there", there)] if (there := _said_there(run, "names_there")) else []),
         ("Seed", str(run["seed"])),
         ("Duration", f"{data.end_s:.0f} s"),
         ("Started", utc(began)),
@@ -132,10 +135,9 @@ def _facts(data: RunData) -> list[tuple[str, str]]:
     ]
 
 
-def _names_there(run: Mapping[str, Any]) -> str:
-    """What a run's names are on a cluster that others use, told once: all else here has the user's own."""
-    names = run.get("names_there")
-    marked = [f"{here} is {there}" for here, there in names.items() if here != there] if isinstance(names, dict) else []
+def _said_there(run: Mapping[str, Any], what: str) -> str:
+    """What the user's own names, or the brokers of his file, are on a cluster that others use: told once."""
+    marked = [f"{here} is {there}" for here, there in (run.get(what) or {}).items() if here != there]
     return ", ".join(marked[:_NAMES_SHOWN]) + (f" and {len(marked) - _NAMES_SHOWN} more" * (len(marked) > _NAMES_SHOWN))
 
 

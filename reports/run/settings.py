@@ -21,7 +21,7 @@ def known_settings(data: RunData, finding: FindingRow | None, *, at_ns: int | No
     topic = next(
         (one for one in scenario.topics if finding is not None and one.name == finding["topic"]), scenario.topics[0]
     )
-    replicas = len(topic.assignment[0]) if topic.assignment else topic.replication_factor
+    replicas = topic.replicas
     return {
         "acks": scenario.workload.acks if scenario.workload.workers else "by probe",
         "replication.factor": str(replicas),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from harness.campaign.accepted import by_fingerprint, read_accepted
+from harness.campaign.accepted import read_accepted
 from harness.campaign.file import DEFAULT_SEED, JOBS_MAX, drawn_runs, read_campaign
 from harness.campaign.outcome import Outcome, outcome_of
 from harness.campaign.place import campaign_folder
@@ -32,6 +32,7 @@ from harness.cli.options import (
     terminal,
 )
 from harness.errors import HarnessError, Place, Problem, Problems, UsageError
+from harness.history.accepted import by_fingerprint
 from harness.history.files_below import FilesBelow
 from harness.history.run_origin import versions
 from harness.trends.store import Store

@@ -7,12 +7,14 @@ from typing import Annotated
 import typer
 
 from harness import compose
+from harness.campaign.accepted import read_accepted
 from harness.checks.judged import Judged, NotJudged
 from harness.cli import check_many, exits, listing, presentation
 from harness.cli.options import (
     MASTER,
     MEMORY,
     RUNS,
+    AcceptedOption,
     MasterIfGiven,
     MemoryOption,
     RunArgument,
@@ -24,6 +26,8 @@ from harness.cli.options import (
     terminal,
 )
 from harness.errors import HarnessError, UsageError
+from harness.history.accepted import keep_accepted
+from harness.history.run_folder import RunFolder
 from harness.verdict import exit_code_of
 
 PathsArgument = Annotated[
@@ -42,6 +46,7 @@ def check(
     pages: Annotated[
         bool | None, typer.Option("--pages/--no-pages", help="Whether pages are written; if not said, up to 20 are.")
     ] = None,
+    accepted: AcceptedOption = None,
     kind: FormatOption = OURS,
     as_json: Annotated[bool, typer.Option("--json", help="Jepsen's: one JSON object a history, nothing else.")] = False,
     ww_deps: Annotated[
@@ -62,6 +67,7 @@ def check(
             runs,
             master=master,
             pages=pages,
+            accepted=accepted,
             kind=kind,
             as_json=as_json,
             ww_deps=ww_deps,
@@ -77,6 +83,7 @@ def _check(
     *,
     master: str | None,
     pages: bool | None,
+    accepted: Path | None,
     kind: str,
     as_json: bool,
     ww_deps: bool,
@@ -86,7 +93,12 @@ def _check(
     """The exit code of the worst verdict."""
     if kind == JEPSEN:
         _refuse_given(
-            {"--master": master is not None, "--pages": pages is not None, "--runs": runs != RUNS},
+            {
+                "--master": master is not None,
+                "--pages": pages is not None,
+                "--accepted": accepted is not None,
+                "--runs": runs != RUNS,
+            },
             "is for runs of ours; Jepsen's histories are judged without Spark, and have no pages: leave it out",
         )
         via = sub_via or check_many.SUB_VIA[0]
@@ -104,9 +116,12 @@ def _check(
         {"--json": as_json, "--ww-deps": ww_deps, "--sub-via": bool(sub_via), "--jepsen-compatible": compatible},
         "is for Jepsen's histories; add --format jepsen",
     )
-    with check_many.check_runs(
-        run_folders(paths, runs), master=master or MASTER, pages=pages, tell=aside.say
-    ) as judged:
+    folders = run_folders(paths, runs)
+    if accepted is not None:
+        known = read_accepted(accepted)
+        for folder in folders:
+            keep_accepted(RunFolder(folder), known)
+    with check_many.check_runs(folders, master=master or MASTER, pages=pages, tell=aside.say) as judged:
         match judged:
             case [Judged() as alone]:
                 presentation.print_outcome(terminal, alone)

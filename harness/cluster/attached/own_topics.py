@@ -24,6 +24,7 @@ _SETTLES_S, _LOOK_AGAIN_S = 5.0, 0.2  # for metadata to reach a broker that lags
 # INVALID_CONFIG, INVALID_REQUEST, POLICY_VIOLATION: some clusters let nobody set the mark's key.
 _MARK_REFUSED = (40, 42, 44)
 _LARGEST = 2**63 - 1
+_UNKNOWN_SERVER_ERROR = -1
 
 
 def is_own(topic: OwnTopic, seen: Looked) -> bool:
@@ -85,7 +86,8 @@ class OwnTopics:
                 raise _MarkRefusedError
             if code != ALREADY_EXISTS:
                 lacks = refusal(code, Lacking(operation="Create", resource=f"Topic {topic.name}"))
-                remedy = lacks or "see [[topics]]"
+                of_its_own = "the broker's own log says why" if code == _UNKNOWN_SERVER_ERROR else ""
+                remedy = lacks or of_its_own or "see [[topics]]"
                 raise HarnessError(f"topic {topic.name!r} was refused with Kafka's error {code}; {remedy}")
             found = await self._marked(own)
             if found is not None:

@@ -83,6 +83,8 @@ class _Run(msgspec.Struct):
     workload: _Workload | None = None
     given: _Given | None = None
     commits: dict[str, _Commit] = {}
+    names_there: dict[str, str] = {}  # what the run's names are on a cluster that others use
+    brokers_there: dict[str, int] = {}  # which of its brokers stands for which of the scenario's
 
 
 class _Condition(msgspec.Struct):
@@ -122,6 +124,7 @@ class _Verdict(msgspec.Struct):
     expected: str = ""
     accounting: dict[str, int | bool | float | None] = {}
     anomalies: list[_Anomaly] = []  # of installed packages' checks
+    set_aside: list[dict[str, str]] = []  # violations that are known
 
 
 class Unfit(HarnessError):

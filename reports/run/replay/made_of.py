@@ -32,6 +32,6 @@ def commit_words(commit: Any) -> str:
 def layouts(data: RunData) -> list[tuple[str, str]]:
     rows = []
     for topic in data.scenario.topics:
-        layout = topic.assignment or f"{topic.partitions} partitions, replication factor {topic.replication_factor}"
+        layout = topic.assignment or f"{topic.partitions} partitions, replication factor {topic.replicas}"
         rows.append((f"topic {topic.name}", str(layout).replace("(", "[").replace(")", "]")))
     return rows

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from harness.campaign.accepted import Accepted, read_accepted
+from harness.campaign.accepted import read_accepted
 from harness.campaign.outcome import Outcome, Stop, outcome_of
 from harness.campaign.plan import Plan, PlannedRun
 from harness.campaign.rows import Classification, FindingSeen, RunJudged
 from harness.errors import Problems, UsageError
+from harness.history.accepted import Accepted
 
 TODAY = datetime.date(2026, 11, 23)
 

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from harness.campaign.accepted import Accepted
 from harness.campaign.journal import NAME, JudgedLine, encoded
 from harness.campaign.place import campaign_folder
 from harness.campaign.plan import Plan, PlannedRun, shard_of
 from harness.cli import main as cli
+from harness.history.accepted import Accepted
 from tests.harness.campaign.test_campaign_outcome import judged, planned, seen
 
 Merge = Callable[..., tuple[int, str]]

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from harness.checks.judge import Judgement, judge, judge_many
 from harness.compose import sealed
+from harness.errors import HarnessError
 from harness.history.run_folder import RunFolder
 from harness.history.schema.schemas import DERIVED, EVIDENCE, TABLES
 from harness.history.sealed.derived_tables import derived_of
@@ -150,3 +151,50 @@ def test_tables_of_an_older_version_whose_journals_are_gone_are_judged_as_they_a
         (path / "tables" / f"{name}.parquet").unlink()
 
     assert judge(sealed(path).path, spark).as_json() == alone[1].as_json()
+
+
+@pytest.fixture(scope="module")
+def accepting(
+    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, together: Mapping[str, Judgement]
+) -> Mapping[str, tuple[Path, Judgement]]:
+    """The same violation, where it is known for long, was known for a while, and where another one is known."""
+    place = tmp_path_factory.mktemp("accepting")
+    known = [finding.fingerprint for _, finding in together["bad"].findings if finding.classification == "violation"]
+    assert len(known) == 1
+
+    def accepted(fingerprint: str, until: str) -> list[dict[str, str]]:
+        return [{"fingerprint": fingerprint, "reason": "KAFKA-12345", "until": until}]
+
+    said = {
+        "known": accepted(known[0], "2999-12-31"),
+        "known once": accepted(known[0], "2020-01-31"),
+        "another": accepted("0123456789abcdef", "2999-12-31"),
+    }
+    bad = twins.acks_all_lost_by_clean_fail_over()
+    paths = [run_folder(place / name, bad, accepted=kept) for name, kept in said.items()]
+    return {path.name: (path, judged) for path, judged in zip(paths, judge_many(paths, spark), strict=True)}
+
+
+def test_a_violation_that_is_known_is_set_aside_and_told(accepting: Mapping[str, tuple[Path, Judgement]]) -> None:
+    path, judged = accepting["known"]
+    assert (judged.verdict.value, judged.exit_code, judged.as_expected) == ("pass", 0, True)
+    known = "1 known finding set aside: F1 (KAFKA-12345, until 2999-12-31)."
+    assert judged.sentence.startswith(f"Pass: no promise was broken but by what is known. {known}")
+    assert judged.counts["violation"] == 1, "it stays what it is"
+    verdict = RunFolder(path).verdict()
+    assert [(each["finding"], each["reason"]) for each in verdict["set_aside"]] == [("F1", "KAFKA-12345")]
+
+
+@pytest.mark.parametrize("name", ["known once", "another"])
+def test_a_violation_that_is_not_known_any_more_or_is_another_one_decides(
+    accepting: Mapping[str, tuple[Path, Judgement]], name: str
+) -> None:
+    path, judged = accepting[name]
+    assert (judged.verdict.value, judged.set_aside) == ("violation", {})
+    assert RunFolder(path).verdict()["set_aside"] == []
+
+
+def test_a_list_of_accepted_findings_that_is_none_is_refused_in_one_line(spark: SparkSession, tmp_path: Path) -> None:
+    path = run_folder(tmp_path / "odd", twins.nothing_happened(), accepted=[{"fingerprint": 5}])
+    with pytest.raises(HarnessError, match=r"^run.json, accepted: .*; give the file anew with --accepted$"):
+        judge(path, spark)

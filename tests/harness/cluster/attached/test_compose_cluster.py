@@ -21,6 +21,7 @@ from harness.cluster.docker import images
 from harness.cluster.docker.engine import Engine, connect, is_there
 from harness.cluster.docker.namespace import Namespace
 from harness.cluster.docker.packet_rules import CHAIN
+from harness.cluster.questions import BrokerQuestions
 from harness.errors import HarnessError, UsageError
 from harness.host.clock import SystemClock
 from harness.ports.cluster import CanCrash, CanCutLinks, CanPause, CanStop, NodeId, TopicDefinition
@@ -224,8 +225,10 @@ async def test_a_topic_that_took_the_name_of_the_runs_is_there_after_the_run(clu
 
 
 async def made_by_somebody(cluster: Any, topic: TopicDefinition) -> None:
+    somebody = BrokerQuestions(cluster._addresses, is_running=cluster.is_running, clock=SystemClock())
+
     async def made() -> bool:
-        return bool(await cluster.questions().create_topic(topic) == 0)  # not while the name is being freed
+        return await somebody.create_topic(topic) == 0  # not while the name is being freed
 
     await comes_true(made, f"somebody makes topic {topic.name}")
 

@@ -1,0 +1,53 @@
+"""Fits a scenario to somebody else's cluster, which has brokers of its own: it is asked who they are, and nothing else.
+
+The ids that the scenario names stand for them (recast.py), topics whose replicas nobody counted get as many as there
+are brokers for, and what cannot be on so few brokers is known before the run.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+
+from harness.cluster.attached.cluster import registered
+from harness.errors import HarnessError, UsageError
+from harness.scenario.model import DEFAULT_REPLICAS, ClusterSpec, Scenario
+from harness.scenario.recast import recast
+
+
+def fitted(scenario: Scenario) -> Scenario:
+    """As it is where the cluster is ours, or does not tell who its brokers are: then the rest of the preflight says
+    why."""
+    if not scenario.cluster.is_foreign:
+        return scenario
+    brokers = brokers_of(scenario.cluster)
+    if not brokers:
+        return scenario
+    traits = replace(scenario.traits, brokers=tuple(brokers))
+    replicas = min(DEFAULT_REPLICAS, len(brokers))
+    topics = tuple(
+        replace(topic, replication_factor=replicas)
+        if topic.assignment is None and topic.replication_factor is None
+        else topic
+        for topic in scenario.topics
+    )
+    try:
+        there, roles = recast(replace(scenario, topics=topics), brokers)
+    except UsageError as error:
+        return replace(scenario, not_here=scenario.not_here or str(error))
+    return replace(there, traits=traits, roles=roles)
+
+
+def brokers_of(on: ClusterSpec) -> Sequence[int]:
+    """The registered ones; none where nobody tells."""
+    bootstrap = on.bootstrap
+    try:
+        if on.is_compose and not bootstrap:
+            from harness.cluster.attached import compose_project  # its libraries take a while to load
+
+            engine, containers = compose_project.find(on)
+            engine.close()
+            bootstrap = compose_project.published(containers.values())
+        known = asyncio.run(registered(bootstrap, "--bootstrap", security=on.attached.security)) if bootstrap else {}
+    except (HarnessError, OSError):
+        return ()
+    return sorted(int(node) for node in known)
