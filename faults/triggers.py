@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from harness.errors import UsageError
+from harness.ports.requests import request_name
 from harness.values import seconds
 
 # acks: so many records were acknowledged since the load began; more_acks: since it is waited for. new_leader: another
@@ -29,18 +30,21 @@ TriggerKind = Literal[
     "isr_shrinks",
     "isr_grows",
     "truncated",
+    "request",
 ]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Trigger:
-    """One part of a trigger. count: of records or members, for the kinds that have one; after_s: of `elapsed`."""
+    """One part of a trigger. count: of records or members, for the kinds that have one; after_s: of `elapsed`;
+    request: the name of the one that is under way."""
 
     kind: TriggerKind
     topic: str = ""
     partition: int = 0
     count: int = 0
     after_s: float = 0.0
+    request: str = ""
 
 
 _PARTITION = r"\(\s*(\S+?)/(\d+)\s*\)"
@@ -58,6 +62,7 @@ _FORMS: tuple[tuple[str, _Maker], ...] = (
     (r"acks\s*>=\s*\+\s*(\d+)", lambda found: Trigger(kind="more_acks", count=int(found[1]))),
     (r"elapsed\s*>=\s*(\d\S*(?:\s*[a-z]+)?)", lambda found: Trigger(kind="elapsed", after_s=seconds(found[1]))),
     (r"restarted", lambda found: Trigger(kind="restarted")),
+    (r"request\(\s*(\w+)\s*\)", lambda found: Trigger(kind="request", request=request_name(found[1]))),
     (
         rf"({'|'.join(_OF_PARTITION)}){_PARTITION}",
         lambda found: Trigger(kind=_OF_PARTITION[found[1]], topic=found[2], partition=int(found[3])),
@@ -86,7 +91,8 @@ def _part(part: str, text: str) -> Trigger:
             except ValueError as error:
                 raise UsageError(f"trigger {text!r}: {error}") from None
     raise UsageError(
-        f'trigger {text!r}: write "acks >= 500", "acks >= +5", "elapsed >= 4 s", "restarted", "isr(orders/0) <= 1", '
-        f'"isr(orders/0) >= 3", or {", ".join(_OF_PARTITION)} with a partition, "new_leader(orders/0)"; several one '
-        'after the other: "new_leader(orders/0) then acks >= +5"'
+        f'trigger {text!r}: write "acks >= 500", "acks >= +5", "elapsed >= 4 s", "restarted", '
+        '"request(AlterPartition)", "isr(orders/0) <= 1", "isr(orders/0) >= 3", or '
+        f'{", ".join(_OF_PARTITION)} with a partition, "new_leader(orders/0)"; several one after the other: '
+        '"new_leader(orders/0) then acks >= +5"'
     )

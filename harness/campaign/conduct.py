@@ -29,6 +29,7 @@ from harness.compose import JudgingSession, catch_signals
 from harness.errors import HarnessError
 from harness.history.accepted import Accepted, is_accepted
 from harness.history.files_below import FilesBelow
+from harness.scenario.model import SIMULATED
 
 _BATCH = 8  # runs that wait for a verdict until they are judged while others run
 _ATTEMPTS_MAX = 3  # of a run during which the campaign was killed each time
@@ -149,7 +150,9 @@ class Conduct:
             system=planned.system,
             seed=planned.seed,
             number=planned.drawn,
-            seldom=self._situations(),
+            # In the simulated world a seed says all, whatever ran before it.
+            seldom=None if planned.world == SIMULATED else self._situations(),
+            world=planned.world,
         )
         refuse_drawn(scenario)
         return scenario_file(self.files, planned, scenario.source)

@@ -225,17 +225,19 @@ def planned(scenario: Scenario, *, seed: int) -> PlannedRun:
     )
 
 
-def drawn_runs(*, runs: int, system: str, seed: int, profile: str = "everything") -> list[PlannedRun]:
+def drawn_runs(
+    *, runs: int, system: str, seed: int, profile: str = "everything", world: str = "local"
+) -> list[PlannedRun]:
     """Schedules that are drawn when their turn comes. Raises Problems for a system on which none can run."""
     named = profile_named(profile)
-    refuse_drawn(draw(named, system=system, seed=seed, number=0, seldom=None))
+    refuse_drawn(draw(named, system=system, seed=seed, number=0, seldom=None, world=world))
     return [
         PlannedRun(
             number=0,
             scenario=f"drawn-{profile}",
             text="",
             system=system,
-            world="local",
+            world=world,
             client="drawn",
             seed=seed,
             profile=profile,

@@ -16,7 +16,7 @@ import typer
 from harness import compose
 from harness.campaign.accepted import read_accepted
 from harness.cli import check_many, client_process, exits, presentation, serving, verification
-from harness.cli.commands import bisect, campaign, check, conform, nightly, results, serve, trends
+from harness.cli.commands import bisect, campaign, check, conform, explore, nightly, results, serve, trends
 from harness.cli.controlled import Control
 from harness.cli.options import (
     MASTER,
@@ -189,7 +189,7 @@ def _recorded(folder: RunFolder, outcome: RunOutcome) -> int:
     return Verdict.PASS.exit_code if outcome.status == "complete" else Verdict.INCONCLUSIVE.exit_code
 
 
-for each in (check, campaign, bisect, serve, trends, results, nightly, conform):
+for each in (check, campaign, explore, bisect, serve, trends, results, nightly, conform):
     each.add_to(app)
 
 

@@ -13,6 +13,7 @@ from harness.cluster.brokers.system import System, SystemKind
 from harness.cluster.local.cluster import LocalCluster
 from harness.errors import UsageError, nearest
 from harness.host.clock import SystemClock
+from harness.ports.requests import CanHoldRequests
 from harness.scenario.model import ATTACHED, COMPOSE, SIMULATED, AttachedSpec, ClusterSpec, Traits
 
 if TYPE_CHECKING:
@@ -171,4 +172,4 @@ def remedy_for(spec: ClusterSpec, need: type) -> str:
         from harness.cluster.attached import by_docker
 
         return by_docker.remedy(need)
-    return "choose another --world"
+    return f"use --world {SIMULATED}" if need is CanHoldRequests else "choose another --world"

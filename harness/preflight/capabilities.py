@@ -25,6 +25,7 @@ from harness.ports.cluster import (
     ShowsLogs,
 )
 from harness.ports.faults import Fault
+from harness.ports.requests import CanHoldRequests
 from harness.preflight import machine
 from harness.preflight.plan import Wrong
 from harness.scenario.model import ON_A_LOOP, SIMULATED, Scenario, Traits
@@ -66,7 +67,10 @@ def problems(scenario: Scenario, kind: type) -> Iterator[Problem]:
     if is_simulated and scenario.workload.client != ON_A_LOOP:
         threads = f"client {scenario.workload.client!r} has threads, and the simulated world has none"
         yield Problem(
-            place=places.key("workload", "client"), what=threads, remedy=f"leave it out: {ON_A_LOOP} is there"
+            place=places.key("workload", "client"),
+            what=threads,
+            remedy=f"leave it out: {ON_A_LOOP} is there",
+            of_machine=True,
         )
     for place, what, need in _needs(scenario):
         if not issubclass(kind, need):
@@ -153,6 +157,9 @@ def _needs(scenario: Scenario) -> Iterator[tuple[Place, str, type]]:
     for place, what, planned in scenario.planned():
         for need in planned.fault.needs:
             yield place, what, need
+    for number, spec in enumerate(scenario.faults):
+        if any(part.kind == "request" for part in spec.trigger):
+            yield places.fault(number, "when"), f"fault {spec.kind!r}, trigger {spec.when!r}", CanHoldRequests
     for number, step in enumerate(scenario.steps, 1):
         place = places.step(step.line, step.kind)
         word = next(iter(step.body))

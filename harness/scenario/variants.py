@@ -1,9 +1,9 @@
 """Parts of a scenario for some systems only: steps and faults with `on`, and [[on]] tables merged into the file's own.
 
 `on = "kraft"` names a property of the system under test: its kind (reference, kafka), its coordination (kraft,
-zookeeper), its world (local, docker), its support of eligible leader replicas (elr), or its version ("kafka >= 4"; <, =
-and >= are known). A list means any of them; "not kraft" means all others. An [[on]] table says why the outcome differs
-there, since that is a fact about Kafka.
+zookeeper), its world (local, docker, simulated), its support of eligible leader replicas (elr), or its version ("kafka
+>= 4"; <, = and >= are known). A list means any of them; "not kraft" means all others. An [[on]] table says why the
+outcome differs there, since that is a fact about Kafka.
 """
 
 import re
@@ -18,7 +18,19 @@ _TERM = re.compile(r"(not\s+)?([a-z][a-z0-9_-]*)(?:\s*(>=|<|=)\s*([\d.]+))?")
 _COMPARED = ("kafka", "reference")
 
 
-KNOWN = ("reference", "kafka", "attached", "kraft", "zookeeper", "unknown", "elr", "local", "docker", "compose")
+KNOWN = (
+    "reference",
+    "kafka",
+    "attached",
+    "kraft",
+    "zookeeper",
+    "unknown",
+    "elr",
+    "local",
+    "docker",
+    "simulated",
+    "compose",
+)
 
 
 def holds(on: Any, traits: Traits) -> bool:

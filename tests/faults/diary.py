@@ -101,6 +101,17 @@ class Diary:
     async def slow(self, links: Sequence[Link], *, delay_ms: float) -> Evidence:
         return self._did(f"slow {' '.join(sorted(str(link) for link in links))} {delay_ms:g}")
 
+    async def hold_requests(self, links: Sequence[Link], *, request: str, answers: bool) -> Evidence:
+        what = f"answers to {request}" if answers else request
+        return self._did(f"hold {what} {' '.join(sorted(str(link) for link in links))}")
+
+    async def pass_requests(self, links: Sequence[Link], *, request: str, answers: bool) -> Evidence:
+        what = f"answers to {request}" if answers else request
+        return self._did(f"pass {what} {' '.join(sorted(str(link) for link in links))}")
+
+    async def requested(self, request: str) -> None:
+        raise AssertionError("no fault may ask for this")
+
     async def wipe(self, node: NodeId) -> Evidence:
         assert int(node) not in self.up, "only a dead broker's disk is wiped"
         return self._did(f"wipe {node}")

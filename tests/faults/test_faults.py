@@ -97,6 +97,20 @@ CASES: Mapping[str, tuple[FaultSpec, list[NodeId], str, list[str], list[str]]] =
         ["heal c1>n3 c2>n3 n2>n1 resume"],
     ),
     "hold-fetches": (spec("hold-fetches"), [ONE], "cut", ["cut n2>n1 n3>n1 hang"], ["heal n2>n1 n3>n1 resume"]),
+    "hold-requests": (
+        spec("hold-requests", links=["1>2"]),
+        [ONE],
+        "slow",
+        ["hold AlterPartition n1>n2"],
+        ["pass AlterPartition n1>n2"],
+    ),
+    "hold-requests, answers": (
+        spec("hold-requests", request="Fetch", held="answers"),
+        [ONE],
+        "slow",
+        [f"hold answers to Fetch {PEERS_OF_1}"],
+        [f"pass answers to Fetch {PEERS_OF_1}"],
+    ),
     "slow": (spec("slow"), [ONE], "slow", [f"slow {PEERS_OF_1} 500"], [f"slow {PEERS_OF_1} 0"]),
     "slow, named": (
         spec("slow", delay="4 s", links=["3>1"]),

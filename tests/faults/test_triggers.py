@@ -14,6 +14,7 @@ from harness.errors import UsageError
         ("elapsed >= 2.5 s", Trigger(kind="elapsed", after_s=2.5)),
         ("elapsed >= 300 ms", Trigger(kind="elapsed", after_s=0.3)),
         ("restarted", Trigger(kind="restarted")),
+        ("request(AlterPartition)", Trigger(kind="request", request="AlterPartition")),
         ("new_leader(orders/3)", Trigger(kind="new_leader", topic="orders", partition=3)),
         ("no_leader(orders/3)", Trigger(kind="no_leader", topic="orders", partition=3)),
         ("epoch_change(orders/3)", Trigger(kind="epoch_change", topic="orders", partition=3)),
@@ -42,3 +43,8 @@ def test_triggers_one_after_the_other_are_read_in_their_order() -> None:
 def test_what_is_no_trigger_is_refused_with_the_forms_there_are(text: str) -> None:
     with pytest.raises(UsageError, match="then acks"):
         parse(text)
+
+
+def test_a_request_that_is_none_is_refused_with_the_nearest_name() -> None:
+    with pytest.raises(UsageError, match="did you mean 'AlterPartition'"):
+        parse("request(AlterPartitions)")

@@ -26,10 +26,21 @@ _TRIED = 6  # schedules drawn where one is chosen by what it plans
 _LOST_REPLIES, _SLOW_LINKS = "isolate", "slow"
 
 
-def draw(profile: Profile, *, system: str, seed: int, number: int, seldom: Situations | None = None) -> Scenario:
+def draw(
+    profile: Profile,
+    *,
+    system: str,
+    seed: int,
+    number: int,
+    seldom: Situations | None = None,
+    world: str = "local",
+) -> Scenario:
     """Number `number`, from 0, of the schedules of a seed. seldom: how often each situation was reached until now; the
     same counts give the same scenario. Raises UsageError for a system that nobody knows."""
-    tries = [_Draft(profile, system, seed, number, attempt) for attempt in range(_TRIED if seldom else 1)]
+    tries = [
+        _Draft(profile, ClusterSpec(system=system, world=world), seed, number, attempt)
+        for attempt in range(_TRIED if seldom else 1)
+    ]
     if seldom:
         tries.sort(key=lambda draft: -sum(seldom.worth(each.outline) for each in draft.planned))
     return tries[0].scenario()
@@ -38,11 +49,12 @@ def draw(profile: Profile, *, system: str, seed: int, number: int, seldom: Situa
 class _Draft:
     """One schedule as it is drawn."""
 
-    def __init__(self, profile: Profile, system: str, seed: int, number: int, attempt: int) -> None:
+    def __init__(self, profile: Profile, on: ClusterSpec, seed: int, number: int, attempt: int) -> None:
+        system = on.system  # the same schedule in every world that can do it
         chance = stream(seed, f"draw/{profile.name}/{system}/{number}/{attempt}")
         self.name = f"{profile.name}-{seed}-{number}"
         self.seed = chance.randrange(1, 1_000_000)
-        self.traits = traits_of(ClusterSpec(system=system))
+        self.traits = traits_of(on)
         self.setup: Setup = setup(profile, system, self.traits, chance)
         able = possible(profile, self.setup.cluster, self.setup.topics[0].settings)
         kept = half(chance, list(able), least=min(_LEAST_KINDS, len(able)))

@@ -14,7 +14,7 @@ from typing import Any
 from harness.campaign.drawing.profiles import Profile
 from harness.host.randomness import half, weighed
 from harness.ports.load import WorkloadSpec
-from harness.scenario.model import ClusterSpec, TopicSpec, Traits
+from harness.scenario.model import ON_A_LOOP, SIMULATED, ClusterSpec, TopicSpec, Traits
 from harness.scenario.workloads import settings_of
 
 TOPIC, OUTPUT = "orders", "shipments"
@@ -74,7 +74,7 @@ def setup(profile: Profile, system: str, traits: Traits, chance: random.Random) 
     if workload.facts.outputs:
         topics.append(TopicSpec(name=OUTPUT, assignment=_ORDERS[:1], settings=settings))
     brokers = (4, 1, 2, 3) if "controller" in options else tuple(chance.sample((1, 2, 3), 3))
-    cluster = ClusterSpec(brokers=brokers, settings=broker_settings, system=system)
+    cluster = ClusterSpec(brokers=brokers, settings=broker_settings, system=system, world=traits.world)
     return Setup(
         cluster=cluster,
         topics=tuple(topics),
@@ -133,10 +133,13 @@ def _workload(
     missing |= set() if traits.transactions else {"transactions"}
     weights = {name: weight for name, weight in profile.workloads.items() if name not in missing}
     name = weighed(chance, weights)
+    if traits.world == SIMULATED and name == "transactions":  # of processors, which its client cannot be
+        name = "consumer_groups"
     acks = weighed(chance, {"all": 0.85, "1": 0.15}) if name == "produce_and_poll" else "all"
     known = not traits.version or traits.version >= _NO_IDEMPOTENCE_BEFORE
     idempotence = known and (chance.random() < (0.85 if loses_replies else 0.6))
     client = _library(profile, traits, chance) if name == "produce_and_poll" else "kafka-python"
+    client = ON_A_LOOP if traits.world == SIMULATED else client
     fields: dict[str, Any] = {
         "duration_s": duration_s,
         "acks": acks,

@@ -3,6 +3,7 @@
 import asyncio
 import shlex
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -31,6 +32,7 @@ from harness.cli.options import (
     aside,
     terminal,
 )
+from harness.cluster.catalogue import WORLDS
 from harness.errors import HarnessError, Place, Problem, Problems, UsageError
 from harness.history.accepted import by_fingerprint
 from harness.history.files_below import FilesBelow
@@ -42,7 +44,7 @@ if TYPE_CHECKING:
     from harness.campaign.conduct import Progress
 
 CAMPAIGN_VERSION = 1
-_STYLES = {"pass": "green", "violation": "bold red", "error": "bold red"}
+STYLES = {"pass": "green", "violation": "bold red", "error": "bold red"}
 PathsArgument = Annotated[
     list[Path] | None,
     typer.Argument(
@@ -58,6 +60,7 @@ def campaign(
     ] = None,
     profile: Annotated[str, typer.Option(help="What is drawn: quick, replication, elections, ...")] = "everything",
     system: Annotated[str, typer.Option(help="The system under test of drawn schedules.")] = "reference",
+    world: Annotated[str, typer.Option(help=f"Where drawn schedules run: {', '.join(WORLDS)}.")] = "local",
     seed: SeedOption = None,
     jobs: Annotated[int | None, typer.Option(min=1, max=JOBS_MAX, help="How many runs go on side by side.")] = None,
     time: Annotated[str | None, typer.Option(metavar="DURATION", help='No run is begun after, "30 min".')] = None,
@@ -76,8 +79,8 @@ def campaign(
     given = paths or []
     if given and all(path.is_dir() for path in given):
         outcome, folder = _merge(given, runs, accepted)
-        _end(outcome, folder, junit, summary, runs)
-    plan = _plan(given, random=random, profile=profile, system=system, seed=seed)
+        end(outcome, folder, junit, summary, runs)
+    plan = _plan(given, random=random, profile=profile, system=system, world=world, seed=seed)
     plan = replace(
         plan,
         jobs=jobs or plan.jobs,
@@ -93,10 +96,10 @@ def campaign(
         terminal.say(f"{len(plan.runs)} runs, none started")
         return
     outcome, folder = conducted(plan, runs, master=master)
-    _end(outcome, folder, junit, summary, runs)
+    end(outcome, folder, junit, summary, runs)
 
 
-def _end(outcome: Outcome, folder: Path, junit: Path | None, summary: Path | None, runs: Path) -> NoReturn:
+def end(outcome: Outcome, folder: Path, junit: Path | None, summary: Path | None, runs: Path) -> NoReturn:
     _write_to_nights(folder, runs)
     _write_for_ci(folder, junit, summary, runs)
     terminal.say(f"Exit code {outcome.exit_code}. Results: {folder}")
@@ -123,14 +126,15 @@ def _write_to_nights(folder: Path, runs: Path) -> None:
         terminal.say(f"No nights on the pages of runs: {error}")
 
 
-def _plan(given: list[Path], *, random: int | None, profile: str, system: str, seed: int | None) -> Plan:
+def _plan(given: list[Path], *, random: int | None, profile: str, system: str, world: str, seed: int | None) -> Plan:
     """Raises UsageError."""
     if random is not None:
         if given:
             raise UsageError("give a campaign's file, or --random N, not both")
         chosen = DEFAULT_SEED if seed is None else seed
-        drawn = drawn_runs(runs=random, profile=profile, system=system, seed=chosen)
-        name = f"random-{profile}-{''.join(c if c.isalnum() or c in '.-' else '-' for c in system)}-{chosen}"
+        drawn = drawn_runs(runs=random, profile=profile, system=system, seed=chosen, world=world)
+        where = system if world == "local" else f"{system}-{world}"
+        name = f"random-{profile}-{for_a_folder(where)}-{chosen}"
         numbered = tuple(replace(run, number=number) for number, run in enumerate(drawn, 1))
         return Plan(name=name, seed=chosen, runs=numbered)
     if len(given) != 1:
@@ -139,6 +143,10 @@ def _plan(given: list[Path], *, random: int | None, profile: str, system: str, s
     if seed is not None:
         raise UsageError("--seed is for --random; a campaign's file says its own: [campaign] seed")
     return plan
+
+
+def for_a_folder(text: str) -> str:
+    return "".join(each if each.isalnum() or each in ".-" else "-" for each in text)
 
 
 def accepting(plan: Plan, file: Path | None) -> Plan:
@@ -178,8 +186,17 @@ def _only(plan: Plan, shard: str | None) -> Plan:
 # ---- running --------------------------------------------------------------------------------------------------------
 
 
-def conducted(plan: Plan, runs: Path, *, master: str) -> tuple[Outcome, Path]:
-    """(what it came to, its folder). Raises HarnessError."""
+def tell_run(run: RunJudged, planned: PlannedRun) -> None:
+    mark = "  (as stated)" if run.as_stated and run.verdict != "pass" else ""
+    terminal.say(f"{run.verdict:<13}", style=STYLES.get(run.verdict, "yellow"), then=f"{_run_name(planned)}{mark}")
+    if not run.as_stated:
+        terminal.say(f"{'':<13}{run.sentence_text}")
+
+
+def conducted(
+    plan: Plan, runs: Path, *, master: str, tell: Callable[[RunJudged, PlannedRun], None] = tell_run
+) -> tuple[Outcome, Path]:
+    """(what it came to, its folder). `tell` hears of each run that has its verdict. Raises HarnessError."""
     from harness.campaign.conduct import conduct  # with PySpark: other commands begin without it
 
     facts = {
@@ -190,7 +207,7 @@ def conducted(plan: Plan, runs: Path, *, master: str) -> tuple[Outcome, Path]:
     }
     with (
         campaign_folder(runs, plan, facts=facts) as (files, goes_on),
-        conduct(plan, files, by_fingerprint(plan.accepted), master=master, show=_Line().show, tell=_tell) as made,
+        conduct(plan, files, by_fingerprint(plan.accepted), master=master, show=_Line().show, tell=tell) as made,
     ):
         judged = len(made.journal.state.judged)
         if goes_on:
@@ -231,13 +248,6 @@ def _progress_words(progress: "Progress") -> str:
     return f"{progress.judged} of {progress.planned}: {counts}{waiting}  running: {running}{eta}{newest}"
 
 
-def _tell(run: RunJudged, planned: PlannedRun) -> None:
-    mark = "  (as stated)" if run.as_stated and run.verdict != "pass" else ""
-    terminal.say(f"{run.verdict:<13}", style=_STYLES.get(run.verdict, "yellow"), then=f"{_run_name(planned)}{mark}")
-    if not run.as_stated:
-        terminal.say(f"{'':<13}{run.sentence_text}")
-
-
 def _run_name(run: PlannedRun) -> str:
     drawn = "" if run.drawn is None else f", schedule {run.drawn}"
     return f"{run.number:>4}  {run.scenario}  {run.system}, {run.world}, {run.client}, seed {run.seed}{drawn}"
@@ -268,7 +278,7 @@ def _say_outcome(outcome: Outcome) -> None:
     for each in outcome.unseen:
         terminal.say(f"  {each.fingerprint}  is accepted, and no run showed it: {each.reason}")
     verdict = outcome.verdict.value
-    terminal.say(verdict.upper(), style=_STYLES.get(verdict, "yellow"), then=f"  {outcome.sentence}")
+    terminal.say(verdict.upper(), style=STYLES.get(verdict, "yellow"), then=f"  {outcome.sentence}")
 
 
 # ---- merging --------------------------------------------------------------------------------------------------------

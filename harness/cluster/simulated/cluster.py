@@ -19,6 +19,7 @@ from harness.errors import HarnessError
 from harness.host.clock import Clock
 from harness.ports.cluster import COORDINATION, Evidence, Link, NodeId
 from harness.ports.faults import AlreadyDown
+from harness.ports.requests import API_KEYS
 
 _logger = logging.getLogger("reference_impl")
 _FAILED = 1  # as its process would exit
@@ -60,7 +61,10 @@ class SimulatedCluster(BrokerCluster):
         )
         for link in self.links():
             self._loop.network.route(
-                environment.address_of(link), link=str(link), to=environment.listens_at(link.target)
+                environment.address_of(link),
+                link=str(link),
+                to=environment.listens_at(link.target),
+                is_kafka=link.target in self.brokers,
             )
         await self._system.prepare(environment)
         self._observation = self._system.observation(environment, is_running=self.is_running, clock=self._clock)
@@ -150,6 +154,20 @@ class SimulatedCluster(BrokerCluster):
         what = f"delay every byte by {delay_ms:g} ms" if delay_ms else "pass without delay again"
         return self._seen(f"{link_names(links)} {what}")
 
+    # -- CanHoldRequests ----------------------------------------------------------------------------------------------
+
+    async def hold_requests(self, links: Sequence[Link], *, request: str, answers: bool) -> Evidence:
+        for link in links:
+            self._loop.network.hold(str(link), (API_KEYS[request], answers))
+        return self._seen(f"{_called(request, answers)} on {link_names(links)} wait")
+
+    async def pass_requests(self, links: Sequence[Link], *, request: str, answers: bool) -> Evidence:
+        passed = sum(self._loop.network.let_pass(str(link), (API_KEYS[request], answers)) for link in links)
+        return self._seen(f"{_called(request, answers)} on {link_names(links)} pass again, {passed} had to wait")
+
+    async def requested(self, request: str) -> None:
+        await self._loop.network.requested(API_KEYS[request])
+
     # -- CanWipe ------------------------------------------------------------------------------------------------------
 
     async def wipe(self, node: NodeId) -> Evidence:
@@ -216,3 +234,7 @@ class SimulatedCluster(BrokerCluster):
         if not self.is_running(node):
             raise HarnessError(f"{self._name(node)} is not running")
         return self._lives_now[node]
+
+
+def _called(request: str, answers: bool) -> str:
+    return f"answers to {request}" if answers else f"{request} requests"

@@ -11,11 +11,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
+from harness.cluster.simulated.frames import Frame, Frames
+
 _HIGH_BYTES, _LOW_BYTES = 1 << 20, 1 << 18  # of what is under way: then the writer has to wait
 _PIECE_BYTES = 1 << 16
 _END = b""
 _APART_S = 1e-9  # a loop gives timers of one moment no order
 Mode = Literal["hang", "reset"]
+Held = tuple[int, bool]  # an API key; whether its answers, and not its requests
 
 
 @dataclass(kw_only=True, eq=False)
@@ -23,10 +26,12 @@ class LinkState:
     """A link, or a way that is none: the harness's own. cut: None while bytes pass."""
 
     name: str
+    is_kafka: bool = False  # whether its bytes are Kafka's frames
     cut: Mode | None = None
     delay_s: float = 0.0
-    carried_bytes: int = 0
     connections: dict["End", None] = field(default_factory=dict)  # by the end that opened it
+    holds: dict[Held, int] = field(default_factory=dict)  # how many faults hold such frames
+    tell: Callable[[int], None] = lambda api_key: None  # of each request that leaves its sender
     passing: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
@@ -36,8 +41,15 @@ class LinkState:
         for end in list(self.connections):
             end.reset()
 
+    def holds_back(self, api_key: int | None, *, is_answer: bool) -> bool:
+        return self.cut is not None or (api_key is not None and self.holds.get((api_key, is_answer), 0) > 0)
+
+    @property
+    def held_frames(self) -> int:
+        return sum(end.held_frames + end.peer.held_frames for end in self.connections)
+
     def release(self) -> None:
-        """What it has held goes on."""
+        """What nothing holds any more goes on."""
         for end in list(self.connections):
             end.release()
             end.peer.release()
@@ -64,7 +76,8 @@ class End(asyncio.Transport):
         self._protocol = asyncio.Protocol()
         self._closed = self._peer_is_gone = False
         self._last_s = 0.0  # when the last piece arrives
-        self._held: list[bytes] = []
+        self._held: list[Frame] = []
+        self._frames = Frames(are_answers=False)
         self._inbox: deque[bytes] = deque()
         self._reads = True
         self._under_way_bytes = 0
@@ -87,25 +100,41 @@ class End(asyncio.Transport):
         if self._under_way_bytes > _HIGH_BYTES and not self._waits:
             self._waits = True
             self._protocol.pause_writing()
-        for begin in range(0, len(written), _PIECE_BYTES):
-            self._carry(written[begin : begin + _PIECE_BYTES])
+        frames = self._frames.feed(written) if self._link.is_kafka else (Frame(data=written, api_key=None),)
+        for frame in frames:
+            if frame.api_key is not None and not self._frames.are_answers:
+                self._link.tell(frame.api_key)
+            self._carry(frame)
 
-    def _carry(self, piece: bytes) -> None:
-        if self._link.cut is not None:
-            self._held.append(piece)
+    def _carry(self, frame: Frame) -> None:
+        """In order: what comes behind a held frame waits with it."""
+        if self._held or self._link.holds_back(frame.api_key, is_answer=self._frames.are_answers):
+            self._held.append(frame)
         else:
-            self._send(piece)
+            self._send(frame)
 
-    def _send(self, piece: bytes) -> None:
+    def _send(self, frame: Frame) -> None:
+        for begin in range(0, max(len(frame.data), 1), _PIECE_BYTES):
+            self._send_piece(frame.data[begin : begin + _PIECE_BYTES])
+
+    def _send_piece(self, piece: bytes) -> None:
         at_s = max(self._loop.time() + self._latency_s() + self._link.delay_s, self._last_s + _APART_S)
         self._last_s = at_s
-        self._link.carried_bytes += len(piece)
         self._loop.call_at(at_s, self.peer._arrives, piece, context=self.peer._context)
 
     def release(self) -> None:
         held, self._held = self._held, []
-        for piece in held:
-            self._send(piece)
+        for frame in held:
+            self._carry(frame)
+
+    @property
+    def held_frames(self) -> int:
+        return len(self._held)
+
+    def join(self, accepting: "End") -> None:
+        """This one has opened the connection: what it writes are requests."""
+        self.peer, accepting.peer = accepting, self
+        accepting._frames = Frames(are_answers=True, asked=self._frames.asked)
 
     def _has_passed(self, count: int) -> None:
         self._under_way_bytes -= count
@@ -144,7 +173,7 @@ class End(asyncio.Transport):
 
     def close(self) -> None:
         if not self._closed:
-            self._carry(_END)
+            self._carry(Frame(data=_END, api_key=None))
             self._lose(None)
 
     def abort(self) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
-from harness.cluster.simulated.connection import End, LinkState, Mode
+from harness.cluster.simulated.connection import End, Held, LinkState, Mode
 
 _LEAST_S, _MOST_S = 0.000_3, 0.003
 _FIRST_PORT = 40_000
@@ -34,10 +34,12 @@ class Network:
         self._routes: dict[str, tuple[LinkState, str]] = {}
         self._listening: dict[Address, _Listening] = {}
         self._last_port = _FIRST_PORT
+        self._waiting: dict[int, list[asyncio.Future[None]]] = {}
 
-    def route(self, address: str, *, link: str, to: str) -> None:
+    def route(self, address: str, *, link: str, to: str, is_kafka: bool = False) -> None:
         """Whoever connects to `address` gets to the same port at `to`, by that link."""
-        self._routes[address] = (self._links.setdefault(link, LinkState(name=link)), to)
+        state = self._links.setdefault(link, LinkState(name=link, is_kafka=is_kafka, tell=self._tell))
+        self._routes[address] = (state, to)
 
     # -- faults -------------------------------------------------------------------------------------------------------
 
@@ -63,11 +65,29 @@ class Network:
     def slow(self, link: str, delay_s: float) -> None:
         self._links[link].delay_s = delay_s
 
-    def is_cut(self, link: str) -> bool:
-        return self._links[link].cut is not None
+    def hold(self, link: str, held: Held) -> None:
+        """Such frames wait, and what comes behind them on their connection."""
+        holds = self._links[link].holds
+        holds[held] = holds.get(held, 0) + 1
 
-    def carried_bytes(self, link: str) -> int:
-        return self._links[link].carried_bytes
+    def let_pass(self, link: str, held: Held) -> int:
+        """How many frames went on; none, while another fault holds such frames there."""
+        state = self._links[link]
+        state.holds[held] = max(0, state.holds.get(held, 0) - 1)
+        before = state.held_frames
+        state.release()
+        return before - state.held_frames
+
+    async def requested(self, api_key: int) -> None:
+        """Returns when the next such request leaves its sender, on a link."""
+        waiting = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(api_key, []).append(waiting)
+        await waiting
+
+    def _tell(self, api_key: int) -> None:
+        for waiting in self._waiting.pop(api_key, ()):
+            if not waiting.done():
+                waiting.set_result(None)
 
     # -- what a loop asks of it ---------------------------------------------------------------------------------------
 
@@ -90,7 +110,7 @@ class Network:
             there=(host, port),
         )
         far = End(link=link, context=listening.context, latency_s=self._latency_s, here=(address, port), there=here)
-        near.peer, far.peer = far, near
+        near.join(far)
         link.connections[near] = None
         protocol = factory()
         near.begin(protocol)

@@ -11,6 +11,7 @@ from faults.triggers import Trigger, TriggerKind
 from harness.controller.context import RunContext
 from harness.controller.faults.in_force import FaultsInForce
 from harness.ports.cluster import NodeId, ShowsLogs
+from harness.ports.requests import CanHoldRequests
 
 Wait = Callable[[Trigger], Awaitable[None]]
 
@@ -35,6 +36,7 @@ class Awaited:
             "isr_shrinks": self._isr_shrinks,
             "isr_grows": self._isr_grows,
             "truncated": self._truncated,
+            "request": self._request,
         }
 
     async def all_of(self, parts: Sequence[Trigger]) -> None:
@@ -51,6 +53,12 @@ class Awaited:
     async def _elapsed(self, trigger: Trigger) -> None:
         elapsed_s = (self._context.clock.monotonic_ns() - self._began_ns) / 1e9
         await asyncio.sleep(max(0.0, trigger.after_s - elapsed_s))
+
+    async def _request(self, trigger: Trigger) -> None:
+        """The next one that leaves its sender; preflight refuses it where nobody sees that."""
+        cluster = self._context.cluster
+        assert isinstance(cluster, CanHoldRequests)
+        await cluster.requested(trigger.request)
 
     async def _until(self, holds: Callable[[], bool]) -> None:
         while not holds():

@@ -218,3 +218,22 @@ def test_what_was_reached_often_is_planned_less_and_the_same_counts_draw_the_sam
     chosen = with_counts()
     assert leaders_killed(chosen) < 0.8 * leaders_killed(plain)
     assert [scenario.source for scenario in with_counts()] == [scenario.source for scenario in chosen]
+
+
+@pytest.mark.parametrize("name", profiles())
+def test_the_simulated_world_gets_the_same_schedules_and_what_it_can_do(name: str) -> None:
+    of = profile(name)
+    pairs = [
+        (
+            draw(of, system="reference", seed=5, number=number),
+            draw(of, system="reference", seed=5, number=number, world="simulated"),
+        )
+        for number in range(25)
+    ]
+
+    for here, simulated in pairs:
+        assert preflight(simulated, checks=False) == [], simulated.source
+        assert simulated.workload.client == "aiokafka"
+        if here.workload.name != "transactions":
+            assert (simulated.faults, simulated.topics) == (here.faults, here.topics)
+    assert any(here.workload.name != "transactions" for here, _ in pairs)

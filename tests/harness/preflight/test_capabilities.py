@@ -106,6 +106,37 @@ def test_the_means_of_somebodys_cluster_are_not_for_ours() -> None:
         problems(parse(KILLS, TOPIC))
 
 
+SIMULATED = '[cluster]\nworld = "simulated"\n'
+
+
+@pytest.mark.parametrize("key", ['kind = "hold-requests"\nat = "1 s"', 'kind = "kill"\nwhen = "request(Fetch)"'])
+def test_single_requests_are_seen_by_the_simulated_network_alone(key: str) -> None:
+    holds = f"[[faults]]\n{key}\ntarget = 1\n"
+
+    (problem,) = problems(parse(TOPIC, holds))
+
+    assert "CanHoldRequests" in problem.what
+    assert problem.remedy == "use --world simulated"
+    assert problems(parse(SIMULATED, TOPIC, holds)) == []
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        (("disk_bytes = 67108864\n", TOPIC), "a simulated cluster cannot limit its disks"),
+        (("", TOPIC, fault("packet-loss", 'options = { loss = "1 %" }\n')), "(CanImpairPackets)"),
+        (("", TOPIC, '[workload]\nclient = "kafka-python"\n'), "has threads, and the simulated world has none"),
+    ],
+)
+def test_what_the_simulated_world_has_not_is_said_and_is_no_mistake_of_the_scenario(
+    parts: tuple[str, ...], message: str
+) -> None:
+    (problem,) = problems(parse(SIMULATED, *parts))
+
+    assert message in problem.what
+    assert problem.of_machine, "the same scenario runs elsewhere"
+
+
 KAFKA = '[cluster]\nsystem = "kafka:4.3.1"\n'
 RESULTS = '[[topics]]\nname = "results"\n'
 GROUPS = '[workload]\nname = "consumer_groups"\n'

@@ -14,7 +14,7 @@ from harness.worlds.simulated import simulate
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
-# A leader dies and comes back, a follower is cut off, and somebody reads along.
+# Answers to fetches are held, a leader dies and comes back, and somebody stands still when that is told.
 SCENARIO = """
 [[topics]]
 name = "orders"
@@ -29,9 +29,15 @@ target = "leader(orders/0)"
 at = "1 s"
 for = "1 s"
 [[faults]]
+kind = "hold-requests"
+options = { request = "Fetch", held = "answers" }
+target = "leader(orders/1)"
+at = "500 ms"
+for = "700 ms"
+[[faults]]
 kind = "pause"
 target = "random(1)"
-at = "3 s"
+when = "request(LeaderAndIsr)"
 for = "500 ms"
 """
 
@@ -105,5 +111,5 @@ def test_the_run_has_its_world_and_did_what_it_says(run: Path) -> None:
     assert folder.run["skipped_faults"] == []
     records = folder.table("records")
     assert records.num_rows > 200
-    assert {row["kind"] for row in folder.table("faults").to_pylist()} == {"kill", "pause"}
+    assert {row["kind"] for row in folder.table("faults").to_pylist()} == {"kill", "pause", "slow"}
     assert (run / "nodes" / "1" / "log").read_text().count("registered") >= 1

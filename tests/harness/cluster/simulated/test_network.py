@@ -194,3 +194,105 @@ def test_a_writer_of_more_than_is_read_has_to_wait() -> None:
             await asyncio.wait_for(writer.drain(), 60)
 
     simulated(run())
+
+
+# ---- single requests ------------------------------------------------------------------------------------------------
+
+ALTER_PARTITION, FETCH = 56, 1
+
+
+def request(api_key: int, correlation: int) -> bytes:
+    header = api_key.to_bytes(2, "big") + b"\0\0" + correlation.to_bytes(4, "big")
+    return len(header).to_bytes(4, "big") + header
+
+
+async def answering(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Answers each request with its correlation id."""
+    while header := await reader.read(12):
+        writer.write((4).to_bytes(4, "big") + header[8:12])
+
+
+async def read_answer(reader: asyncio.StreamReader) -> int:
+    frame = await reader.readexactly(8)
+    return int.from_bytes(frame[4:8], "big")
+
+
+async def kafka_linked() -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    network().route(AT, link=LINK, to=TO, is_kafka=True)
+    await asyncio.start_server(answering, TO, PORT)
+    return await asyncio.open_connection(AT, PORT)
+
+
+@pytest.mark.parametrize("answers", [False, True])
+def test_one_kind_of_request_waits_and_others_pass(answers: bool) -> None:
+    async def run() -> None:
+        reader, writer = await kafka_linked()
+        other_reader, other_writer = await asyncio.open_connection(AT, PORT)
+        network().hold(LINK, (ALTER_PARTITION, answers))
+        writer.write(request(ALTER_PARTITION, 1))
+        other_writer.write(request(FETCH, 2))
+
+        assert await asyncio.wait_for(read_answer(other_reader), 1) == 2
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(reader.read(1), 30)
+        assert network().let_pass(LINK, (ALTER_PARTITION, answers)) == 1
+        assert await asyncio.wait_for(read_answer(reader), 1) == 1
+
+    simulated(run())
+
+
+def test_what_comes_behind_a_held_request_waits_with_it() -> None:
+    async def run() -> None:
+        reader, writer = await kafka_linked()
+        network().hold(LINK, (ALTER_PARTITION, False))
+        for number, api_key in enumerate((FETCH, ALTER_PARTITION, FETCH)):
+            writer.write(request(api_key, number))
+
+        assert await read_answer(reader) == 0
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(reader.read(1), 30)
+        network().let_pass(LINK, (ALTER_PARTITION, False))
+        assert [await read_answer(reader) for _ in range(2)] == [1, 2]
+
+    simulated(run())
+
+
+def test_a_request_that_two_faults_hold_waits_for_both() -> None:
+    async def run() -> None:
+        reader, writer = await kafka_linked()
+        for _ in range(2):
+            network().hold(LINK, (FETCH, False))
+        writer.write(request(FETCH, 1))
+        assert network().let_pass(LINK, (FETCH, False)) == 0
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(reader.read(1), 30)
+        assert network().let_pass(LINK, (FETCH, False)) == 1
+
+    simulated(run())
+
+
+def test_a_held_request_stays_held_when_a_cut_is_over() -> None:
+    async def run() -> None:
+        reader, writer = await kafka_linked()
+        network().hold(LINK, (FETCH, False))
+        network().cut(LINK, "hang")
+        writer.write(request(FETCH, 1))
+        network().heal(LINK, reset=False)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(reader.read(1), 30)
+
+    simulated(run())
+
+
+def test_whoever_waits_for_a_request_hears_of_the_next_one() -> None:
+    async def run() -> None:
+        _, writer = await kafka_linked()
+        waiting = asyncio.ensure_future(network().requested(ALTER_PARTITION))
+        await asyncio.sleep(0)
+        writer.write(request(FETCH, 1))
+        await asyncio.sleep(1)
+        assert not waiting.done()
+        writer.write(request(ALTER_PARTITION, 2))
+        await asyncio.wait_for(waiting, 1)
+
+    simulated(run())
