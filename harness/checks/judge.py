@@ -32,6 +32,7 @@ from harness.checks.coverage import (
     zombies,
 )
 from harness.checks.evidence_tables import Sums
+from harness.checks.families.application import flow
 from harness.checks.families.cluster import availability, no_progress, node_ended
 from harness.checks.families.evidence import insufficient, missing
 from harness.checks.families.transactions import cycle, hanging_transaction
@@ -339,7 +340,8 @@ def _judgement(given: RunInput, facts: Facts, named: list[tuple[str, Finding]]) 
     outcome = outcome_of(scenario.expect if scenario else None, verdict, [finding for _, finding in named])
     counts = {name: sum(finding.classification == name for _, finding in named) for name in _ORDER}
     ended = node_ended.summary(facts.context.history, [f for _, f in named], are_told=verdict is Verdict.INCONCLUSIVE)
-    besides = [ended, availability.summary(facts.context), no_progress.summary([f for _, f in named])]
+    came_out = flow.summary(facts.context, [f for _, f in named])
+    besides = [ended, availability.summary(facts.context), no_progress.summary([f for _, f in named]), came_out]
     sentence = verdict_sentence(verdict, reasons, [f for _, f in named], accounting, besides=besides)
     return Judgement(
         verdict=verdict,
