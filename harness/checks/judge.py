@@ -32,6 +32,7 @@ from harness.checks.coverage import (
     zombies,
 )
 from harness.checks.evidence_tables import Sums
+from harness.checks.families.application import flow
 from harness.checks.families.cluster import availability, no_progress, node_ended
 from harness.checks.families.evidence import insufficient, missing
 from harness.checks.families.transactions import cycle, hanging_transaction
@@ -344,7 +345,8 @@ def _judgement(given: RunInput, facts: Facts, named: list[tuple[str, Finding]]) 
     outcome = outcome_of(scenario.expect if scenario else None, verdict, [finding for _, finding in counted])
     counts = {name: sum(finding.classification == name for _, finding in named) for name in _ORDER}
     ended = node_ended.summary(facts.context.history, [f for _, f in named], are_told=verdict is Verdict.INCONCLUSIVE)
-    besides = [ended, availability.summary(facts.context), no_progress.summary([f for _, f in named])]
+    came_out = flow.summary(facts.context, [f for _, f in named])
+    besides = [ended, availability.summary(facts.context), no_progress.summary([f for _, f in named]), came_out]
     known = [f"{name} ({each.reason}, until {each.until})" for name, each in set_aside.items()]
     of_others = [f for _, f in counted]
     sentence = verdict_sentence(verdict, reasons, of_others, accounting, besides=besides, set_aside=known)

@@ -48,6 +48,17 @@ def find(context: RunContext) -> list[Finding]:
     return found
 
 
+def summary(context: RunContext, findings: Sequence[Finding]) -> str:
+    """The flows of which nothing was found, for the sentence of a verdict."""
+    struck = {(each.evidence["input"], each.evidence["output"]) for each in findings if each.check == CHECK}
+    groups = {row["flow"]: row["group"] for row in context.rows[ANSWER]}
+    return " ".join(
+        f"What group {groups[row['flow']]} had committed of {row['input']} came out in {row['output']}."
+        for row in context.tables[FLOWS]
+        if (row["input"], row["output"]) not in struck
+    )
+
+
 def _in_doubt(code: DoubtCode, *topics: str) -> Ruled:
     return "observation", Cause(code="flow-in-doubt", doubt=Doubt(code=code, partitions=topics))
 
@@ -67,7 +78,7 @@ def _undecided(context: RunContext, flow: FlowRow, ruled: Ruled) -> Finding:
         sentence=sentence,
         cause=ruled[1],
         open_question=True,
-        evidence={"output": flow["output"], "group": flow["group"]},
+        evidence={"input": flow["input"], "output": flow["output"], "group": flow["group"]},
     )
 
 
@@ -223,6 +234,7 @@ def _finding(
 ) -> Finding:
     evidence: Mapping[str, object] = {
         "group": found["group"],
+        "input": flow["input"],
         "output": flow["output"],
         "exactly_once": flow["exactly_once"],
     }

@@ -368,3 +368,10 @@ def test_what_nobody_asked_for_is_reported_by_the_start_of_the_log(judged: Judge
     assert "DeleteRecords" in " ".join(judged["removed_by_nobody_knows_whom_in_somebody_elses_cluster"].reasons)
     ((_, ours),) = judged["removed_in_a_cluster_where_only_the_harness_could_have_asked_for_it"].findings
     assert "the log's start was moved to 4, beyond them, and no setting asks for that" in ours.sentence
+
+
+def test_a_verdict_says_which_of_an_applications_flows_came_out(judged: Judged) -> None:
+    said = "What group g had committed of in came out in t."
+    assert judged["every_committed_input_came_out"].sentence.endswith(said)
+    for name in ("committed_before_an_output_was_sent", "nobody_committed_anything", "sent_twice_exactly_once"):
+        assert said not in judged[name].sentence

@@ -189,6 +189,77 @@ def acknowledged_output_that_a_fail_over_took() -> History:
     return history
 
 
+def _lost_beside_a_fail_over(*, cut: bool) -> History:
+    """Nothing of input 1 is there, and an output of input 0 went with a leader."""
+    history = acknowledged_output_that_a_fail_over_took()
+    history.poll([(1, 1)], at=1.5, process=READER, partition_id=1)
+    _commits(history, 2, at=4.5)
+    for row in history.rows["processes"]:
+        row["journal_complete"] = not (cut and row["process"] == WRITER)
+    return history
+
+
+@story
+def never_sent_and_another_output_is_lost() -> History:
+    return _lost_beside_a_fail_over(cut=False)
+
+
+@story
+def never_sent_as_far_as_a_journal_without_its_end_tells_and_another_output_is_lost() -> History:
+    return _lost_beside_a_fail_over(cut=True)
+
+
+@story
+def nobody_who_was_recorded_wrote() -> History:
+    history = _application()
+    history.rows["processes"] = [row for row in history.rows["processes"] if row["process"] != WRITER]
+    history.final([])
+    _commits(history, 3)
+    return history
+
+
+@story
+def a_recorded_producer_never_wrote() -> History:
+    history = _application()
+    history.final([])
+    _commits(history, 3)
+    return history
+
+
+@story
+def somebody_who_was_not_recorded_wrote_too() -> History:
+    history = _application()
+    history.send(1, 0, at=2, took=0.01, process=WRITER)
+    history.final([(0, 1), (1, 0)])
+    _commits(history, 3)
+    return history
+
+
+def _in_an_open_transaction(history: History) -> History:
+    """Output 2 is in the log, and nobody knows what became of its transaction."""
+    _writes(history, (0, 1))
+    history.send(2, 2, at=3, status=2, transaction=0, process=WRITER)
+    history.transaction(0, UNKNOWN, at=2.9, until=3.2, process=WRITER)
+    history.poll([(2, 2)], at=100, final=True, process=99)
+    history.partition["end_offset"] = 3
+    return history
+
+
+@story
+def committed_though_its_output_may_be_aborted() -> History:
+    history = _in_an_open_transaction(_application())
+    _commits(history, 3)
+    return history
+
+
+@story
+def committed_with_its_output_as_a_whole() -> History:
+    history = _in_an_open_transaction(_application())
+    _commits(history, 3, transactional=True, producer_id=4)
+    _logged(history, at=6, kind="marker", producer_id=4, transactional=True, commits=True, group=None)
+    return history
+
+
 @story
 def never_given_to_the_application() -> History:
     """Its group had begun at the end of the log."""
@@ -369,6 +440,22 @@ OUTCOMES = {
         Verdict.PASS,
         {("lost-write", "lost", LAWFUL): 1, (NAME, "lost", LAWFUL): 1},
     ),
+    "never_sent_and_another_output_is_lost": (
+        Verdict.VIOLATION,
+        {("lost-write", "lost", LAWFUL): 1, (NAME, "lost", LAWFUL): 1, (NAME, "lost", BAD): 1},
+    ),
+    "never_sent_as_far_as_a_journal_without_its_end_tells_and_another_output_is_lost": (
+        Verdict.INCONCLUSIVE,
+        {("lost-write", "lost", LAWFUL): 1, (NAME, "lost", LAWFUL): 1, (NAME, "lost", NOTED): 1},
+    ),
+    "nobody_who_was_recorded_wrote": (Verdict.INCONCLUSIVE, {(NAME, "lost", NOTED): 3}),
+    "a_recorded_producer_never_wrote": (Verdict.VIOLATION, {(NAME, "lost", BAD): 3}),
+    "somebody_who_was_not_recorded_wrote_too": (
+        Verdict.VIOLATION,
+        {("phantom", "nobody-sent-it", BAD): 1, (NAME, "lost", NOTED): 1},
+    ),
+    "committed_though_its_output_may_be_aborted": _UNKNOWN,
+    "committed_with_its_output_as_a_whole": _PASS,
     "never_given_to_the_application": _PASS,
     "given_to_somebody_of_whom_nobody_told_the_group": _UNKNOWN,
     "given_to_somebody_who_is_in_no_group": _PASS,
