@@ -85,7 +85,9 @@ class LocalReplica:
         self.log.append(batches, headers[-1].next_offset)
         for header in self._saving_producers(headers):
             marker = read_marker(batches[header.position : header.end_position]) if header.is_control else None
-            self.producers.update(header, marker)
+            aborted = self.producers.update(header, marker)
+            if aborted is not None:
+                self.log.note_aborted(aborted)
 
     def truncate(self, offset: int, *, epoch: int, reason: str) -> None:
         """Truncates to `offset`; even at or above the log end it removes the epoch entries from there on (KAFKA-10706).
@@ -180,6 +182,7 @@ class LocalReplica:
         self.producers.rebuild(self._with_markers(self.log.headers()), log_start_offset=remembered_to)
         self.producers.transactions.deleted_to(self.log_start_offset)
         self.producers.transactions.committed_to(self.high_watermark)
+        self.log.save_aborted(self.producers.transactions.all_aborted)
 
     def _with_markers(self, headers: Iterable[BatchHeader]) -> Iterator[Taken]:
         for header in self._saving_producers(headers):
