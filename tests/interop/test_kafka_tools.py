@@ -28,7 +28,7 @@ RECORDS_PER_SECOND = 1000
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Processes]:
     """Small segments with many index entries: there is something to judge in every file."""
-    small = "log.segment.bytes=16384\nlog.index.interval.bytes=512\n"
+    small = "log.segment.bytes=16384\nlog.index.interval.bytes=512\nlog.cleaner.backoff.ms=100\n"
     with running(Processes(tmp_path_factory.mktemp("cluster"), properties=small)) as made:
         yield made
 
@@ -343,3 +343,44 @@ def test_kafka_leader_election_hands_back_and_takes_what_was_not_in_sync(
     until(lambda: leader(cluster, "risked") == 2)
     cluster.start_broker(3)
     until(lambda: isr(cluster, "risked") == [2, 3])
+
+
+def test_kafka_delete_records_moves_the_start_of_every_replicas_log(
+    cluster: Processes, tools: KafkaTools, tmp_path: Path
+) -> None:
+    tools.ask(TOPICS, "--create", "--topic", "trimmed", "--partitions", "1", "--replication-factor", "3")
+    sent = "".join(f"{number}\n" for number in range(10))
+    tools.ask(PRODUCER, "--topic", "trimmed", stdin=sent)
+    wanted = tmp_path / "offsets.json"
+    wanted.write_text(
+        json.dumps({"partitions": [{"topic": "trimmed", "partition": 0, "offset": 4}], "version": 1}), encoding="utf-8"
+    )
+    ran = tools.ask("DeleteRecordsCommand", "--offset-json-file", str(wanted))
+    assert "partition: trimmed-0\tlow_watermark: 4" in ran.lines, ran
+    assert tools.ask(OFFSETS, "--topic", "trimmed", "--time", "earliest").lines == ["trimmed:0:4"]
+
+
+def test_kafka_dump_log_finds_what_the_log_cleaner_left_sound(cluster: Processes, tools: KafkaTools) -> None:
+    compacted = ("cleanup.policy=compact", "segment.bytes=1048576", "segment.ms=100", "min.cleanable.dirty.ratio=0.01")
+    settings = [word for each in compacted for word in ("--config", each)]
+    tools.ask(TOPICS, "--create", "--topic", "kept", "--partitions", "1", "--replication-factor", "3", *settings)
+    keyed = ("--reader-property", "parse.key=true", "--reader-property", "key.separator=:")
+    for turn in range(4):
+        sent = "".join(f"key-{number % 5}:{turn}-{number}\n" for number in range(50))
+        tools.ask(PRODUCER, "--topic", "kept", *keyed, stdin=sent)
+
+    def is_cleaned(broker: int) -> bool:
+        checkpoint = (cluster.data(broker) / "cleaner-offset-checkpoint").read_text(encoding="ascii")
+        return re.search(r"kept 0 [1-9]", checkpoint) is not None
+
+    until(lambda: all(map(is_cleaned, BROKERS)))
+    segments = [str(path) for broker in BROKERS for path in sorted((cluster.data(broker) / "kept-0").glob("*.log"))]
+    ran = tools.run(DUMP, "--deep-iteration", "--print-data-log", "--files", ",".join(segments))
+    assert ran.code == 0, ran
+    batches = [found.groups() for line in ran.lines if (found := BATCH.match(line))]
+    assert {valid for *_, valid in batches} == {"true"}
+    read = tools.ask(
+        CONSUMER, "--topic", "kept", "--partition", "0", "--offset", "earliest", "--timeout-ms", "5000"
+    ).lines
+    assert read[-5:] == [f"3-{number}" for number in range(45, 50)]
+    assert len(read) < 200
