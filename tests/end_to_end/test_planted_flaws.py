@@ -1,0 +1,30 @@
+"""Flaws of transactions and compaction, each found by its check in a shipped scenario, which passes without it."""
+
+import json
+
+import pyarrow.parquet as pq
+import pytest
+
+from tests.end_to_end.shell import Shell
+
+pytestmark = [pytest.mark.further, pytest.mark.slow]
+
+FOUND_BY = [
+    ("transactions", "no-list-of-aborted", "aborted-read"),
+    ("transactions", "other-marker-in-last-partition", "torn-transaction"),
+    ("transactions", "offsets-before-their-marker", "read-process-write"),
+    ("compaction", "keep-first-of-a-key", "compacted-away"),
+    ("compaction", "compaction-renumbers", "inconsistent-offsets"),
+]
+
+
+@pytest.mark.parametrize(("scenario", "flaw", "check"), FOUND_BY, ids=[flaw for _, flaw, _ in FOUND_BY])
+def test_the_flaw_is_found_by_its_check(fresh_shell: Shell, scenario: str, flaw: str, check: str) -> None:
+    ended = fresh_shell.run(
+        "run", scenario, "--system", "reference", "--set", f"cluster.flaws={json.dumps([flaw])}", timeout_s=400
+    )
+
+    assert ended.returncode == 1, ended.stdout + ended.stderr
+    findings = pq.read_table(fresh_shell.folder / "tables" / "findings.parquet").to_pylist()
+    assert check in {row["check"] for row in findings if row["classification"] == "violation"}
+    assert fresh_shell.processes() == []
