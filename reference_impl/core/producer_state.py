@@ -77,11 +77,8 @@ class ProducerStates:
 
     # Verification of transactions
 
-    def begin_verification(self, producer_id: int) -> int | None:
-        """R86. None: the producer's transaction is open here already. The guard is good until its next batch or
-        marker."""
-        if self.transactions.first_offset(producer_id) != UNKNOWN_OFFSET:
-            return None
+    def begin_verification(self, producer_id: int) -> int:
+        """R86. The guard is good until the producer's next batch or marker."""
         self._guards_given += 1
         return self._guards.setdefault(producer_id, self._guards_given)
 

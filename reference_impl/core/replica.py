@@ -68,6 +68,10 @@ class LocalReplica:
     def last_stable_offset(self) -> int:
         return self.producers.transactions.last_stable_offset(self.high_watermark, self.log_start_offset)
 
+    def has_open(self, producer_id: int) -> bool:
+        """Whether a transaction of the producer is open here."""
+        return self.producers.transactions.first_offset(producer_id) != UNKNOWN_OFFSET
+
     def continues(self, base_offset: int, end_offset: int) -> bool:
         """R84: a batch begins where the one before it ends, or later if compaction may have taken out what was
         between."""
