@@ -372,6 +372,8 @@ def test_kafka_dump_log_finds_what_the_log_cleaner_left_sound(cluster: Processes
     for number in range(200):  # a segment for each 50
         key, value = b"key-%d" % (number % 5), b"%d" % number
         producer.send("kept", key=key, value=value, partition=0, timestamp_ms=began_ms + 1000 * (number // 50))
+        if number % 50 == 49:
+            producer.flush()
     producer.close()
 
     def is_cleaned(broker: int) -> bool:
