@@ -256,6 +256,7 @@ class Leadership:
         if not 0 <= offset <= replica.rules.deletable_end(replica.high_watermark, replica.log_end_offset):
             return ErrorCode.OFFSET_OUT_OF_RANGE, UNKNOWN_OFFSET
         replica.advance_log_start(offset, "DeleteRecords")
+        replica.evidence.records_deleted(self.state.topic_partition, epoch=self.state.leader_epoch, to_offset=offset)
         return ErrorCode.NONE, offset
 
     @property

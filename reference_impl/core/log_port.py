@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence, Set
 from typing import Protocol
 
 from reference_impl.core.leader_epochs import LeaderEpochCache
+from reference_impl.core.log_transactions import AbortedTransaction
 from reference_impl.core.producer_state import ProducerEntry
 from reference_impl.core.retention import SegmentView
 from reference_impl.wire.record_batches import BatchHeader
@@ -65,6 +66,16 @@ class PartitionLog(Protocol):
     @property
     def cleaned_to(self) -> int | None:
         """Up to where the log is clean. None: nothing was ever taken out of it, so it has no gaps."""
+        ...
+
+    # Aborted transactions
+
+    def note_aborted(self, aborted: AbortedTransaction) -> None:
+        """Its marker is the last thing that was appended."""
+        ...
+
+    def save_aborted(self, aborted: Sequence[AbortedTransaction]) -> None:
+        """All of the log, in the order of their markers, after the log was opened or cut."""
         ...
 
     # Snapshots of producers

@@ -34,15 +34,19 @@ class LogTransactions:
     def begun(self, producer_id: int, first_offset: int) -> None:
         self._open.setdefault(producer_id, first_offset)
 
-    def ended(self, producer_id: int, marker_offset: int, *, is_commit: bool) -> None:
-        """A marker without an open transaction ends nothing: the coordinator repeats a marker until it is answered."""
+    def ended(self, producer_id: int, marker_offset: int, *, is_commit: bool) -> AbortedTransaction | None:
+        """A marker without an open transaction ends nothing: the coordinator repeats a marker until it is answered.
+        Returns the transaction if it was aborted."""
         first_offset = self._open.pop(producer_id, None)
         if first_offset is None:
-            return
+            return None
         self._ended.append((first_offset, marker_offset))
-        if not is_commit:
-            stable = next(iter(self._open.values()), marker_offset + 1)
-            self._aborted.append(AbortedTransaction(producer_id, first_offset, marker_offset, stable))
+        if is_commit:
+            return None
+        stable = next(iter(self._open.values()), marker_offset + 1)
+        aborted = AbortedTransaction(producer_id, first_offset, marker_offset, stable)
+        self._aborted.append(aborted)
+        return aborted
 
     def committed_to(self, high_watermark: int) -> None:
         while self._ended and self._ended[0][1] < high_watermark:

@@ -215,9 +215,13 @@ class Partition:
             self.progressed()
         return result
 
+    def needs_verification(self, producer_id: int) -> bool:
+        """R86: whether the producer's transaction must be verified before it appends here."""
+        return self.is_leader and self.settings.verifies_transactions and not self._replica.has_open(producer_id)
+
     def begin_verification(self, producer_id: int) -> int | None:
-        """R86: a guard, if the producer's transaction must be verified before it appends here."""
-        if self._leading is None or not self.settings.verifies_transactions:
+        """A guard, if it must."""
+        if not self.needs_verification(producer_id):
             return None
         return self._replica.producers.begin_verification(producer_id)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from reference_impl.core.identifiers import UNKNOWN_OFFSET, ErrorCode
-from reference_impl.core.log_transactions import LogTransactions
+from reference_impl.core.log_transactions import AbortedTransaction, LogTransactions
 from reference_impl.core.producer_rules import ProducerRules
 from reference_impl.wire.control_records import Marker
 from reference_impl.wire.record_batches import NO_PRODUCER_ID, BatchHeader
@@ -77,11 +77,8 @@ class ProducerStates:
 
     # Verification of transactions
 
-    def begin_verification(self, producer_id: int) -> int | None:
-        """R86. None: the producer's transaction is open here already. The guard is good until its next batch or
-        marker."""
-        if self.transactions.first_offset(producer_id) != UNKNOWN_OFFSET:
-            return None
+    def begin_verification(self, producer_id: int) -> int:
+        """R86. The guard is good until the producer's next batch or marker."""
         self._guards_given += 1
         return self._guards.setdefault(producer_id, self._guards_given)
 
@@ -129,11 +126,11 @@ class ProducerStates:
             return ErrorCode.TRANSACTION_COORDINATOR_FENCED
         return self.check_epoch(producer_id, producer_epoch)
 
-    def update(self, header: BatchHeader, marker: Marker | None = None) -> None:
+    def update(self, header: BatchHeader, marker: Marker | None = None) -> AbortedTransaction | None:
         """Takes an appended batch with its final offsets; of a control batch, the marker in it. Followers do not check:
-        the leader did."""
+        the leader did. Returns the transaction that a marker aborted."""
         if header.producer_id == NO_PRODUCER_ID or (header.is_control and marker is None):
-            return
+            return None
         known = self._producers.get(header.producer_id)
         if known is None or known.epoch != header.producer_epoch:
             coordinator_epoch = NO_COORDINATOR if known is None else known.coordinator_epoch
@@ -143,8 +140,7 @@ class ProducerStates:
         self._guards.pop(header.producer_id, None)
         if marker is not None:
             known.coordinator_epoch, known.marker_offset = marker.coordinator_epoch, header.last_offset
-            self.transactions.ended(header.producer_id, header.last_offset, is_commit=marker.is_commit)
-            return
+            return self.transactions.ended(header.producer_id, header.last_offset, is_commit=marker.is_commit)
         if header.is_transactional:
             self.transactions.begun(header.producer_id, header.base_offset)
         known.batches.append(
@@ -156,6 +152,7 @@ class ProducerStates:
                 log_append_time_ms=header.max_timestamp if header.has_log_append_time else -1,
             )
         )
+        return None
 
     def rebuild(self, batches: Iterable[Taken], *, log_start_offset: int = 0) -> None:
         """Keeps what is known of batches before `log_start_offset`, and takes these batches anew."""

@@ -68,6 +68,10 @@ class LocalReplica:
     def last_stable_offset(self) -> int:
         return self.producers.transactions.last_stable_offset(self.high_watermark, self.log_start_offset)
 
+    def has_open(self, producer_id: int) -> bool:
+        """Whether a transaction of the producer is open here."""
+        return self.producers.transactions.first_offset(producer_id) != UNKNOWN_OFFSET
+
     def continues(self, base_offset: int, end_offset: int) -> bool:
         """R84: a batch begins where the one before it ends, or later if compaction may have taken out what was
         between."""
@@ -85,7 +89,9 @@ class LocalReplica:
         self.log.append(batches, headers[-1].next_offset)
         for header in self._saving_producers(headers):
             marker = read_marker(batches[header.position : header.end_position]) if header.is_control else None
-            self.producers.update(header, marker)
+            aborted = self.producers.update(header, marker)
+            if aborted is not None:
+                self.log.note_aborted(aborted)
 
     def truncate(self, offset: int, *, epoch: int, reason: str) -> None:
         """Truncates to `offset`; even at or above the log end it removes the epoch entries from there on (KAFKA-10706).
@@ -180,6 +186,7 @@ class LocalReplica:
         self.producers.rebuild(self._with_markers(self.log.headers()), log_start_offset=remembered_to)
         self.producers.transactions.deleted_to(self.log_start_offset)
         self.producers.transactions.committed_to(self.high_watermark)
+        self.log.save_aborted(self.producers.transactions.all_aborted)
 
     def _with_markers(self, headers: Iterable[BatchHeader]) -> Iterator[Taken]:
         for header in self._saving_producers(headers):

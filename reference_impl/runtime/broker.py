@@ -16,7 +16,7 @@ from reference_impl.coordination.client import CoordinationClient, WatchEvent
 from reference_impl.core.flaws import with_flaws
 from reference_impl.core.state import LiveBroker
 from reference_impl.runtime.config import BrokerConfig, ConfigurationError
-from reference_impl.runtime.connections import PeerConnection, PeerUnreachable
+from reference_impl.runtime.connections import PeerConnection, Peers, PeerUnreachable
 from reference_impl.runtime.controller.controlling import Controlling
 from reference_impl.runtime.controller.link import BrokersLink, ControllerLink
 from reference_impl.runtime.coordinators.groups import GroupCoordinators
@@ -71,6 +71,7 @@ logger = logging.getLogger(__name__)
 
 CONTROLLED_SHUTDOWN_VERSION = 0
 CONTROLLED_SHUTDOWN_RETRY_S = 0.1
+VERIFIED_WITHIN_MS = 2000  # then the producer tries again: its coordinator may be another one by then
 
 ControlledShutdownRequest = request_class(ApiKey.CONTROLLED_SHUTDOWN)
 
@@ -136,8 +137,10 @@ class Broker:
             rules=rules.groups,
             new_id=lambda: str(uuid.UUID(bytes=randomness.randbytes(16), version=4)),
         )
-        self._marker_connections: dict[int, PeerConnection] = {}
-        self._markers = MarkerSender(self.metadata, self._ask_broker)
+        marker_peers = self._peers(timeout_ms=config.controller_socket_timeout_ms)
+        verifying_peers = self._peers(timeout_ms=VERIFIED_WITHIN_MS)
+        self._peer_connections = (marker_peers, verifying_peers)
+        self._markers = MarkerSender(self.metadata, marker_peers.ask)
         self.transactions = TransactionCoordinators(
             config=config,
             replicas=self.replicas,
@@ -173,7 +176,7 @@ class Broker:
             config, brokers=self._brokers_link, randomness=randomness, wall_clock_ms=wall_clock_ms
         )
         self._decoding = decoding
-        self._verifier = TransactionVerifier(self.metadata, self._ask_broker)
+        self._verifier = TransactionVerifier(self.metadata, verifying_peers.ask)
         self._produce = ProduceHandler(self.replicas, self._purgatory, decoding, self._verifier)
         self._api = api.Api(
             self._handlers(),
@@ -352,8 +355,8 @@ class Broker:
         self.coordinators.end()
         self.transactions.end()
         self._markers.stop()
-        for connection in self._marker_connections.values():
-            connection.close()
+        for peers in self._peer_connections:
+            peers.close()
         await self._decoding.close()
 
     async def _controlled_shutdown(self) -> None:
@@ -403,13 +406,13 @@ class Broker:
     async def _ask_controller(self, api_key: int, api_version: int, body: Any) -> Any:
         return await self._controller_link.ask(api_key, api_version, body)
 
-    async def _ask_broker(self, broker_id: int, api_key: int, api_version: int, body: Any) -> Any:
-        if broker_id == self.config.broker_id:
-            return await self._api.ask_self(api_key, api_version, body)
-        if broker_id not in self._marker_connections:
-            self._marker_connections[broker_id] = self._connect_as_broker(broker_id)
-        timeout_ms = self.config.controller_socket_timeout_ms
-        return await self._marker_connections[broker_id].ask(api_key, api_version, body, timeout_ms=timeout_ms)
+    def _peers(self, *, timeout_ms: float) -> Peers:
+        return Peers(
+            own_id=self.config.broker_id,
+            ask_self=self._ask_self,
+            connect=self._connect_as_broker,
+            timeout_ms=timeout_ms,
+        )
 
     async def _ask_self(self, api_key: int, api_version: int, body: Any) -> Any:
         return await self._api.ask_self(api_key, api_version, body)

@@ -90,3 +90,33 @@ class PeerConnection:
         if self._writer is not None:
             self._writer.transport.abort()
         self._reader = self._writer = None
+
+
+class Peers:
+    """Connections to other brokers, for one kind of question; the broker itself is asked without one."""
+
+    def __init__(
+        self,
+        *,
+        own_id: int,
+        ask_self: Callable[[int, int, Any], Awaitable[Any]],
+        connect: Callable[[int], PeerConnection],
+        timeout_ms: float,
+    ) -> None:
+        self._own_id = own_id
+        self._ask_self = ask_self
+        self._connect = connect
+        self._timeout_ms = timeout_ms
+        self._connections: dict[int, PeerConnection] = {}
+
+    async def ask(self, broker_id: int, api_key: int, api_version: int, body: Any) -> Any:
+        """Raises PeerUnreachable."""
+        if broker_id == self._own_id:
+            return await self._ask_self(api_key, api_version, body)
+        if broker_id not in self._connections:
+            self._connections[broker_id] = self._connect(broker_id)
+        return await self._connections[broker_id].ask(api_key, api_version, body, timeout_ms=self._timeout_ms)
+
+    def close(self) -> None:
+        for connection in self._connections.values():
+            connection.close()

@@ -6,10 +6,8 @@ port itself. Other requests are handled meanwhile, so a caller must check the pa
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Protocol, TypeVar
-
-from reference_impl.core.identifiers import TopicPartition
 
 Found = TypeVar("Found")
 
@@ -25,16 +23,16 @@ class Decoding(Protocol):
 
 
 class Turns:
-    """First come, first served for each partition, so that a producer's next batch cannot overtake one that is being
-    decoded."""
+    """First come, first served for each partition, or whatever else turns are taken for: a producer's next batch cannot
+    overtake one that waits."""
 
     def __init__(self) -> None:
-        self._last: dict[TopicPartition, asyncio.Future[None]] = {}
+        self._last: dict[Hashable, asyncio.Future[None]] = {}
 
-    def is_taken(self, keys: Iterable[TopicPartition]) -> bool:
+    def is_taken(self, keys: Iterable[Hashable]) -> bool:
         return any(key in self._last for key in keys)
 
-    def take(self, keys: Iterable[TopicPartition]) -> "Turn":
+    def take(self, keys: Iterable[Hashable]) -> "Turn":
         """Takes a place in the order of arrival; call it before the first await."""
         keys = frozenset(keys)
         before = [self._last[key] for key in keys if key in self._last]
@@ -48,8 +46,8 @@ class Turn:
 
     def __init__(
         self,
-        last: dict[TopicPartition, asyncio.Future[None]],
-        keys: frozenset[TopicPartition],
+        last: dict[Hashable, asyncio.Future[None]],
+        keys: frozenset[Hashable],
         before: list[asyncio.Future[None]],
         ended: asyncio.Future[None],
     ) -> None:

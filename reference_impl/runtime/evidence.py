@@ -99,6 +99,10 @@ class EvidenceJournal:
             detail=f"{segments} segments deleted",
         )
 
+    def records_deleted(self, topic_partition: TopicPartition, *, epoch: int, to_offset: int) -> None:
+        topic, partition = topic_partition
+        self.note("records_deleted", topic=topic, partition=partition, epoch=epoch, to_offset=to_offset)
+
     def leadership_started(self, topic_partition: TopicPartition, *, epoch: int, log_end_offset: int) -> None:
         self._leadership("leadership_start", topic_partition, epoch, log_end_offset)
 

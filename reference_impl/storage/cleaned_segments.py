@@ -23,6 +23,7 @@ from reference_impl.storage.segment import (
     TIME_INDEX_SUFFIX,
     Segment,
 )
+from reference_impl.storage.transaction_index import TRANSACTION_INDEX_SUFFIX, write_aborted
 from reference_impl.wire.record_batches import read_header
 
 
@@ -100,13 +101,18 @@ def _write(folder: Path, into: CleanedSegment, cleaner: BatchCleaner, disk: Disk
     with disk:
         segment.discard()  # what a pass left that ended in a crash
         segment.create_files()
+    markers: set[int] = set()
     source = (batch for base_offset in into.replaced for batch in _batches(folder, base_offset))
     for batch, is_last in _with_last(source):
         kept = cleaner.cleaned(batch, is_last_of_segment=is_last)
         if kept:
+            header = read_header(kept, 0)
+            if header.is_control:
+                markers.add(header.base_offset)
             with disk:
-                segment.append(memoryview(kept), [read_header(kept, 0)], 0, index_interval_bytes=index_interval_bytes)
+                segment.append(memoryview(kept), [header], 0, index_interval_bytes=index_interval_bytes)
     with disk:
+        write_aborted(segment.aborted_path, (each for each in cleaner.plan.aborted if each.last_offset in markers))
         segment.flush()
         segment.retire()
         if not segment.size:
@@ -138,7 +144,7 @@ def complete_swaps(folder: Path) -> None:
         else:
             _complete(folder, swap)
     for suffix in (CLEANED_SUFFIX, SWAP_SUFFIX):
-        for kind in (INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+        for kind in (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX):
             for path in folder.glob("*" + kind + suffix):
                 path.unlink()
 

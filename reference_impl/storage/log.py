@@ -15,6 +15,7 @@ from pathlib import Path
 from reference_impl.core.compaction import Cleaning
 from reference_impl.core.identifiers import TopicPartition
 from reference_impl.core.leader_epochs import LeaderEpochCache
+from reference_impl.core.log_transactions import AbortedTransaction
 from reference_impl.core.producer_state import ProducerEntry
 from reference_impl.core.retention import SegmentView
 from reference_impl.storage.checkpoints import sync_folder
@@ -24,6 +25,7 @@ from reference_impl.storage.epoch_checkpoint import EpochCheckpoint
 from reference_impl.storage.log_loading import LEADER_EPOCH_CHECKPOINT, load_log
 from reference_impl.storage.producer_snapshots import SNAPSHOT_SUFFIX, read_snapshot, write_snapshot
 from reference_impl.storage.segment import SWAP_SUFFIX, Segment, segment_name
+from reference_impl.storage.transaction_index import append_aborted, write_aborted
 from reference_impl.wire.record_batches import BatchHeader, read_header, scan
 from reference_impl.wire.record_timestamps import NO_TIMESTAMP
 
@@ -249,6 +251,20 @@ class Log:
         """Yields the headers of all batches, read piece by piece."""
         for segment in self._segments:
             yield from segment.headers()
+
+    # Aborted transactions
+
+    def note_aborted(self, aborted: AbortedTransaction) -> None:
+        with self._disk:
+            append_aborted(self._segments[self._segment_index(aborted.last_offset)].aborted_path, aborted)
+
+    def save_aborted(self, aborted: Sequence[AbortedTransaction]) -> None:
+        by_segment: dict[int, list[AbortedTransaction]] = {}
+        for each in aborted:
+            by_segment.setdefault(self._segment_index(each.last_offset), []).append(each)
+        with self._disk:
+            for index, segment in enumerate(self._segments):
+                write_aborted(segment.aborted_path, by_segment.get(index, ()))
 
     # Snapshots of producers
 

@@ -21,6 +21,7 @@ from reference_impl.storage.segment import (
     TIME_INDEX_SUFFIX,
     Segment,
 )
+from reference_impl.storage.transaction_index import TRANSACTION_INDEX_SUFFIX
 from reference_impl.wire.record_batches import CorruptBatch, check, scan
 
 logger = logging.getLogger(__name__)
@@ -84,7 +85,7 @@ def load_log(
 
 
 def _remove_strays(folder: Path, base_offsets: set[int]) -> None:
-    for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX, SNAPSHOT_SUFFIX):
+    for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX, SNAPSHOT_SUFFIX, TRANSACTION_INDEX_SUFFIX):
         for path in folder.glob("*" + suffix):
             # Kafka also leaves a snapshot at the log end, where no segment begins.
             if int(path.stem) not in base_offsets:

@@ -13,6 +13,7 @@ from reference_impl.core.retention import SegmentView
 from reference_impl.storage.continuity import Continuity
 from reference_impl.storage.indexes import OffsetIndex, TimeIndex
 from reference_impl.storage.producer_snapshots import SNAPSHOT_SUFFIX
+from reference_impl.storage.transaction_index import TRANSACTION_INDEX_SUFFIX
 from reference_impl.wire.record_batches import (
     HEADER_SIZE,
     BatchHeader,
@@ -52,6 +53,7 @@ class Segment:
         self.producers_path = folder / (name + SNAPSHOT_SUFFIX)
         self._index = OffsetIndex(folder / (name + INDEX_SUFFIX + suffix))
         self._time_index = TimeIndex(folder / (name + TIME_INDEX_SUFFIX + suffix))
+        self.aborted_path = folder / (name + TRANSACTION_INDEX_SUFFIX + suffix)
         self._bytes_since_entry = 0
         self._max_timestamp = -1
         self._max_timestamp_offset = base_offset  # last offset of the batch with the largest timestamp
@@ -372,7 +374,7 @@ class Segment:
         """Renames the files, so that they no longer count as a segment; returns the new names."""
         self.close()
         renamed = []
-        paths = (self._path, self._index.path, self._time_index.path)
+        paths = (self._path, self._index.path, self._time_index.path, self.aborted_path)
         for path in (*paths, self.producers_path) if producers_too else paths:
             if path.exists():
                 renamed.append(path.rename(path.with_name(path.name + DELETED_SUFFIX)))
@@ -383,6 +385,9 @@ class Segment:
         name = segment_name(self.base_offset)
         for index, kind in ((self._index, INDEX_SUFFIX), (self._time_index, TIME_INDEX_SUFFIX)):
             index.path = index.path.rename(index.path.with_name(name + kind + suffix))
+        if self.aborted_path.exists():
+            self.aborted_path.rename(self.aborted_path.with_name(name + TRANSACTION_INDEX_SUFFIX + suffix))
+        self.aborted_path = self.aborted_path.with_name(name + TRANSACTION_INDEX_SUFFIX + suffix)
         self.rename_log(suffix)
 
     def rename_log(self, suffix: str = "") -> None:
@@ -392,7 +397,7 @@ class Segment:
     def discard(self) -> None:
         """Removes the files of a segment that replaces nothing."""
         self.close()
-        for path in (self._index.path, self._time_index.path, self._path):
+        for path in (self._index.path, self._time_index.path, self.aborted_path, self._path):
             path.unlink(missing_ok=True)
 
     def delete(self) -> bytes:
@@ -402,5 +407,6 @@ class Segment:
         self._index.path.unlink(missing_ok=True)
         self._time_index.path.unlink(missing_ok=True)
         self.producers_path.unlink(missing_ok=True)
+        self.aborted_path.unlink(missing_ok=True)
         self._path.unlink()
         return data

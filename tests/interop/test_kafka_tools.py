@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from kafka import KafkaProducer
+from kafka.admin import KafkaAdminClient, NewTopic
 
 from reference_impl.wire.messages import SUPPORTED
 from tests.interop.kafka_tools import KafkaTools, Ran, kafka_home
@@ -28,7 +30,7 @@ RECORDS_PER_SECOND = 1000
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Processes]:
     """Small segments with many index entries: there is something to judge in every file."""
-    small = "log.segment.bytes=16384\nlog.index.interval.bytes=512\n"
+    small = "log.segment.bytes=16384\nlog.index.interval.bytes=512\nlog.cleaner.backoff.ms=100\n"
     with running(Processes(tmp_path_factory.mktemp("cluster"), properties=small)) as made:
         yield made
 
@@ -343,3 +345,46 @@ def test_kafka_leader_election_hands_back_and_takes_what_was_not_in_sync(
     until(lambda: leader(cluster, "risked") == 2)
     cluster.start_broker(3)
     until(lambda: isr(cluster, "risked") == [2, 3])
+
+
+def test_kafka_delete_records_moves_the_start_of_every_replicas_log(
+    cluster: Processes, tools: KafkaTools, tmp_path: Path
+) -> None:
+    tools.ask(TOPICS, "--create", "--topic", "trimmed", "--partitions", "1", "--replication-factor", "3")
+    sent = "".join(f"{number}\n" for number in range(10))
+    tools.ask(PRODUCER, "--topic", "trimmed", stdin=sent)
+    wanted = tmp_path / "offsets.json"
+    wanted.write_text(
+        json.dumps({"partitions": [{"topic": "trimmed", "partition": 0, "offset": 4}], "version": 1}), encoding="utf-8"
+    )
+    ran = tools.ask("DeleteRecordsCommand", "--offset-json-file", str(wanted))
+    assert "partition: trimmed-0\tlow_watermark: 4" in ran.lines, ran
+    assert tools.ask(OFFSETS, "--topic", "trimmed", "--time", "earliest").lines == ["trimmed:0:4"]
+
+
+def test_kafka_dump_log_finds_what_the_log_cleaner_left_sound(cluster: Processes, tools: KafkaTools) -> None:
+    configs = {"cleanup.policy": "compact", "segment.ms": "100", "min.cleanable.dirty.ratio": "0.01"}
+    admin = KafkaAdminClient(bootstrap_servers=cluster.bootstrap)
+    admin.create_topics([NewTopic("kept", 1, 3, topic_configs=configs)])
+    admin.close()
+    producer = KafkaProducer(bootstrap_servers=cluster.bootstrap, acks="all")
+    began_ms = int(time.time() * 1000) - 10_000
+    for number in range(200):  # a segment for each 50
+        key, value = b"key-%d" % (number % 5), b"%d" % number
+        producer.send("kept", key=key, value=value, partition=0, timestamp_ms=began_ms + 1000 * (number // 50))
+        if number % 50 == 49:
+            producer.flush()
+    producer.close()
+
+    def is_cleaned(broker: int) -> bool:
+        checkpoint = (cluster.data(broker) / "cleaner-offset-checkpoint").read_text(encoding="ascii")
+        return re.search(r"kept 0 150", checkpoint) is not None
+
+    until(lambda: all(map(is_cleaned, BROKERS)))
+    segments = [str(path) for broker in BROKERS for path in sorted((cluster.data(broker) / "kept-0").glob("*.log"))]
+    ran = tools.run(DUMP, "--deep-iteration", "--print-data-log", "--files", ",".join(segments))
+    assert ran.code == 0, ran
+    batches = [found.groups() for line in ran.lines if (found := re.search(r"baseOffset: .* isvalid: (\w+)", line))]
+    assert set(batches) == {("true",)}
+    kept = re.findall(r"\| offset: (\d+) .* key: key-\d payload: (\d+)", str(ran))
+    assert sorted(set(kept)) == [(str(number), str(number)) for number in range(145, 200)], ran

@@ -108,3 +108,15 @@ def test_kafka_dump_log_reads_the_markers(cluster: Processes) -> None:
     ran = tools.run("DumpLogSegments", "--print-data-log", "--files", str(segment))
     assert ran.code == 0, ran
     assert re.findall(r"endTxnMarker: (\w+) coordinatorEpoch: 0", str(ran)) == ["COMMIT", "ABORT"], ran
+
+
+@pytest.mark.usefixtures("written")
+def test_kafka_dump_log_reads_the_index_of_aborted_transactions(cluster: Processes) -> None:
+    tools = KafkaTools(home=NEW, bootstrap="")
+    for broker in BROKERS:
+        (index,) = (cluster.data(broker) / "orders-0").glob("*.txnindex")
+        ran = tools.run("DumpLogSegments", "--files", str(index))
+        assert ran.code == 0, ran
+        assert re.findall(r"firstOffset: (\d+) lastOffset: (\d+) lastStableOffset: (\d+)", str(ran)) == [
+            ("2", "3", "4")
+        ]

@@ -25,6 +25,7 @@ class Profile:
     libraries_share: float = 0.15
     workloads: Mapping[str, float] = field(default_factory=lambda: {"produce_and_poll": 1.0})
     retention_share: float = 0.15
+    compaction_share: float = 0.0  # of the runs without a group, those whose topic compacts
     replies_share: float = 0.35  # runs in which clients lose answers now and then, so that they try again
     slow_every: int = 4  # in one run of so many, links between brokers are slow all the while; 0: in none
     every_replica_share: float = 0.15  # runs that are read again from every replica
@@ -97,6 +98,7 @@ _ALL = (
         faults={"isolate": 6.0, "kill": 2.0, "restart": 1.0, "pause": 2.0, "slow": 2.0, "impair": 1.0, "stop": 1.0},
         libraries_share=0.6,
         workloads={"produce_and_poll": 2.0, "consumer_groups": 1.0, "transactions": 1.0},
+        compaction_share=0.3,
         replies_share=0.9,
     ),
     Profile(
@@ -105,6 +107,7 @@ _ALL = (
         workloads={"produce_and_poll": 3.0, "consumer_groups": 1.0, "transactions": 1.0},
         libraries_share=0.3,
         retention_share=0.3,
+        compaction_share=0.3,
     ),
 )
 

@@ -16,6 +16,7 @@ from harness.host.randomness import half, weighed
 from harness.ports.load import WorkloadSpec
 from harness.scenario.model import ON_A_LOOP, SIMULATED, ClusterSpec, TopicSpec, Traits
 from harness.scenario.workloads import settings_of
+from workloads.produce_and_poll import ProducerSettings
 
 TOPIC, OUTPUT = "orders", "shipments"
 _MODULES = {"kafka-python": "kafka", "confluent-kafka": "confluent_kafka", "aiokafka": "aiokafka"}
@@ -34,12 +35,14 @@ _OPTIONS = (
     "one-replica-less",
 )
 _SESSION_MS = 2500  # about what clusters have here if nothing else is asked for
+_SOON_TIDIED = {"log.retention.check.interval.ms": "500", "log.initial.task.delay.ms": "500"}
 _HANDS_BACK = "auto.leader.rebalance.enable"
 # Short, so that a leader without followers is asked again while it is alone: a producer that waits sends nothing else.
 _PATIENCE_MS = (700, 1500, 3000)
 _NO_IDEMPOTENCE_BEFORE = (0, 11)
 _CLIENTS_ALIKE_BEFORE = (1, 0)  # older brokers: kafka-python alone speaks to all of them
 _SEGMENTS_OF_A_MEGABYTE_SINCE = (4, 0)
+_BOTH_POLICIES_SINCE = (0, 10, 1)
 _ORDERS = tuple(permutations((1, 2, 3)))  # of the replicas; the first one is the preferred leader
 
 
@@ -66,9 +69,12 @@ def setup(profile: Profile, system: str, traits: Traits, chance: random.Random) 
     workload = _workload(profile, traits, options, loses_replies, duration_s, chance)
     settings = {"min.insync.replicas": str(min_in_sync), "unclean.leader.election.enable": str(unclean).lower()}
     broker_settings = _brokers(options, chance)
-    if "retention" in options and chance.random() < 2 * profile.retention_share:
+    if isinstance(workload, ProducerSettings) and workload.keys:
+        settings |= _compaction(traits, chance)
+        broker_settings |= {"log.cleaner.backoff.ms": "200"} | _SOON_TIDIED
+    elif "retention" in options and chance.random() < 2 * profile.retention_share:
         settings |= _retention(traits, chance)
-        broker_settings |= {"log.retention.check.interval.ms": "500", "log.initial.task.delay.ms": "500"}
+        broker_settings |= _SOON_TIDIED
     assignment = _assignment(chance.choice((3, 6, 6)) if "partitions" in options else chance.choice((1, 2)), chance)
     topics = [TopicSpec(name=TOPIC, assignment=assignment, settings=settings)]
     if workload.facts.outputs:
@@ -118,6 +124,16 @@ def _retention(traits: Traits, chance: random.Random) -> dict[str, str]:
     return settings
 
 
+def _compaction(traits: Traits, chance: random.Random) -> dict[str, str]:
+    has_both = not traits.version or traits.version >= _BOTH_POLICIES_SINCE
+    policy = chance.choice(("compact", "compact", "compact,delete" if has_both else "compact"))
+    return _retention(traits, chance) | {
+        "cleanup.policy": policy,
+        "min.cleanable.dirty.ratio": chance.choice(("0.01", "0.5")),
+        "delete.retention.ms": "1000",
+    }
+
+
 def _assignment(partitions: int, chance: random.Random) -> tuple[tuple[int, ...], ...]:
     """Each partition has another order of the replicas, so that whoever fails, every other replica is next in line for
     some of them. The preferred leaders are spread."""
@@ -149,6 +165,8 @@ def _workload(
         "delivery_timeout_ms": chance.choice((6000, 12_000)) if loses_replies else 6000,
         **_rate("sparse" in options, chance),
     }
+    if name == "produce_and_poll" and profile.compaction_share and chance.random() < profile.compaction_share:
+        fields["keys"] = chance.choice((5, 50))
     if name != "produce_and_poll":
         fields |= {"group": "readers", "consumers": 2, "stay_s": float(chance.choice((4, 8)))}
     if name == "transactions":

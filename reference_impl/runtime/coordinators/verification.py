@@ -4,7 +4,7 @@ A record that was on its way when its transaction ended would begin another one,
 docs/replication.md R86).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from reference_impl.core.identifiers import NO_LEADER, TRANSACTIONS_TOPIC, ErrorCode, TopicPartition
 from reference_impl.core.partition import Partition
@@ -39,43 +39,55 @@ class TransactionVerifier:
         self._metadata = metadata
         self._ask = ask
 
-    async def refusal(
-        self, partition: Partition, transactional_id: str, producer: Producer, *, for_now: ErrorCode
-    ) -> ErrorCode:
-        """NONE: the producer may append. `for_now` is the error after which its client tries again."""
-        guard = partition.begin_verification(producer.producer_id)
-        if guard is None:
-            return ErrorCode.NONE
-        error = await self._asked(transactional_id, producer, partition.topic_partition)
-        is_refused = error is not ErrorCode.NONE
-        may_append = partition.end_verification(producer.producer_id, guard, is_refused=is_refused)
-        if is_refused:
-            return for_now if error in _FOR_NOW else _AS_TOLD.get(error, error)
-        return ErrorCode.NONE if may_append else ErrorCode.INVALID_TXN_STATE
+    async def refusals(
+        self, partitions: Iterable[Partition], transactional_id: str, producer: Producer, *, for_now: ErrorCode
+    ) -> dict[TopicPartition, ErrorCode]:
+        """Where the producer may not append now, though these partitions' leader is asked. `for_now` is the error after
+        which its client tries again."""
+        guards = {
+            partition: guard
+            for partition in partitions
+            if (guard := partition.begin_verification(producer.producer_id)) is not None
+        }
+        if not guards:
+            return {}
+        keys = [partition.topic_partition for partition in guards]
+        told = await self._asked(transactional_id, producer, keys)
+        refused = {}
+        for partition, guard in guards.items():  # all at once: no marker comes in between
+            error = told.get(partition.topic_partition, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            is_refused = error is not ErrorCode.NONE
+            may_append = partition.end_verification(producer.producer_id, guard, is_refused=is_refused)
+            if not may_append:
+                error = error if is_refused else ErrorCode.INVALID_TXN_STATE
+                refused[partition.topic_partition] = for_now if error in _FOR_NOW else _AS_TOLD.get(error, error)
+        return refused
 
-    async def _asked(self, transactional_id: str, producer: Producer, key: TopicPartition) -> ErrorCode:
+    async def _asked(
+        self, transactional_id: str, producer: Producer, keys: Sequence[TopicPartition]
+    ) -> Mapping[TopicPartition, ErrorCode]:
+        """Nothing if the coordinator cannot be asked."""
         leader = self._coordinator(transactional_id)
         if leader == NO_LEADER:
-            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+            return {}
         wanted = OfTransaction(
             transactional_id=transactional_id,
             producer_id=producer.producer_id,
             producer_epoch=producer.producer_epoch,
             verify_only=True,
-            topics=[OfTopic(name=key.topic, partitions=[key.partition])],
+            topics=[OfTopic(name=key.topic, partitions=[key.partition]) for key in keys],
         )
         body = AddPartitionsToTxnRequest(transactions=[wanted])
         try:
             answer = await self._ask(leader, ApiKey.ADD_PARTITIONS_TO_TXN, VERIFYING_VERSION, body)
         except PeerUnreachable:
-            return ErrorCode.COORDINATOR_NOT_AVAILABLE
-        found = [
-            part.partition_error_code
+            return {}
+        return {
+            TopicPartition(topic.name, part.partition_index): ErrorCode(part.partition_error_code)
             for transaction in answer.results_by_transaction
             for topic in transaction.topic_results
             for part in topic.results_by_partition
-        ]
-        return ErrorCode(found[0]) if found else ErrorCode.COORDINATOR_NOT_AVAILABLE
+        }
 
     def _coordinator(self, transactional_id: str) -> int:
         count = len(self._metadata.partitions(TRANSACTIONS_TOPIC))

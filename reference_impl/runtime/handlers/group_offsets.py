@@ -71,11 +71,12 @@ class GroupOffsetsHandler:
         coordinator = self._coordinators.coordinator_of_members(body.group_id)
         partition = None if isinstance(coordinator, ErrorCode) else self._coordinators.led(body.group_id)
         if partition is not None:
-            error = await self._verifier.refusal(
-                partition, body.transactional_id, producer, for_now=ErrorCode.COORDINATOR_NOT_AVAILABLE
+            refused = await self._verifier.refusals(
+                [partition], body.transactional_id, producer, for_now=ErrorCode.COORDINATOR_NOT_AVAILABLE
             )
             # The coordinator may be another one by now.
-            coordinator = error or self._coordinators.coordinator_of_members(body.group_id)
+            error = refused.get(partition.topic_partition)
+            coordinator = self._coordinators.coordinator_of_members(body.group_id) if error is None else error
         return await self._commit(coordinator, self._commits(body, NO_TIME), TxnOffsetCommitResponse, begin)
 
     def _commit(

@@ -6,7 +6,7 @@ appended in the order of their arrival.
 """
 
 import asyncio
-from collections.abc import Awaitable, Iterator, Mapping
+from collections.abc import Awaitable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -57,19 +57,25 @@ class ProduceHandler:
         self._decoding = decoding
         self._verifier = verifier
         self._turns = Turns()
+        self._producers = Turns()  # by transactional id, while one is verified
         self._looking: set[asyncio.Task[list[_Outcome]]] = set()
 
     def answer(self, request: Request, caller: Caller) -> Answer | Awaitable[Answer]:
+        if self._must_verify(request):
+            turn = self._producers.take([request.body.transactional_id])
+            return self._answer_later(request, self._begin(self._append_verified(request, turn), turn))
         keys = [key for key, _ in _parts(request)]
-        is_plain = request.body.transactional_id is None and not any(map(self._looks_inside, keys))
-        if is_plain and not self._turns.is_taken(keys):
+        if not any(map(self._looks_inside, keys)) and not self._turns.is_taken(keys):
             return self._answer(request, self._append_all(request, {}, {}))
         turn = self._turns.take(keys)
-        looking = asyncio.ensure_future(self._append_in_turn(request, turn))
-        looking.add_done_callback(lambda _: turn.end())  # also if it was cancelled before it began
-        looking.add_done_callback(self._looking.discard)
-        self._looking.add(looking)
-        return self._answer_later(request, looking)
+        return self._answer_later(request, self._begin(self._append_in_turn(request, turn), turn))
+
+    def _begin(self, appending: Coroutine[Any, Any, list[_Outcome]], turn: Turn) -> "asyncio.Task[list[_Outcome]]":
+        task = asyncio.ensure_future(appending)
+        task.add_done_callback(lambda _: turn.end())  # also if it was cancelled before it began
+        task.add_done_callback(self._looking.discard)
+        self._looking.add(task)
+        return task
 
     def stop(self) -> None:
         """Refuses all further appends."""
@@ -81,31 +87,55 @@ class ProduceHandler:
         return partition is not None and partition.is_leader and partition.settings.looks_inside
 
     async def _append_in_turn(self, request: Request, turn: Turn) -> list[_Outcome]:
-        looks = {
+        looks = await self._look(request)
+        await turn.comes()
+        return self._append_all(request, looks, {})
+
+    async def _look(self, request: Request) -> dict[int, Look]:
+        return {
             number: await self._decoding.run(partial(look_at, records))
             for number, (key, records) in enumerate(_parts(request))
             if records and self._looks_inside(key)
         }
+
+    # Transactions
+
+    def _must_verify(self, request: Request) -> bool:
+        """Whatever waits before it is appended is verified after that: its transaction may have ended meanwhile."""
+        transactional_id = request.body.transactional_id
+        if transactional_id is None:
+            return False
+        if self._producers.is_taken([transactional_id]):
+            return True
+        return any(self._looks_inside(key) or self._is_unverified(key, records) for key, records in _parts(request))
+
+    def _is_unverified(self, key: TopicPartition, records: Any) -> bool:
+        partition = self._replicas.partitions.get(key)
+        if partition is None or records is None or len(records) < HEADER_SIZE:
+            return False
+        header = read_header(records, 0)
+        return header.is_transactional and partition.needs_verification(header.producer_id)
+
+    async def _append_verified(self, request: Request, turn: Turn) -> list[_Outcome]:
+        """In the order of its producer's requests; nobody else's wait for a coordinator."""
         await turn.comes()
+        looks = await self._look(request)
         return self._append_all(request, looks, await self._unverified(request))
 
     async def _unverified(self, request: Request) -> dict[TopicPartition, ErrorCode]:
         """R86: where the request's transaction may not write, and why."""
-        transactional_id = request.body.transactional_id
-        if transactional_id is None:
+        unverified = {
+            key: read_header(records, 0) for key, records in _parts(request) if self._is_unverified(key, records)
+        }
+        producers = {Producer(header.producer_id, header.producer_epoch) for header in unverified.values()}
+        if len(producers) > 1:
+            return dict.fromkeys(unverified, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        partitions = [self._replicas.partitions[key] for key in unverified]
+        if not producers:
             return {}
-        refused: dict[TopicPartition, ErrorCode] = {}
-        for key, records in _parts(request):
-            partition = self._replicas.partitions.get(key)
-            if partition is None or records is None or len(records) < HEADER_SIZE:
-                continue
-            header = read_header(records, 0)
-            if header.is_transactional:
-                producer = Producer(header.producer_id, header.producer_epoch)
-                refused[key] = await self._verifier.refusal(
-                    partition, transactional_id, producer, for_now=ErrorCode.NOT_ENOUGH_REPLICAS
-                )
-        return {key: error for key, error in refused.items() if error is not ErrorCode.NONE}
+        return await self._verifier.refusals(
+            partitions, request.body.transactional_id, producers.pop(), for_now=ErrorCode.NOT_ENOUGH_REPLICAS
+        )
 
     async def _answer_later(self, request: Request, looking: "asyncio.Task[list[_Outcome]]") -> Answer:
         # A client that disconnects withdraws nothing: its batches are appended all the same.

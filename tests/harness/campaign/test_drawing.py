@@ -167,6 +167,15 @@ def test_groups_and_transactions_are_drawn_on_both_systems() -> None:
         assert loads == {"produce_and_poll", "consumer_groups", "transactions"}
 
 
+def test_topics_that_compact_are_drawn_with_keys_and_elsewhere_none() -> None:
+    scenarios = drawn("everything", "reference", 100)
+    policies = {
+        (each.topics[0].settings.get("cleanup.policy", "delete"), getattr(each.workload, "keys", 0) > 0)
+        for each in scenarios
+    }
+    assert policies == {("delete", False), ("compact", True), ("compact,delete", True)}
+
+
 def test_an_old_kafka_is_asked_for_nothing_that_it_has_not() -> None:
     for scenario in drawn("everything", "kafka:0.10.2.2", 40):
         assert not scenario.workload.idempotent

@@ -6,6 +6,7 @@ from kafka.record.default_records import DefaultRecordBatchBuilder
 from kafka.record.memory_records import MemoryRecords
 
 from reference_impl.core.leader_epochs import LeaderEpochCache
+from reference_impl.core.log_transactions import AbortedTransaction
 from reference_impl.core.producer_state import ProducerEntry
 from reference_impl.core.retention import SegmentView
 from reference_impl.wire.record_batches import BatchHeader, parse_headers
@@ -48,6 +49,7 @@ class MemoryLog:
         self._producers: dict[int, list[ProducerEntry]] = {}  # by base offset of the segment that begins there
         self._active = 0  # base offset of a segment that was rolled although it was not full
         self.cleaned_to: int | None = None
+        self.aborted: list[AbortedTransaction] = []
         self.leader_epochs = LeaderEpochCache([], lambda entries, sync: None)
 
     @property
@@ -131,6 +133,12 @@ class MemoryLog:
         self._batches = [entry for entry in self._batches if entry[0] >= begins]
         self._start = start
         self.leader_epochs.truncate_from_start(start)
+
+    def note_aborted(self, aborted: AbortedTransaction) -> None:
+        self.aborted.append(aborted)
+
+    def save_aborted(self, aborted: Sequence[AbortedTransaction]) -> None:
+        self.aborted = list(aborted)
 
     @property
     def segments_without_producers(self) -> Set[int]:

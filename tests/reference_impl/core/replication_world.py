@@ -38,6 +38,7 @@ class Evidence:
     def __init__(self) -> None:
         self.truncations: list[Truncation] = []
         self.leaderships: list[tuple[str, int, int]] = []
+        self.deletions: list[tuple[int, int]] = []  # epoch, to
         self.log_starts: list[tuple[int, int, int, str]] = []  # from, to, segments deleted, reason
 
     def truncated(
@@ -52,6 +53,9 @@ class Evidence:
         self, topic_partition: TopicPartition, *, from_offset: int, to_offset: int, segments: int, reason: str
     ) -> None:
         self.log_starts.append((from_offset, to_offset, segments, reason))
+
+    def records_deleted(self, topic_partition: TopicPartition, *, epoch: int, to_offset: int) -> None:
+        self.deletions.append((epoch, to_offset))
 
     def leadership_started(self, topic_partition: TopicPartition, *, epoch: int, log_end_offset: int) -> None:
         self.leaderships.append(("start", epoch, log_end_offset))
@@ -237,6 +241,7 @@ class World:
             current_leader_epoch=position.current_leader_epoch,
             max_bytes=EVERYTHING,
             now_ms=self.now_ms,
+            log_start_offset=partition.log.log_start_offset,
         )
         incarnation = self.broker_epochs[follower]
         return Fetch(follower=follower, incarnation=incarnation, position=position, answer=as_fetched(read))
