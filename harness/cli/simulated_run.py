@@ -1,8 +1,8 @@
 """The process of one simulated run: `kafka-chaos simulate RUN`, which only the harness starts.
 
 Its hashes do not depend on a seed of the interpreter's (PYTHONHASHSEED=0), so sets of names have the same order every
-time. Progress goes to stdout, one JSON object a line, when there is something new; SIGTERM interrupts the run. A closed
-stdin means nothing: the process ends with the one that started it.
+time. Progress goes to stdout, one JSON object a line, when there is something new; SIGTERM interrupts the run. The
+process ends with the one that started it.
 """
 
 import asyncio
@@ -19,22 +19,21 @@ import msgspec
 
 from harness.compose import recording
 from harness.controller.run import Progress, Run
-from harness.controller.worker_main import die_with
-from harness.errors import HarnessError
+from harness.errors import HarnessError, UsageError
 from harness.history.run_folder import RunFolder
 from harness.host.printable import LogLines
 from harness.scenario.model import Scenario
 from harness.worlds import World
-from harness.worlds.apart import PARENT
 from harness.worlds.simulated import simulate
 
 
 def work(run: str) -> None:
-    die_with(int(os.environ[PARENT]))
+    folder = RunFolder(Path(run))
+    if folder.run.get("phases") or folder.sealed:
+        raise UsageError(f"{run}: this run was made already; `kafka-chaos run {run}` makes it again")
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started it handles Ctrl-C, and sends SIGTERM
     if sys.flags.hash_randomization:
         raise HarnessError("a simulated run needs PYTHONHASHSEED=0; start it with `kafka-chaos run`")
-    folder = RunFolder(Path(run))
     show = _Showing()
     clients_log = logging.StreamHandler()
     lines = LogLines()

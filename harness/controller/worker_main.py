@@ -217,7 +217,7 @@ def run_worker(
 ) -> None:  # pragma: no cover  # runs in a process of its own
     """The hidden command `worker`. Does not return."""
     spec = read_spec(spec_path)
-    die_with(spec.parent)
+    _die_with(spec.parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the harness handles Ctrl-C, and sends `stop`
     exit_code = 1
     try:
@@ -231,7 +231,7 @@ def run_worker(
         os._exit(exit_code)
 
 
-def die_with(parent: int) -> None:
+def _die_with(parent: int) -> None:
     """Ends this process when the harness ends, even if killed. The check covers a harness that was gone before."""
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:

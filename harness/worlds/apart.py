@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 import msgspec
 
+from harness.cluster.local.processes import die_with_parent
 from harness.controller.run import Progress, RunOutcome
 from harness.errors import HarnessError
 from harness.history.run_folder import RunFolder
 
-PARENT = "KAFKA_CHAOS_PARENT"  # a variable: the process with which it ends
 _LOG = "harness.log"
 
 
@@ -25,8 +25,9 @@ async def simulate_apart(
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=log,
-            env={**os.environ, "PYTHONHASHSEED": "0", PARENT: str(os.getpid())},
+            env={**os.environ, "PYTHONHASHSEED": "0"},
             start_new_session=True,
+            preexec_fn=die_with_parent(),
         )
     watch = asyncio.create_task(_pass_on(interrupt, process))
     try:

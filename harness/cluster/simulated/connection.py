@@ -1,7 +1,7 @@
 """The two ends of a connection in memory: bytes arrive in order, late, and once.
 
-An end is an asyncio transport. What it writes is a piece, which its link carries, holds or drops; the end of the stream
-is a piece too, so it never overtakes bytes. Whoever writes to a peer that is gone is reset, as by TCP.
+An end is an asyncio transport. What it writes are frames, which its link carries or holds; the end of the stream is one
+too, so it never overtakes bytes. They arrive in pieces. Whoever writes to a peer that is gone is reset, as by TCP.
 """
 
 import asyncio
@@ -173,7 +173,8 @@ class End(asyncio.Transport):
 
     def close(self) -> None:
         if not self._closed:
-            self._carry(Frame(data=_END, api_key=None))
+            for frame in (*self._frames.rest(), Frame(data=_END, api_key=None)):
+                self._carry(frame)
             self._lose(None)
 
     def abort(self) -> None:

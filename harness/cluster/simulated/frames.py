@@ -44,6 +44,12 @@ class Frames:
         if data:
             yield Frame(data=data, api_key=None)
 
+    def rest(self) -> Iterator[Frame]:
+        """What was begun and will not be completed, because the stream ends."""
+        if self._rest:
+            yield Frame(data=self._rest, api_key=None)
+            self._rest = b""
+
     def _api_key(self, frame: bytes) -> int | None:
         if self.are_answers:
             return self.asked.pop(int.from_bytes(frame[4:8], "big"), None)

@@ -201,6 +201,15 @@ class FaultyCluster(MemoryCluster):
         self.delays |= {str(link): delay_ms for link in links}
         return await self._do(f"slow {' '.join(str(link) for link in links)} {delay_ms:g}")
 
+    async def hold_requests(self, links: Sequence[Link], *, request: str, answers: bool) -> Evidence:
+        return await self._do(f"hold {request} {answers} {' '.join(str(link) for link in links)}")
+
+    async def pass_requests(self, links: Sequence[Link], *, request: str, answers: bool) -> Evidence:
+        return await self._do(f"pass {request} {answers} {' '.join(str(link) for link in links)}")
+
+    async def requested(self, request: str) -> None:
+        raise AssertionError("nobody waits for a request here")
+
     async def set_topic_config(self, topic: str, settings: Mapping[str, str]) -> None:
         self.deeds.append(f"set {topic} {dict(settings)}")
         self.settings |= settings

@@ -42,6 +42,11 @@ SAME: list[tuple[FaultSpec, dict[str, Any], dict[str, Any] | None]] = [
         {"heal": ["clients>3", "2>1"]},
     ),
     (FaultSpec(kind="hold-fetches", target="1"), {"hold-fetches": 1}, {"heal": "all"}),
+    (
+        FaultSpec(kind="hold-requests", target="1", options={"request": "Fetch", "held": "answers"}),
+        {"hold-requests": 1, "request": "Fetch", "held": "answers"},
+        {"heal": "all"},
+    ),
     (FaultSpec(kind="slow", target="3", options={"delay": "4 s"}), {"slow": 3, "delay": "4 s"}, {"heal": "slow"}),
     (FaultSpec(kind="slow", options={"links": ["3>1"]}), {"slow": ["3>1"]}, {"heal": ["3>1"]}),
     (

@@ -56,6 +56,7 @@ def test_what_is_no_frame_is_passed_on_or_waits_for_its_end(data: bytes) -> None
     passed = b"".join(frame.data for frame in frames.feed(data))
 
     assert data.startswith(passed)
+    assert passed + b"".join(frame.data for frame in frames.rest()) == data, "the end of the stream takes all with it"
     if passed != data:
         size = int.from_bytes(data[len(passed) :][:4], "big")
         assert len(data) - len(passed) < 4 + size or len(data) - len(passed) < 4
