@@ -149,6 +149,7 @@ def _kept_a_minute(system: str) -> HistoryBuilder:
 @case(
     "Kafka 1.1: offsets are kept for a minute; a group reads on for 80 s without committing, and is given all again",
     PASS,
+    {"group-redelivery permitted": 10},
     also=[AGAIN],
     why="until KIP-211 an offset expired by the age of its commit, in whatever use its group was",
 )

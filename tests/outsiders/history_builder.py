@@ -107,6 +107,7 @@ class HistoryBuilder(History):
     ) -> None:
         self._places: dict[int, tuple[str, int]] = {0: ("t", 0)}
         self._states: dict[tuple[str, int], tuple[int, int, tuple[int, ...]]] = {}
+        self._led_last: dict[tuple[str, int], int] = {}
         self._elr: dict[int, tuple[int, ...]] = {}
         self.brokers = tuple(brokers)
         self.log: list[Entry] = []
@@ -167,6 +168,8 @@ class HistoryBuilder(History):
         topic, part = self._places[partition_id]
         before = self._states.get((topic, part))
         eligible = (*before[2], *self._elr.get(partition_id, ())) if before else ()
+        if before and not eligible:
+            eligible = (self._led_last[topic, part],)
         elected = before is not None and leader >= 0 and epoch > before[1]
         self._add(
             "partition_states",
@@ -189,6 +192,7 @@ class HistoryBuilder(History):
         if start is not None:
             self.leads(leader, epoch, start, at=at, partition_id=partition_id)
         self._states[topic, part] = leader, epoch, tuple(isr)
+        self._led_last[topic, part] = leader if leader >= 0 else self._led_last.get((topic, part), -1)
         self._elr[partition_id] = tuple(elr or ())
         if partition_id == 0:
             self._isr, self._leader, self._epoch = tuple(isr), leader, epoch

@@ -29,11 +29,13 @@ _COUNTS: Mapping[str, str] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Stored:
-    """sent_ns: what made the coordinator store it began. stored_ns: it had. gone_ns: it was found gone."""
+    """sent_ns: what made the coordinator store it began. stored_ns: it had. gone_ns: it was found gone. offset: its
+    place in the log, if that was read."""
 
     sent_ns: int
     stored_ns: int
     gone_ns: int
+    offset: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,7 +161,7 @@ def _may_have_held(loss: DiskLoss, topic: str, nodes: set[int] | None) -> bool:
 def _destroyed(place: PartitionHistory, timelines: Timelines, stored: Stored) -> Destruction:
     """Coordinators write with acks=all, and answer before they die, whenever the answer came to be read."""
     lost = LostRecord(
-        offset=None,
+        offset=stored.offset,
         epoch=None,
         acks=-1,
         t_acknowledged=stored.stored_ns,

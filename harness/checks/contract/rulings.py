@@ -58,6 +58,9 @@ DoubtCode = Literal[
     "outputs-gone-with-a-topic",
     "inputs-moved",
     "told-by-a-deposed-leader",
+    "told-by-a-deposed-coordinator",
+    "deleted-by-somebody",
+    "clock-in-doubt",
     "topic-deleted-by-somebody",
     "lost-before-its-topic",
     "end-told-by-whom",
@@ -297,6 +300,9 @@ CauseCode = Literal[
     "group-offsets-expired",
     "group-empty-without-offsets",
     "group-offsets-deleted",
+    "group-offsets-committed-by-somebody",
+    "group-offsets-deleted-by-somebody",
+    "group-offsets-told-by-whom",
     "group-offsets-destroyed",
     "group-offsets-lost-in-an-election",
     "group-offsets-in-doubt",
@@ -351,6 +357,8 @@ CauseCode = Literal[
     "log-of-another-topic",
     "log-left-behind",
     "two-clocks",
+    "clock-set-back",
+    "clock-in-doubt",
     "step-failed",
 ]
 

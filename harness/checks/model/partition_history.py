@@ -8,7 +8,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, combinations
 from typing import TypeVar, overload
 
 from harness.checks.model.elections import Election, Snapshot, committed_copies, elections_of, exact_states, states_near
@@ -313,6 +313,7 @@ class RunHistory:
     internal: Mapping[tuple[str, int], PartitionHistory] = field(default_factory=dict)  # of the coordinators' topics
     disk_losses: tuple[DiskLoss, ...] = ()  # of whatever partition, in order of time
     wall_ns: tuple[int, int] | None = None  # least and greatest difference of wall time to the run's clock
+    set_back_ns: int = 0  # by how much wall time was set back in the run, at least
 
     def seconds(self, time_ns: int | None) -> str:
         return "at an unknown time" if time_ns is None else f"at {(time_ns - self.origin) / 1e9:.3f} s"
@@ -397,6 +398,7 @@ def read_run_history(
         disk_losses=losses.every,
         internal=_internal(tables, run, rules, losses, faults, ends, is_foreign=is_foreign),
         wall_ns=(min(apart), max(apart)) if apart else None,
+        set_back_ns=max((before - after for before, after in combinations(apart, 2)), default=0),
     )
 
 

@@ -152,6 +152,11 @@ _WORDS: Mapping[CauseCode, str] = {
     "group-offsets-expired": "the group's offset had expired ({setting})",
     "group-empty-without-offsets": "the group had no offsets, and was removed when it had no members ({setting})",
     "group-offsets-deleted": "a topic was deleted, and with it its offsets",
+    "group-offsets-committed-by-somebody": (
+        "by the group's own log a client that nobody recorded had committed {offset} since"
+    ),
+    "group-offsets-deleted-by-somebody": "{doubt}",
+    "group-offsets-told-by-whom": "{doubt}",
     "group-offsets-destroyed": (
         "the disks of every in-sync copy of {partitions}, where the group is kept, were lost ({nodes})"
     ),
@@ -214,6 +219,8 @@ _WORDS: Mapping[CauseCode, str] = {
     "log-of-another-topic": "a broker serves and follows only with the log of the topic itself (KIP-516)",
     "log-left-behind": "a broker that was not in sync may have the log of a topic that had the name before",
     "two-clocks": "two leaders' clocks may differ",
+    "clock-set-back": "this machine's clock was set back by as much meanwhile, and brokers go by it",
+    "clock-in-doubt": "{doubt}",
     "step-failed": "step {number}",
 }
 

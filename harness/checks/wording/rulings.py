@@ -147,6 +147,14 @@ _DOUBTS: Mapping[DoubtCode, str] = {
         "which release this is, or whether it is Kafka"
     ),
     "outputs-not-read": "outputs may lie in what was not read of {partitions}",
+    "told-by-a-deposed-coordinator": (
+        "a coordinator that had been replaced, and may not have heard of it, may have answered what it had by then"
+    ),
+    "deleted-by-somebody": (
+        "by the group's own log it was deleted since; others than the recorded clients may have asked for that, and "
+        "whether one of them did is not known"
+    ),
+    "clock-in-doubt": "brokers go by their machine's clock, and whether that was set back meanwhile is not known",
     "told-by-a-deposed-leader": (
         "the leader of epoch {epochs} had been replaced and may not have known it: it may have answered that its log "
         "ends below, where readers without leader epochs (KIP-320) begin anew"

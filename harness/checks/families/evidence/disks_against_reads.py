@@ -314,7 +314,7 @@ def _kind(history: PartitionHistory, row: UnheldRow) -> str:
     """How the logs contradict a read; empty if something may have removed the record since."""
     ends, offset = history.end_snapshots, row["offset"]
     spanning = {node for node, end in ends.items() if (end["log_start_offset"] or 0) <= offset}
-    if not spanning or not _are_known(history):
+    if not spanning or not (_are_known(history) or _is_below_a_members_mark(history, offset)):
         return ""
     seen = [end["time_ns"] for end in ends.values()]
     # A record acknowledged before the logs were read must be in one of them, even if a reader got it later. This counts
@@ -344,6 +344,15 @@ def _are_known(history: PartitionHistory) -> bool:
     """Whether the answering broker's log was read: all logs were, or the last leader's was."""
     every = bool(history.replicas) and set(history.replicas) <= history.end_snapshots.keys()
     return every or (bool(history.states) and history.states[-1]["leader"] in history.end_snapshots)
+
+
+def _is_below_a_members_mark(history: PartitionHistory, offset: int) -> bool:
+    """Whether a log was read of a replica in sync, below whose high watermark it has what its leader has."""
+    return history.exact and any(
+        offset < (end["high_watermark"] or 0)
+        for node, end in history.end_snapshots.items()
+        if node in history.final_isr
+    )
 
 
 def _is_settled(history: PartitionHistory) -> bool:

@@ -7,6 +7,7 @@ of an old generation, inputs without an output. Lawful is
 - expiry: offsets.retention.minutes after an offset was committed (KIP-186), since KIP-211 after its group was empty;
 - the removal of a group that has no offsets and is empty when its coordinator looks for what has expired;
 - the deletion of the offset's topic;
+- what a client that nobody recorded asked for (unrecorded_clients.py);
 - what lawfully takes a record from its coordinator's log (contract/coordinators_log.py).
 
 Nothing is excused if the group's record is in the logs of its partition's in-sync replicas at the end.
@@ -28,7 +29,8 @@ from harness.checks.contract.timelines import Timelines
 from harness.checks.families.groups.group_partition import Kept, partition_of_group
 from harness.checks.families.groups.group_presence import ANSWER as PRESENCE
 from harness.checks.families.groups.group_presence import MINUTE_NS, RETENTION
-from harness.checks.families.groups.stored_records import is_still_stored, rulings_on
+from harness.checks.families.groups.stored_records import is_still_stored, offset_of, rulings_on
+from harness.checks.families.groups.unrecorded_clients import by_somebody
 from harness.checks.findings import RunContext
 from harness.checks.model.elections import led_until
 from harness.checks.model.partition_history import PartitionHistory
@@ -66,7 +68,9 @@ def forgetting_ruled(context: RunContext, kept: Kept) -> tuple[Class, Cause]:
     ruled = _by_any_partition(context, kept) if place is None else _by_its_partition(context, place, kept)
     if place is not None and ruled[0] != "violation" and is_still_stored(context, place, kept):
         ruled = "violation", NOTHING_PERMITS_IT
-    return ruled if ruled[0] != "violation" or kept.generation is not None else _by_deletion(kept) or ruled
+    if ruled[0] == "violation" and kept.generation is None:
+        ruled = _by_deletion(kept) or ruled
+    return ruled if ruled[0] != "violation" else by_somebody(context, kept) or ruled
 
 
 # ---- expiry and deletion --------------------------------------------------------------------------------------------
@@ -176,7 +180,7 @@ def _by_its_partition(context: RunContext, place: PartitionHistory, kept: Kept) 
     timelines = Timelines(place)
     if kept.shown_ns is not None and kept.shown_ns > kept.stored_ns and timelines.deposed.answers_alone(kept.shown_ns):
         kept = replace(kept, sent_ns=kept.shown_ns, stored_ns=kept.shown_ns)
-    taken = taken_from(place, timelines, _stored(kept), CODES)
+    taken = taken_from(place, timelines, _stored(kept, offset_of(context, place, kept)), CODES)
     doubts = (ruling.undecided for ruling in rulings if ruling.undecided is not None)
     before = next((doubt for doubt in doubts if doubt.code == "lost-before-it-led"), None)
     if taken is not None and before is not None:  # an election takes only what the elected one had not lost before
@@ -190,5 +194,5 @@ def _by_any_partition(context: RunContext, kept: Kept) -> tuple[Class, Cause]:
     return perhaps_taken(context.history, None, _stored(kept), CODES) or ("violation", NOTHING_PERMITS_IT)
 
 
-def _stored(kept: Kept) -> Stored:
-    return Stored(sent_ns=kept.sent_ns, stored_ns=kept.stored_ns, gone_ns=kept.gone_ns)
+def _stored(kept: Kept, offset: int | None = None) -> Stored:
+    return Stored(sent_ns=kept.sent_ns, stored_ns=kept.stored_ns, gone_ns=kept.gone_ns, offset=offset)

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from harness.checks.contract.coordinators_log import Ruled
-from harness.checks.contract.rulings import Cause, Class
+from harness.checks.contract.rulings import NOTHING_PERMITS_IT, Cause, Class, Doubt
+from harness.checks.families.groups.deposed_coordinator import may_be_its_answer
 from harness.checks.families.groups.group_forgetting import EXPIRED, forgetting_ruled
 from harness.checks.families.groups.group_partition import Kept, partition_of_group
 from harness.checks.families.groups.group_register import (
@@ -21,6 +22,7 @@ from harness.checks.families.groups.group_register import (
     registers,
     registers_as_told,
 )
+from harness.checks.families.groups.unrecorded_clients import COMMITTED
 from harness.checks.families.groups.unstored_commits import Unstored, unstored
 from harness.checks.family import Family
 from harness.checks.findings import Finding, RunContext
@@ -29,6 +31,7 @@ from harness.checks.model.partition_history import PartitionHistory
 from harness.checks.wording.causes import cause_words
 from harness.checks.wording.words import nodes_words, plural
 from harness.history.schema.client_rows import GROUP_EVENTS
+from harness.history.schema.internal_rows import CONSUMER_OFFSETS
 from harness.history.schema.schemas import STATUS_OK
 from harness.history.schema.typed_rows import RowsOf
 
@@ -47,7 +50,7 @@ class WrongFetchRow(PlacedEvent):
     """A fetch with a wrong answer, and the commit that it had to return, if known. shown_ns: when a fetch began that
     was still answered lawfully. first: of the commits after what was told, if known: when it was asked for, when it
     was answered, and its offset. forgotten: what lawfully made the coordinator of a transaction forget it, if nothing
-    else explains the answer."""
+    else explains the answer. perhaps_deposed: a coordinator that was replaced may lawfully have answered so."""
 
     kind: str
     told: int | None
@@ -57,8 +60,10 @@ class WrongFetchRow(PlacedEvent):
     shown_ns: int | None
     first: tuple[int, int, int] | None
     forgotten: Ruled | None
+    perhaps_deposed: bool
 
 
+_BY_A_DEPOSED = Cause(code="group-offsets-told-by-whom", doubt=Doubt(code="told-by-a-deposed-coordinator"))
 ANSWER = RowsOf(CHECK, WrongFetchRow)
 
 
@@ -74,7 +79,8 @@ def query(runs: JudgedRuns) -> list[WrongFetchRow]:
         register, fetch = known.get(key), fetch_of(event)
         kind = _kind(register, fetch)
         if kind is not None:
-            rows.append(_wrong(event, register, fetch, kind))
+            deposed = kind != "pending" and register is not None and _perhaps_deposed(runs, event, register, fetch)
+            rows.append({**_wrong(event, register, fetch, kind), "perhaps_deposed": deposed})
         elif (told := as_told.get(key)) is not None:
             kind = _kind(told.register, fetch)
             if kind not in (None, "pending"):  # lawful only since a coordinator forgot a transaction
@@ -104,7 +110,14 @@ def _wrong(event: PlacedEvent, register: Register | None, fetch: Fetch, kind: st
         "shown_ns": shown.invoked_ns if shown else None,
         "first": None if first is None else (first.invoked_ns, first.completed_ns, first.offset),
         "forgotten": None,
+        "perhaps_deposed": False,
     }
+
+
+def _perhaps_deposed(runs: JudgedRuns, event: PlacedEvent, register: Register, fetch: Fetch) -> bool:
+    history = next(each for each in runs.histories if each.run == event["run"])
+    rows = runs.tables.rows(CONSUMER_OFFSETS, event["run"])
+    return may_be_its_answer(history, rows, event["group"], register, fetch)
 
 
 def _asking(kind: str, fetch: Fetch) -> Asking:
@@ -140,14 +153,23 @@ def find(context: RunContext) -> list[Finding]:
         if row["forgotten"] is not None:
             ruled = row["forgotten"]
         elif row["kind"] != "pending":
-            ruled = forgetting_ruled(context, _kept(context, row))
-            if ruled[0] == "permitted" and ruled[1].code != EXPIRED:
-                ruled = _first_ruled(context, row) or ruled
+            ruled = _ruled(context, row)
         if ruled[1].code == EXPIRED:
             continue
         groups.setdefault((row["partition_id"], row["group"], row["kind"], *ruled), []).append(row)
     ordered = sorted(groups.items(), key=lambda group: group[0][:4])
     return [_finding(context, context.partition(key[0]), key[2], key[3:], rows) for key, rows in ordered]
+
+
+def _ruled(context: RunContext, row: WrongFetchRow) -> tuple[Class, Cause]:
+    ruled = forgetting_ruled(context, _kept(context, row))
+    if ruled[1].code == COMMITTED and ruled[1].offset != row["told"]:
+        ruled = "violation", NOTHING_PERMITS_IT  # somebody committed another one
+    if ruled[0] == "violation" and row["perhaps_deposed"]:
+        return "observation", _BY_A_DEPOSED
+    if ruled[0] == "permitted" and ruled[1].code not in (EXPIRED, COMMITTED):
+        return _first_ruled(context, row) or ruled
+    return ruled
 
 
 def _first_ruled(context: RunContext, row: WrongFetchRow) -> tuple[Class, Cause] | None:

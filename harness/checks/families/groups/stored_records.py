@@ -37,6 +37,12 @@ def rulings_on(context: RunContext, place: PartitionHistory, kept: Kept) -> list
     return [] if in_a_transaction and any(each.classification != "permitted" for each in rulings) else rulings
 
 
+def offset_of(context: RunContext, place: PartitionHistory, kept: Kept) -> int | None:
+    """Where it stands in the logs that were read, if that is one place."""
+    found = {row["offset"] for row in _rows(context, place, kept)}
+    return found.pop() if len(found) == 1 and _times_written(context, kept) == 1 else None
+
+
 def is_still_stored(context: RunContext, place: PartitionHistory, kept: Kept) -> bool:
     """Whether a replica in sync had the record at the end: nothing took it, or an unclean election brought it back."""
     ends = {row["snapshot"] for node, row in place.end_snapshots.items() if node in place.final_isr}

@@ -4,7 +4,8 @@ The required start is the offset it sought to; for a member of a group, the grou
 assigned from the beginning or with auto.offset.reset=earliest, the start of the log. A record of the final log was
 committed and readable before any record above it, unless it was sent only later, to a log that had been cut, or its
 transaction was not committed: for a consumer that may be read_committed it counts only where it was. What lawfully
-removed the required start itself permits a start elsewhere, unless the reset policy is earliest. Not judged:
+removed the required start itself permits a start elsewhere, unless the reset policy is earliest; what lawfully removed
+all that was skipped from the log of a leader that was replaced since permits any. Not judged:
 auto.offset.reset=latest without a commit or a seek, and clients that the table `processes` does not describe. Commits
 with unknown outcome count in the consumer's favour. A member that may start anywhere without a committed offset is
 excused by what lawfully made its group forget it (group_forgetting.py).
@@ -74,9 +75,12 @@ class _SpanRow(FirstRow, _ForgottenRow):
 
 
 class HeadSkipRow(_SpanRow):
+    """last_sent_ns: when the last of the skipped records was sent, if anybody told."""
+
     skipped: int
     skip_from: int
     skip_to: int
+    last_sent_ns: int | None
 
 
 class _BetweenRow(TypedDict):
@@ -90,6 +94,7 @@ class _BetweenRow(TypedDict):
     skipped: int
     skip_from: int
     skip_to: int
+    last_sent_ns: int | None
 
 
 ANSWER = RowsOf(CHECK, HeadSkipRow)
@@ -132,7 +137,13 @@ def query(runs: JudgedRuns) -> list[HeadSkipRow]:
             spans.append(own)
     between = _between(runs, spans) if spans else {}
     return [
-        {**span, "skipped": found["skipped"], "skip_from": found["skip_from"], "skip_to": found["skip_to"]}
+        {
+            **span,
+            "skipped": found["skipped"],
+            "skip_from": found["skip_from"],
+            "skip_to": found["skip_to"],
+            "last_sent_ns": found["last_sent_ns"],
+        }
         for span in spans
         if (found := between.get(_span(span))) is not None
     ]
@@ -255,7 +266,12 @@ def _between(runs: JudgedRuns, spans: Sequence[_SpanRow]) -> dict[tuple[int, ...
         .join(called, ["run", "partition_id", "value"], "left")
         .where("called_ns is null or called_ns <= completed_ns")
         .groupBy(*_SPAN)
-        .agg(sf.count("*").alias("skipped"), sf.min("offset").alias("skip_from"), sf.max("offset").alias("skip_to"))
+        .agg(
+            sf.count("*").alias("skipped"),
+            sf.min("offset").alias("skip_from"),
+            sf.max("offset").alias("skip_to"),
+            sf.max("called_ns").alias("last_sent_ns"),
+        )
     )
     return {_span(row): row for row in typed(_BetweenRow, found.toArrow())}
 
@@ -271,6 +287,9 @@ def _ruled(context: RunContext, row: HeadSkipRow, removal: Removal) -> tuple[Cla
     """Class and cause: where it had to start, what lawfully removed that, or what made its group lawfully forget it."""
     history = context.partition(row["partition_id"])
     overtaken = removal.of_position(history, row["start"], row["completed_ns"]) if row["resets_elsewhere"] else None
+    overtaken = overtaken or removal.of_a_former_start(
+        history, row["skip_to"], row["last_sent_ns"], row["completed_ns"]
+    )
     if overtaken is not None:
         return "observation" if overtaken.doubt else "permitted", overtaken
     if row["group"] is not None:

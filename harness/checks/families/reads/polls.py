@@ -45,7 +45,8 @@ class JumpedRow(TypedDict):
     over_nothing: they jumped over no record that had been written by then and that they had to be given: what the
     final log has there came later, of a leader or a send after the poll, or had not certainly been committed. position:
     the lowest at which they were to go on. to_the_head: none is below it in the final log, and all of them begin there
-    where their position does not exist. resets_elsewhere: none of them does.
+    where their position does not exist. resets_elsewhere: none of them does. over_to: the last record that they jumped
+    over; over_sent_ns: when the last of these was sent, if anybody told.
     """
 
     run: int
@@ -58,6 +59,8 @@ class JumpedRow(TypedDict):
     position: int
     to_the_head: bool
     resets_elsewhere: bool
+    over_to: int | None
+    over_sent_ns: int | None
 
 
 ANSWER = RowsOf(NAME, JumpedRow)
@@ -103,13 +106,16 @@ def query(runs: JudgedRuns) -> list[JumpedRow]:
             sf.min(sf.expr("came_from + 1")).alias("position"),
             sf.bool_and("to_the_head").alias("to_the_head"),
             sf.bool_and("resets_elsewhere").alias("resets_elsewhere"),
+            sf.max("over_to").alias("over_to"),
+            sf.max("over_sent_ns").alias("over_sent_ns"),
         )
     )
     return typed(JumpedRow, found.toArrow())
 
 
 def _over_nothing(runs: JudgedRuns, jumps: DataFrame) -> DataFrame:
-    """With a column of this name; of transactions it counts only where the consumer may have been read_committed."""
+    """With a column of this name, `over_to` and `over_sent_ns`; of transactions it counts only where the consumer may
+    have been read_committed."""
     strict = perhaps_committed_readers(runs) if runs.any_was("transactional") else []
     readers = sf.broadcast(runs.frame(("run", "process"), strict))
     jumps = jumps.join(readers.withColumn("strict", sf.lit(True)), ["run", "process"], "left")
@@ -132,12 +138,11 @@ def _over_nothing(runs: JudgedRuns, jumps: DataFrame) -> DataFrame:
         sent.agg(sf.min("invoked_ns").alias("sent_ns"))
         .join(sf.broadcast(between), ["run", "partition_id", "lies"], "right")
         .where("sent_ns is null or sent_ns <= completed_ns")
-        .select("run", "partition_id", "process", "came_from", "offset")
-        .distinct()
-        .withColumn("over", sf.lit(True))
+        .groupBy("run", "partition_id", "process", "came_from", "offset")
+        .agg(sf.max("lies_at").alias("over_to"), sf.max("sent_ns").alias("over_sent_ns"))
     )
     return jumps.join(over, ["run", "partition_id", "process", "came_from", "offset"], "left").withColumn(
-        "over_nothing", sf.expr("over is null")
+        "over_nothing", sf.expr("over_to is null")
     )
 
 
@@ -198,9 +203,14 @@ def find(context: RunContext) -> list[Finding]:
 def _overtaken(
     history: PartitionHistory, row: Flagged, jumps: Mapping[tuple[int, int, int | None], JumpedRow], removal: Removal
 ) -> Rewind | None:
-    """Why the consumer's position may lawfully have been removed, so that it went on at the log's end."""
+    """Why the consumer's position may lawfully have been removed, so that it went on at the log's end, or all that it
+    jumped over from the log of another leader, so that it went on there at its start."""
     jump = jumps.get((row.partition_id, row.value, row.offset))
-    cause = removal.of_position(history, jump["position"], jump["until"]) if jump and jump["resets_elsewhere"] else None
+    if jump is None:
+        return None
+    cause = removal.of_position(history, jump["position"], jump["until"]) if jump["resets_elsewhere"] else None
+    if cause is None and jump["over_to"] is not None:
+        cause = removal.of_a_former_start(history, jump["over_to"], jump["over_sent_ns"], jump["until"])
     if cause is None:
         return None
     in_doubt = cause.doubt is not None

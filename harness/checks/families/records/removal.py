@@ -28,6 +28,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from harness.checks import passed_over
+from harness.checks.contract.deposed import READ_AHEAD_NS
 from harness.checks.contract.rulings import Cause, CauseCode, Doubt
 from harness.checks.families.transactions.isolation import ABORTED_SQL
 from harness.checks.family import Family
@@ -239,6 +240,23 @@ class Removal:
         if doubt is not None:
             return Cause(code="position-perhaps-removed", doubt=doubt)
         return None if why is None else Cause(code="position-removed", offset=position, settings=why.settings)
+
+    def of_a_former_start(
+        self, history: PartitionHistory, offset: int, sent_ns: int | None, by_ns: int
+    ) -> Cause | None:
+        """Why the log of a leader that was replaced since may lawfully have begun above a record that the last one's
+        log has: each replica cleans up its own, and takes over the start of whom it follows only when it fetches."""
+        if sent_ns is None or not history.exact or not _was_replaced_since(history, by_ns):
+            return None
+        if _was_deleted_on_request(history, offset, by_ns, offset, sent_ns):
+            return Cause(code="position-deleted", offset=offset)
+        known = _known_to_be_there(history, offset, sent_ns, by_ns)
+        why = self._by_settings(history, known, offset, partial(self._deleted, history=history, known=known), by_ns)
+        if why is None:
+            return None
+        if why.doubt is not None:
+            return Cause(code="position-perhaps-removed", doubt=why.doubt)
+        return Cause(code="position-removed", offset=offset, settings=why.settings)
 
     def _sent_ns(self, missing: Sequence[Flagged], offset: int | None, by_ns: int) -> int:
         """When the last of those at that offset was sent by then: it may have been assigned again."""
@@ -540,6 +558,34 @@ def _was_deleted_on_request(
         and (sent_to is None or sent_to >= to_offset or row["time_ns"] + CLOCKS_APART_NS >= (sent_ns or 0))
         for row in history.events
     )
+
+
+def _was_replaced_since(history: PartitionHistory, by_ns: int) -> bool:
+    """Whether another broker was elected than the one that may have answered a reader then."""
+    return any(
+        each.latest_t >= by_ns - READ_AHEAD_NS and each.leader != each.leader_before and each.leader_before >= 0
+        for each in history.elections
+    )
+
+
+def _known_to_be_there(history: PartitionHistory, offset: int, sent_ns: int, by_ns: int) -> GoneRow:
+    """Of a record of the final log, what decides whether it may have been removed from another by then."""
+    return {
+        "run": history.run,
+        "partition_id": history.partition_id,
+        "value": -1,
+        "key": None,
+        "offset": offset,
+        "kept": offset,
+        "timestamp_ms": None,
+        "tombstone": None,
+        "invoked_ns": sent_ns,
+        "aborted": None,
+        "oldest": None,
+        "later_ns": None,
+        "later_ms": None,
+        "final_t": by_ns,
+    }
 
 
 def _perhaps_expired(setting: Setting, doubt: Literal["stamps-not-told", "sizes-not-told"]) -> Cause:

@@ -7,8 +7,9 @@ sent again and is already in the log is answered with its largest timestamp (Uni
 record's own may be earlier than the answer, but not than its send. Out of time: a broker stamped a record outside the
 time between its send and its acknowledgement, by more than a second; reported only if the brokers' clock is this
 machine's. Backwards: under LogAppendTime a record of the final log has an earlier timestamp than the one before it. A
-leader takes the time while it holds the log's lock, so within a leader epoch nothing permits that; between leaders
-the clocks of two machines may differ, which is an observation.
+leader takes the time while it holds the log's lock, so within a leader epoch nothing permits that but a clock that was
+set back; between leaders the clocks of two machines may differ. Both are observations, open where it is not known
+whether a clock was set back.
 """
 
 from collections.abc import Sequence
@@ -16,7 +17,7 @@ from typing import TypedDict
 
 from pyspark.sql import functions as sf
 
-from harness.checks.contract.rulings import NOTHING_PERMITS_IT, Cause, Class
+from harness.checks.contract.rulings import NOTHING_PERMITS_IT, Cause, Class, Doubt
 from harness.checks.family import Family
 from harness.checks.findings import Finding, RunContext
 from harness.checks.judged_runs import JudgedRuns
@@ -29,6 +30,7 @@ from harness.scenario.model import ATTACHED
 CHECK = "timestamps"
 _ROWS_MAX = 20_000
 _CLOCKS_NS = 10**9
+_TWO_CLOCKS = Cause(code="two-clocks")
 _ROUNDED_NS = 2 * 10**6  # milliseconds are rounded, and so are the anchors of the clocks
 _WORDS = {
     "changed": "read with a timestamp that is not the one sent",
@@ -56,7 +58,7 @@ class TimestampRow(TypedDict):
 
 
 ANSWER = RowsOf(CHECK, TimestampRow)
-_Key = tuple[int, str, bool]  # partition, kind, whether across leaders
+_Key = tuple[int, str, Cause]  # partition, kind, and what explains it
 _Groups = dict[_Key, list[TimestampRow]]
 
 
@@ -142,9 +144,20 @@ def query(runs: JudgedRuns) -> list[TimestampRow]:
 def find(context: RunContext) -> list[Finding]:
     groups: _Groups = {}
     for row in sorted(context.rows[ANSWER], key=lambda row: (row["partition_id"], row["kind"], row["offset"] or 0)):
-        across = row["kind"] == "backwards" and row["leader_epoch"] != row["epoch_before"]
-        groups.setdefault((row["partition_id"], _kind(context, row), across), []).append(row)
+        groups.setdefault((row["partition_id"], _kind(context, row), _cause(context, row)), []).append(row)
     return [_finding(context, *key, rows, _total(groups, key)) for key, rows in groups.items()]
+
+
+def _cause(context: RunContext, row: TimestampRow) -> Cause:
+    history = context.history
+    if row["kind"] != "backwards":
+        return NOTHING_PERMITS_IT
+    if row["leader_epoch"] != row["epoch_before"]:
+        return _TWO_CLOCKS
+    if context.partition(row["partition_id"]).is_foreign:
+        return Cause(code="clock-in-doubt", doubt=Doubt(code="clock-in-doubt"))
+    by_ns = ((row["before_ms"] or 0) - row["now_ms"]) * 10**6
+    return Cause(code="clock-set-back") if by_ns <= history.set_back_ns else NOTHING_PERMITS_IT
 
 
 def _kind(context: RunContext, row: TimestampRow) -> str:
@@ -167,18 +180,19 @@ def _kind(context: RunContext, row: TimestampRow) -> str:
 
 def _total(groups: _Groups, key: _Key) -> int:
     """Counted by the query, where its kind was not parted in two."""
-    partition_id, kind, across = key
+    partition_id, kind, cause = key
     other = {"answered": "changed", "changed": "answered"}.get(kind)
-    is_parted = other is not None and (partition_id, other, across) in groups
+    is_parted = (other is not None and (partition_id, other, cause) in groups) or any(
+        each != key and each[:2] == key[:2] and _TWO_CLOCKS not in (each[2], cause) for each in groups
+    )
     return len(groups[key]) if is_parted else groups[key][0]["total"]
 
 
 def _finding(
-    context: RunContext, partition_id: int, kind: str, across: bool, rows: Sequence[TimestampRow], count: int
+    context: RunContext, partition_id: int, kind: str, cause: Cause, rows: Sequence[TimestampRow], count: int
 ) -> Finding:
     history = context.partition(partition_id)
-    classification: Class = "observation" if across else "violation"
-    cause = Cause(code="two-clocks") if across else NOTHING_PERMITS_IT
+    classification: Class = "violation" if cause == NOTHING_PERMITS_IT else "observation"
     first = rows[0]
     sentence = (
         f"{plural(count, 'record')} of {history.name} (at {ranges(row['offset'] for row in rows)}) "
@@ -189,12 +203,13 @@ def _finding(
         run=context.run,
         check=CHECK,
         classification=classification,
-        kind=f"{kind}-across-leaders" if across else kind,
+        kind=f"{kind}-across-leaders" if cause == _TWO_CLOCKS else kind,
         topic=history.topic,
         partition=history.partition,
         count=count,
         sentence=sentence,
         cause=cause,
+        open_question=cause.doubt is not None,
         epoch=first["leader_epoch"],
         offsets=[row["offset"] for row in rows if row["offset"] is not None],
         values=[row["value"] for row in rows],

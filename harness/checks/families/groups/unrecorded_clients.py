@@ -1,0 +1,71 @@
+"""What a client that nobody recorded did to a group: by the group's own log, behind the commit that is missed.
+
+An application runs tools of its own, and other people use their cluster: kafka-consumer-groups sets offsets, deletes
+them (KIP-496), and deletes groups. The run has no event of that, and the group's log has its record. One of an offset
+says what was committed, for a coordinator makes none up. A tombstone may be of a deletion that was asked for, or of an
+expiry that was not due, and no record says which.
+"""
+
+from harness.checks.contract.rulings import Cause, CauseCode, Class, Doubt
+from harness.checks.families.groups.group_partition import Kept
+from harness.checks.findings import RunContext
+from harness.history.facts.incarnations import client_name
+from harness.history.facts.internal_topics import CLOCKS_APART_NS
+from harness.history.schema.client_rows import GROUP_EVENTS
+from harness.history.schema.internal_rows import CONSUMER_OFFSETS, ConsumerOffsetsRow
+from harness.history.schema.schemas import STATUS_FAIL
+
+COMMITTED: CauseCode = "group-offsets-committed-by-somebody"
+_DELETED = Cause(code="group-offsets-deleted-by-somebody", doubt=Doubt(code="deleted-by-somebody"))
+
+
+def by_somebody(context: RunContext, kept: Kept) -> tuple[Class, Cause] | None:
+    """By the last record of the group's log that may have done it; None: none did, or nobody else was there."""
+    scenario = context.history.scenario
+    if scenario is not None and not (scenario.cluster.is_foreign or scenario.is_an_applications):
+        return None
+    own = [row for row in context.tables[CONSUMER_OFFSETS] if _is_of(kept, row)]
+    stored = max((row["offset"] for row in own if _may_be_the_kept(kept, row)), default=-1)
+    later = [row for row in own if row["offset"] > stored and _was_written_since(kept, row)]
+    theirs = [row for row in later if not _is_recorded(context, kept, row)]
+    last = max(theirs, key=lambda row: row["offset"], default=None)
+    if last is None:
+        return None
+    if last["removed"]:
+        return "observation", _DELETED
+    return "permitted", Cause(code=COMMITTED, offset=last["committed_offset"])
+
+
+def _is_of(kept: Kept, row: ConsumerOffsetsRow) -> bool:
+    if row["group"] != kept.group or row["transactional"]:
+        return False
+    if kept.generation is not None:
+        return row["kind"] in ("group", "group_epoch") and (row["removed"] or row["generation"] == kept.generation)
+    place = client_name(kept.partition.topic), kept.partition.partition
+    return row["kind"] == "offset" and (row["topic"], row["topic_partition"]) == place
+
+
+def _may_be_the_kept(kept: Kept, row: ConsumerOffsetsRow) -> bool:
+    said = row["generation"] == kept.generation and row["committed_offset"] == kept.offset
+    return said and not row["removed"] and (row["time_ns"] or 0) <= kept.stored_ns + CLOCKS_APART_NS
+
+
+def _was_written_since(kept: Kept, row: ConsumerOffsetsRow) -> bool:
+    begin_ns, end_ns = kept.sent_ns - CLOCKS_APART_NS, kept.gone_ns + CLOCKS_APART_NS
+    return row["time_ns"] is not None and begin_ns <= row["time_ns"] <= end_ns
+
+
+def _is_recorded(context: RunContext, kept: Kept, row: ConsumerOffsetsRow) -> bool:
+    """Whether a client of the run committed it, or the group's members themselves reached that generation."""
+    said = kept.group, kept.partition.topic, kept.partition.partition, row["committed_offset"]
+    written_ns = row["time_ns"] or 0
+    return not row["removed"] and (
+        kept.generation is not None
+        or any(
+            (event["group"], event["topic"], event["partition"], event["offset"]) == said
+            and event["event"] == "committed"
+            and event["status"] != STATUS_FAIL
+            and event["invoked_ns"] - CLOCKS_APART_NS <= written_ns <= event["completed_ns"] + CLOCKS_APART_NS
+            for event in context.tables[GROUP_EVENTS]
+        )
+    )
