@@ -196,9 +196,12 @@ def _overtaken(
     history.client(9, group=group, **EARLIEST)
     if group is not None:
         history.group("assigned", at=2, process=9, generation=1, offset=0)
+        history.poll([(0, 0), (1, 1)], at=2.6)
         history.group("committed", at=3, process=9, generation=1, offset=2)
+        history.group("assigned", at=9, process=9, generation=2, offset=2)
     for number, offsets in enumerate(polls):
-        history.poll([(offset, offset) for offset in offsets], at=(3 if len(polls) > 1 else 10) + 7 * number)
+        at = (3 if len(polls) > 1 else 10) + 7 * number
+        history.poll([(offset, offset) for offset in offsets], at=at, assignment=0 if group is None else 1)
     if fails_over:
         history.fail_over(2, at=12.5)
     history.finish(snapshots=False)

@@ -31,6 +31,7 @@ from harness.checks.families.groups.delivery_rows import (
 )
 from harness.checks.families.groups.group_register import Key, Register, members, registers, resets
 from harness.checks.families.groups.redelivered_after_commit import after_commit_ruled
+from harness.checks.families.groups.unrecorded_clients import set_ahead
 from harness.checks.families.transactions.isolation import with_outcome
 from harness.checks.family import Family
 from harness.checks.findings import Finding, RunContext
@@ -487,9 +488,12 @@ def _finding(context: RunContext, row: DeliveryRow) -> Finding:
             f"{records} ({span_words(row['low'], row['last'])}) that its members read only later."
         )
     else:
+        ahead = set_ahead(context, row["group"], history, row["last"])
+        classification, cause = ("permitted", ahead) if ahead is not None else (_VIOLATION, cause)
+        why = "" if ahead is None else f": {cause_words(cause)}"
         sentence = (
             f"Group {row['group']} committed offset {row['high']} of {history.name}, and none of its members ever read "
-            f"{records} below it ({span_words(row['low'], row['last'])})."
+            f"{records} below it ({span_words(row['low'], row['last'])}){why}."
         )
     # For redelivered records only the least certainly committed offset is known.
     again = row["kind"] == "at-least-once"

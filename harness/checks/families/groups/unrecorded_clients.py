@@ -9,6 +9,7 @@ expiry that was not due, and no record says which.
 from harness.checks.contract.rulings import Cause, CauseCode, Class, Doubt
 from harness.checks.families.groups.group_partition import Kept
 from harness.checks.findings import RunContext
+from harness.checks.model.partition_history import PartitionHistory
 from harness.history.facts.incarnations import client_name
 from harness.history.facts.internal_topics import CLOCKS_APART_NS
 from harness.history.schema.client_rows import GROUP_EVENTS
@@ -21,13 +22,13 @@ _DELETED = Cause(code="group-offsets-deleted-by-somebody", doubt=Doubt(code="del
 
 def by_somebody(context: RunContext, kept: Kept) -> tuple[Class, Cause] | None:
     """By the last record of the group's log that may have done it; None: none did, or nobody else was there."""
-    scenario = context.history.scenario
-    if scenario is not None and not (scenario.cluster.is_foreign or scenario.is_an_applications):
+    if not _were_others_there(context):
         return None
     own = [row for row in context.tables[CONSUMER_OFFSETS] if _is_of(kept, row)]
     stored = max((row["offset"] for row in own if _may_be_the_kept(kept, row)), default=-1)
     later = [row for row in own if row["offset"] > stored and _was_written_since(kept, row)]
-    theirs = [row for row in later if not _is_recorded(context, kept, row)]
+    recorded = kept.generation is not None  # the group's own members reached that one
+    theirs = [row for row in later if row["removed"] or not (recorded or _is_recorded(context, kept.partition, row))]
     last = max(theirs, key=lambda row: row["offset"], default=None)
     if last is None:
         return None
@@ -55,17 +56,36 @@ def _was_written_since(kept: Kept, row: ConsumerOffsetsRow) -> bool:
     return row["time_ns"] is not None and begin_ns <= row["time_ns"] <= end_ns
 
 
-def _is_recorded(context: RunContext, kept: Kept, row: ConsumerOffsetsRow) -> bool:
-    """Whether a client of the run committed it, or the group's members themselves reached that generation."""
-    said = kept.group, kept.partition.topic, kept.partition.partition, row["committed_offset"]
+def set_ahead(context: RunContext, group: str | None, partition: PartitionHistory, beyond: int) -> Cause | None:
+    """By which commit of somebody's the group was to pass over a record at that offset; None: there is none."""
+    if group is None or not _were_others_there(context):
+        return None
+    place = group, client_name(partition.topic), partition.partition
+    offsets = [
+        offset
+        for row in context.tables[CONSUMER_OFFSETS]
+        if (row["group"], row["topic"], row["topic_partition"]) == place
+        and (row["kind"], row["removed"], row["transactional"]) == ("offset", False, False)
+        and (offset := row["committed_offset"]) is not None
+        and offset > beyond
+        and not _is_recorded(context, partition, row)
+    ]
+    return Cause(code=COMMITTED, offset=min(offsets)) if offsets else None
+
+
+def _were_others_there(context: RunContext) -> bool:
+    scenario = context.history.scenario
+    return scenario is None or scenario.cluster.is_foreign or scenario.is_an_applications
+
+
+def _is_recorded(context: RunContext, partition: PartitionHistory, row: ConsumerOffsetsRow) -> bool:
+    """Whether a client of the run committed it."""
+    said = row["group"], partition.topic, partition.partition, row["committed_offset"]
     written_ns = row["time_ns"] or 0
-    return not row["removed"] and (
-        kept.generation is not None
-        or any(
-            (event["group"], event["topic"], event["partition"], event["offset"]) == said
-            and event["event"] == "committed"
-            and event["status"] != STATUS_FAIL
-            and event["invoked_ns"] - CLOCKS_APART_NS <= written_ns <= event["completed_ns"] + CLOCKS_APART_NS
-            for event in context.tables[GROUP_EVENTS]
-        )
+    return any(
+        (event["group"], event["topic"], event["partition"], event["offset"]) == said
+        and event["event"] == "committed"
+        and event["status"] != STATUS_FAIL
+        and event["invoked_ns"] - CLOCKS_APART_NS <= written_ns <= event["completed_ns"] + CLOCKS_APART_NS
+        for event in context.tables[GROUP_EVENTS]
     )

@@ -21,6 +21,7 @@ from harness.checks.families.groups.group_forgetting import EXPIRED, forgetting_
 from harness.checks.families.groups.group_partition import Kept
 from harness.checks.families.groups.group_register import Register, registers
 from harness.checks.families.groups.transactional_offsets import TransactionalOffsets
+from harness.checks.families.groups.unrecorded_clients import set_ahead
 from harness.checks.families.records.removal import Removal
 from harness.checks.families.transactions.isolation import perhaps_committed_readers, with_outcome
 from harness.checks.family import Family
@@ -28,7 +29,7 @@ from harness.checks.findings import Finding, RunContext
 from harness.checks.judged_runs import JudgedRuns, PlacedEvent
 from harness.checks.wording.causes import cause_words
 from harness.checks.wording.words import plural, span_words
-from harness.history.schema.client_rows import ProcessRow
+from harness.history.schema.client_rows import PROCESSES, ProcessRow
 from harness.history.schema.schemas import STATUS_FAIL, STATUS_OK
 from harness.history.schema.typed_rows import RowsOf, typed
 
@@ -308,7 +309,14 @@ def _ruled(context: RunContext, row: HeadSkipRow, removal: Removal) -> tuple[Cla
         forgotten = forgetting_ruled(context, kept)
         if forgotten[0] != "violation":
             return forgotten
+    ahead = set_ahead(context, _group_of(context, row), history, row["skip_to"])
+    if ahead is not None and row["cause"].code == "group-committed":
+        return "permitted", ahead
     return "violation", row["cause"]
+
+
+def _group_of(context: RunContext, row: HeadSkipRow) -> str | None:
+    return next((each["group"] for each in context.tables[PROCESSES] if each["process"] == row["process"]), None)
 
 
 def _finding(context: RunContext, row: HeadSkipRow, classification: Class, cause: Cause) -> Finding:
