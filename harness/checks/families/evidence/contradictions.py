@@ -4,12 +4,22 @@ If only the system can have caused it, it is a violation; otherwise it is unknow
 inconclusive.
 """
 
-from harness.checks.families.evidence import books_against_brokers, disks_against_reads, marks_against_logs
+from harness.checks.families.evidence import (
+    books_against_brokers,
+    disks_against_reads,
+    killed_members,
+    marks_against_logs,
+)
+from harness.checks.families.evidence.read_rows import EvidenceAnswer
 from harness.checks.family import Family
 from harness.checks.findings import Finding, RunContext
+from harness.checks.judged_runs import JudgedRuns
 
 CHECK = disks_against_reads.CHECK
-query = disks_against_reads.query
+
+
+def query(runs: JudgedRuns) -> list[EvidenceAnswer]:
+    return [*disks_against_reads.query(runs), *killed_members.query(runs)]
 
 
 def find(context: RunContext) -> list[Finding]:

@@ -83,6 +83,7 @@ def query(runs: JudgedRuns) -> list[EvidenceAnswer]:
         {
             "run": row["run"],
             "unheld": None,
+            "answered": None,
             "read": {
                 "run": row["run"],
                 "partition_id": row["partition_id"],
@@ -100,7 +101,8 @@ def query(runs: JudgedRuns) -> list[EvidenceAnswer]:
         for row in doubtful
         if 2 * held.get((row["run"], row["partition_id"]), 0) >= row["count"]
     }
-    return answers + [{"run": row["run"], "read": None, "unheld": row} for row in _unheld(runs, ends, doubtful, most)]
+    unheld = _unheld(runs, ends, doubtful, most)
+    return answers + [{"run": row["run"], "read": None, "unheld": row, "answered": None} for row in unheld]
 
 
 def _given(runs: JudgedRuns) -> list[SpanRow]:

@@ -7,11 +7,11 @@ a truncation, an election whose leader began below it, or a loss of the disk.
 from collections.abc import Iterable, Mapping, Sequence
 
 from harness.checks.contract.rulings import Cause
-from harness.checks.families.evidence.disks_against_reads import CHECK, NEAR_NS
+from harness.checks.families.evidence.disks_against_reads import ANSWER, CHECK, NEAR_NS
 from harness.checks.findings import Finding, RunContext
 from harness.checks.model.partition_history import PartitionHistory
 from harness.checks.model.watermarks import marks_of
-from harness.checks.wording.words import nodes_words
+from harness.checks.wording.words import nodes_words, plural
 from harness.history.schema.cluster_rows import SnapshotRow
 from harness.history.schema.column_types import END_OF_TIME_NS
 
@@ -26,7 +26,7 @@ def find(context: RunContext, read_at: Mapping[int, int]) -> list[Finding]:
         findings += _journalled(context, history)
         findings += _below_anothers(context, history)
         findings += _given_to_readers(context, history, read_at.get(history.partition_id))
-    return findings
+    return [*findings, *_answered_by_all(context)]
 
 
 def _beside_their_logs(context: RunContext, history: PartitionHistory) -> Iterable[Finding]:
@@ -155,6 +155,35 @@ def _given_to_readers(context: RunContext, history: PartitionHistory, time_ns: i
                 "log_ends": [_side(log["node"], log["log_end_offset"], log["time_ns"]) for log in logs],
             },
         )
+
+
+def _answered_by_all(context: RunContext) -> Iterable[Finding]:
+    """Replicas killed in sync whose logs lack what had been answered to acks=all: a mark was above it by then."""
+    for answer in context.rows[ANSWER]:
+        row = answer["answered"]
+        if row is None:
+            continue
+        history = context.partition(row["partition_id"])
+        log = next(each for each in history.snapshots if each["snapshot"] == row["snapshot"])
+        node, mark = log["node"], row["last"] + 1
+        if not _may_be_cut(history, node, mark, row["since_ns"] - 2 * _LATE_NS, log["time_ns"]):
+            sentence = (
+                f"The log of {history.name} on broker {node}, killed while in sync, ended at {log['log_end_offset']}, "
+                f"and {plural(row['count'], 'record')} up to {row['last']} had been answered to acks=all while it was, "
+                f"the last one {context.history.seconds(row['answered_ns'])}"
+            )
+            yield _finding(
+                context,
+                history,
+                "beyond-a-killed-member",
+                sentence,
+                mark=mark,
+                time_ns=log["time_ns"],
+                sides={
+                    "high_watermark": {"node": None, "offset": mark, "t_ns": row["answered_ns"]},
+                    "log_ends": [_side(node, log["log_end_offset"], log["time_ns"])],
+                },
+            )
 
 
 def _was_harmed(history: PartitionHistory, node: int, time_ns: int) -> bool:

@@ -1,4 +1,4 @@
-"""The row types of disks_against_reads.py: of its answer, and of its intermediate queries."""
+"""The row types of the queries of disks against reads, and of their answer (killed_members.py has its own part)."""
 
 from typing import TypedDict
 
@@ -78,9 +78,33 @@ class ReadRow(TypedDict):
     logs: dict[int, int]
 
 
+class KilledRow(TypedDict):
+    """The log of a replica that was killed in sync: where it ended, and the time in which it surely was in sync."""
+
+    run: int
+    partition_id: int
+    snapshot: int
+    end: int
+    since_ns: int
+    until_ns: int
+
+
+class AnsweredRow(TypedDict):
+    """What was answered in that time at or above that end: how many, up to which offset, and when the last was."""
+
+    run: int
+    partition_id: int
+    snapshot: int
+    since_ns: int
+    last: int
+    count: int
+    answered_ns: int
+
+
 class EvidenceAnswer(TypedDict):
-    """Exactly one of the two is set."""
+    """Exactly one of the three is set."""
 
     run: int
     read: ReadRow | None
     unheld: UnheldRow | None
+    answered: AnsweredRow | None

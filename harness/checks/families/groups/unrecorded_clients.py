@@ -65,7 +65,8 @@ def set_ahead(context: RunContext, group: str | None, partition: PartitionHistor
         offset
         for row in context.tables[CONSUMER_OFFSETS]
         if (row["group"], row["topic"], row["topic_partition"]) == place
-        and (row["kind"], row["removed"], row["transactional"]) == ("offset", False, False)
+        and row["kind"] == "offset"
+        and not (row["removed"] or row["transactional"])
         and (offset := row["committed_offset"]) is not None
         and offset > beyond
         and not _is_recorded(context, partition, row)
