@@ -252,8 +252,8 @@ class Removal:
             return Cause(code="position-deleted", offset=offset)
         known = _known_to_be_there(history, offset, sent_ns, by_ns)
         why = self._by_settings(history, known, offset, partial(self._deleted, history=history, known=known), by_ns)
-        if why is None:
-            return None
+        if why is None or (why.doubt is not None and why.doubt.code != "brokers-keep-differently"):
+            return None  # what an application did not tell of a record that stayed makes no case for its removal
         if why.doubt is not None:
             return Cause(code="position-perhaps-removed", doubt=why.doubt)
         return Cause(code="position-removed", offset=offset, settings=why.settings)
