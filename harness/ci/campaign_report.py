@@ -4,13 +4,16 @@ A case is a scenario on a system: all runs of it together. Drawn schedules have 
 has one case for all of a profile.
 """
 
+import json
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from harness.ci.campaign_rows import CAMPAIGN_PAGE, NOT_RUN, CampaignResults, FindingRow, RunRow
 from harness.ci.junit import Case, Outcome
 from harness.errors import UsageError
+from harness.history.files_below import FilesBelow
 from harness.host.printable import printable
 from harness.values import is_number
 from harness.verdict import Verdict, exit_code_of
@@ -110,6 +113,15 @@ class Job:
         if self.reasons:
             return f"The job fails with exit code {self.exit_code}: {'; '.join(self.reasons)}"
         return "The job passes, exit code 0"
+
+
+JOB = "job.json"  # beside the results of a night
+
+
+def keep_job(folder: Path, job: Job) -> None:
+    """For the campaign's page, which is made of its folder alone."""
+    told = {"exit_code": job.exit_code, "sentence": job.sentence}
+    FilesBelow(folder).replace(JOB, json.dumps(told, indent=2).encode() + b"\n")
 
 
 def job(results: CampaignResults, fails: Collection[str], least: Least) -> Job:

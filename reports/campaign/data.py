@@ -87,6 +87,7 @@ class CampaignData:
     verdict: str
     exit_code: str
     sentence: str
+    job: str  # what the CI's job came to that this is the night of; empty: it was none's
     runs: Sequence[Run]
     groups: Sequence[Group]
     runs_with: Mapping[str, Mapping[int, int]]

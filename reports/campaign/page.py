@@ -170,6 +170,7 @@ def _long(seconds: float) -> str:
 
 def _facts(data: CampaignData) -> list[tuple[str, str]]:
     facts = [("Campaign", data.name), ("Seed", data.seed), ("Begun", data.begun), ("Harness", data.harness)]
+    facts.append(("CI's job", data.job))
     return [(name, value) for name, value in facts if value]
 
 

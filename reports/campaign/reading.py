@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.campaign.results import SCHEMAS
+from harness.ci.campaign_report import JOB
 from harness.errors import HarnessError, UsageError
 from harness.history.files_below import FilesBelow
 from harness.history.schema.kept_tables import kept_rows
@@ -44,6 +45,7 @@ def read_campaign(folder: Path, *, held: memory.Together | None = None) -> Campa
         verdict=str(verdict["verdict"]),
         exit_code=_text(verdict, "exit_code"),
         sentence=_text(verdict, "sentence"),
+        job=_text(_job(files), "sentence"),
         runs=sorted((_run(row, where) for row in rows["runs"]), key=lambda run: run.number),
         groups=[_group(row) for row in rows["findings"]],
         runs_with=_runs_with(rows["occurrences"]),
@@ -61,6 +63,13 @@ def _json(files: FilesBelow, name: str) -> Mapping[str, Any]:
         return json_below(files, name)
     except FileNotFoundError:
         raise UsageError(f"{files.top / name} is missing: name the folder of a campaign, RUNS/campaigns/NAME") from None
+
+
+def _job(files: FilesBelow) -> Mapping[str, Any]:
+    try:
+        return json_below(files, JOB)
+    except FileNotFoundError:
+        return {}
 
 
 def _text(content: Mapping[str, Any], name: str) -> str:

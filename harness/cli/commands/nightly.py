@@ -74,7 +74,20 @@ def nightly(
         terminal.say(line)
     unfit = write_results(folder, junit, summary, nights)
     terminal.say(f"Results: {folder}")
-    raise typer.Exit(end_of_job(folder, fails, least, unfit))
+    job = end_of_job(folder, fails, least, unfit)
+    show_job(folder, job)
+    raise typer.Exit(job.exit_code)
+
+
+def show_job(folder: Path, job: campaign_report.Job) -> None:
+    """On the campaign's page, whose own verdict may be another: the job fails by --fail-on and --least-runs."""
+    from reports.campaign.page import write_campaign_page
+
+    try:
+        campaign_report.keep_job(folder, job)
+        write_campaign_page(folder)
+    except HarnessError as error:
+        terminal.say(f"The page does not show the job: {error}")
 
 
 def with_containers(plan: Plan, *, tell: Callable[[str], None]) -> Plan:

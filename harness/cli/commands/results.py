@@ -54,19 +54,19 @@ def results(
     fails, least = campaign_report.fail_on(fail_on), campaign_report.least_runs(least_runs)
     folder = campaign_folder(campaign, runs)
     unfit = write_results(folder, junit, summary, Store(store or runs / "trends"))
-    raise typer.Exit(end_of_job(folder, fails, least, unfit))
+    raise typer.Exit(end_of_job(folder, fails, least, unfit).exit_code)
 
 
 def end_of_job(
     folder: Path, fails: Collection[str], least: campaign_report.Least, unfit: Sequence[HarnessError]
-) -> int:
-    """The exit code, after the line that says why it is that one. unfit: why nights of the store cannot be read."""
+) -> campaign_report.Job:
+    """After the line that says why its exit code is that one. unfit: why nights of the store cannot be read."""
     job = campaign_report.job(CampaignResults(folder), fails, least)
     if unfit and job.exit_code != Verdict.VIOLATION.exit_code:
         job = replace(job, exit_code=exit_for(unfit))
     job = replace(job, reasons=[*job.reasons, *(str(error) for error in unfit[:1])])
     terminal.say(f"{job.sentence}.")
-    return job.exit_code
+    return job
 
 
 def campaign_folder(reference: str, runs: Path) -> Path:

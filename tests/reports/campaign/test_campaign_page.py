@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from harness.ci.campaign_report import Job, keep_job
 from harness.errors import HarnessError, UsageError
 from reports.campaign.distributions import DOTS_MAX
 from reports.campaign.groups import GROUPS_MAX
@@ -225,3 +226,12 @@ def test_a_plan_without_its_facts_has_a_page(tmp_path: Path) -> None:
     page = build(read_campaign(folder))
     assert page.name == folder.name
     assert page.problems == []
+
+
+def test_a_nights_page_says_what_the_cis_job_came_to(tmp_path: Path, page: CampaignPage) -> None:
+    assert "CI's job" not in dict(page.facts), "of a campaign that no job was about"
+    night = made_up_campaign(tmp_path / "night", runs=RUNS)
+    keep_job(night, Job(exit_code=3, reasons=["only 12 of 60 planned runs were made, and --least-runs is 20"]))
+    assert dict(build(read_campaign(night)).facts)["CI's job"] == (
+        "The job fails with exit code 3: only 12 of 60 planned runs were made, and --least-runs is 20"
+    )
