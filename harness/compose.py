@@ -9,6 +9,8 @@ import logging
 import shlex
 import signal
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -243,10 +245,16 @@ class JudgingSession:
         from harness.checks.early_session import EarlySession
 
         self._early = EarlySession(master=master, records=sum(map(records_in, folders)))
+        self._beside = ThreadPoolExecutor(1, thread_name_prefix="what-makes-pages")
 
     def warm_up(self, *_: object) -> None:
         """Beside a run whose faults are over: the first check of a session costs seconds more than the next."""
         self._early.warm_up()
+        self._read_what_makes_pages()
+
+    def _read_what_makes_pages(self) -> None:
+        """Beside what Spark does, which this process waits for. What is wrong with it, `render` says."""
+        self._beside.submit(import_module, "reports.render")
 
     def judge(self, path: Path, *, progress: Callable[[str], None] = lambda _: None) -> Judged:
         """Raises HarnessError where it cannot be judged."""
@@ -261,6 +269,9 @@ class JudgingSession:
         """Judges all as one job, then renders each; a page that cannot be made never changes the verdict."""
         self._early.open()  # beside the sealing
         from harness.checks.judge import judge_each
+
+        if pages:
+            self._read_what_makes_pages()
 
         folders = [path.resolve() for path in paths]  # the JVM works in a directory of its own
         unfit = {folder: error for folder in folders if (error := _unsealed(folder)) is not None}
@@ -295,6 +306,7 @@ class JudgingSession:
             raise
 
     def close(self) -> None:
+        self._beside.shutdown()
         self._early.close()
 
 

@@ -1,8 +1,10 @@
 """Judges an artificial run of a few records while the real one still goes on: the first run of a query costs seconds.
 
-The artificial run contains a loss, so that the queries behind a finding run once, too. It leaves nothing behind.
+The artificial run contains what makes the families ask, so that each question that small runs lead to runs once: a loss
+that was read, another record in its place, a pause, a reader that begins late. It leaves nothing behind.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -16,6 +18,8 @@ from harness.history.schema.schemas import KIND_FINAL_POLL, KIND_POLL, KIND_SEND
 from harness.host.scratch import scratch_folder
 
 _RECORDS, _LOST, _UNKNOWN = 8, 5, 6
+_ANSWERED_LATE_NS = {_RECORDS - 1: 3 * 10**9}
+_READER, _FINAL_READER = 9, 10
 _NODES = [1, 2, 3]
 
 
@@ -46,19 +50,21 @@ def _rows() -> dict[str, list[dict[str, Any]]]:
         "log_start_offset": 0,
         "high_watermark": _RECORDS,
         "log_end_offset": _RECORDS,
-        "leader_epochs": "",
+        "leader_epochs": f"0:0 1:{_LOST}",
     }
-    kept = [offset for offset in range(_RECORDS) if offset not in (_LOST, _UNKNOWN)]
+    read = {offset: offset for offset in range(1, _RECORDS) if offset != _UNKNOWN}
+    kept = {0: 0} | read | {_LOST: _UNKNOWN}
     return {
-        "records": [*_sends(), *_reads(KIND_POLL, 9, kept), *_reads(KIND_FINAL_POLL, 10, kept)],
+        "records": [*_sends(), *_reads(KIND_POLL, _READER, read), *_reads(KIND_FINAL_POLL, _FINAL_READER, kept)],
+        "processes": [{"process": _READER, "role": "consumer", "client": "reader", "offset_reset": "earliest"}],
         "partitions": [partition],
         "partition_states": [state | {"partition_epoch": 0, "isr": _NODES, "replicas": _NODES, "unclean": False}],
         "replica_snapshots": [place | snapshot | {"snapshot": node, "node": node, "time_ns": 10**9} for node in _NODES],
         "replica_log": [
             place
-            | {"snapshot": node, "node": node, "partition_id": 0, "offset": offset, "leader_epoch": 0, "value": offset}
+            | {"snapshot": node, "node": node, "partition_id": 0, "offset": offset, "leader_epoch": 0, "value": value}
             for node in _NODES
-            for offset in kept
+            for offset, value in kept.items()
         ],
     }
 
@@ -78,14 +84,16 @@ def _sends() -> list[dict[str, Any]]:
             "offset": None if offset == _UNKNOWN else offset,
             "value": offset,
             "invoked_ns": 1000 * offset,
-            "completed_ns": 1000 * offset + 500,
+            "completed_ns": _ANSWERED_LATE_NS.get(offset, 1000 * offset + 500),
             "error": "TimeoutError" if offset == _UNKNOWN else None,
         }
         for offset in range(_RECORDS)
     ]
 
 
-def _reads(kind: int, process: int, offsets: list[int]) -> list[dict[str, Any]]:
+def _reads(kind: int, process: int, values: Mapping[int, int]) -> list[dict[str, Any]]:
+    """By offset the values that one poll returned."""
+    offsets = list(values)
     return [
         {
             "kind": kind,
@@ -101,7 +109,7 @@ def _reads(kind: int, process: int, offsets: list[int]) -> list[dict[str, Any]]:
             "offset_step": offset - offsets[i - 1] if i else None,
             "last_of_poll": i == len(offsets) - 1,
             "leader_epoch": 0,
-            "value": offset,
+            "value": values[offset],
             "invoked_ns": 10**6 * process,
             "completed_ns": 10**6 * process + 500,
             "timestamp_ms": process,

@@ -66,6 +66,7 @@ def test_a_bench_knows_how_much_there_is_to_judge_and_passes_on_the_wish_to_warm
             asked.append("close")
 
     monkeypatch.setattr(early_session, "EarlySession", Early)
+    monkeypatch.setattr(compose, "import_module", lambda name: asked.append(f"read {name}"))
     for name, size in (("one", 25_000), ("two", 50_000)):
         (tmp_path / name / "history").mkdir(parents=True)
         (tmp_path / name / "history" / "producer-1.jsonl").write_bytes(b"x" * size)
@@ -74,7 +75,7 @@ def test_a_bench_knows_how_much_there_is_to_judge_and_passes_on_the_wish_to_warm
     session.warm_up(tmp_path / "one")
     session.close()
 
-    assert asked == [("local[1]", 3_000), "warm up", "close"]
+    assert asked == [("local[1]", 3_000), "warm up", "read reports.render", "close"]
 
 
 _OUT_OF_MEMORY = """

@@ -148,15 +148,15 @@ class NativeGraph:
 
     def _backward(self) -> DataFrame:
         """run, low, high: places between which edges run against the line (several may share a row)."""
-        lined = self._lined.where("stand is not null")
         # Two transactions that end at the same instant stand in the order of their names: take either for backward.
-        read = lined.where("place > read or (bound and place = read)").select(
-            "run", sf.col("read").alias("low"), sf.col("place").alias("high")
+        of_reads = sf.expr("place > read or (bound and place = read)")
+        in_logs = sf.expr("before.stand > stand")
+        found = sf.array(
+            sf.when(of_reads, sf.struct(sf.col("read").alias("low"), sf.col("place").alias("high"))),
+            sf.when(in_logs, sf.struct(sf.col("stand.place").alias("low"), sf.col("before.stand.place").alias("high"))),
         )
-        log = lined.where("before.stand > stand").select(
-            "run", sf.col("stand.place").alias("low"), sf.col("before.stand.place").alias("high")
-        )
-        return read.unionByName(log)
+        lined = self._lined.where("stand is not null").where(of_reads | in_logs)
+        return lined.select("run", sf.inline(sf.array_compact(found)))
 
 
 @contextmanager

@@ -84,6 +84,8 @@ _FEW = {
     "spark.sql.leafNodeDefaultParallelism": "1",
     "spark.sql.autoBroadcastJoinThreshold": "-1",
     "spark.sql.optimizer.disableHints": "true",
+    # Sets and lists of more groups than this are gathered by sorting, and the comparison for that is always compiled.
+    "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": str(FEW_ROWS),
     # What is true of every row of each part of a plan: it takes longer to find out than it spares.
     "spark.sql.constraintPropagation.enabled": "false",
 }

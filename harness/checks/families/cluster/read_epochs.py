@@ -13,6 +13,7 @@ from itertools import pairwise
 from typing import TypedDict
 
 import pyarrow.compute as pc
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from harness.checks.contract.rulings import Cause
@@ -76,29 +77,19 @@ def query(runs: JudgedRuns) -> list[OtherEpochRow]:
     beyond = [row for row in _spans(runs) if _is_beyond(row, chains)]
     if not beyond:
         return []
-    read = runs.tables.records.where(_READ)
-    wanted = runs.frame((*_PLACE, "leader_epoch"), beyond)
-    seen = (
-        read.join(sf.broadcast(wanted), [*_PLACE, "leader_epoch"])
+    found = (
+        _seen(runs, beyond)
+        .unionByName(_stored(runs, beyond), allowMissingColumns=True)
         .groupBy(*_COPY, "leader_epoch")
         .agg(
             sf.min("invoked_ns").alias("first_ns"),
             sf.max("completed_ns").alias("last_ns"),
             sf.min("process").alias("process"),
+            sf.count("snapshot").alias("copies"),
+            sf.bool_or("final").alias("final"),
         )
-    )
-    final = runs.frame((*_PLACE, "snapshot"), _in_sync(runs, beyond)).withColumn("final", sf.lit(True))
-    stored = (
-        runs.tables.replica_log.where("leader_epoch >= 0")
-        .join(sf.broadcast(final.select(*_PLACE).distinct()), [*_PLACE], "left_semi")
-        .join(sf.broadcast(final), [*_PLACE, "snapshot"], "left")
-        .groupBy(*_COPY)
-        .agg(sf.collect_set("leader_epoch").alias("epochs"), sf.expr("max(if(final, leader_epoch, null)) as stored"))
-        .where("stored is not null")
-    )
-    found = (
-        seen.join(stored, [*_COPY])
-        .where("not array_contains(epochs, leader_epoch)")
+        .withColumn("stored", sf.expr(f"max(if(final, leader_epoch, null)) over (partition by {', '.join(_COPY)})"))
+        .where("first_ns is not null and copies = 0 and stored is not null")
         .groupBy(*_PLACE, "leader_epoch", "stored")
         .agg(
             sf.count("offset").alias("count"),
@@ -109,6 +100,25 @@ def query(runs: JudgedRuns) -> list[OtherEpochRow]:
         .select(*_PLACE, "leader_epoch", "stored", "count", "record.*", "first_ns", "last_ns")
     )
     return typed(OtherEpochRow, found.toArrow())
+
+
+def _seen(runs: JudgedRuns, beyond: Sequence[_SpanRow]) -> DataFrame:
+    """What readers were given of these epochs."""
+    wanted = runs.frame((*_PLACE, "leader_epoch"), beyond)
+    read = runs.tables.records.where(_READ).join(sf.broadcast(wanted), [*_PLACE, "leader_epoch"])
+    return read.select(*_COPY, "leader_epoch", "invoked_ns", "completed_ns", "process")
+
+
+def _stored(runs: JudgedRuns, beyond: Sequence[_SpanRow]) -> DataFrame:
+    """What the logs of these partitions have; final: a log to be held against."""
+    final = runs.frame((*_PLACE, "snapshot"), _in_sync(runs, beyond)).withColumn("final", sf.lit(True))
+    in_runs, in_partitions = {row["run"] for row in beyond}, {row["partition_id"] for row in beyond}
+    return (
+        runs.tables.replica_log.where("leader_epoch >= 0")
+        .where(sf.col("run").isin(in_runs) & sf.col("partition_id").isin(in_partitions))
+        .select(*_COPY, "leader_epoch", "snapshot")
+        .join(sf.broadcast(final), [*_PLACE, "snapshot"], "left")
+    )
 
 
 def _spans(runs: JudgedRuns) -> list[_SpanRow]:
