@@ -140,7 +140,7 @@ class Absence:
         last = self._last_in_a_log(lost)
         for copy in lost.others - told:
             log = self._logs.get(copy.snapshot)
-            if copy.epoch == lost.epoch and log is not None and log.time_ns > last:
+            if copy.epoch == epoch and log is not None and log.time_ns > last:
                 yield None, log.time_ns
 
     def _last_in_a_log(self, lost: LostRecord) -> int:

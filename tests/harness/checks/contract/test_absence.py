@@ -4,9 +4,11 @@ from dataclasses import replace
 
 import pytest
 
+from harness.checks.contract.absence import Absence
 from harness.checks.contract.rulings import Ruling
+from harness.checks.contract.timeline import Known
 from harness.checks.spark.detection import Copy
-from tests.harness.checks.contract.test_survival import LOG, fate, ruled
+from tests.harness.checks.contract.test_survival import LOG, fate, ruled, told
 from tests.harness.checks.histories.build import SECOND, History
 
 LACKS_IT = LOG[:5]
@@ -155,3 +157,20 @@ def test_who_was_in_sync_and_cut_its_place_by_the_next_leaders_word_may_have_had
     history.truncation(node, to, 10, epoch=1, at=at)
     history.snapshot(1, LACKS_IT, at=5, reason="heal", epochs="0:0")
     assert ruled(history, fate(history, 8)).classification == expected
+
+
+@pytest.mark.parametrize(
+    ("own_epoch", "of_another", "is_gone"), [(0, 0, True), (None, 0, True), (None, None, False), (0, None, False)]
+)
+def test_another_record_at_its_place_tells_of_the_epoch_that_it_is_of_and_of_no_unknown_one(
+    own_epoch: int | None, of_another: int | None, is_gone: bool
+) -> None:
+    history = History()
+    history.state(1, 0, (1, 2), at=0, start=0)
+    history.snapshot(3, LOG, at=5, reason="heal", epochs="0:0")
+    another = frozenset({Copy(node=3, snapshot=0, epoch=of_another)})
+    lost = replace(fate(history, 8, acks=1, at=4), epoch=own_epoch, copies=frozenset(), others=another)
+    story = told(history)
+    absence = Absence(story, {log.number: log for log in story.logs})
+    gone = absence.of(lost, written_in=Known(sure=0, perhaps=0), since=0, after_t=0).perhaps
+    assert (gone.epoch == 0) == is_gone
