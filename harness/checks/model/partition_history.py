@@ -8,7 +8,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import accumulate, combinations, pairwise
+from itertools import accumulate, pairwise
 from typing import TypeVar, overload
 
 from harness.checks.model.elections import Election, Snapshot, committed_copies, elections_of, exact_states, states_near
@@ -399,7 +399,9 @@ def read_run_history(
         disk_losses=losses.every,
         internal=_internal(tables, run, rules, losses, faults, ends, is_foreign=is_foreign),
         wall_ns=(min(apart), max(apart)) if apart else None,
-        set_back_ns=max((before - after for before, after in combinations(apart, 2)), default=0),
+        set_back_ns=max(
+            (before - after for before, after in zip(accumulate(apart, max), apart, strict=True)), default=0
+        ),
     )
 
 

@@ -157,7 +157,12 @@ def _cause(context: RunContext, row: TimestampRow) -> Cause:
     if context.partition(row["partition_id"]).is_foreign:
         return Cause(code="clock-in-doubt", doubt=Doubt(code="clock-in-doubt"))
     by_ns = ((row["before_ms"] or 0) - row["now_ms"]) * 10**6
-    return Cause(code="clock-set-back") if by_ns <= history.set_back_ns else NOTHING_PERMITS_IT
+    return Cause(code="clock-set-back") if clock_explains(by_ns, history.set_back_ns) else NOTHING_PERMITS_IT
+
+
+def clock_explains(by_ns: int, set_back_ns: int) -> bool:
+    """Whether times that go back by so much may be of a clock that was seen to be set back by that much."""
+    return set_back_ns > 0 and by_ns <= set_back_ns + _ROUNDED_NS
 
 
 def _kind(context: RunContext, row: TimestampRow) -> str:
