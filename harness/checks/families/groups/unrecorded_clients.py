@@ -27,8 +27,11 @@ def by_somebody(context: RunContext, kept: Kept) -> tuple[Class, Cause] | None:
     own = [row for row in context.tables[CONSUMER_OFFSETS] if _is_of(kept, row)]
     stored = max((row["offset"] for row in own if _may_be_the_kept(kept, row)), default=-1)
     later = [row for row in own if row["offset"] > stored and _was_written_since(kept, row)]
-    recorded = kept.generation is not None  # the group's own members reached that one
-    theirs = [row for row in later if row["removed"] or not (recorded or _is_recorded(context, kept.partition, row))]
+    # A generation is what the group's own members reached; of any offset, their own commits are no stranger's.
+    is_told_apart = kept.offset is not None and kept.generation is None
+    theirs = [
+        row for row in later if row["removed"] or (is_told_apart and not _is_recorded(context, kept.partition, row))
+    ]
     last = max(theirs, key=lambda row: row["offset"], default=None)
     if last is None:
         return None

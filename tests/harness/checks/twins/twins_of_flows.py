@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 
+from harness.ports.load import WorkloadSpec
 from harness.verdict import Verdict
-from tests.harness.checks.histories.build import ISR, SECOND, History
+from tests.harness.checks.histories.build import ISR, SECOND, History, scenario
 from tests.harness.checks.twins.twins import failed_over
 from tests.harness.checks.twins.twins_of_clients import story
 
@@ -17,8 +18,8 @@ ALL = (0, 1, 2)
 def _application(
     *, reads_for: str | None = "g", given: Sequence[int] = ALL, exactly_once: bool = False, told: bool = False
 ) -> History:
-    """Inputs 0 to 2, given to the application's consumer and in the final log."""
-    history = History()
+    """Inputs 0 to 2, given to the application's consumer and in the final log. No part of the load is ours."""
+    history = History(scenario_=scenario(workload=WorkloadSpec()))
     history.state(1, 0, ISR, at=0, start=0)
     history._add("partitions", partition_id=1, topic="in", partition=0, replicas=list(ISR), read_to_end=True)
     history.client(SOURCE, role="producer", idempotent=True)
