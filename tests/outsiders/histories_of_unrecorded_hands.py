@@ -1,6 +1,7 @@
 """Tools that nobody recorded, coordinators that answer on, clocks that are set, log starts that go back, lone logs."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from harness.ports.load import WorkloadSpec
 from tests.harness.checks.histories.build import SECOND
@@ -19,22 +20,35 @@ BROKEN = {"lost-group-offset violation": SOME, "group-redelivery violation": SOM
 # ---- what a tool committed ----------------------------------------------------------------------------------------
 
 
-def _set_by_a_tool(offset: int, *, told: int, read: int = 10, workload: WorkloadSpec | None = None) -> HistoryBuilder:
-    """A reads to `read` and commits that; by the group's log somebody committed `offset` at 20; B is told `told`."""
-    history = group_of(A, B, system=KAFKA, workload=workload)
+def _set_by_a_tool(
+    offset: int,
+    *,
+    told: int,
+    read: int = 10,
+    begins: int | None = None,
+    at: float = 20,
+    sent_by_a: bool = False,
+    workload: WorkloadSpec | None = None,
+    **more: Any,
+) -> HistoryBuilder:
+    """A reads to `read` and commits that; by the group's log somebody committed `offset` then; B is told `told`, and
+    begins there or elsewhere. sent_by_a: A had asked for that commit, and was not answered."""
+    history = group_of(A, B, system=KAFKA, workload=workload, **more)
     history.kept_state(KEPT, 2, 0, (1, 2, 3), at=0)
     history.group("assigned", at=2.5, process=A, generation=1, offset=0)
     reads(history, A, range(read), at=3)
     history.group("committed", at=4, process=A, offset=read, generation=1)
+    if sent_by_a:
+        history.group("committed", at=4.5, process=A, offset=offset, generation=1, status=2)
     history.group("revoked", at=5, process=A, generation=1)
     history.group("fetched", at=40, process=B, offset=told)
     history.group("assigned", at=40.1, process=B, generation=2, offset=told)
-    reads(history, B, range(told, 10), at=41)
+    reads(history, B, range(told if begins is None else begins, 10), at=41)
     history.group("committed", at=42, process=B, offset=10, generation=2)
     for node in history.brokers:
         history.kept_log(KEPT, node, 3)
-    for committed, at in ((read, 4.005), (offset, 20), (10, 42.005)):
-        history.kept_offset(KEPT[1], committed, at=at)
+    for stored_at, committed in sorted([(4.005, read), (at, offset), (42.005, 10)]):
+        history.kept_offset(KEPT[1], committed, at=stored_at, transactional=False)
     history.finish()
     return history
 
@@ -87,6 +101,48 @@ def told_less_than_a_tool_set() -> HistoryBuilder:
 )
 def committed_by_nobody() -> HistoryBuilder:
     return _set_by_a_tool(3, told=3)
+
+
+@case(
+    "the tool set it back to 3, and the next member is told that, and reads from 0",
+    VIOLATION,
+    {"group-redelivery violation": SOME},
+    also=[AGAIN, "lost-group-offset permitted"],
+    why="nobody ever set it below 3",
+)
+def read_from_below_what_a_tool_set() -> HistoryBuilder:
+    return _set_by_a_tool(3, told=3, begins=0, workload=WorkloadSpec())
+
+
+@case(
+    "the tool set it from 5 to 3, and the next member, with auto.offset.reset=latest, begins at 8",
+    VIOLATION,
+    {"head-skip violation": SOME},
+    also=["lost-group-offset permitted"],
+    why="it had to begin at 3",
+)
+def begun_above_what_a_tool_set() -> HistoryBuilder:
+    return _set_by_a_tool(3, told=3, begins=8, read=5, workload=WorkloadSpec(), reset="latest")
+
+
+@case(
+    "a member begins at 8 where its group had committed 5, and commits 10; later somebody sets the group to 8",
+    VIOLATION,
+    {"head-skip violation": SOME, "group-skip violation": SOME},
+    why="what is committed afterwards moves nobody before it",
+)
+def set_ahead_only_after_the_skip() -> HistoryBuilder:
+    return _set_by_a_tool(8, told=5, begins=8, read=5, at=60, workload=WorkloadSpec())
+
+
+@case(
+    "a member reads to 5 and asks for a commit of 8, is not answered, and the coordinator appends it only at 20",
+    VIOLATION,
+    {"group-skip violation": SOME},
+    why="the group's own member committed past what nobody read",
+)
+def set_ahead_by_a_member_that_was_not_answered() -> HistoryBuilder:
+    return _set_by_a_tool(8, told=8, read=5, sent_by_a=True, workload=WorkloadSpec())
 
 
 # ---- a coordinator that was deposed ---------------------------------------------------------------------------------

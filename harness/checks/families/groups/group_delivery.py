@@ -488,7 +488,7 @@ def _finding(context: RunContext, row: DeliveryRow) -> Finding:
             f"{records} ({span_words(row['low'], row['last'])}) that its members read only later."
         )
     else:
-        ahead = set_ahead(context, row["group"], history, row["last"])
+        ahead = set_ahead(context, row["group"], history, row["last"], by_ns=row["first_ns"])
         classification, cause = ("permitted", ahead) if ahead is not None else (_VIOLATION, cause)
         why = "" if ahead is None else f": {cause_words(cause)}"
         sentence = (

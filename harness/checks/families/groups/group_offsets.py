@@ -22,7 +22,7 @@ from harness.checks.families.groups.group_register import (
     registers,
     registers_as_told,
 )
-from harness.checks.families.groups.unrecorded_clients import COMMITTED
+from harness.checks.families.groups.unrecorded_clients import COMMITTED, set_to
 from harness.checks.families.groups.unstored_commits import Unstored, unstored
 from harness.checks.family import Family
 from harness.checks.findings import Finding, RunContext
@@ -163,7 +163,7 @@ def find(context: RunContext) -> list[Finding]:
 
 def _ruled(context: RunContext, row: WrongFetchRow) -> tuple[Class, Cause]:
     ruled = forgetting_ruled(context, _kept(context, row))
-    if ruled[1].code == COMMITTED and ruled[1].offset != row["told"]:
+    if set_to(ruled[1]) not in (None, row["told"]):
         ruled = "violation", NOTHING_PERMITS_IT  # somebody committed another one
     if ruled[0] == "violation" and row["perhaps_deposed"]:
         return "observation", _BY_A_DEPOSED

@@ -11,6 +11,7 @@ from harness.checks.explaining.rewinds import Rewinds
 from harness.checks.families.groups.delivery_rows import DeliveryRow
 from harness.checks.families.groups.group_forgetting import forgetting_ruled
 from harness.checks.families.groups.group_partition import Kept
+from harness.checks.families.groups.unrecorded_clients import set_to
 from harness.checks.findings import RunContext
 from harness.checks.model.partition_history import PartitionHistory, holds_up
 from harness.history.schema.client_rows import GROUP_EVENTS
@@ -33,6 +34,9 @@ def after_commit_ruled(context: RunContext, history: PartitionHistory, row: Deli
         process=row["process"],
     )
     classification, cause = forgetting_ruled(context, kept)
+    begins = set_to(cause)
+    if begins is not None and row["low"] < begins:
+        classification = "violation"  # somebody had set it, but not as far back
     if classification == "violation":
         # Within an assignment, too, a consumer goes back where the log was cut below its position.
         position, until_ns = _told(context, history, row), row["reread_ns"] or until_ns

@@ -14,7 +14,7 @@ from harness.history.facts.incarnations import client_name
 from harness.history.facts.internal_topics import CLOCKS_APART_NS
 from harness.history.schema.client_rows import GROUP_EVENTS
 from harness.history.schema.internal_rows import CONSUMER_OFFSETS, ConsumerOffsetsRow
-from harness.history.schema.schemas import STATUS_FAIL
+from harness.history.schema.schemas import STATUS_FAIL, STATUS_OK
 
 COMMITTED: CauseCode = "group-offsets-committed-by-somebody"
 _DELETED = Cause(code="group-offsets-deleted-by-somebody", doubt=Doubt(code="deleted-by-somebody"))
@@ -40,6 +40,11 @@ def by_somebody(context: RunContext, kept: Kept) -> tuple[Class, Cause] | None:
     return "permitted", Cause(code=COMMITTED, offset=last["committed_offset"])
 
 
+def set_to(cause: Cause) -> int | None:
+    """Where somebody had set the group, whose members begin there and nowhere else; None: that is not the cause."""
+    return cause.offset if cause.code == COMMITTED else None
+
+
 def _is_of(kept: Kept, row: ConsumerOffsetsRow) -> bool:
     if row["group"] != kept.group or row["transactional"]:
         return False
@@ -59,8 +64,11 @@ def _was_written_since(kept: Kept, row: ConsumerOffsetsRow) -> bool:
     return row["time_ns"] is not None and begin_ns <= row["time_ns"] <= end_ns
 
 
-def set_ahead(context: RunContext, group: str | None, partition: PartitionHistory, beyond: int) -> Cause | None:
-    """By which commit of somebody's the group was to pass over a record at that offset; None: there is none."""
+def set_ahead(
+    context: RunContext, group: str | None, partition: PartitionHistory, beyond: int, *, by_ns: int
+) -> Cause | None:
+    """By which commit of somebody's the group was to pass over a record at that offset, which it had done by then;
+    None: there is none."""
     if group is None or not _were_others_there(context):
         return None
     place = group, client_name(partition.topic), partition.partition
@@ -70,6 +78,7 @@ def set_ahead(context: RunContext, group: str | None, partition: PartitionHistor
         if (row["group"], row["topic"], row["topic_partition"]) == place
         and row["kind"] == "offset"
         and not (row["removed"] or row["transactional"])
+        and (row["time_ns"] or 0) <= by_ns + CLOCKS_APART_NS
         and (offset := row["committed_offset"]) is not None
         and offset > beyond
         and not _is_recorded(context, partition, row)
@@ -83,13 +92,14 @@ def _were_others_there(context: RunContext) -> bool:
 
 
 def _is_recorded(context: RunContext, partition: PartitionHistory, row: ConsumerOffsetsRow) -> bool:
-    """Whether a client of the run committed it."""
+    """Whether a client of the run committed it: one that was not answered may have been heard at any time since."""
     said = row["group"], partition.topic, partition.partition, row["committed_offset"]
     written_ns = row["time_ns"] or 0
     return any(
         (event["group"], event["topic"], event["partition"], event["offset"]) == said
         and event["event"] == "committed"
         and event["status"] != STATUS_FAIL
-        and event["invoked_ns"] - CLOCKS_APART_NS <= written_ns <= event["completed_ns"] + CLOCKS_APART_NS
+        and event["invoked_ns"] - CLOCKS_APART_NS <= written_ns
+        and (event["status"] != STATUS_OK or written_ns <= event["completed_ns"] + CLOCKS_APART_NS)
         for event in context.tables[GROUP_EVENTS]
     )

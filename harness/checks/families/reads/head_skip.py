@@ -21,7 +21,7 @@ from harness.checks.families.groups.group_forgetting import EXPIRED, forgetting_
 from harness.checks.families.groups.group_partition import Kept
 from harness.checks.families.groups.group_register import Register, registers
 from harness.checks.families.groups.transactional_offsets import TransactionalOffsets
-from harness.checks.families.groups.unrecorded_clients import set_ahead
+from harness.checks.families.groups.unrecorded_clients import set_ahead, set_to
 from harness.checks.families.records.removal import Removal
 from harness.checks.families.transactions.isolation import perhaps_committed_readers, with_outcome
 from harness.checks.family import Family
@@ -307,9 +307,10 @@ def _ruled(context: RunContext, row: HeadSkipRow, removal: Removal) -> tuple[Cla
             process=row["process"],
         )
         forgotten = forgetting_ruled(context, kept)
-        if forgotten[0] != "violation":
+        begins = set_to(forgotten[1])
+        if forgotten[0] != "violation" and (begins is None or row["skip_to"] < begins):
             return forgotten
-    ahead = set_ahead(context, _group_of(context, row), history, row["skip_to"])
+    ahead = set_ahead(context, _group_of(context, row), history, row["skip_to"], by_ns=row["completed_ns"])
     if ahead is not None and row["cause"].code == "group-committed":
         return "permitted", ahead
     return "violation", row["cause"]
