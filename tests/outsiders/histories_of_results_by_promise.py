@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from tests.outsiders.history_builder import PASS, SOME, VIOLATION, HistoryBuilder, case, led
+from tests.outsiders.history_builder import OPEN, PASS, SOME, VIOLATION, HistoryBuilder, case, led
 from workloads.transactions import TransactionsSettings
 
 COMMITTED, ABORTED, UNKNOWN = 0, 1, 2
@@ -146,3 +146,42 @@ def went_on_behind_an_unknown_one() -> HistoryBuilder:
     history = _pipeline()
     seen = _processes(history, 1, UNKNOWN, (0, 1), at=3, out=0)
     return _results(history, [*seen, *_processes(history, 2, COMMITTED, (2, 3), at=6, out=3, process=SECOND_ONE)])
+
+
+def _told_again(fault: str | None) -> HistoryBuilder:
+    """Broker 1 coordinates until 5, and knows 1; its successor knows 4. The second processor is told 1 at 20."""
+    history = _pipeline()
+    for leader, epoch, isr, at in ((1, 0, (1, 2, 3), 0), (2, 1, (2, 3), 5)):
+        history.kept_state(("__consumer_offsets", 3), leader, epoch, isr, at=at)
+    seen = _processes(history, 1, COMMITTED, (0,), at=3, out=0)
+    if fault is not None:
+        history.fault(fault, [1], at=4.5, until=30)
+    history.state(2, 1, (2, 3), at=5, start=4)
+    seen += _processes(history, 2, COMMITTED, (1, 2, 3), at=6, out=2)
+    history.group("fetched", at=20, process=SECOND_ONE, offset=1, require_stable=True)
+    seen += _processes(history, 3, COMMITTED, (1, 2, 3), at=21, out=6, process=SECOND_ONE)
+    return _results(history, seen)
+
+
+AGAIN = "group-redelivery observation"
+
+
+@case(
+    "a coordinator that is cut off tells the second processor an old offset, from which it makes results again",
+    (PASS, OPEN),
+    also=[AGAIN, "lost-group-offset observation", "read-process-write observation"],
+    why="an OffsetFetch asks no replica",
+)
+def processed_again_by_the_word_of_a_deposed_coordinator() -> HistoryBuilder:
+    return _told_again("cut")
+
+
+@case(
+    "the same, and nothing kept that coordinator from hearing of its successor",
+    VIOLATION,
+    {"lost-group-offset violation": SOME, "read-process-write violation": SOME},
+    also=[AGAIN, "group-redelivery violation"],
+    why="each input has one result",
+)
+def processed_again_by_the_word_of_a_coordinator_nobody_held_up() -> HistoryBuilder:
+    return _told_again(None)

@@ -149,20 +149,24 @@ def set_ahead_by_a_member_that_was_not_answered() -> HistoryBuilder:
 
 
 def _replaced(
-    fault: str | None, *, until: float, at: float, told: int | None, first: tuple[float, int] = (4, 5)
+    fault: str | None, *, until: float, at: float, told: int, took: float = 0.01, known: bool = True
 ) -> HistoryBuilder:
-    """Broker 1 coordinates until 14, when 2 takes over, which is answered a commit of 10 at 16; B is told `told`."""
+    """Broker 1 coordinates until 14, when 2 takes over, which answers a commit of 10 at 16; B is told `told`, and reads
+    on from there. known: somebody recorded who coordinates."""
     history = group_of(A, B, system=KAFKA)
-    history.kept_state(KEPT, 1, 0, (1, 2, 3), at=0)
+    if known:
+        history.kept_state(KEPT, 1, 0, (1, 2, 3), at=0)
     history.group("assigned", at=2.5, process=A, generation=1, offset=0)
     reads(history, A, range(10), at=3)
-    history.group("committed", at=first[0], process=A, offset=first[1], generation=1)
+    history.group("committed", at=4, process=A, offset=5, generation=1)
     if fault is not None:
         history.fault(fault, [1], at=10, until=until)
     history.state(2, 1, (2, 3), at=14, start=10)
-    history.kept_state(KEPT, 2, 1, (2, 3), at=14)
+    if known:
+        history.kept_state(KEPT, 2, 1, (2, 3), at=14)
     history.group("committed", at=16, process=A, offset=10, generation=1)
-    history.group("fetched", at=at, process=B, offset=told)
+    history.group("fetched", at=at, process=B, offset=told, took=took)
+    reads(history, B, range(max(told, 0), 10), at=at + 1)
     history.finish()
     return history
 
@@ -170,17 +174,60 @@ def _replaced(
 @case(
     "a paused coordinator goes on at 30 and answers a fetch at 30.4 with what it knew; its successor had taken 10",
     (PASS, OPEN),
-    also=["lost-group-offset observation"],
-    why="it hears of its successor in a moment, not at once",
+    also=["lost-group-offset observation", AGAIN],
+    why="it hears of its successor in a moment, not at once; and who is told 5 reads on from there",
 )
 def told_by_a_coordinator_that_was_paused() -> HistoryBuilder:
     return _replaced("pause", until=30, at=30.4, told=5)
 
 
 @case(
+    "a fetch waits in a paused coordinator's socket from 29.9 on, and is answered when it goes on at 30",
+    (PASS, OPEN),
+    also=["lost-group-offset observation", AGAIN],
+    why="it answers from memory before it has heard of its successor",
+)
+def told_by_a_coordinator_that_was_paused_when_it_was_asked() -> HistoryBuilder:
+    return _replaced("pause", until=30, at=29.9, told=5, took=0.2)
+
+
+@case(
+    "nobody recorded who coordinates; a broker is cut off while 10 is taken, and then 5 is answered, which was before",
+    (PASS, OPEN),
+    also=["lost-group-offset observation", AGAIN],
+    why="the one that was cut off may have been the coordinator",
+)
+def told_by_whom_while_a_broker_is_cut_off() -> HistoryBuilder:
+    return _replaced("cut", until=50, at=40, told=5, known=False)
+
+
+@case(
+    "the same, half a minute after the broker was connected again",
+    VIOLATION,
+    BROKEN,
+    also=[AGAIN],
+    why="by then every broker has heard",
+)
+def told_by_whom_long_after_a_broker_was_cut_off() -> HistoryBuilder:
+    return _replaced("cut", until=20, at=50, told=5, known=False)
+
+
+@case(
+    "nobody recorded who coordinates; a broker is cut off, and it is answered that there is no offset",
+    VIOLATION,
+    BROKEN,
+    also=[AGAIN],
+    why="every broker that may coordinate had 5 before",
+)
+def told_nothing_by_whom_while_a_broker_is_cut_off() -> HistoryBuilder:
+    return _replaced("cut", until=50, at=40, told=-1, known=False)
+
+
+@case(
     "a coordinator that is cut off answers that there is no offset, though it had taken 5 itself",
     VIOLATION,
-    {"lost-group-offset violation": SOME},
+    BROKEN,
+    also=[AGAIN],
     why="it has in memory what it answered",
 )
 def told_nothing_by_a_deposed_coordinator() -> HistoryBuilder:
@@ -191,7 +238,8 @@ def told_nothing_by_a_deposed_coordinator() -> HistoryBuilder:
     "a coordinator is replaced without any fault; half a minute later 5 is answered, and 10 had been taken by "
     "the new one",
     VIOLATION,
-    {"lost-group-offset violation": SOME},
+    BROKEN,
+    also=[AGAIN],
     why="KAFKA-10614: nothing kept it from hearing",
 )
 def told_by_a_coordinator_nobody_held_up() -> HistoryBuilder:

@@ -154,6 +154,12 @@ def holds_up(fault: FaultRow, node: int) -> bool:
 _HEARD_NS = 10 * 10**9
 
 
+def held_up(faults: Faults, nodes: Iterable[int], begin_ns: int, end_ns: int) -> list[FaultRow]:
+    """What may have kept one of these nodes from hearing of a change at some moment of [begin, end]."""
+    lately = faults.between(begin_ns - _HEARD_NS, end_ns)
+    return [row for row in lately if any(holds_up(row, node) for node in nodes)]
+
+
 def heard_by(faults: Faults, nodes: Sequence[int], changed_ns: int) -> int:
     """When each of these nodes had surely heard of a setting's change: a fault may keep one from hearing of it."""
     until_ns = changed_ns + _HEARD_NS

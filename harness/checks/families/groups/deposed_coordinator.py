@@ -2,7 +2,8 @@
 
 An OffsetFetch asks no replica: whoever takes himself for the coordinator answers, as a deposed leader answers readers.
 So what had been committed when it was replaced may be told for as long as a fault keeps it from hearing, and a moment
-longer. A commit it cannot answer any more: that waits for every replica in sync.
+longer. A commit it cannot answer any more: that waits for every replica in sync. Where nobody recorded who coordinates,
+any broker that a fault kept from hearing may be such a one, from before that fault.
 """
 
 from collections.abc import Sequence
@@ -11,10 +12,9 @@ from harness.checks.contract.deposed import LEARN_NS, Deposed
 from harness.checks.families.groups.group_partition import place_of_group
 from harness.checks.families.groups.group_register import Fetch, Register
 from harness.checks.model.elections import Election
-from harness.checks.model.partition_history import PartitionHistory, RunHistory, holds_up
+from harness.checks.model.partition_history import PartitionHistory, RunHistory, held_up
+from harness.history.facts.fault_facts import begin_of
 from harness.history.schema.internal_rows import ConsumerOffsetsRow
-
-_HEARS_NS = 10 * 10**9  # how soon after the last fault that held it up it has surely heard
 
 
 def may_be_its_answer(
@@ -23,7 +23,7 @@ def may_be_its_answer(
     """Whether a deposed coordinator of the group may lawfully have answered so. rows: the run's."""
     place = place_of_group(history, rows, group)
     if place is None or not place.exact:
-        return False
+        return _may_be_anybodys(history, register, fetch)
     term = max(
         (each for each in place.elections if each.earliest_t <= fetch.completed_ns),
         key=lambda each: each.epoch,
@@ -31,22 +31,41 @@ def may_be_its_answer(
     )
     if term is None:
         return False
-    may_go_on = Deposed(place).epochs_that_may_go_on(term, fetch.invoked_ns)
+    deposed, times = Deposed(place), _moments(history, fetch)
+    may_go_on = {epoch for time_ns in times for epoch in deposed.epochs_that_may_go_on(term, time_ns)}
     return any(
-        _was_unaware(place, epoch, deposed, fetch) and fetch.offset in register.may_answer(_asked_when(deposed, fetch))
+        _was_unaware(place, epoch, successor, fetch)
+        and fetch.offset in register.may_answer(_asked(fetch, successor.earliest_t, successor.latest_t))
         for epoch in may_go_on
-        for deposed in (next(each for each in place.elections if each.epoch > epoch),)
+        for successor in (next(each for each in place.elections if each.epoch > epoch),)
     )
 
 
-def _asked_when(deposed: Election, fetch: Fetch) -> Fetch:
-    """The same question at the end of its time."""
-    return Fetch(fetch.offset, deposed.earliest_t, deposed.latest_t, fetch.stable)
+def _moments(history: RunHistory, fetch: Fetch) -> list[int]:
+    """At which its coordinator may have answered: one that was paused meanwhile does so when it goes on."""
+    begin_ns, end_ns = fetch.invoked_ns, fetch.completed_ns
+    return [begin_ns, *(time_ns for time_ns in history.faults.times if begin_ns < time_ns < end_ns), end_ns]
 
 
-def _was_unaware(place: PartitionHistory, epoch: int, deposed: Election, fetch: Fetch) -> bool:
-    if fetch.invoked_ns < deposed.latest_t + LEARN_NS:
-        return True
+def _may_be_anybodys(history: RunHistory, register: Register, fetch: Fetch) -> bool:
+    """Whether it is what held at some moment since a fault, or one after the other, kept some broker from hearing."""
+    nodes = {node for place in history.partitions.values() for node in place.replicas}
+    begin_ns, faults = fetch.invoked_ns, held_up(history.faults, nodes, fetch.invoked_ns, fetch.completed_ns)
+    if not faults:
+        return False
+    while (first_ns := min(map(begin_of, faults))) < begin_ns:
+        begin_ns = first_ns
+        faults = held_up(history.faults, nodes, begin_ns, fetch.completed_ns)
+    return fetch.offset in register.may_answer(_asked(fetch, begin_ns - LEARN_NS, fetch.completed_ns))
+
+
+def _asked(fetch: Fetch, begin_ns: int, end_ns: int) -> Fetch:
+    """The same question, within that time."""
+    return Fetch(fetch.offset, begin_ns, end_ns, fetch.stable)
+
+
+def _was_unaware(place: PartitionHistory, epoch: int, successor: Election, fetch: Fetch) -> bool:
     node = place.leader_of(epoch)
-    recent = place.faults_between(fetch.invoked_ns - _HEARS_NS, fetch.completed_ns)
-    return node is not None and any(holds_up(fault, node) for fault in recent)
+    if fetch.invoked_ns < successor.latest_t + LEARN_NS:
+        return True
+    return node is not None and bool(held_up(place.faults, (node,), fetch.invoked_ns, fetch.completed_ns))

@@ -63,7 +63,7 @@ class WrongFetchRow(PlacedEvent):
     perhaps_deposed: bool
 
 
-_BY_A_DEPOSED = Cause(code="group-offsets-told-by-whom", doubt=Doubt(code="told-by-a-deposed-coordinator"))
+BY_A_DEPOSED = Cause(code="group-offsets-told-by-whom", doubt=Doubt(code="told-by-a-deposed-coordinator"))
 ANSWER = RowsOf(CHECK, WrongFetchRow)
 
 
@@ -166,10 +166,23 @@ def _ruled(context: RunContext, row: WrongFetchRow) -> tuple[Class, Cause]:
     if set_to(ruled[1]) not in (None, row["told"]):
         ruled = "violation", NOTHING_PERMITS_IT  # somebody committed another one
     if ruled[0] == "violation" and row["perhaps_deposed"]:
-        return "observation", _BY_A_DEPOSED
+        return "observation", BY_A_DEPOSED
     if ruled[0] == "permitted" and ruled[1].code not in (EXPIRED, COMMITTED):
         return _first_ruled(context, row) or ruled
     return ruled
+
+
+def told_by_a_deposed(
+    context: RunContext, group: str, partition: PartitionHistory, *, process: int | None = None
+) -> list[WrongFetchRow]:
+    """The answers to members of the group, or to one of them, that a replaced coordinator may lawfully have given."""
+    return [
+        row
+        for row in context.rows[ANSWER]
+        if row["perhaps_deposed"]
+        and (row["group"], row["partition_id"]) == (group, partition.partition_id)
+        and process in (None, row["process"])
+    ]
 
 
 def _first_ruled(context: RunContext, row: WrongFetchRow) -> tuple[Class, Cause] | None:

@@ -1,8 +1,8 @@
 """Why a member read again what its group had committed before the member's assignment began.
 
-The group may lawfully have forgotten the offset (group_forgetting.py). Or the log ended below the position that the
-member was told: it was lawfully cut, or whoever answered led no more, and did not know it. Then auto.offset.reset says
-where the member goes on.
+The group may lawfully have forgotten the offset (group_forgetting.py), or a coordinator that had been replaced told an
+older one (deposed_coordinator.py). Or the log ended below the position that the member was told: it was lawfully cut,
+or whoever answered led no more, and did not know it. Then auto.offset.reset says where the member goes on.
 """
 
 from harness.checks.contract.deposed import Deposed
@@ -10,6 +10,7 @@ from harness.checks.contract.rulings import Cause, Class, Doubt
 from harness.checks.explaining.rewinds import Rewinds
 from harness.checks.families.groups.delivery_rows import DeliveryRow
 from harness.checks.families.groups.group_forgetting import forgetting_ruled
+from harness.checks.families.groups.group_offsets import BY_A_DEPOSED, told_by_a_deposed
 from harness.checks.families.groups.group_partition import Kept
 from harness.checks.families.groups.unrecorded_clients import set_to
 from harness.checks.findings import RunContext
@@ -37,6 +38,8 @@ def after_commit_ruled(context: RunContext, history: PartitionHistory, row: Deli
     begins = set_to(cause)
     if begins is not None and row["low"] < begins:
         classification = "violation"  # somebody had set it, but not as far back
+    if classification == "violation" and _was_told_by_a_deposed(context, history, row):
+        classification, cause = "observation", BY_A_DEPOSED
     if classification == "violation":
         # Within an assignment, too, a consumer goes back where the log was cut below its position.
         position, until_ns = _told(context, history, row), row["reread_ns"] or until_ns
@@ -67,6 +70,26 @@ def _ends_below(history: PartitionHistory, position: int, *, since_ns: int, unti
         if epochs:
             return Doubt(code="told-by-a-deposed-leader", epochs=tuple(epochs))
     return None
+
+
+def _was_told_by_a_deposed(context: RunContext, history: PartitionHistory, row: DeliveryRow) -> bool:
+    """Whether the assignment's own answer may lawfully be a replaced coordinator's, and the member began there."""
+    until_ns = row["started_ns"] or row["first_ns"]
+    own = [
+        event
+        for event in context.tables[GROUP_EVENTS]
+        if event["process"] == row["process"]
+        and (event["topic"], event["partition"]) == (history.topic, history.partition)
+        and event["event"] in ("fetched", "revoked", "lost")
+        and event["completed_ns"] <= until_ns
+    ]
+    last = max(own, key=lambda event: event["completed_ns"], default=None)
+    return last is not None and any(
+        last["event"] == "fetched"
+        and answer["invoked_ns"] == last["invoked_ns"]
+        and (answer["told"] is None or answer["told"] <= row["low"])
+        for answer in told_by_a_deposed(context, row["group"], history, process=row["process"])
+    )
 
 
 def _told(context: RunContext, history: PartitionHistory, row: DeliveryRow) -> int:

@@ -19,6 +19,7 @@ from pyspark.sql import functions as sf
 
 from harness.checks.contract.rulings import NOTHING_PERMITS_IT, Cause, CauseCode, Class, Doubt
 from harness.checks.families.groups.group_forgetting import forgetting_ruled
+from harness.checks.families.groups.group_offsets import BY_A_DEPOSED, told_by_a_deposed
 from harness.checks.families.groups.group_partition import Kept
 from harness.checks.families.groups.group_register import registers, resets
 from harness.checks.families.reads import polls
@@ -277,7 +278,8 @@ def _finding(context: RunContext, row: ProcessedRow, classification: Class, caus
 
 def _or_what_explains_it(context: RunContext, row: ProcessedRow, ruled: tuple[Class, Cause]) -> tuple[Class, Cause]:
     """Its inputs are others than those that an output was made of, in a log that was cut meanwhile, or were read again,
-    as the log had been cut below the reader's position; or coordinators lawfully forgot what became of the outputs."""
+    as the log had been cut below the reader's position, or a replaced coordinator told where to go on; or coordinators
+    lawfully forgot what became of the outputs."""
     if ruled[0] != "violation":
         return ruled
     place, span = context.partition(row["partition_id"]), range(row["low"], row["high"] + 1)
@@ -290,6 +292,8 @@ def _or_what_explains_it(context: RunContext, row: ProcessedRow, ruled: tuple[Cl
             doubt = next((Doubt(code="inputs-moved") for each in by if each.classification != "permitted"), None)
             code: CauseCode = "inputs-moved" if moved else "inputs-read-again"
             return "observation" if doubt else "permitted", Cause(code=code, doubt=doubt, partitions=(place.name,))
+    if row["kind"] == "twice" and told_by_a_deposed(context, row["group"], place):
+        return "observation", BY_A_DEPOSED
     forgetting = TransactionForgetting.of(context)
     own = [each for each in context.tables[TRANSACTIONS] if each["group"] == row["group"]]
     forgotten = (forgetting.ruled(each, END_OF_TIME_NS) for each in own)
