@@ -246,6 +246,47 @@ def told_by_a_coordinator_nobody_held_up() -> HistoryBuilder:
     return _replaced(None, until=0, at=44, told=5)
 
 
+def _told_none(fault: str | None) -> HistoryBuilder:
+    """The first commit, 10, is taken by the successor; at 30.4 B is told that there is none, and begins at the end."""
+    history = group_of(A, B, system=KAFKA, reset="latest")
+    history.kept_state(KEPT, 1, 0, (1, 2, 3), at=0)
+    history.group("assigned", at=2.5, process=A, generation=1, offset=0)
+    reads(history, A, range(10), at=3)
+    if fault is not None:
+        history.fault(fault, [3], at=10, until=30)
+    history.kept_state(KEPT, 3, 1, (1, 2, 3), at=5)
+    history.kept_state(KEPT, 2, 2, (1, 2), at=14)
+    history.group("committed", at=16, process=A, offset=10, generation=1)
+    for value in (10, 11, 12):
+        history.ack(value, at=20 + value / 10)
+    history.group("fetched", at=30.4, process=B, offset=-1)
+    history.group("assigned", at=30.5, process=B, generation=2)
+    reads(history, B, [12], at=31)
+    history.finish()
+    return history
+
+
+@case(
+    "a paused coordinator goes on and tells a member that nothing was committed, as it was when it was replaced; with "
+    "auto.offset.reset=latest it begins at the end, behind what its group had committed",
+    (PASS, OPEN),
+    also=["lost-group-offset observation", "head-skip observation"],
+    why="it answers from memory, and who is told that there is none begins where it may",
+)
+def begun_at_the_end_by_the_word_of_a_deposed_coordinator() -> HistoryBuilder:
+    return _told_none("pause")
+
+
+@case(
+    "the same, and nothing kept that coordinator from hearing of its successor",
+    VIOLATION,
+    {"lost-group-offset violation": SOME, "head-skip violation": SOME},
+    why="10 had been committed",
+)
+def begun_at_the_end_by_the_word_of_a_coordinator_nobody_held_up() -> HistoryBuilder:
+    return _told_none(None)
+
+
 # ---- clocks --------------------------------------------------------------------------------------------------------
 
 

@@ -18,6 +18,7 @@ from pyspark.sql import functions as sf
 
 from harness.checks.contract.rulings import Cause, Class
 from harness.checks.families.groups.group_forgetting import EXPIRED, forgetting_ruled
+from harness.checks.families.groups.group_offsets import BY_A_DEPOSED, told_by_a_deposed
 from harness.checks.families.groups.group_partition import Kept
 from harness.checks.families.groups.group_register import Register, registers
 from harness.checks.families.groups.transactional_offsets import TransactionalOffsets
@@ -307,6 +308,9 @@ def _ruled(context: RunContext, row: HeadSkipRow, removal: Removal) -> tuple[Cla
             process=row["process"],
         )
         forgotten = forgetting_ruled(context, kept)
+        answers = told_by_a_deposed(context, row["group"], history, process=row["process"])
+        if any(each["told"] is None and each["completed_ns"] <= row["completed_ns"] for each in answers):
+            return "observation", BY_A_DEPOSED
         begins = set_to(forgotten[1])
         if forgotten[0] != "violation" and (begins is None or row["skip_to"] < begins):
             return forgotten
