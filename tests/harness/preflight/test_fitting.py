@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from harness.errors import HarnessError
-from harness.preflight import fitting
+from harness.preflight import fitting, plan
 from harness.preflight.capabilities import notes
 from harness.preflight.fitting import fitted
 from harness.preflight.foreseen import would_be_done
@@ -71,6 +71,39 @@ def test_a_shipped_scenario_runs_on_any_ids_and_says_who_stands_for_whom(there: 
     there(7)
     refused = fitted(for_its_system(drafted("leader-crash-acks-all", overrides=attached)))
     assert why_left_out(refused) == "not for attached: it names 3 brokers (1, 2, 3), and the cluster has 1 (7)"
+
+
+@pytest.mark.parametrize(
+    ("step", "wrong"),
+    [
+        ("wait = { leader = 'x' }", "'x' is no broker's id"),
+        ("wait = { leader = true }", "True is no broker's id"),
+        ("wait = { isr = ['a'] }", "isr is a list of broker ids, not ['a']"),
+        ("wait = { isr = [true] }", "isr is a list of broker ids, not [True]"),
+        ("wait = { isr = 3 }", "isr is a list of broker ids, not 3"),
+        ("wait = { log_end = 5 }", "log_end is a table by broker id, not 5"),
+        ("wait = { log_end = { a = 5 } }", "log_end is a table by broker id, not {'a': 5}"),
+        ("wait = { leader_seen_by = { 1 = 'x' } }", "'x' is no broker's id"),
+        (
+            "expect = { create_topic = 'x', assignment = [1, 2] }",
+            "assignment lists the brokers of each partition, not [1, 2]",
+        ),
+        ("expect = { create_topic = 'x', assignment = 3 }", "assignment lists the brokers of each partition, not 3"),
+        ("act = { kill = 'nobody' }", "target 'nobody': write a broker id"),
+        ("act = { cut = ['2>'] }", "no link '2>'"),
+    ],
+)
+def test_what_names_no_broker_on_other_ids_is_said_as_on_our_own(
+    step: str, wrong: str, there: Callable[..., None]
+) -> None:
+    there(11, 12, 13)
+    topics = "[[topics]]\nname = 'orders'\nassignment = [[1, 2, 3]]\n"
+    text = f"{topics}[workload]\nname = 'none'\n[[steps]]\n{step}\n"
+    for scenario in (for_its_system(Draft(text, name="s", place="s.toml")), fit(THERE + text)):
+        if scenario.cluster.is_foreign and "cut" in step:
+            continue  # which links there are, nobody tells
+        (problem,) = plan.names(scenario, plan.topology_of(scenario))
+        assert wrong in problem.what
 
 
 def test_our_own_cluster_is_asked_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
