@@ -60,7 +60,8 @@ def test_a_target_keeps_its_roles_and_counts(target: str, there: str) -> None:
 
 
 def test_links_of_a_fault_move_at_both_ends() -> None:
-    faults = "[[faults]]\nkind = 'cut'\noptions = { links = ['2>1', 'clients>3', 'clients > n1', 'c1>1', 'n1>n2', '3>100'] }\nat = '3 s'\n"
+    named = ["2>1", "clients>3", "clients > n1", "c1>1", "n1>n2", "3>100"]
+    faults = f"[[faults]]\nkind = 'cut'\noptions = {{ links = {named} }}\nat = '3 s'\n"
     scenario, _ = recast(read(faults), [11, 12, 13])
     assert scenario.faults[0].options["links"] == ["12>11", "clients>13", "clients>11", "c1>11", "11>12", "13>100"]
 

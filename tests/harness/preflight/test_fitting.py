@@ -129,3 +129,25 @@ def test_what_would_be_done_names_every_topic_group_id_fault_and_command(there: 
     assert list(would_be_done(for_its_system(drafted("no-faults")))) == []
     unmarked = list(would_be_done(fit(THERE + 'prefix = ""\ndelete_topics = false\n' + GROUPS)))
     assert "it would make topic orders: 1 partition of 1 replica; kept after the run" in unmarked
+
+
+def test_expectations_that_write_are_told_as_acts_are(there: Callable[..., None]) -> None:
+    there(7)
+    steps = [
+        "act = { elect = 'preferred' }",
+        "expect = { isr = [1] }",
+        "expect = { produce = 'a', to = 1 }",
+        "expect = { create_topic = 'x' }",
+        "expect = { elect = 'unclean', error = 84 }",
+        "expect = { configure = { 'log.dirs' = 'x' }, error = 40 }",
+        "expect = { read = 'a' }",
+    ]
+    tables = "".join(f"[[steps]]\n{step}\n" for step in steps)
+    told = would_be_done(fit(THERE + f"[[topics]]\nname = 'orders'\n[workload]\nname = 'none'\n{tables}"))
+    assert [line for line in told if "at step" in line] == [
+        "it would, at step 1, elect preferred",
+        "it would, at step 3, expect produce a (to 7)",
+        "it would, at step 4, expect create topic x",
+        "it would, at step 5, expect elect unclean (error 84)",
+        "it would, at step 6, expect configure log.dirs = x (error 40)",
+    ]
