@@ -43,11 +43,13 @@ def test_the_folder_has_the_whole_schedule_before_the_run_begins(tmp_path: Path)
     assert all(each.every_s is None and each.at_s is not None for each in stored.faults)
 
 
-def test_what_is_accepted_of_a_run_is_kept_when_it_begins_for_it_may_be_killed(tmp_path: Path) -> None:
+def test_what_is_accepted_of_a_run_is_kept_when_it_begins_for_it_may_be_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     scenario = parse('[[topics]]\nname = "t"\n', name="s", place="s.toml")
     known = by_fingerprint([Accepted(fingerprint="0a", reason="known", until=datetime.date(2999, 12, 31))])
-    with pytest.raises(InterruptedError), pytest.MonkeyPatch.context() as patched:
-        patched.setattr(compose, "RunOwnership", killed)
+    monkeypatch.setattr(compose, "RunOwnership", killed)
+    with pytest.raises(InterruptedError):
         compose.run_scenario(scenario, runs=tmp_path, seed=1, command=[], progress=print, accepted=known)
     (path,) = tmp_path.glob("*/run.json")
     assert accepted_of(RunFolder(path.parent).run) == known
