@@ -14,7 +14,7 @@ UNREADABLE = "unreadable"
 
 @dataclass(frozen=True, kw_only=True)
 class RunSummary:
-    """time: UTC as ISO 8601, or ""; violations, permitted: "" if not judged; set_aside: of the violations, those that are
+    """time: UTC as ISO 8601, or ""; violations, permitted: "" if not judged; set_aside: how many of the violations are
     known and accepted; error: why the folder cannot be read."""
 
     id: str
