@@ -160,8 +160,9 @@ def _needs(scenario: Scenario) -> Iterator[tuple[Place, str, type]]:
         for need in planned.fault.needs:
             yield place, what, need
     for number, spec in enumerate(scenario.faults):
-        if any(part.kind == "request" for part in spec.trigger):
-            yield places.fault(number, "when"), f"fault {spec.kind!r}, trigger {spec.when!r}", CanHoldRequests
+        with contextlib.suppress(UsageError):  # plan.py tells
+            if any(part.kind == "request" for part in spec.trigger):
+                yield places.fault(number, "when"), f"fault {spec.kind!r}, trigger {spec.when!r}", CanHoldRequests
     for number, step in enumerate(scenario.steps, 1):
         place = places.step(step.line, step.kind)
         word = next(iter(step.body))
