@@ -1,7 +1,8 @@
 """Which links a network partition cuts: small pure functions of the existing links and the nodes to separate."""
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 
 from harness.errors import UsageError
 from harness.ports.cluster import CanCutLinks, Cluster, Link, NodeId
@@ -91,6 +92,19 @@ def is_of_clients(name: str) -> bool:
         return _OF_CLIENTS.fullmatch(name) is not None or Link.parse(name).client is not None
     except ValueError:
         return False
+
+
+def moved(name: str, move: Callable[[int], int]) -> str:
+    """The link between the brokers that stand for those of `name`; a client stays, and what is no link's name."""
+    try:
+        every = _OF_CLIENTS.fullmatch(name)
+        if every is not None:
+            return f"clients>{move(int(every['target']))}"
+        link = Link.parse(name)
+    except ValueError:
+        return name
+    source = None if link.source is None else NodeId(move(link.source))
+    return replace(link, source=source, target=NodeId(move(link.target))).short_name
 
 
 def _meant_by(name: str, links: Sequence[Link]) -> list[Link]:

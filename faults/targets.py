@@ -85,6 +85,18 @@ class Target:
             found.append((sign, term.group(1), term.group(2)))
         return cls(words=expression, terms=tuple(found))
 
+    def moved(self, move: Callable[[int], int]) -> str:
+        """The expression with those nodes that stand for the ones it names by their ids."""
+        text = ""
+        for sign, word, argument in self.terms:
+            text += f" {sign} " if text else ""
+            if word == "broker" and is_number(argument or ""):
+                text += f"broker({move(int(argument or ''))})"
+            else:
+                named = str(move(int(word))) if is_number(word) else word
+                text += named if argument is None else f"{named}({argument})"
+        return text
+
     @property
     def by_role(self) -> bool:
         """Whether it depends on roles, so that a later attempt may find nodes."""

@@ -8,7 +8,7 @@ import io
 import logging
 import shlex
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from pathlib import Path
@@ -32,6 +32,7 @@ from harness.controller.run import Progress, Run, RunOutcome
 from harness.controller.steps import OrderedSteps
 from harness.controller.workers import controller_numbers
 from harness.errors import MISFITS, HarnessError, end_at_once, in_a_line, misfit
+from harness.history.accepted import Accepted, keep_accepted
 from harness.history.facts.extent import records_in
 from harness.history.run_folder import RunFolder
 from harness.history.run_origin import commits, versions
@@ -58,15 +59,16 @@ def run_scenario(
     seed: int | None,
     command: Sequence[str],
     progress: Callable[[Progress], None],
+    accepted: Mapping[str, Accepted] | None = None,
     on_healed: Callable[[Path], None] = lambda _: None,
     tell: Callable[[str], None] = lambda _: None,
 ) -> tuple[RunFolder, RunOutcome]:
     """One run, sealed and not yet judged, of a scenario with nothing known against it (preflight). Raises HarnessError.
 
-    `tell` gets lines on when each fault of a schedule was planned and came, after the run; `on_healed` the run's folder
-    when the last fault is over.
+    accepted: what is set aside of it, whoever judges it, and if it is killed, too. `tell` gets lines on when each fault
+    of a schedule was planned and came, after the run; `on_healed` the run's folder when the last fault is over.
     """
-    scenario, folder = _begun(scenario, runs=runs, seed=seed, command=command)
+    scenario, folder = _begun(scenario, runs=runs, seed=seed, command=command, accepted=accepted)
     with RunOwnership(folder.path) as owner, _logging_to(folder):
         if unlinked := folder.link_latest():
             tell(unlinked)
@@ -78,7 +80,14 @@ def run_scenario(
     return folder, outcome
 
 
-def _begun(scenario: Scenario, *, runs: Path, seed: int | None, command: Sequence[str]) -> tuple[Scenario, RunFolder]:
+def _begun(
+    scenario: Scenario,
+    *,
+    runs: Path,
+    seed: int | None,
+    command: Sequence[str],
+    accepted: Mapping[str, Accepted] | None = None,
+) -> tuple[Scenario, RunFolder]:
     """The scenario with its seed and its whole schedule, and the folder of its run."""
     chosen = seed if seed is not None else scenario.seed if scenario.seed is not None else 1
     scenario = explicit(dataclasses.replace(scenario, seed=chosen), chance=stream(chosen, "schedule"))
@@ -104,6 +113,8 @@ def _begun(scenario: Scenario, *, runs: Path, seed: int | None, command: Sequenc
         workload=dataclasses.asdict(scenario.workload.facts),
         **origin,
     )
+    if accepted is not None:
+        keep_accepted(folder, accepted)
     return scenario, folder
 
 
@@ -222,10 +233,12 @@ def _refuse_while_it_goes_on(folder: RunFolder) -> None:
             raise HarnessError(f"{folder.path}: the run goes on; judge it when it has ended") from None
 
 
-def _unsealed(path: Path) -> HarnessError | None:
-    """Seals the folder; why that cannot be done."""
+def _unfit(path: Path, accepted: Mapping[str, Accepted] | None) -> HarnessError | None:
+    """Seals the folder, and keeps there what is accepted of its run; why that cannot be done."""
     try:
-        sealed(path)
+        folder = sealed(path)
+        if accepted is not None:
+            keep_accepted(folder, accepted)
     except HarnessError as error:
         return error
     except OSError as error:
@@ -264,9 +277,17 @@ class JudgingSession:
         return judged
 
     def judge_many(
-        self, paths: Sequence[Path], *, progress: Callable[[str], None] = lambda _: None, pages: bool = True
+        self,
+        paths: Sequence[Path],
+        *,
+        progress: Callable[[str], None] = lambda _: None,
+        pages: bool = True,
+        accepted: Mapping[str, Accepted] | None = None,
     ) -> list[Judged | NotJudged]:
-        """Judges all as one job, then renders each; a page that cannot be made never changes the verdict."""
+        """Judges all as one job, then renders each; a page that cannot be made never changes the verdict.
+
+        accepted: what is accepted of them from now on; None: what was before.
+        """
         self._early.open()  # beside the sealing
         from harness.checks.judge import judge_each
 
@@ -274,7 +295,7 @@ class JudgingSession:
             self._read_what_makes_pages()
 
         folders = [path.resolve() for path in paths]  # the JVM works in a directory of its own
-        unfit = {folder: error for folder in folders if (error := _unsealed(folder)) is not None}
+        unfit = {folder: error for folder in folders if (error := _unfit(folder, accepted)) is not None}
         with self.spark() as spark:
             answers = judge_each([folder for folder in folders if folder not in unfit], spark, progress=progress)
         judged: list[Judged | NotJudged] = []

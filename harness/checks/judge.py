@@ -5,7 +5,7 @@ another machine. Many folders are judged in one Spark job.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import cache, partial
@@ -98,6 +98,7 @@ class Judgement:
     accounting: Sums
     findings: tuple[tuple[str, Finding], ...]  # by name, worst first
     set_aside: Mapping[str, Accepted] = field(default_factory=dict)  # violations that are known, by the finding's name
+    excuse_nothing: tuple[str, ...] = ()  # a line for each accepted one whose last day is over, or that is not shown
 
     @property
     def exit_code(self) -> int:
@@ -362,6 +363,7 @@ def _judgement(given: RunInput, facts: Facts, named: list[tuple[str, Finding]]) 
         accounting=accounting,
         findings=tuple(named),
         set_aside=set_aside,
+        excuse_nothing=tuple(_excuse_nothing(given, named)),
     )
 
 
@@ -373,6 +375,15 @@ def _set_aside(given: RunInput, named: Sequence[tuple[str, Finding]]) -> Mapping
         for name, finding in named
         if finding.classification == "violation" and is_accepted(finding.fingerprint, accepted, now)
     }
+
+
+def _excuse_nothing(given: RunInput, named: Sequence[tuple[str, Finding]]) -> Iterator[str]:
+    shown, now = {finding.fingerprint for _, finding in named}, today()
+    for each in accepted_of(given.run).values():
+        if not each.holds(now):
+            yield each.is_over
+        elif each.fingerprint not in shown:
+            yield each.not_shown_by("no finding of this run")
 
 
 def _verdict(

@@ -7,7 +7,7 @@ import contextlib
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -15,6 +15,7 @@ from typing import Any
 from harness import compose
 from harness.checks.judged import Judged, NotJudged
 from harness.errors import MISFITS, HarnessError, UsageError, misfit
+from harness.history.accepted import Accepted
 from harness.history.jepsen import edn
 from harness.host import memory
 from harness.verdict import Verdict, exit_code_of
@@ -66,9 +67,15 @@ class Stages:
 
 @contextlib.contextmanager
 def check_runs(
-    folders: Sequence[Path], *, master: str, pages: bool | None, tell: Callable[[str], None]
+    folders: Sequence[Path],
+    *,
+    master: str,
+    pages: bool | None,
+    tell: Callable[[str], None],
+    accepted: Mapping[str, Accepted] | None = None,
 ) -> Iterator[list[Judged | NotJudged]]:
     """Judges all of them as one job. pages: whether their pages are written again; None: up to PAGES_UNASKED runs.
+    accepted: as in `judge_many`.
 
     The JVM ends last, after the verdicts were used: on a machine's first run its end takes long (class_archive.py).
     """
@@ -76,7 +83,7 @@ def check_runs(
     wanted = len(folders) <= PAGES_UNASKED if pages is None else pages
     try:
         with Stages(tell) as stages:
-            judged = session.judge_many(folders, progress=stages.begins, pages=wanted)
+            judged = session.judge_many(folders, progress=stages.begins, pages=wanted, accepted=accepted)
         if not wanted and pages is None:
             verdicts = sum(isinstance(each, Judged) for each in judged)
             tell(f"{verdicts} verdicts and no pages; --pages writes them, `kafka-chaos report RUN` writes one")

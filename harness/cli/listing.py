@@ -8,10 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 from harness.cli.terminal import Terminal
-from harness.history.summaries import UNREADABLE, summaries
+from harness.history.summaries import UNREADABLE, RunSummary, summaries
 
 _HEADS = ("run", "time (UTC)", "system", "verdict", "violations", "permitted")
 _LEFT_OUT_FIRST = ("permitted", "violations", "time (UTC)")  # if lines are too long; a run's name has its time
@@ -19,10 +18,10 @@ _GAP = "  "
 
 
 def print_runs(terminal: Terminal, aside: Terminal, runs: Path, *, as_json: bool) -> None:
-    rows = [asdict(each) for each in summaries(runs)]
+    rows = list(summaries(runs))
     if as_json:
         for each in rows:
-            terminal.say(json.dumps(each))
+            terminal.say(json.dumps(asdict(each)))
         return
     if not rows:
         aside.say(f"{runs}: no runs yet")
@@ -30,19 +29,19 @@ def print_runs(terminal: Terminal, aside: Terminal, runs: Path, *, as_json: bool
     for line in table([_cells(each) for each in rows], width=terminal.width):
         terminal.say(line)
     for each in rows:
-        if each["error"]:
-            aside.say(f"{each['id']}: {each['error']}")
+        if each.error:
+            aside.say(f"{each.id}: {each.error}")
 
 
-def _cells(row: Mapping[str, Any]) -> dict[str, str]:
-    began = datetime.strptime(row["time"], "%Y-%m-%dT%H:%M:%SZ") if row["time"] else None
+def _cells(row: RunSummary) -> dict[str, str]:
+    began = datetime.strptime(row.time, "%Y-%m-%dT%H:%M:%SZ") if row.time else None
     return {
-        "run": str(row["id"]),
+        "run": row.id,
         "time (UTC)": f"{began:%d %b %H:%M}" if began else "",
-        "system": f"{row['system']}/{row['world']}" if row["world"] not in ("", "local") else row["system"],
-        "verdict": UNREADABLE if row["error"] else str(row["verdict"]),
-        "violations": str(row["violations"]),
-        "permitted": str(row["permitted"]),
+        "system": f"{row.system}/{row.world}" if row.world not in ("", "local") else row.system,
+        "verdict": UNREADABLE if row.error else row.verdict,
+        "violations": row.violations_words,
+        "permitted": str(row.permitted),
     }
 
 

@@ -48,7 +48,6 @@ from harness.cli.serving import ReadyFile
 from harness.cluster import left_behind
 from harness.controller.run import RunOutcome
 from harness.errors import HarnessError, UsageError
-from harness.history.accepted import keep_accepted
 from harness.history.run_folder import RunFolder
 from harness.preflight import capabilities, looking, machine
 from harness.preflight import target as targets
@@ -138,12 +137,11 @@ def run(
             seed=seed,
             command=[PROGRAM, *sys.argv[1:]],
             progress=live.show,
+            accepted=known,
             on_healed=live.healed,
             tell=terminal.say,
         )
     took_s = time.monotonic() - began
-    if known is not None:
-        keep_accepted(folder, known)
     raise typer.Exit(_judge(folder, outcome, live.session, master, took_s) if check else _recorded(folder, outcome))
 
 

@@ -92,6 +92,8 @@ def print_outcome(terminal: Terminal, judged: Judged) -> None:
         if finding.classification != "observation":
             known = ", known" if name in judgement.set_aside else ""
             terminal.say(f"  {name} {finding.classification}{known}: {finding.sentence}")
+    for line in judgement.excuse_nothing:
+        terminal.say(f"  {line}")
     if verdict not in ("pass", "violation"):
         for reason in judgement.reasons:
             terminal.say(f"  {reason}")

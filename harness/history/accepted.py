@@ -1,7 +1,8 @@
 """Findings that a team knows and has accepted for a time, as results keep them: each with a reason and its last day.
 
 Campaigns, nights and single runs take the same file (harness/campaign/accepted.py); what was accepted is kept with the
-results, so that these are judged again, and elsewhere, as they were.
+results, so that these are judged again, and elsewhere, by the same list. Its days are those of the judging: what was
+accepted until a day that is over by then is set aside no more.
 """
 
 import datetime
@@ -28,6 +29,14 @@ class Accepted:
 
     def as_table(self) -> dict[str, str]:
         return {"fingerprint": self.fingerprint, "reason": self.reason, "until": self.until.isoformat()}
+
+    @property
+    def is_over(self) -> str:
+        return f"{self.fingerprint}  was accepted until {self.until}, and is no longer: {self.reason}"
+
+    def not_shown_by(self, whom: str) -> str:
+        """whom: "no run"."""
+        return f"{self.fingerprint}  is accepted, and {whom} showed it: {self.reason}"
 
 
 def accepted_of(run: Mapping[str, Any]) -> Mapping[str, Accepted]:

@@ -14,7 +14,8 @@ UNREADABLE = "unreadable"
 
 @dataclass(frozen=True, kw_only=True)
 class RunSummary:
-    """time: UTC as ISO 8601, or ""; violations, permitted: "" if not judged; error: why the folder cannot be read."""
+    """time: UTC as ISO 8601, or ""; violations, permitted: "" if not judged; set_aside: how many of the violations are
+    known and accepted; error: why the folder cannot be read."""
 
     id: str
     time: str
@@ -25,8 +26,13 @@ class RunSummary:
     status: str
     verdict: str
     violations: int | str
+    set_aside: int
     permitted: int | str
     error: str
+
+    @property
+    def violations_words(self) -> str:
+        return f"{self.violations} ({self.set_aside} known)" if self.set_aside else str(self.violations)
 
 
 def summaries(runs: Path) -> Iterator[RunSummary]:
@@ -61,6 +67,7 @@ def summary(folder: Path) -> RunSummary:
         status=run.get("status", ""),
         verdict=verdict.get("verdict", "not judged"),
         violations=counts.get("violation", ""),
+        set_aside=len(verdict.get("set_aside", ())),
         permitted=counts.get("permitted", ""),
         error=error,
     )

@@ -4,8 +4,10 @@ A broker takes a key that it does not know without a word. What one release lack
 scenario may be for many (`ignored` says what has no effect).
 """
 
+import contextlib
 from collections.abc import Iterator, Mapping
 
+from faults.planned import PlannedFault
 from harness.clients import catalogue as clients
 from harness.cluster.brokers.kafka_versions import KAFKA_VERSIONS, numbers_of
 from harness.cluster.brokers.kafka_zookeeper import NAMED_LISTENERS_SINCE
@@ -158,8 +160,9 @@ def _needs(scenario: Scenario) -> Iterator[tuple[Place, str, type]]:
         for need in planned.fault.needs:
             yield place, what, need
     for number, spec in enumerate(scenario.faults):
-        if any(part.kind == "request" for part in spec.trigger):
-            yield places.fault(number, "when"), f"fault {spec.kind!r}, trigger {spec.when!r}", CanHoldRequests
+        with contextlib.suppress(UsageError):  # plan.py tells
+            if any(part.kind == "request" for part in spec.trigger):
+                yield places.fault(number, "when"), f"fault {spec.kind!r}, trigger {spec.when!r}", CanHoldRequests
     for number, step in enumerate(scenario.steps, 1):
         place = places.step(step.line, step.kind)
         word = next(iter(step.body))
@@ -187,11 +190,27 @@ def _on_somebody_elses(scenario: Scenario) -> Iterator[tuple[Place, str, str]]:
         refused = _fault_refused(planned.fault, apart_only=apart_only, coordination=coordination)
         if refused:
             yield place, what, refused
+        elif _is_of_coordinators(planned):
+            yield place, what, _NO_COORDINATORS
     for number, step in enumerate(scenario.steps, 1):
+        place, what = places.step(step.line, step.kind), f"step {number}, {step.said!r}"
         if step.kind == "expect" and "read" in step.body and "from" in step.body:
-            yield places.step(step.line, step.kind), f"step {number}, {step.said!r}", _NO_CLIENT_LINKS
+            yield place, what, _NO_CLIENT_LINKS
+        if step.kind == "expect" and "configure" in step.body and not step.body.get("error"):
+            yield place, what, _OF_A_BROKER
 
 
+def _is_of_coordinators(planned: PlannedFault) -> bool:
+    with contextlib.suppress(UsageError):  # plan.py tells
+        return any(word == "coordinator" for _, word, _ in planned.victims.terms)
+    return False
+
+
+_NO_COORDINATORS = "who coordinates a group or a transactional id is not looked at there; name brokers, or a leader"
+_OF_A_BROKER = (
+    "it changes a setting of somebody else's whole broker, and nothing sets it back; leave it out, or say which error "
+    "is expected"
+)
 _APART_ONLY = "the isolate command sets a broker apart from all others, nothing else; give cut and heal in [attached]"
 _NO_COORDINATION = (
     'where its coordination service is, is unknown; name it as node 100: nodes = { 100 = "host:port" } in [attached]'

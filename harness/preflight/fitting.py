@@ -5,7 +5,7 @@ are brokers for, and what cannot be on so few brokers is known before the run.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 
 from harness.cluster.attached.cluster import registered
@@ -14,12 +14,26 @@ from harness.scenario.model import DEFAULT_REPLICAS, ClusterSpec, Scenario
 from harness.scenario.recast import recast
 
 
-def fitted(scenario: Scenario) -> Scenario:
+class Registered:
+    """The brokers of clusters, each of which is asked once, however many scenarios are for it."""
+
+    def __init__(self) -> None:
+        self._of: dict[Hashable, Sequence[int]] = {}
+
+    def of(self, on: ClusterSpec) -> Sequence[int]:
+        by = on.attached
+        cluster = (on.system, on.bootstrap, by.security, by.project, tuple(by.services.items()))
+        if cluster not in self._of:
+            self._of[cluster] = brokers_of(on)
+        return self._of[cluster]
+
+
+def fitted(scenario: Scenario, asked: Registered) -> Scenario:
     """As it is where the cluster is ours, or does not tell who its brokers are: then the rest of the preflight says
     why."""
     if not scenario.cluster.is_foreign:
         return scenario
-    brokers = brokers_of(scenario.cluster)
+    brokers = asked.of(scenario.cluster)
     if not brokers:
         return scenario
     traits = replace(scenario.traits, brokers=tuple(brokers))

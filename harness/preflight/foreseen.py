@@ -7,6 +7,9 @@ from collections.abc import Iterator
 
 from harness.scenario.model import FaultSpec, Scenario, TopicSpec
 
+# Of steps: they are done to see what comes of them.
+_WRITING_EXPECTATIONS = ("configure", "create_topic", "elect", "produce")
+
 
 def would_be_done(scenario: Scenario) -> Iterator[str]:
     if not scenario.cluster.is_foreign:
@@ -28,8 +31,8 @@ def would_be_done(scenario: Scenario) -> Iterator[str]:
     for fault in scenario.faults:
         yield f"it would {_fault(fault)}"
     for number, step in enumerate(scenario.steps, 1):
-        if step.kind == "act":
-            yield f"it would, at step {number}, {step.text}"
+        if step.kind == "act" or any(word in step.body for word in _WRITING_EXPECTATIONS):
+            yield f"it would, at step {number}, {step.said}"
     for name, command in on.attached.commands.items():
         yield f"by the {name} command: {command}"
     yield "no other topic, group or transactional id would be touched"

@@ -7,7 +7,7 @@ from harness.clients import catalogue as clients
 from harness.cluster.catalogue import traits_of
 from harness.errors import Problem, Problems, UsageError, nearest
 from harness.preflight import capabilities, plan, refusals, target
-from harness.preflight.fitting import fitted
+from harness.preflight.fitting import Registered, fitted
 from harness.scenario.file import Draft, drafted
 from harness.scenario.model import Scenario, Traits
 
@@ -32,9 +32,10 @@ def all_ready(
     """
     scenarios: list[Scenario] = []
     found: list[Problem] = []
+    asked = Registered()
     for reference, overrides in wanted:
         try:
-            scenario = fitted(for_its_system(drafted(reference, overrides=overrides)))
+            scenario = fitted(for_its_system(drafted(reference, overrides=overrides)), asked)
         except Problems as error:
             found += error.problems
         except UsageError as error:

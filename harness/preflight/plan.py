@@ -51,7 +51,7 @@ class Topology:
 
     def lacks_node(self, node: Any, *, also: Sequence[int] = ()) -> Wrong | None:
         """Why this node cannot be named: it is no broker, and not one of `also`. None if it can."""
-        if not isinstance(node, int) and not is_number(str(node).removeprefix("-")):
+        if type(node) is not int and not is_number(str(node).removeprefix("-")):
             return f"{node!r} is no broker's id", self._brokers_words()
         if not self.knows_nodes or int(node) in (*self.brokers, *also):
             return None

@@ -5,11 +5,12 @@ cluster's brokers in order: in assignments, targets, links, conditions and expec
 is written by role (`leader(orders/0)`), stay as they are.
 """
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from faults import links
+from faults.targets import Target
 from harness.errors import UsageError
 from harness.ports.cluster import COORDINATION
 from harness.ports.faults import ACTS
@@ -19,7 +20,6 @@ from harness.values import is_number
 
 ONE_BROKER = ("leader", "controller", "to", "broker", "log_end_unchanged_on")  # keys of steps whose value is one
 _OF_NODES = ("start", "resume", "free", "heal")  # acts that are no faults, and name nodes or links
-_NUMBER = re.compile(r"(?<![\w(/.-])\d+(?![\w/.])|(?<=broker\()\s*\d+\s*(?=\))")  # of a node, in a target
 
 Move = Callable[[int], int]
 
@@ -93,38 +93,49 @@ def _of_step(step: StepSpec, move: Move) -> Iterator[tuple[str, Any]]:
         elif key == "links":
             yield key, _links(value, move)
         elif key == "assignment":
-            yield key, [[move(node) for node in replicas] for replicas in value]
+            yield key, [_ids(replicas, move) for replicas in value] if isinstance(value, list) else value
         elif step.kind != "act" and key in LISTS_BROKERS:
-            yield key, [move(node) for node in value]
+            yield key, _ids(value, move)
         elif step.kind != "act" and key in KEYED_BY_BROKER:
-            of_brokers = key == "leader_seen_by"
-            yield key, {_key(node, move): move(told) if of_brokers else told for node, told in value.items()}
+            yield key, _keyed(value, move, leads=key == "leader_seen_by")
         elif step.kind != "act" and key in ONE_BROKER:
-            yield key, move(value)
+            yield key, _id(value, move)
         else:
             yield key, value
 
 
-def _key(node: Any, move: Move) -> str:
-    return str(move(int(node)))
+# ---- values, as the file has them: what is of another kind stays, and plan.py says what is wrong with it ------------
+
+
+def _id(value: Any, move: Move) -> Any:
+    return move(value) if type(value) is int else value
+
+
+def _ids(value: Any, move: Move) -> Any:
+    return [_id(node, move) for node in value] if isinstance(value, list) else value
+
+
+def _keyed(value: Any, move: Move, *, leads: bool) -> Any:
+    """leads: each broker is told another one."""
+    if not isinstance(value, Mapping):
+        return value
+    return {
+        str(move(int(node))) if is_number(str(node)) else node: _id(told, move) if leads else told
+        for node, told in value.items()
+    }
 
 
 def _links(value: Any, move: Move) -> Any:
-    return [_link(each, move) for each in value] if isinstance(value, list | tuple) else value
-
-
-def _link(name: Any, move: Move) -> Any:
-    """One of clients keeps its client: "clients>1" and "c1>1" name one broker."""
-    source, sign, target = str(name).partition(">")
-    moved = str(move(int(source))) if is_number(source.strip()) else source
-    return f"{moved}{sign}{move(int(target))}" if sign and is_number(target.strip()) else name
+    return [links.moved(str(name), move) for name in value] if isinstance(value, list | tuple) else value
 
 
 def _target(value: Any, move: Move) -> Any:
-    if isinstance(value, bool) or not isinstance(value, int | str | list | tuple):
-        return value
-    if isinstance(value, int):
-        return move(value)
+    """A target's expression, or links: some acts name these."""
     if isinstance(value, list | tuple):
         return [_target(each, move) for each in value]
-    return _link(value, move) if ">" in value else _NUMBER.sub(lambda found: str(move(int(found[0]))), value)
+    if not isinstance(value, str):
+        return _id(value, move)
+    try:
+        return Target.parse(value).moved(move)
+    except UsageError:
+        return links.moved(value, move)

@@ -1,5 +1,6 @@
 """What is set going beside a run waits until its faults are over."""
 
+import datetime
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,8 @@ import pytest
 from harness import compose
 from harness.checks import early_session
 from harness.controller.run import Progress
+from harness.history.accepted import Accepted, accepted_of, by_fingerprint
+from harness.history.run_folder import RunFolder
 from harness.scenario.file import parse, scenario_of
 
 ROOT = Path(__file__).parents[2]
@@ -38,6 +41,22 @@ def test_the_folder_has_the_whole_schedule_before_the_run_begins(tmp_path: Path)
     assert stored.faults == begun.faults
     assert len(stored.faults) > 1
     assert all(each.every_s is None and each.at_s is not None for each in stored.faults)
+
+
+def test_what_is_accepted_of_a_run_is_kept_when_it_begins_for_it_may_be_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scenario = parse('[[topics]]\nname = "t"\n', name="s", place="s.toml")
+    known = by_fingerprint([Accepted(fingerprint="0a", reason="known", until=datetime.date(2999, 12, 31))])
+    monkeypatch.setattr(compose, "RunOwnership", killed)
+    with pytest.raises(InterruptedError):
+        compose.run_scenario(scenario, runs=tmp_path, seed=1, command=[], progress=print, accepted=known)
+    (path,) = tmp_path.glob("*/run.json")
+    assert accepted_of(RunFolder(path.parent).run) == known
+
+
+def killed(_: Path) -> None:
+    raise InterruptedError
 
 
 def test_a_run_that_never_came_to_its_faults_is_judged_too() -> None:

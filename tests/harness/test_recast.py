@@ -46,6 +46,11 @@ def test_a_scenario_that_names_the_clusters_own_brokers_stays_as_it_is() -> None
         ("leader(orders/1) + 2", "leader(orders/1) + 12"),
         ("isr(orders-1/1)", "isr(orders-1/1)"),
         ("controller + 100", "controller + 100"),
+        ("all-2", "all - 12"),
+        ("isr(orders/0)-1", "isr(orders/0) - 11"),
+        ("1-2", "11 - 12"),
+        ("broker( 1 )+2", "broker(11) + 12"),
+        ("coordinator(my group 2)", "coordinator(my group 2)"),
     ],
 )
 def test_a_target_keeps_its_roles_and_counts(target: str, there: str) -> None:
@@ -55,9 +60,10 @@ def test_a_target_keeps_its_roles_and_counts(target: str, there: str) -> None:
 
 
 def test_links_of_a_fault_move_at_both_ends() -> None:
-    faults = "[[faults]]\nkind = 'cut'\noptions = { links = ['2>1', 'clients>3', 'c1>1', '3>100'] }\nat = '3 s'\n"
+    named = ["2>1", "clients>3", "clients > n1", "c1>1", "n1>n2", "3>100"]
+    faults = f"[[faults]]\nkind = 'cut'\noptions = {{ links = {named} }}\nat = '3 s'\n"
     scenario, _ = recast(read(faults), [11, 12, 13])
-    assert scenario.faults[0].options["links"] == ["12>11", "clients>13", "c1>11", "13>100"]
+    assert scenario.faults[0].options["links"] == ["12>11", "clients>13", "clients>11", "c1>11", "11>12", "13>100"]
 
 
 @pytest.mark.parametrize(
@@ -70,6 +76,9 @@ def test_links_of_a_fault_move_at_both_ends() -> None:
         ("act = { cut = ['2>1'], mode = 'reset' }", {"act": {"cut": ["12>11"], "mode": "reset"}}),
         ("act = { heal = ['2>1'] }", {"act": {"heal": ["12>11"]}}),
         ("act = { heal = 'all' }", {"act": {"heal": "all"}}),
+        ("act = { heal = ['n2>n1', 'clients>n1'] }", {"act": {"heal": ["12>11", "clients>11"]}}),
+        ("act = { heal = 'cut' }", {"act": {"heal": "cut"}}),
+        ("act = { kill = 'all-2' }", {"act": {"kill": "all - 12"}}),
         ("act = { isolate = 1, from = 'clients' }", {"act": {"isolate": 11, "from": "clients"}}),
         ("act = { produce = '1, 2', partition = 1 }", {"act": {"produce": "1, 2", "partition": 1}}),
         ("wait = { leader = 2, partition = 1 }", {"wait": {"leader": 12, "partition": 1}}),

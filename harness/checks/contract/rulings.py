@@ -90,6 +90,7 @@ DoubtCode = Literal[
     "nothing-committed",
     "several-groups",
     "read-for-which-group",
+    "inputs-not-read",
     "flow-ids-not-told",
     "no-producer-recorded",
     "outputs-by-others",

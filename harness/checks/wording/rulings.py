@@ -182,6 +182,7 @@ _DOUBTS: Mapping[DoubtCode, str] = {
     "commits-not-kept": "nobody kept what groups commit",
     "nothing-committed": "no such group committed an offset of {partitions}",
     "several-groups": "several groups committed offsets of {partitions}, and which is the application's nobody told",
+    "inputs-not-read": "more inputs may have been in what was not read of {partitions}, or is there no more",
     "read-for-which-group": "whether who was given it reads for the group nobody told",
     "flow-ids-not-told": (
         "not each record of {partitions} has an id that was told: which output is of which input is not known"

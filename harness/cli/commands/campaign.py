@@ -274,9 +274,9 @@ def _say_outcome(outcome: Outcome) -> None:
                 f"{group.runs[0]}, last {group.runs[-1]}), under {under}; look at run {group.look_at}{flaky}{known}"
             )
     for each in outcome.expired:
-        terminal.say(f"  {each.fingerprint}  was accepted until {each.until}, and is no longer: {each.reason}")
+        terminal.say(f"  {each.is_over}")
     for each in outcome.unseen:
-        terminal.say(f"  {each.fingerprint}  is accepted, and no run showed it: {each.reason}")
+        terminal.say(f"  {each.not_shown_by('no run')}")
     verdict = outcome.verdict.value
     terminal.say(verdict.upper(), style=STYLES.get(verdict, "yellow"), then=f"  {outcome.sentence}")
 

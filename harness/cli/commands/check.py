@@ -26,8 +26,6 @@ from harness.cli.options import (
     terminal,
 )
 from harness.errors import HarnessError, UsageError
-from harness.history.accepted import keep_accepted
-from harness.history.run_folder import RunFolder
 from harness.verdict import exit_code_of
 
 PathsArgument = Annotated[
@@ -117,11 +115,8 @@ def _check(
         "is for Jepsen's histories; add --format jepsen",
     )
     folders = run_folders(paths, runs)
-    if accepted is not None:
-        known = read_accepted(accepted)
-        for folder in folders:
-            keep_accepted(RunFolder(folder), known)
-    with check_many.check_runs(folders, master=master or MASTER, pages=pages, tell=aside.say) as judged:
+    known = None if accepted is None else read_accepted(accepted)
+    with check_many.check_runs(folders, master=master or MASTER, pages=pages, tell=aside.say, accepted=known) as judged:
         match judged:
             case [Judged() as alone]:
                 presentation.print_outcome(terminal, alone)

@@ -353,7 +353,7 @@ class ForeignCluster(ABC):
 
     async def _refuse_if_last_copy(self, node: NodeId) -> None:
         """Before a disk is wiped: other topics' records are not this run's to destroy."""
-        others = await self._administering().only_copies_on(node) - {self._names.there(topic) for topic in self._made}
+        others = await self._administering().only_copies_on(node) - set(self._journal.topics())
         if others:
             raise HarnessError(
                 f"{self._name(node)} is not wiped: it has the only in-sync replica of partitions of topics that are "

@@ -48,6 +48,9 @@ def check_template(name: str, template: str) -> None:
             raise UsageError(f"[attached] {name}: {{{field}}} is nothing to fill in; there are {known}")
 
 
+_Filled = tuple[str, dict[str, object]]  # a command, what is filled in
+
+
 @dataclass(frozen=True, kw_only=True)
 class Ran:
     """A command that ended with exit code 0."""
@@ -69,7 +72,7 @@ class CommandRunner:
         self._templates = templates
         self._folder = folder
         self._timeout_s = timeout_s
-        self._under_way: dict[str, tuple[str, asyncio.Task[Ran]]] = {}  # by subject: command, its run
+        self._under_way: dict[str, tuple[_Filled, asyncio.Task[Ran]]] = {}  # by subject
 
     def has(self, name: str) -> bool:
         return bool(self._templates.get(name))
@@ -83,15 +86,16 @@ class CommandRunner:
         command's output.
 
         A command that nobody waits for any more goes on. While it does, the same one is not run again, but waited for,
-        and another one for the same subject comes after it.
+        and another one for the same subject comes after it. `slow` and its undoing differ by what is filled in alone.
         """
+        wanted: _Filled = (name, dict(values))
         while (running := self._under_way.get(subject)) is not None and not running[1].done():
-            if running[0] == name:
+            if running[0] == wanted:
                 return await asyncio.shield(running[1])
             await asyncio.wait({running[1]})
         task = asyncio.create_task(asyncio.to_thread(self.run_here, name, subject, values), name=f"{name} {subject}")
         task.add_done_callback(_heard)
-        self._under_way[subject] = (name, task)
+        self._under_way[subject] = (wanted, task)
         return await asyncio.shield(task)
 
     def run_here(self, name: str, subject: str, values: Mapping[str, object]) -> Ran:

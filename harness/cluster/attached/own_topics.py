@@ -178,8 +178,8 @@ class OwnTopics:
 
 def there_already(name: str) -> HarnessError:
     return HarnessError(
-        f"topic {name!r} is there already, and its records are not this run's: delete it "
-        "(delete_topics = true does so after each run), or choose another name in [[topics]]"
+        f"topic {name!r} is there already, and its records are not this run's: give [attached] a prefix, or choose "
+        "another name in [[topics]]"
     )
 
 

@@ -3,7 +3,7 @@ the application's own clients with its verdict."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,6 +14,7 @@ from kafka_chaos_pytest.journal import Journal
 from kafka_chaos_pytest.roles import Role
 
 CHECK_S = 540.0
+_REFUSED = ("bad-request", "busy")  # codes with which nothing has ended
 C = TypeVar("C")
 
 
@@ -33,6 +34,7 @@ class Recording:
 
     folder: Path
     journals: list[Journal]  # of its clients
+    told: dict[str, dict[bytes, bytes | None]] = field(default_factory=dict)  # by topic: ids of values
 
 
 class Chaos:
@@ -221,20 +223,43 @@ class Chaos:
         return answer
 
     def _tell_origins(self, recording: Recording, flows: Sequence[Flow]) -> None:
-        """All are made before any is written: a function may fail."""
-        functions = functions_of(flows)
-        made = [
-            (journal, topic, ids_of(topic, list(journal.values.get(topic, ())), function))
-            for journal in recording.journals
-            for topic, function in functions.items()
-        ]
-        for journal, topic, ids in made:
-            journal.origins(topic, ids)
+        """Each once, in whichever journal. All are made before any is written: a function may fail."""
+        made = {
+            topic: ids_of(topic, _values_of(recording, topic), function)
+            for topic, function in functions_of(flows).items()
+        }
+        for topic, ids in made.items():
+            told = recording.told.setdefault(topic, {})
+            if any(told.get(value, origin) != origin for value, origin in ids.items()):
+                what = f"flow: other ids of the values of {topic} were told before, by a check that was refused"
+                raise ChaosError("bad-request", what, "give the same function, or record anew")
+        for topic, ids in made.items():
+            told = recording.told[topic]
+            new = {value: origin for value, origin in ids.items() if value not in told}
+            if new:
+                recording.journals[0].origins(topic, new)
+            told.update(new)
 
     def _end(self, *, judge: bool, flows: Sequence[Flow] = (), within_s: float | None = None) -> Mapping[str, Any]:
+        """Where it is refused, the recording goes on."""
         recording, self._recording = self._recording, None
         assert recording is not None
         for journal in recording.journals:
-            journal.close()
+            journal.pause()
         asked = {"judge": judge, **({"flows": [flow.asked() for flow in flows]} if flows else {})}
-        return self.cluster.control.ask("check", asked, within_s=within_s)
+        try:
+            return self.cluster.control.ask("check", asked, within_s=within_s)
+        except ChaosError as error:
+            if error.code in _REFUSED:
+                self._recording = recording
+                for journal in recording.journals:
+                    journal.go_on()
+            raise
+        finally:
+            if self._recording is not recording:
+                for journal in recording.journals:
+                    journal.close()
+
+
+def _values_of(recording: Recording, topic: str) -> Mapping[bytes, None]:
+    return {value: None for journal in recording.journals for value in list(journal.values.get(topic, ()))}

@@ -42,6 +42,8 @@ class Journal:
         self._worker = worker
         self._lock = threading.RLock()
         self._lines = 0
+        self._path = path
+        self._late: list[bytes] | None = None  # written since it was closed, while it may be opened again
         self._operations = 0
         self._acks: int | None = None
         self._transactions = 0
@@ -154,10 +156,25 @@ class Journal:
 
     def close(self) -> None:
         with self._lock:
+            self.pause()
+            self._late = None
+
+    def pause(self) -> None:
+        """Closes the file, which is whole, until it is opened again or closed for good."""
+        with self._lock:
             if self._file >= 0:
                 self._write(["F", self._lines])
                 os.close(self._file)
-                self._file = -1
+                self._file, self._late = -1, []
+
+    def go_on(self) -> None:
+        """The recording goes on: what its client did since the pause belongs to it, too."""
+        with self._lock:
+            if self._late is not None:
+                self._file = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW)
+                late, self._late = self._late, None
+                for line in late:
+                    self._append(line)
 
     def _number(self, topic: str, partition: int) -> int:
         number = self._partitions.get((topic, partition))
@@ -169,11 +186,16 @@ class Journal:
     def _write(self, line: Sequence[object]) -> None:
         encoded = json.dumps(line, separators=(",", ":")).encode() + b"\n"
         with self._lock:
-            if self._file < 0:
-                return  # an answer after the recording's end is of no operation that is judged
-            if os.write(self._file, encoded) != len(encoded):
-                raise OSError("the journal's disk is full")
-            self._lines += 1
+            if self._file >= 0:
+                self._append(encoded)
+            elif self._late is not None:
+                self._late.append(encoded)
+            # else: an answer after the recording's end is of no operation that is judged
+
+    def _append(self, encoded: bytes) -> None:
+        if os.write(self._file, encoded) != len(encoded):
+            raise OSError("the journal's disk is full")
+        self._lines += 1
 
 
 def _values(values: Sequence[bytes]) -> tuple[list[int], list[str]]:

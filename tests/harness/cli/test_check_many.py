@@ -22,6 +22,7 @@ from harness.cli.main import app
 from harness.cli.options import run_folders
 from harness.errors import HarnessError, UsageError
 from harness.history.jepsen.jepsen_import import read_history
+from harness.history.run_folder import RunFolder
 from harness.host import memory
 from harness.verdict import Verdict, exit_code_of
 from tests.harness.checks.histories.build import History
@@ -123,6 +124,20 @@ def test_several_runs_get_a_line_each_and_the_worst_exit_code(tmp_path: Path) ->
     assert (tmp_path / "good" / "verdict.json").is_file()
 
 
+@pytest.mark.usefixtures("checks_here")
+def test_a_broken_run_costs_the_others_neither_what_is_accepted_nor_their_verdicts(tmp_path: Path) -> None:
+    broken = a_run(tmp_path / "runs", "broken")
+    run_folder(tmp_path / "runs" / "good", twins.nothing_happened())
+    (broken / "run.json").write_text("{")
+    accepted = tmp_path / "accepted.toml"
+    accepted.write_text('[[accepted]]\nfingerprint = "1f6e0b2c9d3a4455"\nreason = "known"\nuntil = 2999-12-31\n')
+    ended = CliRunner().invoke(app, ["check", str(tmp_path / "runs"), "--accepted", str(accepted)])
+    lines = [line.split()[:2] for line in ended.stdout.splitlines()]
+    assert sorted(lines) == [["error", "broken"], ["pass", "good"]]
+    kept = RunFolder(tmp_path / "runs" / "good").run["accepted"]
+    assert [each["reason"] for each in kept] == ["known"]
+
+
 @pytest.mark.parametrize(("options", "pages"), [([], [True, False]), (["--no-pages"], [False, False])])
 def test_very_many_runs_get_pages_only_when_asked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], pages: list[bool]
@@ -133,7 +148,7 @@ def test_very_many_runs_get_pages_only_when_asked(
         def __init__(self, **_: object) -> None:
             pass
 
-        def judge_many(self, folders: list[Path], *, progress: object, pages: bool) -> list[object]:
+        def judge_many(self, folders: list[Path], *, pages: bool, **_: object) -> list[object]:
             asked.append(pages)
             raise UsageError("enough")
 

@@ -294,7 +294,7 @@ def test_what_cannot_even_be_sealed_costs_only_itself(
 
     monkeypatch.setattr(compose, "sealed", fails)
 
-    reported = compose._unsealed(tmp_path)
+    reported = compose._unfit(tmp_path, None)
 
     assert isinstance(reported, HarnessError)
     assert str(reported).startswith(f"{tmp_path}: ")

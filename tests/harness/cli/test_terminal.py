@@ -169,6 +169,7 @@ def test_a_verdict_names_hostile_topics_and_stays_as_many_lines_as_it_has(capsys
         expected="pass",
         accounting=row_of(Sums),
         findings=(("F1", finding),),  # type: ignore[arg-type]
+        excuse_nothing=(f"0a  was accepted until {TERMINAL}",),
     )
     judged = Judged(folder=tmp_path / "a\x1b[1mb", judgement=judgement, page=None, page_error=TERMINAL)
 
@@ -176,8 +177,8 @@ def test_a_verdict_names_hostile_topics_and_stays_as_many_lines_as_it_has(capsys
     Terminal().say(verdict_line(judged))
 
     out = capsys.readouterr().out
-    assert len(out.splitlines()) == 5
-    assert out.count(TERMINAL_SHOWN) == 4
+    assert len(out.splitlines()) == 6
+    assert out.count(TERMINAL_SHOWN) == 5
     assert r"a\u001b[1mb" in out
 
 

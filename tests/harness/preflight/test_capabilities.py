@@ -15,6 +15,7 @@ TOPIC = '[[topics]]\nname = "t"\n'
 KILLS = '[attached]\nkill = "true"\nstart = "true"\n'
 ISOLATES = '[attached]\nisolate = "true"\nrejoin = "true"\n'
 CUTS = '[attached]\ncut = "true"\nheal = "true"\n'
+GROUP = '[workload]\nname = "consumer_groups"\ngroup = "g"\n'
 
 
 def parse(*parts: str) -> Scenario:
@@ -45,6 +46,12 @@ def fault(kind: str, options: str = "") -> str:
         ((KILLS, TOPIC, "[[steps]]\nwait = { log_end = { 1 = 3 } }\n"), "give read_log in [attached]"),
         ((CUTS, TOPIC, '[[steps]]\nact = { cut = ["clients>1"] }\n'), "no links of its clients"),
         ((CUTS, TOPIC, '[[steps]]\nact = { isolate = 1, from = "all" }\n'), "no links of its clients"),
+        ((KILLS, TOPIC, GROUP, fault("crash", 'target = "coordinator(g)"\n')), "who coordinates a group"),
+        ((KILLS, TOPIC, GROUP, '[[steps]]\nact = { kill = "all - coordinator(g)" }\n'), "who coordinates a group"),
+        (
+            (KILLS, TOPIC, '[[steps]]\nexpect = { configure = { "log.retention.ms" = 1 }, broker = 1 }\n'),
+            "it changes a setting of somebody else's whole broker",
+        ),
     ],
 )
 def test_a_fault_or_step_without_its_means_is_refused(parts: tuple[str, ...], message: str) -> None:
@@ -85,6 +92,7 @@ def test_harm_that_a_world_cannot_do_is_refused_with_the_one_that_can(parts: tup
         (CUTS, TOPIC, fault("bridge")),
         (CUTS, TOPIC, "[[steps]]\nact = { isolate = 1 }\n"),
         (CUTS, TOPIC, '[[steps]]\nact = { cut = ["2>1"] }\n'),
+        (KILLS, TOPIC, '[[steps]]\nexpect = { configure = { "log.dirs" = 1 }, broker = 1, error = 40 }\n'),
         (CUTS, '[attached.nodes]\n100 = "127.0.0.1:2"\n', TOPIC, fault("cut-coordination")),
     ],
 )

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from harness.errors import HarnessError
-from harness.preflight import fitting
+from harness.preflight import fitting, looking, plan
 from harness.preflight.capabilities import notes
-from harness.preflight.fitting import fitted
+from harness.preflight.fitting import Registered, fitted
 from harness.preflight.foreseen import would_be_done
 from harness.preflight.looking import for_its_system, why_left_out
 from harness.scenario.file import Draft, drafted
@@ -49,7 +49,7 @@ def there(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
 
 def fit(text: str) -> Scenario:
-    return fitted(for_its_system(Draft(text, name="s", place="s.toml")))
+    return fitted(for_its_system(Draft(text, name="s", place="s.toml")), Registered())
 
 
 def test_replicas_that_nobody_counted_are_as_many_as_there_are_brokers_for(there: Callable[..., None]) -> None:
@@ -64,19 +64,52 @@ def test_replicas_that_nobody_counted_are_as_many_as_there_are_brokers_for(there
 def test_a_shipped_scenario_runs_on_any_ids_and_says_who_stands_for_whom(there: Callable[..., None]) -> None:
     there(11, 12, 13)
     attached = ["cluster.system=attached", "cluster.bootstrap=a:1"]
-    scenario = fitted(for_its_system(drafted("leader-crash-acks-all", overrides=attached)))
+    scenario = fitted(for_its_system(drafted("leader-crash-acks-all", overrides=attached)), Registered())
     assert scenario.topics[0].assignment == ((11, 12, 13), (12, 13, 11), (13, 11, 12))
     told = "the attached cluster has other brokers than the scenario names: 1 is 11, 2 is 12, 3 is 13"
     assert told in notes(scenario)
     there(7)
-    refused = fitted(for_its_system(drafted("leader-crash-acks-all", overrides=attached)))
+    refused = fitted(for_its_system(drafted("leader-crash-acks-all", overrides=attached)), Registered())
     assert why_left_out(refused) == "not for attached: it names 3 brokers (1, 2, 3), and the cluster has 1 (7)"
+
+
+@pytest.mark.parametrize(
+    ("step", "wrong"),
+    [
+        ("wait = { leader = 'x' }", "'x' is no broker's id"),
+        ("wait = { leader = true }", "True is no broker's id"),
+        ("wait = { isr = ['a'] }", "isr is a list of broker ids, not ['a']"),
+        ("wait = { isr = [true] }", "isr is a list of broker ids, not [True]"),
+        ("wait = { isr = 3 }", "isr is a list of broker ids, not 3"),
+        ("wait = { log_end = 5 }", "log_end is a table by broker id, not 5"),
+        ("wait = { log_end = { a = 5 } }", "log_end is a table by broker id, not {'a': 5}"),
+        ("wait = { leader_seen_by = { 1 = 'x' } }", "'x' is no broker's id"),
+        (
+            "expect = { create_topic = 'x', assignment = [1, 2] }",
+            "assignment lists the brokers of each partition, not [1, 2]",
+        ),
+        ("expect = { create_topic = 'x', assignment = 3 }", "assignment lists the brokers of each partition, not 3"),
+        ("act = { kill = 'nobody' }", "target 'nobody': write a broker id"),
+        ("act = { cut = ['2>'] }", "no link '2>'"),
+    ],
+)
+def test_what_names_no_broker_on_other_ids_is_said_as_on_our_own(
+    step: str, wrong: str, there: Callable[..., None]
+) -> None:
+    there(11, 12, 13)
+    topics = "[[topics]]\nname = 'orders'\nassignment = [[1, 2, 3]]\n"
+    text = f"{topics}[workload]\nname = 'none'\n[[steps]]\n{step}\n"
+    for scenario in (for_its_system(Draft(text, name="s", place="s.toml")), fit(THERE + text)):
+        if scenario.cluster.is_foreign and "cut" in step:
+            continue  # which links there are, nobody tells
+        (problem,) = plan.names(scenario, plan.topology_of(scenario))
+        assert wrong in problem.what
 
 
 def test_our_own_cluster_is_asked_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fitting, "registered", None)
     scenario = for_its_system(drafted("no-faults"))
-    assert fitted(scenario) is scenario
+    assert fitted(scenario, Registered()) is scenario
 
 
 def test_what_would_be_done_names_every_topic_group_id_fault_and_command(there: Callable[..., None]) -> None:
@@ -96,3 +129,42 @@ def test_what_would_be_done_names_every_topic_group_id_fault_and_command(there: 
     assert list(would_be_done(for_its_system(drafted("no-faults")))) == []
     unmarked = list(would_be_done(fit(THERE + 'prefix = ""\ndelete_topics = false\n' + GROUPS)))
     assert "it would make topic orders: 1 partition of 1 replica; kept after the run" in unmarked
+
+
+def test_a_cluster_is_asked_once_however_many_scenarios_are_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    async def registered(bootstrap: str, *_: Any, **__: Any) -> dict[int, tuple[str, int]]:
+        asked.append(bootstrap)
+        return {7: ("a", 7)}
+
+    monkeypatch.setattr(fitting, "registered", registered)
+    monkeypatch.setattr(looking, "preflight", lambda *_, **__: [])
+    there = ["cluster.system=attached", "cluster.bootstrap=a:1"]
+    elsewhere = ["cluster.system=attached", "cluster.bootstrap=b:1"]
+    names = ("node-crash", "node-pause", "node-stop")
+    scenarios = looking.all_ready([*((name, there) for name in names), ("node-groups", elsewhere)], leave_out=True)
+    assert [each.traits.brokers for each in scenarios] == [(7,)] * 4
+    assert asked == ["a:1", "b:1"]
+
+
+def test_expectations_that_write_are_told_as_acts_are(there: Callable[..., None]) -> None:
+    there(7)
+    steps = [
+        "act = { elect = 'preferred' }",
+        "expect = { isr = [1] }",
+        "expect = { produce = 'a', to = 1 }",
+        "expect = { create_topic = 'x' }",
+        "expect = { elect = 'unclean', error = 84 }",
+        "expect = { configure = { 'log.dirs' = 'x' }, error = 40 }",
+        "expect = { read = 'a' }",
+    ]
+    tables = "".join(f"[[steps]]\n{step}\n" for step in steps)
+    told = would_be_done(fit(THERE + f"[[topics]]\nname = 'orders'\n[workload]\nname = 'none'\n{tables}"))
+    assert [line for line in told if "at step" in line] == [
+        "it would, at step 1, elect preferred",
+        "it would, at step 3, expect produce a (to 7)",
+        "it would, at step 4, expect create topic x",
+        "it would, at step 5, expect elect unclean (error 84)",
+        "it would, at step 6, expect configure log.dirs = x (error 40)",
+    ]

@@ -23,7 +23,7 @@ from harness.checks.model.partition_history import PartitionHistory
 from harness.checks.wording.causes import cause_words
 from harness.checks.wording.words import plural, ranges
 from harness.history.facts.incarnations import client_name
-from harness.history.schema.client_rows import FLOWS, FlowRow
+from harness.history.schema.client_rows import FLOWS, PROCESSES, FlowRow
 from harness.history.schema.column_types import END_OF_TIME_NS
 from harness.history.schema.schemas import STATUS_OK
 
@@ -175,6 +175,7 @@ def _lost_finding(
 
 def _doubled(context: RunContext, flow: FlowRow, found: FoundFlow) -> list[Finding]:
     groups: dict[tuple[int, Class, Cause], list[IdRow]] = {}
+    unseen = _unseen_inputs(context, flow, found)
     for row in found["ids"]:
         sent = row["acknowledged"] + row["unknown"]
         if (
@@ -183,7 +184,7 @@ def _doubled(context: RunContext, flow: FlowRow, found: FoundFlow) -> list[Findi
             or min(row["outputs"], sent) <= max(row["inputs"], 1)
         ):
             continue
-        ruled = _doubled_ruled(context, found, row, row["first_partition"])
+        ruled = unseen or _doubled_ruled(context, found, row, row["first_partition"])
         groups.setdefault((row["first_partition"], *ruled), []).append(row)
     findings = []
     for (partition_id, classification, cause), rows in groups.items():
@@ -197,6 +198,18 @@ def _doubled(context: RunContext, flow: FlowRow, found: FoundFlow) -> list[Findi
         ruled = classification, cause
         findings.append(_finding(context, flow, found, history, ruled, "doubled", sentence, offsets, values))
     return findings
+
+
+def _unseen_inputs(context: RunContext, flow: FlowRow, found: FoundFlow) -> Ruled | None:
+    """Why an id may have had more inputs than anybody saw, each with its output."""
+    if any(each["reads_for"] == found["group"] and each["role"] != "producer" for each in context.tables[PROCESSES]):
+        return None  # what it was given is counted
+    lacking = [
+        place.name
+        for place in _partitions(context, flow["input"])
+        if not place.read_to_end or place.log_start != 0 or place.may_compact
+    ]
+    return _in_doubt("inputs-not-read", *sorted(lacking)[:3]) if lacking else None
 
 
 def _doubled_ruled(context: RunContext, found: FoundFlow, row: IdRow, partition_id: int) -> Ruled:

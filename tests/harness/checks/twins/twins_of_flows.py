@@ -318,8 +318,8 @@ def output_topic_not_read_to_its_end() -> History:
     return history
 
 
-def _told(*, exactly_once: bool = False) -> History:
-    history = _application(told=True, exactly_once=exactly_once)
+def _told(*, exactly_once: bool = False, reads_for: str | None = "g", given: Sequence[int] = ALL) -> History:
+    history = _application(told=True, exactly_once=exactly_once, reads_for=reads_for, given=given)
     _commits(history, 3)
     return history
 
@@ -382,6 +382,30 @@ def sent_twice_exactly_once() -> History:
     history = _told(exactly_once=True)
     _writes_told(history, [0, 1, 2, 2])
     return history
+
+
+def _sent_twice_by_whom_nobody_recorded_reading(**of_the_input: object) -> History:
+    """With an input that nobody sees, of the same id, each output would have its own."""
+    history = _told(exactly_once=True, reads_for="", given=())
+    _writes_told(history, [0, 1, 2, 2])
+    (place,) = [row for row in history.rows["partitions"] if row["topic"] == "in"]
+    place |= of_the_input
+    return history
+
+
+@story
+def sent_twice_by_whom_nobody_recorded_reading() -> History:
+    return _sent_twice_by_whom_nobody_recorded_reading(log_start_offset=0)
+
+
+@story
+def sent_twice_and_the_input_is_not_read_to_its_end() -> History:
+    return _sent_twice_by_whom_nobody_recorded_reading(log_start_offset=0, read_to_end=False)
+
+
+@story
+def sent_twice_and_the_first_inputs_are_there_no_more() -> History:
+    return _sent_twice_by_whom_nobody_recorded_reading(log_start_offset=1)
 
 
 @story
@@ -471,6 +495,9 @@ OUTCOMES = {
     "an_input_that_needs_no_output": _PASS,
     "sent_twice_at_least_once": _PASS,
     "sent_twice_exactly_once": (Verdict.VIOLATION, {(NAME, "doubled", BAD): 1}),
+    "sent_twice_by_whom_nobody_recorded_reading": (Verdict.VIOLATION, {(NAME, "doubled", BAD): 1}),
+    "sent_twice_and_the_input_is_not_read_to_its_end": (Verdict.INCONCLUSIVE, {(NAME, "doubled", NOTED): 1}),
+    "sent_twice_and_the_first_inputs_are_there_no_more": (Verdict.INCONCLUSIVE, {(NAME, "doubled", NOTED): 1}),
     "sent_once_exactly_once": _PASS,
     "sent_twice_and_once_in_an_aborted_transaction": _PASS,
     "sent_once_for_each_of_two_inputs_of_one_id": _PASS,

@@ -79,3 +79,17 @@ async def test_a_command_that_nobody_waits_for_any_more_is_not_run_again_while_i
     assert (await again).said == "up"
     await another
     assert begun.read_text().split() == ["start", "kill", "kill"]
+
+
+async def test_a_command_with_other_values_comes_after_the_one_that_is_under_way(tmp_path: Path) -> None:
+    begun, go_on = tmp_path / "begun", tmp_path / "go-on"
+    slow = f"echo {{delay_ms}} >> {begun}; until test -e {go_on}; do sleep 0.02; done"
+    commands = runner(tmp_path, slow=slow)
+    harm = asyncio.create_task(commands.run("slow", "1>2", {"delay_ms": 500}))
+    await comes_true(lambda: asyncio.to_thread(begun.exists), "the command is under way")
+    harm.cancel()
+    undoing = asyncio.create_task(commands.run("slow", "1>2", {"delay_ms": 0}))
+    await asyncio.sleep(0)
+    go_on.touch()
+    await undoing
+    assert begun.read_text().split() == ["500", "0"], "the link is as it was"

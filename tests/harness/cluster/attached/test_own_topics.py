@@ -307,6 +307,8 @@ async def test_a_disk_with_the_only_in_sync_replica_of_a_topic_of_others_is_not_
     await attached.create_topics([ORDERS])
     own = theirs.topics["orders"]
     theirs.topics["orders"] = replace(own, replicas=(2,), isr=(2,))  # the run's own may be lost
+    theirs.put("asked", replicas=(2,), isr=(2,))
+    await attached._note_made("asked")  # by a step that expects it to be made
     theirs.put("__consumer_offsets", replicas=(2,), isr=(2,))  # groups of the run's are there, too
     theirs.put("theirs", replicas=replicas, isr=isr)
     attached._down.add(NodeId(2))
