@@ -8,6 +8,7 @@ R82, R85).
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,8 +52,8 @@ def clean_segments(
     disk: Disk,
     changes: int,
 ) -> CleanedLog:
-    """Writes what the pass leaves into `.cleaned` files. Raises OSError (FileNotFoundError: a segment was deleted
-    meanwhile) and UnreadableRecords; then no file of it is left."""
+    """Writes what the pass leaves into `.cleaned` files. Raises OSError (FileNotFoundError: a segment or the whole log
+    was deleted meanwhile) and UnreadableRecords; then no file of it is left."""
     latest = LatestOffsets(plan, capacity=keys_max)
     taken = list(plan.clean_segments)
     for base_offset, end_offset in zip(plan.dirty_segments, (*plan.dirty_segments[1:], plan.end_offset), strict=True):
@@ -65,7 +66,7 @@ def clean_segments(
         for group in _groups(folder, taken, segment_bytes):
             written.append(CleanedSegment(segment=Segment(folder, group[0], CLEANED_SUFFIX), replaced=group))
             _write(folder, written[-1], cleaner, disk, index_interval_bytes)
-        with disk:
+        with _writing(disk):
             sync_folder(folder)
     except BaseException:
         for each in written:
@@ -75,6 +76,19 @@ def clean_segments(
     return CleanedLog(
         segments=kept, end_offset=latest.end_offset, removed_records=cleaner.removed_records, changes=changes
     )
+
+
+@contextmanager
+def _writing(disk: Disk) -> Iterator[None]:
+    """A topic's folder may be deleted while a pass writes into it: that a file is missing says nothing of the disk."""
+    missing: FileNotFoundError | None = None
+    with disk:
+        try:
+            yield
+        except FileNotFoundError as error:
+            missing = error
+    if missing is not None:
+        raise missing
 
 
 def _groups(folder: Path, base_offsets: Sequence[int], segment_bytes: int) -> Iterator[tuple[int, ...]]:
@@ -98,7 +112,7 @@ def _batches(folder: Path, base_offset: int) -> Iterator[bytes]:
 
 def _write(folder: Path, into: CleanedSegment, cleaner: BatchCleaner, disk: Disk, index_interval_bytes: int) -> None:
     segment = into.segment
-    with disk:
+    with _writing(disk):
         segment.discard()  # what a pass left that ended in a crash
         segment.create_files()
     markers: set[int] = set()
@@ -109,9 +123,9 @@ def _write(folder: Path, into: CleanedSegment, cleaner: BatchCleaner, disk: Disk
             header = read_header(kept, 0)
             if header.is_control:
                 markers.add(header.base_offset)
-            with disk:
+            with _writing(disk):
                 segment.append(memoryview(kept), [header], 0, index_interval_bytes=index_interval_bytes)
-    with disk:
+    with _writing(disk):
         write_aborted(segment.aborted_path, (each for each in cleaner.plan.aborted if each.last_offset in markers))
         segment.flush()
         segment.retire()

@@ -11,9 +11,12 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from reference_impl.core.compaction import Cleaning, CompactionSettings, cleaning
+from reference_impl.core.compaction import BatchCleaner, Cleaning, CompactionSettings, cleaning
 from reference_impl.core.flaws import with_flaws
 from reference_impl.core.producer_state import ProducerStates
+from reference_impl.storage import cleaned_segments
+from reference_impl.storage.checkpoints import sync_folder
+from reference_impl.storage.disk import Disk
 from reference_impl.storage.log import Log, LogSettings
 from reference_impl.wire.control_records import Marker, marker_batch, read_marker
 from reference_impl.wire.key_values import KeyValue, Producer, key_value_batch
@@ -269,6 +272,45 @@ def test_a_log_that_was_never_compacted_has_no_gaps_and_is_cut_at_one(tmp_path: 
     log.close()
     strict = Log.open(tmp_path, ORDERS, SMALL)
     assert strict.cut_at_start
+
+
+@pytest.mark.parametrize("at", [1, 10, "end"])
+def test_a_topic_that_is_deleted_during_a_pass_costs_no_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int | str
+) -> None:
+    failed: list[OSError] = []
+    disk = Disk(tmp_path, failed.append)
+    folder = tmp_path / "orders-0"
+    folder.mkdir()
+    written(folder).close()
+    log = Log.open(folder, ORDERS, SMALL, cleaned_to=0, disk=disk)
+    plan = plan_of(log)
+    assert plan is not None
+    calls = 0
+
+    def delete(number: int | str) -> None:
+        if number == at:
+            log.close()
+            shutil.rmtree(folder.rename(tmp_path / "orders-0-delete"))
+
+    def cleaned(self: BatchCleaner, batch: bytes, *, is_last_of_segment: bool) -> bytes:
+        nonlocal calls
+        calls += 1
+        delete(calls)
+        return sound(self, batch, is_last_of_segment=is_last_of_segment)
+
+    def sync(path: Path) -> None:
+        delete("end")
+        sync_folder(path)
+
+    sound = BatchCleaner.cleaned
+    monkeypatch.setattr(BatchCleaner, "cleaned", cleaned)
+    monkeypatch.setattr(cleaned_segments, "sync_folder", sync)
+    changes = log.changes
+    with pytest.raises(FileNotFoundError):
+        log.clean(plan, keys_max=MANY)()
+    assert not failed
+    assert log.changes != changes, "so the pass is given up, not reported"
 
 
 # Planted flaws
