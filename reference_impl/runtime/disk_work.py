@@ -139,15 +139,13 @@ class DiskEffects:
     # Compaction
 
     async def mark_as_compacted(self, keys: Iterable[TopicPartition]) -> None:
-        """From then on these logs may have gaps; their disk says so before the first one."""
+        """From then on these logs may have gaps; their folders say so before the first one."""
         directory = self._log_directory
-        async with self._turn:
-            marked = directory.cleaned() | {key: 0 for key in keys if key in directory.logs}
-            await self._work.run(lambda: directory.checkpoint_cleaned(marked))
-            for key in marked:
-                log = directory.logs.get(key)
-                if log is not None and log.cleaned_to is None:
-                    log.cleaned_to = 0
+        async with self._turn:  # no folder is removed meanwhile
+            logs = [directory.logs[key] for key in keys if key in directory.logs]
+            await self._work.run(lambda: [log.write_that_it_may_have_gaps() for log in logs])
+            for log in logs:
+                log.cleaned_to = log.cleaned_to or 0
 
     async def clean(self, key: TopicPartition, plan: Cleaning, *, keys_max: int) -> CleanedLog | None:
         """One pass of the log cleaner over a log; None if the log changed too much meanwhile. Raises OSError and

@@ -18,11 +18,11 @@ from reference_impl.core.leader_epochs import LeaderEpochCache
 from reference_impl.core.log_transactions import AbortedTransaction
 from reference_impl.core.producer_state import ProducerEntry
 from reference_impl.core.retention import SegmentView
-from reference_impl.storage.checkpoints import sync_folder
+from reference_impl.storage.checkpoints import sync_folder, write_atomically
 from reference_impl.storage.cleaned_segments import CleanedLog, clean_segments
 from reference_impl.storage.disk import Disk
 from reference_impl.storage.epoch_checkpoint import EpochCheckpoint
-from reference_impl.storage.log_loading import LEADER_EPOCH_CHECKPOINT, load_log
+from reference_impl.storage.log_loading import LEADER_EPOCH_CHECKPOINT, MAY_HAVE_GAPS_FILE, load_log
 from reference_impl.storage.producer_snapshots import SNAPSHOT_SUFFIX, read_snapshot, write_snapshot
 from reference_impl.storage.segment import SWAP_SUFFIX, Segment, segment_name
 from reference_impl.storage.transaction_index import append_aborted, write_aborted
@@ -96,7 +96,10 @@ class Log:
     ) -> "Log":
         """Opens an existing log, or begins one at its checkpointed start. After an unclean stop the segments from the
         recovery point on are verified; the first bad batch, or the first that does not continue the log, is removed
-        with everything after it."""
+        with everything after it. `cleaned_to` is as checkpointed: without it a log that may have gaps is cleaned again
+        from its start."""
+        if cleaned_to is None and (folder / MAY_HAVE_GAPS_FILE).exists():
+            cleaned_to = 0
         loaded = load_log(
             folder,
             index_interval_bytes=settings.index_interval_bytes,
@@ -340,6 +343,11 @@ class Log:
 
     # Compaction
 
+    def write_that_it_may_have_gaps(self) -> None:
+        """May run in any thread. The log takes gaps once its `cleaned_to` is set."""
+        with self._disk:
+            write_atomically(self.folder / MAY_HAVE_GAPS_FILE, "", sync=True)
+
     def clean(self, plan: Cleaning, *, keys_max: int) -> Callable[[], CleanedLog]:
         """Returns the work of the pass, which may run in any thread; `replace` then takes its result over."""
         folder, segment_bytes = self.folder, self._settings.segment_bytes
@@ -364,7 +372,7 @@ class Log:
             return False
         by_base = {segment.base_offset: segment for segment in self._segments}
         with self._disk:
-            for each in reversed(cleaned.segments):  # see log_loading: a start completes what is whole
+            for each in reversed(cleaned.segments):  # see complete_swaps: a start completes what is whole
                 each.segment.rename(SWAP_SUFFIX)
             for each in cleaned.segments:
                 for base_offset in each.replaced:

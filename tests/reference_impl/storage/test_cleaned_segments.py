@@ -18,6 +18,7 @@ from reference_impl.storage import cleaned_segments
 from reference_impl.storage.checkpoints import sync_folder
 from reference_impl.storage.disk import Disk
 from reference_impl.storage.log import Log, LogSettings
+from reference_impl.storage.log_directory import CLEANER_CHECKPOINT, LogDirectory
 from reference_impl.wire.control_records import Marker, marker_batch, read_marker
 from reference_impl.wire.key_values import KeyValue, Producer, key_value_batch
 from reference_impl.wire.record_batches import parse_headers, stamp, validate
@@ -272,6 +273,28 @@ def test_a_log_that_was_never_compacted_has_no_gaps_and_is_cut_at_one(tmp_path: 
     log.close()
     strict = Log.open(tmp_path, ORDERS, SMALL)
     assert strict.cut_at_start
+
+
+@pytest.mark.parametrize("damage", [None, "0\nnonsense\n"], ids=["lost", "damaged"])
+def test_a_lost_or_damaged_checkpoint_of_the_cleaner_costs_no_record(tmp_path: Path, damage: str | None) -> None:
+    directory = LogDirectory(tmp_path, broker_id=1, segment_bytes=600)
+    log = directory.create(ORDERS, None)
+    log.leader_epochs.assign(0, 0)
+    log.write_that_it_may_have_gaps()
+    log.cleaned_to = 0
+    for number in range(60):
+        put(log, key_value_batch([KeyValue(b"key-%d" % (number % 8), b"v" * 50)], NOW_MS))
+    clean(log)
+    before = stored(log)
+    directory.checkpoint_cleaned(directory.cleaned())
+    directory.abandon()
+    path = tmp_path / CLEANER_CHECKPOINT
+    if damage is None:
+        path.unlink()
+    else:
+        path.write_text(damage)
+    again = LogDirectory(tmp_path, broker_id=1, segment_bytes=600).logs[ORDERS]
+    assert (stored(again), again.cut_at_start, again.cleaned_to) == (before, b"", 0)
 
 
 @pytest.mark.parametrize("at", [1, 10, "end"])
