@@ -7,6 +7,7 @@ a pass leaves is decided in core/compaction.py and written by storage/cleaned_se
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 
 from reference_impl.core.compaction import Cleaning
 from reference_impl.core.identifiers import TopicPartition
@@ -39,29 +40,40 @@ class LogCleaner:
         self._backoff_s = config.log_cleaner_backoff_ms / 1000
         self._is_enabled = config.log_cleaner_enable
         self._keys_max = max(1, int(config.log_cleaner_dedupe_buffer_size * LOAD_FACTOR) // BYTES_OF_A_KEY)
+        self._may_be_due = asyncio.Event()
         self._uncleanable: set[TopicPartition] = set()
 
     async def run(self) -> None:
         while True:
-            self._replicas.compaction_changed.clear()
+            self._may_be_due.clear()
             try:
-                await self._mark()
                 goes_on = self._is_enabled and await self._clean_one()
-            except (OSError, StorageError) as error:  # the disk is offline, and the broker halts
-                logger.error("cleaning ended: %s", error)
+            except (OSError, StorageError) as error:  # of the disk: then it is offline, and the broker halts
+                logger.error("cleaning paused: %s", error)
                 goes_on = False
             if not goes_on:
-                await self._pause()
+                await self._pause(self._may_be_due)
 
-    async def _pause(self) -> None:
-        try:
+    async def _pause(self, until: asyncio.Event) -> None:
+        with suppress(TimeoutError):
             async with asyncio.timeout(self._backoff_s):
-                await self._replicas.compaction_changed.wait()
-        except TimeoutError:
-            return
+                await until.wait()
+
+    async def keep_marking(self) -> None:
+        """Followers copy the gaps of their leader, whether they clean or not, and while a pass goes on as well."""
+        changed = self._replicas.compaction_changed
+        while True:
+            is_changed = changed.is_set()
+            changed.clear()
+            try:
+                await self._mark()
+            except (OSError, StorageError) as error:
+                logger.error("logs of compacted topics take no gaps yet: %s", error)
+            if is_changed:
+                self._may_be_due.set()
+            await self._pause(changed)
 
     async def _mark(self) -> None:
-        """Followers copy the gaps of their leader, whether they clean or not."""
         unmarked = [
             key
             for key, partition in self._replicas.partitions.items()
