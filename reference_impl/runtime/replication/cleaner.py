@@ -8,14 +8,15 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import suppress
+from weakref import WeakKeyDictionary
 
 from reference_impl.core.compaction import Cleaning
-from reference_impl.core.identifiers import TopicPartition
 from reference_impl.runtime.config import BrokerConfig
 from reference_impl.runtime.disk_work import DiskEffects
 from reference_impl.runtime.replication.replica_manager import ReplicaManager
 from reference_impl.runtime.replication.retention import Retention
 from reference_impl.storage.disk import StorageError
+from reference_impl.storage.log import Log
 from reference_impl.wire.compression import UnreadableRecords
 
 logger = logging.getLogger(__name__)
@@ -41,7 +42,8 @@ class LogCleaner:
         self._is_enabled = config.log_cleaner_enable
         self._keys_max = max(1, int(config.log_cleaner_dedupe_buffer_size * LOAD_FACTOR) // BYTES_OF_A_KEY)
         self._may_be_due = asyncio.Event()
-        self._uncleanable: set[TopicPartition] = set()
+        # `changes` of logs of which a record could not be read; what was cut or deleted since may have been that one
+        self._uncleanable = WeakKeyDictionary[Log, int]()
 
     async def run(self) -> None:
         while True:
@@ -82,29 +84,27 @@ class LogCleaner:
         if unmarked:
             await self._disk.mark_as_compacted(unmarked)
 
-    def _due(self) -> list[tuple[TopicPartition, Cleaning]]:
+    def _due(self) -> list[tuple[Log, Cleaning]]:
         now_ms = self._wall_clock_ms()
         found = (
-            (key, partition.cleaning(wall_clock_ms=now_ms))
+            (log, partition.cleaning(wall_clock_ms=now_ms))
             for key, partition in self._replicas.partitions.items()
-            if key not in self._uncleanable
+            if (log := self._replicas.log(key)) is not None and self._uncleanable.get(log) != log.changes
         )
-        return [(key, plan) for key, plan in found if plan is not None]
+        return [(log, plan) for log, plan in found if plan is not None]
 
     async def _clean_one(self) -> bool:
         """True if a log was cleaned: perhaps another one is due."""
         due = self._due()
         if not due:
             return False
-        key, plan = max(due, key=lambda each: each[1].dirty_ratio)
-        log = self._replicas.log(key)
-        if log is None:
-            return False
+        log, plan = max(due, key=lambda each: each[1].dirty_ratio)
+        key = log.topic_partition
         try:
             cleaned = await self._disk.clean(key, plan, keys_max=self._keys_max)
         except UnreadableRecords as error:
             logger.error("%s: not cleaned any more: %s", key, error)
-            self._uncleanable.add(key)
+            self._uncleanable[log] = log.changes
             return True
         if cleaned is None:
             return False
