@@ -20,7 +20,7 @@ from reference_impl.core.producer_state import ProducerEntry
 from reference_impl.core.retention import SegmentView
 from reference_impl.storage.checkpoints import sync_folder, write_atomically
 from reference_impl.storage.cleaned_segments import CleanedLog, clean_segments
-from reference_impl.storage.disk import Disk
+from reference_impl.storage.disk import Disk, StorageError
 from reference_impl.storage.epoch_checkpoint import EpochCheckpoint
 from reference_impl.storage.log_loading import LEADER_EPOCH_CHECKPOINT, MAY_HAVE_GAPS_FILE, load_log
 from reference_impl.storage.producer_snapshots import SNAPSHOT_SUFFIX, read_snapshot, write_snapshot
@@ -258,8 +258,11 @@ class Log:
     # Aborted transactions
 
     def note_aborted(self, aborted: AbortedTransaction) -> None:
-        with self._disk:
-            append_aborted(self._segments[self._segment_index(aborted.last_offset)].aborted_path, aborted)
+        try:
+            with self._disk:
+                append_aborted(self._segments[self._segment_index(aborted.last_offset)].aborted_path, aborted)
+        except (OSError, StorageError) as error:
+            logger.warning("%s: an aborted transaction is in no index until a start: %s", self.folder, error)
 
     def save_aborted(self, aborted: Sequence[AbortedTransaction]) -> None:
         by_segment: dict[int, list[AbortedTransaction]] = {}
