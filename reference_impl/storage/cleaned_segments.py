@@ -146,21 +146,25 @@ def _with_last(batches: Iterator[bytes]) -> Iterator[tuple[bytes, bool]]:
 
 
 def complete_swaps(folder: Path) -> None:
-    """Removes what an interrupted pass left, or completes what it had written whole."""
-    unfinished = {_base_offset(path) for path in folder.glob("*" + LOG_SUFFIX + CLEANED_SUFFIX)}
-    lowest_unfinished = min(unfinished, default=None)
+    """Removes what an interrupted pass left, or completes what it had written whole. What tells that a `.swap` does not
+    count goes after it: a start may be interrupted, too."""
+    unfinished = _base_offsets(folder, CLEANED_SUFFIX)
+    swaps = _base_offsets(folder, SWAP_SUFFIX)
+    whole = [each for each in swaps if not unfinished or each < unfinished[0]]
+    for base_offset in swaps[len(whole) :]:
+        Segment(folder, base_offset, SWAP_SUFFIX).discard()
     for base_offset in unfinished:
         Segment(folder, base_offset, CLEANED_SUFFIX).discard()
-    for base_offset in sorted(_base_offset(path) for path in folder.glob("*" + LOG_SUFFIX + SWAP_SUFFIX)):
-        swap = Segment.at(folder, base_offset, SWAP_SUFFIX)
-        if lowest_unfinished is not None and base_offset >= lowest_unfinished:
-            swap.discard()
-        else:
-            _complete(folder, swap)
+    for base_offset in whole:
+        _complete(folder, Segment.at(folder, base_offset, SWAP_SUFFIX))
     for suffix in (CLEANED_SUFFIX, SWAP_SUFFIX):
         for kind in (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX):
             for path in folder.glob("*" + kind + suffix):
                 path.unlink()
+
+
+def _base_offsets(folder: Path, suffix: str) -> list[int]:
+    return sorted(map(_base_offset, folder.glob("*" + LOG_SUFFIX + suffix)))
 
 
 def _complete(folder: Path, swap: Segment) -> None:

@@ -16,9 +16,11 @@ from reference_impl.core.flaws import with_flaws
 from reference_impl.core.producer_state import ProducerStates
 from reference_impl.storage import cleaned_segments
 from reference_impl.storage.checkpoints import sync_folder
+from reference_impl.storage.cleaned_segments import complete_swaps
 from reference_impl.storage.disk import Disk
 from reference_impl.storage.log import Log, LogSettings
 from reference_impl.storage.log_directory import CLEANER_CHECKPOINT, LogDirectory
+from reference_impl.storage.segment import SWAP_SUFFIX
 from reference_impl.wire.control_records import Marker, marker_batch, read_marker
 from reference_impl.wire.key_values import KeyValue, Producer, key_value_batch
 from reference_impl.wire.record_batches import parse_headers, stamp, validate
@@ -459,3 +461,29 @@ def test_killed_before_any_operation_on_a_file_a_start_finds_the_log_as_it_was_o
         if not killer.is_dead:
             break
     assert len(outcomes) > 1, "some were killed before, and some after the pass took effect"
+
+
+def test_a_start_that_is_killed_as_well_leaves_to_the_next_one_what_it_found(tmp_path: Path) -> None:
+    """Of a pass that was killed when some of its segments were .swap, and some still .cleaned."""
+    original = tmp_path / "original"
+    original.mkdir()
+    log = written(original, seed=3, count=60)
+    before = stored(log)
+    plan = plan_of(log)
+    assert plan is not None
+    pieces = log.clean(plan, keys_max=MANY)().segments
+    assert len(pieces) > 1
+    pieces[-1].segment.rename(SWAP_SUFFIX)
+    log.close()
+    for after in range(1000):
+        folder = tmp_path / f"killed-{after}"
+        shutil.copytree(original, folder)
+        with pytest.MonkeyPatch.context() as monkeypatch:
+            killer = Killer(monkeypatch, after)
+            with suppress(Killed):
+                complete_swaps(folder)
+        again = compacted(folder)
+        assert stored(again) == before
+        again.close()
+        if not killer.is_dead:
+            break
