@@ -118,7 +118,7 @@ class DiskEffects:
 
     async def settle_recovery_points(self) -> None:
         """Lowers recovery points on disk before anything is appended after a cut, so that new records do not count as
-        flushed because of those that were cut."""
+        flushed, or cleaned, because of those that were cut."""
         while self._lowered_on_disk < self._log_directory.recovery_points_lowered:
             await self.checkpoint_recovery_points()
 
@@ -126,7 +126,11 @@ class DiskEffects:
         directory = self._log_directory
         async with self._turn:
             lowered, points = directory.recovery_points_lowered, directory.recovery_points()
-            await self._work.run(lambda: directory.checkpoint_recovery_points(points))
+            if lowered > self._lowered_on_disk:
+                cleaned = directory.cleaned()
+                await self._work.run(lambda: directory.checkpoint_lowered(points, cleaned))
+            else:
+                await self._work.run(lambda: directory.checkpoint_recovery_points(points))
             self._lowered_on_disk = lowered
 
     async def checkpoint_log_starts(self) -> None:

@@ -63,7 +63,8 @@ class Log:
         self.topic_partition = topic_partition
         self._log_start_offset = max(log_start_offset, segments[0].base_offset)
         self.recovery_point = min(max(recovery_point, self._log_start_offset), segments[-1].next_offset)
-        self.cleaned_to = cleaned_to  # None: never compacted, so it has no gaps
+        # None: never compacted, so it has no gaps
+        self.cleaned_to = None if cleaned_to is None else min(cleaned_to, segments[-1].next_offset)
         self.cut_at_start = cut_at_start  # a torn or damaged tail that recovery removed
         self._segments = segments
         self._settings = settings
@@ -410,8 +411,6 @@ class Log:
             cut.append(self._start_anew_at(self._log_start_offset))
         self._leader_epochs.truncate_from_end(min(offset, self.log_end_offset))
         self._lower_recovery_point()
-        if self.cleaned_to is not None:
-            self.cleaned_to = min(self.cleaned_to, self.log_end_offset)
         return b"".join(reversed(cut))
 
     def truncate_fully_and_start_at(self, offset: int) -> bytes:
@@ -422,8 +421,6 @@ class Log:
     def _start_anew_at(self, offset: int) -> bytes:
         cut = [segment.delete() for segment in reversed(self._segments)]
         self.changes += 1
-        if self.cleaned_to is not None:
-            self.cleaned_to = min(self.cleaned_to, offset)
         self._segments = [Segment.create(self.folder, offset)]
         self._log_start_offset = offset
         self._folder_changed = True
@@ -433,9 +430,13 @@ class Log:
         return b"".join(reversed(cut))
 
     def _lower_recovery_point(self) -> None:
-        """Lowers the recovery point, because records appended after a truncation were never flushed."""
-        if self.recovery_point > self.log_end_offset:
-            self.recovery_point = self.log_end_offset
+        """Lowers the recovery point, because records appended after a truncation were never flushed, nor cleaned."""
+        end = self.log_end_offset
+        is_lowered = self.recovery_point > end or (self.cleaned_to is not None and self.cleaned_to > end)
+        self.recovery_point = min(self.recovery_point, end)
+        if self.cleaned_to is not None:
+            self.cleaned_to = min(self.cleaned_to, end)
+        if is_lowered:
             self._recovery_point_lowered()
 
     # Leader epochs, written before they begin
