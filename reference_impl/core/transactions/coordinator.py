@@ -255,9 +255,12 @@ class TransactionCoordinator:
         return self._writes.append(
             [following.record()],
             committed=replicated,
-            ended=lambda: self._in_transit.pop(transactional_id, None),
+            ended=lambda: self._arrived(transactional_id),
             answered=lambda error: answer(write_error(error)),
         ).error
+
+    def _arrived(self, transactional_id: str) -> None:
+        self._in_transit.pop(transactional_id, None)
 
     # By time
 
@@ -289,7 +292,7 @@ class TransactionCoordinator:
         self._writes.append(
             [transaction_record(transactional_id, None)],
             committed=forgotten,
-            ended=lambda: self._in_transit.pop(transactional_id, None),
+            ended=lambda: self._arrived(transactional_id),
         )
 
 
