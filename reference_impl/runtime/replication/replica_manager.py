@@ -265,7 +265,7 @@ class ReplicaManager:
             return UpdateMetadataResponse(error_code=error)
         self._metadata.update(message)
         eligible = self._metadata.eligible_replicas()
-        for partition in self.partitions.values():
+        for partition in list(self.partitions.values()):
             partition.update_live_brokers(eligible)
         for topic in {topic.topic for topic in message.topics}:
             settings = self._settings(topic)
