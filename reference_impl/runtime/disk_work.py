@@ -147,7 +147,7 @@ class DiskEffects:
         directory = self._log_directory
         async with self._turn:  # no folder is removed meanwhile
             logs = [directory.logs[key] for key in keys if key in directory.logs]
-            await self._work.run(lambda: [log.write_that_it_may_have_gaps() for log in logs])
+            await self._work.run(lambda: _note_gaps(logs))
             for log in logs:
                 log.cleaned_to = log.cleaned_to or 0
 
@@ -182,6 +182,11 @@ class DiskEffects:
             if high_watermarks is not None:
                 await self._work.run(lambda: self._log_directory.checkpoint_high_watermarks(high_watermarks))
                 written(high_watermarks)
+
+
+def _note_gaps(logs: Sequence[Log]) -> None:
+    for log in logs:
+        log.write_that_it_may_have_gaps()
 
 
 def _all_done(works: Sequence[tuple[TopicPartition, Callable[[], None]]]) -> dict[TopicPartition, Exception]:
