@@ -31,7 +31,7 @@ def until_its_horizon(horizon_ms: int | None, now_ms: int) -> bool:
 
 
 def last_batch_of_its_producer(last_offset: int, producers_last_offset: int) -> bool:
-    """R82, KAFKA-8335."""
+    """R82, KAFKA-5490."""
     return last_offset == producers_last_offset
 
 

@@ -208,13 +208,13 @@ _ALL = (
     ),
     Flaw(
         name="offsets-before-their-marker",
-        origin="M83, KAFKA-17507",
+        origin="M83, hazard",
         description="offsets sent to a transaction count when they are written, before it is committed, or aborted",
         apply=_of_groups(lambda groups: replace(groups, counts_in_transaction=_count_at_once)),
     ),
     Flaw(
         name="expire-offsets-at-once",
-        origin="M95, KAFKA-8069, KAFKA-13636",
+        origin="M95, hazard",
         description="offsets of a group without members are forgotten at the next check, whatever the retention",
         apply=_of_groups(lambda groups: replace(groups, is_expired=_expired_at_once)),
     ),
@@ -286,7 +286,7 @@ _ALL = (
     ),
     Flaw(
         name="forget-producers-in-compaction",
-        origin="M108, KAFKA-8335",
+        origin="M108, hazard",
         description="the log cleaner removes the last batch of a producer with its records",
         apply=_of_cleaning(lambda cleaning: replace(cleaning, keeps_for_producer=_of_no_producer)),
     ),

@@ -71,7 +71,7 @@ class PartitionLog(Protocol):
     # Aborted transactions
 
     def note_aborted(self, aborted: AbortedTransaction) -> None:
-        """Its marker is the last thing that was appended."""
+        """Its marker was appended. A failure is not raised: nobody relies on what is noted."""
         ...
 
     def save_aborted(self, aborted: Sequence[AbortedTransaction]) -> None:

@@ -128,9 +128,12 @@ class Partition:
     def update_live_brokers(self, epochs: Mapping[int, int]) -> None:
         """Sets who may join an ISR: broker id -> broker epoch of registered brokers that are not shutting down."""
         assert all(broker_id >= 0 for broker_id in epochs)
+        if self._live_brokers == epochs:
+            return
         self._live_brokers = dict(epochs)
         if self._leading is not None:
             self._leading.live_brokers = self._live_brokers
+            self.progressed()  # nobody waits for a dead replica to delete records (R78)
 
     def expire_producers(self, *, wall_clock_ms: float, after_ms: int) -> int:
         """Forgets idempotent producers that were inactive for producer.id.expiration.ms; returns their number."""

@@ -72,22 +72,26 @@ class ProducerStates:
         self.transactions = LogTransactions()
         self._rules = rules
         self._producers: dict[int, _Producer] = {}
-        self._guards: dict[int, int] = {}  # of producers whose transactions are being verified, or are
+        self._guards: dict[int, set[int]] = {}  # of producers whose transactions are being verified
         self._guards_given = 0
 
     # Verification of transactions
 
     def begin_verification(self, producer_id: int) -> int:
-        """R86. The guard is good until the producer's next batch or marker."""
+        """R86. The guard is good until the producer's next batch or marker, and for one answer."""
         self._guards_given += 1
-        return self._guards.setdefault(producer_id, self._guards_given)
+        self._guards.setdefault(producer_id, set()).add(self._guards_given)
+        return self._guards_given
 
     def end_verification(self, producer_id: int, guard: int, *, is_refused: bool) -> bool:
         """Whether it may append: the coordinator did not refuse it, and no marker came since it was asked."""
-        if is_refused:
+        guards = self._guards.get(producer_id, set())
+        is_good = guard in guards
+        guards.discard(guard)
+        if not guards:
             self._guards.pop(producer_id, None)
         is_open = self.transactions.first_offset(producer_id) != UNKNOWN_OFFSET
-        return not is_refused and (is_open or self._guards.get(producer_id) == guard)
+        return not is_refused and (is_open or is_good)
 
     # Batches
 

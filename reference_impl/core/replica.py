@@ -11,8 +11,9 @@ from reference_impl.core.compaction import Cleaning, cleaning
 from reference_impl.core.evidence import EvidenceSink
 from reference_impl.core.identifiers import UNKNOWN_OFFSET, TopicPartition
 from reference_impl.core.log_port import PartitionLog
+from reference_impl.core.log_transactions import AbortedTransaction
 from reference_impl.core.partition_data import PartitionSettings
-from reference_impl.core.producer_state import ProducerStates, Taken
+from reference_impl.core.producer_state import ProducerEntry, ProducerStates, Taken
 from reference_impl.core.retention import expired
 from reference_impl.core.rules import Rules
 from reference_impl.wire.control_records import read_marker
@@ -79,19 +80,26 @@ class LocalReplica:
 
     def append(self, batches: Buffer, headers: list[BatchHeader]) -> None:
         """Appends stamped batches with final offsets and epochs. The epoch entry is written first: an entry without
-        records is harmless, records without an entry are not. Producers are updated last: a failed append must not make
-        the retry a duplicate (R47)."""
+        records is harmless, records without an entry are not. Producers are updated after that: a failed append must
+        not make the retry a duplicate (R47). What is written about them comes last, and does not undo the append."""
         assert headers, "nothing to append"
         assert self.continues(headers[0].base_offset, self.log_end_offset), "a log has no gaps"
         for header in headers:
             if header.leader_epoch > self.log.leader_epochs.latest_epoch:
                 self.log.leader_epochs.assign(header.leader_epoch, header.base_offset)
         self.log.append(batches, headers[-1].next_offset)
-        for header in self._saving_producers(headers):
+        aborted: list[AbortedTransaction] = []
+        begun: list[tuple[int, list[ProducerEntry]]] = []
+        for header in headers:
+            if header.base_offset in self.log.segments_without_producers:
+                begun.append((header.base_offset, self.producers.entries))
             marker = read_marker(batches[header.position : header.end_position]) if header.is_control else None
-            aborted = self.producers.update(header, marker)
-            if aborted is not None:
-                self.log.note_aborted(aborted)
+            ended = self.producers.update(header, marker)
+            aborted += [] if ended is None else [ended]
+        for each in aborted:
+            self.log.note_aborted(each)
+        for base_offset, entries in begun:
+            self.log.save_producers(base_offset, entries)
 
     def truncate(self, offset: int, *, epoch: int, reason: str) -> None:
         """Truncates to `offset`; even at or above the log end it removes the epoch entries from there on (KAFKA-10706).

@@ -269,6 +269,7 @@ class Broker:
             await listener.start()
         self._spawn(self._session.run())
         self._spawn(self._isr_proposals.run())
+        self._spawn(self._cleaner.keep_marking())
         self._spawn(self._cleaner.run())
         watermark_interval_ms = config.replica_high_watermark_checkpoint_interval_ms
         recovery_interval_ms = config.log_flush_offset_checkpoint_interval_ms

@@ -44,22 +44,25 @@ class PeerConnection:
         self._turn = asyncio.Lock()
 
     async def ask(self, api_key: int, api_version: int, body: Any, *, timeout_ms: float) -> Any:
-        """Sends a request and returns the answer. Raises PeerUnreachable. A cancelled request closes the connection, so
-        that its answer cannot be taken for the next one's."""
-        async with self._turn:
-            try:
-                async with asyncio.timeout(timeout_ms / 1000):
-                    await self._connect()
-                    return await self._exchange(api_key, api_version, body)
-            except TimeoutError as error:
-                self.close()
-                raise PeerUnreachable(f"no answer from {self._connected_to} within {timeout_ms:.0f} ms") from error
-            except (OSError, asyncio.IncompleteReadError, ValueError) as error:
-                self.close()
-                raise PeerUnreachable(f"{self._connected_to}: {error or type(error).__name__}") from error
-            except BaseException:
-                self.close()
-                raise
+        """Sends a request and returns the answer. Raises PeerUnreachable. The time counts from the call on, whoever has
+        the turn before."""
+        try:
+            async with asyncio.timeout(timeout_ms / 1000), self._turn:
+                return await self._ask_in_turn(api_key, api_version, body)
+        except TimeoutError as error:
+            raise PeerUnreachable(f"no answer from {self._connected_to} within {timeout_ms:.0f} ms") from error
+        except (OSError, asyncio.IncompleteReadError, ValueError) as error:
+            raise PeerUnreachable(f"{self._connected_to}: {error or type(error).__name__}") from error
+
+    async def _ask_in_turn(self, api_key: int, api_version: int, body: Any) -> Any:
+        """A request that fails, or is cancelled, closes the connection, so that its answer cannot be taken for the next
+        one's."""
+        try:
+            await self._connect()
+            return await self._exchange(api_key, api_version, body)
+        except BaseException:
+            self.close()
+            raise
 
     async def _connect(self) -> None:
         address = self._address()

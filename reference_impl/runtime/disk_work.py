@@ -118,7 +118,7 @@ class DiskEffects:
 
     async def settle_recovery_points(self) -> None:
         """Lowers recovery points on disk before anything is appended after a cut, so that new records do not count as
-        flushed because of those that were cut."""
+        flushed, or cleaned, because of those that were cut."""
         while self._lowered_on_disk < self._log_directory.recovery_points_lowered:
             await self.checkpoint_recovery_points()
 
@@ -126,7 +126,11 @@ class DiskEffects:
         directory = self._log_directory
         async with self._turn:
             lowered, points = directory.recovery_points_lowered, directory.recovery_points()
-            await self._work.run(lambda: directory.checkpoint_recovery_points(points))
+            if lowered > self._lowered_on_disk:
+                cleaned = directory.cleaned()
+                await self._work.run(lambda: directory.checkpoint_lowered(points, cleaned))
+            else:
+                await self._work.run(lambda: directory.checkpoint_recovery_points(points))
             self._lowered_on_disk = lowered
 
     async def checkpoint_log_starts(self) -> None:
@@ -139,15 +143,13 @@ class DiskEffects:
     # Compaction
 
     async def mark_as_compacted(self, keys: Iterable[TopicPartition]) -> None:
-        """From then on these logs may have gaps; their disk says so before the first one."""
+        """From then on these logs may have gaps; their folders say so before the first one."""
         directory = self._log_directory
-        async with self._turn:
-            marked = directory.cleaned() | {key: 0 for key in keys if key in directory.logs}
-            await self._work.run(lambda: directory.checkpoint_cleaned(marked))
-            for key in marked:
-                log = directory.logs.get(key)
-                if log is not None and log.cleaned_to is None:
-                    log.cleaned_to = 0
+        async with self._turn:  # no folder is removed meanwhile
+            logs = [directory.logs[key] for key in keys if key in directory.logs]
+            await self._work.run(lambda: _note_gaps(logs))
+            for log in logs:
+                log.cleaned_to = log.cleaned_to or 0
 
     async def clean(self, key: TopicPartition, plan: Cleaning, *, keys_max: int) -> CleanedLog | None:
         """One pass of the log cleaner over a log; None if the log changed too much meanwhile. Raises OSError and
@@ -180,6 +182,11 @@ class DiskEffects:
             if high_watermarks is not None:
                 await self._work.run(lambda: self._log_directory.checkpoint_high_watermarks(high_watermarks))
                 written(high_watermarks)
+
+
+def _note_gaps(logs: Sequence[Log]) -> None:
+    for log in logs:
+        log.write_that_it_may_have_gaps()
 
 
 def _all_done(works: Sequence[tuple[TopicPartition, Callable[[], None]]]) -> dict[TopicPartition, Exception]:

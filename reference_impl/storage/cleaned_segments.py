@@ -8,6 +8,7 @@ R82, R85).
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,8 +52,8 @@ def clean_segments(
     disk: Disk,
     changes: int,
 ) -> CleanedLog:
-    """Writes what the pass leaves into `.cleaned` files. Raises OSError (FileNotFoundError: a segment was deleted
-    meanwhile) and UnreadableRecords; then no file of it is left."""
+    """Writes what the pass leaves into `.cleaned` files. Raises OSError (FileNotFoundError: a segment or the whole log
+    was deleted meanwhile) and UnreadableRecords; then no file of it is left."""
     latest = LatestOffsets(plan, capacity=keys_max)
     taken = list(plan.clean_segments)
     for base_offset, end_offset in zip(plan.dirty_segments, (*plan.dirty_segments[1:], plan.end_offset), strict=True):
@@ -65,7 +66,7 @@ def clean_segments(
         for group in _groups(folder, taken, segment_bytes):
             written.append(CleanedSegment(segment=Segment(folder, group[0], CLEANED_SUFFIX), replaced=group))
             _write(folder, written[-1], cleaner, disk, index_interval_bytes)
-        with disk:
+        with _writing(disk):
             sync_folder(folder)
     except BaseException:
         for each in written:
@@ -75,6 +76,19 @@ def clean_segments(
     return CleanedLog(
         segments=kept, end_offset=latest.end_offset, removed_records=cleaner.removed_records, changes=changes
     )
+
+
+@contextmanager
+def _writing(disk: Disk) -> Iterator[None]:
+    """A topic's folder may be deleted while a pass writes into it: that a file is missing says nothing of the disk."""
+    missing: FileNotFoundError | None = None
+    with disk:
+        try:
+            yield
+        except FileNotFoundError as error:
+            missing = error
+    if missing is not None:
+        raise missing
 
 
 def _groups(folder: Path, base_offsets: Sequence[int], segment_bytes: int) -> Iterator[tuple[int, ...]]:
@@ -98,7 +112,7 @@ def _batches(folder: Path, base_offset: int) -> Iterator[bytes]:
 
 def _write(folder: Path, into: CleanedSegment, cleaner: BatchCleaner, disk: Disk, index_interval_bytes: int) -> None:
     segment = into.segment
-    with disk:
+    with _writing(disk):
         segment.discard()  # what a pass left that ended in a crash
         segment.create_files()
     markers: set[int] = set()
@@ -109,9 +123,9 @@ def _write(folder: Path, into: CleanedSegment, cleaner: BatchCleaner, disk: Disk
             header = read_header(kept, 0)
             if header.is_control:
                 markers.add(header.base_offset)
-            with disk:
+            with _writing(disk):
                 segment.append(memoryview(kept), [header], 0, index_interval_bytes=index_interval_bytes)
-    with disk:
+    with _writing(disk):
         write_aborted(segment.aborted_path, (each for each in cleaner.plan.aborted if each.last_offset in markers))
         segment.flush()
         segment.retire()
@@ -132,21 +146,25 @@ def _with_last(batches: Iterator[bytes]) -> Iterator[tuple[bytes, bool]]:
 
 
 def complete_swaps(folder: Path) -> None:
-    """Removes what an interrupted pass left, or completes what it had written whole."""
-    unfinished = {_base_offset(path) for path in folder.glob("*" + LOG_SUFFIX + CLEANED_SUFFIX)}
-    lowest_unfinished = min(unfinished, default=None)
+    """Removes what an interrupted pass left, or completes what it had written whole. What tells that a `.swap` does not
+    count goes after it: a start may be interrupted, too."""
+    unfinished = _base_offsets(folder, CLEANED_SUFFIX)
+    swaps = _base_offsets(folder, SWAP_SUFFIX)
+    whole = [each for each in swaps if not unfinished or each < unfinished[0]]
+    for base_offset in swaps[len(whole) :]:
+        Segment(folder, base_offset, SWAP_SUFFIX).discard()
     for base_offset in unfinished:
         Segment(folder, base_offset, CLEANED_SUFFIX).discard()
-    for base_offset in sorted(_base_offset(path) for path in folder.glob("*" + LOG_SUFFIX + SWAP_SUFFIX)):
-        swap = Segment.at(folder, base_offset, SWAP_SUFFIX)
-        if lowest_unfinished is not None and base_offset >= lowest_unfinished:
-            swap.discard()
-        else:
-            _complete(folder, swap)
+    for base_offset in whole:
+        _complete(folder, Segment.at(folder, base_offset, SWAP_SUFFIX))
     for suffix in (CLEANED_SUFFIX, SWAP_SUFFIX):
         for kind in (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX):
             for path in folder.glob("*" + kind + suffix):
                 path.unlink()
+
+
+def _base_offsets(folder: Path, suffix: str) -> list[int]:
+    return sorted(map(_base_offset, folder.glob("*" + LOG_SUFFIX + suffix)))
 
 
 def _complete(folder: Path, swap: Segment) -> None:

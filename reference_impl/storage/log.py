@@ -18,11 +18,11 @@ from reference_impl.core.leader_epochs import LeaderEpochCache
 from reference_impl.core.log_transactions import AbortedTransaction
 from reference_impl.core.producer_state import ProducerEntry
 from reference_impl.core.retention import SegmentView
-from reference_impl.storage.checkpoints import sync_folder
+from reference_impl.storage.checkpoints import sync_folder, write_atomically
 from reference_impl.storage.cleaned_segments import CleanedLog, clean_segments
-from reference_impl.storage.disk import Disk
+from reference_impl.storage.disk import Disk, StorageError
 from reference_impl.storage.epoch_checkpoint import EpochCheckpoint
-from reference_impl.storage.log_loading import LEADER_EPOCH_CHECKPOINT, load_log
+from reference_impl.storage.log_loading import LEADER_EPOCH_CHECKPOINT, MAY_HAVE_GAPS_FILE, load_log
 from reference_impl.storage.producer_snapshots import SNAPSHOT_SUFFIX, read_snapshot, write_snapshot
 from reference_impl.storage.segment import SWAP_SUFFIX, Segment, segment_name
 from reference_impl.storage.transaction_index import append_aborted, write_aborted
@@ -63,7 +63,8 @@ class Log:
         self.topic_partition = topic_partition
         self._log_start_offset = max(log_start_offset, segments[0].base_offset)
         self.recovery_point = min(max(recovery_point, self._log_start_offset), segments[-1].next_offset)
-        self.cleaned_to = cleaned_to  # None: never compacted, so it has no gaps
+        # None: never compacted, so it has no gaps
+        self.cleaned_to = None if cleaned_to is None else min(cleaned_to, segments[-1].next_offset)
         self.cut_at_start = cut_at_start  # a torn or damaged tail that recovery removed
         self._segments = segments
         self._settings = settings
@@ -96,7 +97,10 @@ class Log:
     ) -> "Log":
         """Opens an existing log, or begins one at its checkpointed start. After an unclean stop the segments from the
         recovery point on are verified; the first bad batch, or the first that does not continue the log, is removed
-        with everything after it."""
+        with everything after it. `cleaned_to` is as checkpointed: without it a log that may have gaps is cleaned again
+        from its start."""
+        if cleaned_to is None and (folder / MAY_HAVE_GAPS_FILE).exists():
+            cleaned_to = 0
         loaded = load_log(
             folder,
             index_interval_bytes=settings.index_interval_bytes,
@@ -255,8 +259,11 @@ class Log:
     # Aborted transactions
 
     def note_aborted(self, aborted: AbortedTransaction) -> None:
-        with self._disk:
-            append_aborted(self._segments[self._segment_index(aborted.last_offset)].aborted_path, aborted)
+        try:
+            with self._disk:
+                append_aborted(self._segments[self._segment_index(aborted.last_offset)].aborted_path, aborted)
+        except (OSError, StorageError) as error:
+            logger.warning("%s: an aborted transaction is in no index until a start: %s", self.folder, error)
 
     def save_aborted(self, aborted: Sequence[AbortedTransaction]) -> None:
         by_segment: dict[int, list[AbortedTransaction]] = {}
@@ -340,6 +347,11 @@ class Log:
 
     # Compaction
 
+    def write_that_it_may_have_gaps(self) -> None:
+        """May run in any thread. The log takes gaps once its `cleaned_to` is set."""
+        with self._disk:
+            write_atomically(self.folder / MAY_HAVE_GAPS_FILE, "", sync=True)
+
     def clean(self, plan: Cleaning, *, keys_max: int) -> Callable[[], CleanedLog]:
         """Returns the work of the pass, which may run in any thread; `replace` then takes its result over."""
         folder, segment_bytes = self.folder, self._settings.segment_bytes
@@ -364,7 +376,7 @@ class Log:
             return False
         by_base = {segment.base_offset: segment for segment in self._segments}
         with self._disk:
-            for each in reversed(cleaned.segments):  # see log_loading: a start completes what is whole
+            for each in reversed(cleaned.segments):  # see complete_swaps: a start completes what is whole
                 each.segment.rename(SWAP_SUFFIX)
             for each in cleaned.segments:
                 for base_offset in each.replaced:
@@ -399,8 +411,6 @@ class Log:
             cut.append(self._start_anew_at(self._log_start_offset))
         self._leader_epochs.truncate_from_end(min(offset, self.log_end_offset))
         self._lower_recovery_point()
-        if self.cleaned_to is not None:
-            self.cleaned_to = min(self.cleaned_to, self.log_end_offset)
         return b"".join(reversed(cut))
 
     def truncate_fully_and_start_at(self, offset: int) -> bytes:
@@ -411,8 +421,6 @@ class Log:
     def _start_anew_at(self, offset: int) -> bytes:
         cut = [segment.delete() for segment in reversed(self._segments)]
         self.changes += 1
-        if self.cleaned_to is not None:
-            self.cleaned_to = min(self.cleaned_to, offset)
         self._segments = [Segment.create(self.folder, offset)]
         self._log_start_offset = offset
         self._folder_changed = True
@@ -422,9 +430,13 @@ class Log:
         return b"".join(reversed(cut))
 
     def _lower_recovery_point(self) -> None:
-        """Lowers the recovery point, because records appended after a truncation were never flushed."""
-        if self.recovery_point > self.log_end_offset:
-            self.recovery_point = self.log_end_offset
+        """Lowers the recovery point, because records appended after a truncation were never flushed, nor cleaned."""
+        end = self.log_end_offset
+        is_lowered = self.recovery_point > end or (self.cleaned_to is not None and self.cleaned_to > end)
+        self.recovery_point = min(self.recovery_point, end)
+        if self.cleaned_to is not None:
+            self.cleaned_to = min(self.cleaned_to, end)
+        if is_lowered:
             self._recovery_point_lowered()
 
     # Leader epochs, written before they begin

@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 HIGH_WATERMARK_CHECKPOINT = "replication-offset-checkpoint"
 RECOVERY_POINT_CHECKPOINT = "recovery-point-offset-checkpoint"
 LOG_START_CHECKPOINT = "log-start-offset-checkpoint"
-CLEANER_CHECKPOINT = "cleaner-offset-checkpoint"  # Kafka's; here it also says which logs may have gaps
+CLEANER_CHECKPOINT = "cleaner-offset-checkpoint"
 CHECKPOINTS = (HIGH_WATERMARK_CHECKPOINT, RECOVERY_POINT_CHECKPOINT, LOG_START_CHECKPOINT, CLEANER_CHECKPOINT)
 CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
 LOCK_FILE = ".lock"
@@ -70,7 +70,7 @@ class LogDirectory:
         self._descriptors = descriptors if descriptors is not None else Descriptors()
         self._logs: dict[TopicPartition, Log] = {}
         self._topic_ids: dict[TopicPartition, uuid.UUID | None] = {}
-        # number of lowerings; the checkpoint must be written before a lowered log is appended to
+        # number of lowerings; both checkpoints must be written before a lowered log is appended to
         self.recovery_points_lowered = 0
         path.mkdir(parents=True, exist_ok=True)
         self._lock = _lock(path / LOCK_FILE)
@@ -141,9 +141,8 @@ class LogDirectory:
             self._logs[topic_partition] = log
             self._topic_ids[topic_partition] = meta_properties.read_topic_id(folder)
         if any(log.cut_at_start for log in self._logs.values()):
-            self.checkpoint_recovery_points(
-                self.recovery_points()
-            )  # records that replace a truncated tail were never flushed
+            # Records that replace a truncated tail were never flushed, nor cleaned.
+            self.checkpoint_lowered(self.recovery_points(), self.cleaned())
 
     def _open_log(
         self,
@@ -300,6 +299,11 @@ class LogDirectory:
     def checkpoint_recovery_points(self, points: Mapping[TopicPartition, int]) -> None:
         with self._disk:
             checkpoints.write_offsets(self.path / RECOVERY_POINT_CHECKPOINT, points)
+
+    def checkpoint_lowered(self, points: Mapping[TopicPartition, int], cleaned: Mapping[TopicPartition, int]) -> None:
+        if cleaned:
+            self.checkpoint_cleaned(cleaned)
+        self.checkpoint_recovery_points(points)
 
     def log_starts(self) -> dict[TopicPartition, int]:
         """The starts of logs that begin after their first segment's base offset."""

@@ -2,7 +2,8 @@
 
 Segments that were set aside for deletion are removed. Every batch's header is read, one piece of the log at a time, and
 must continue the log; after an unclean stop the CRC of batches beyond the recovery point must match too. Everything
-after the first bad batch or after a gap is removed (docs/replication.md R49).
+from the first bad batch on is removed, and so is what follows a gap, unless a file says that this log may have gaps
+(docs/replication.md R49, R84).
 """
 
 import logging
@@ -27,6 +28,7 @@ from reference_impl.wire.record_batches import CorruptBatch, check, scan
 logger = logging.getLogger(__name__)
 
 LEADER_EPOCH_CHECKPOINT = "leader-epoch-checkpoint"
+MAY_HAVE_GAPS_FILE = "may-have-gaps"  # in the log's folder, as no loss of a checkpoint may cut the log
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +95,7 @@ def _remove_strays(folder: Path, base_offsets: set[int]) -> None:
 
 
 def _checkpointed_epochs(folder: Path) -> list[tuple[int, int]]:
-    """Returns None if the checkpoint is lost or damaged; the epochs are then taken from the batches."""
+    """Returns none if the checkpoint is lost or damaged; the epochs are then taken from the batches."""
     try:
         return read_epochs(folder / LEADER_EPOCH_CHECKPOINT)
     except CorruptCheckpoint as error:

@@ -52,7 +52,7 @@ class TransactionCoordinator:
         self._settings = settings
         self._rules = rules
         self._writes = Writes(log, clock, timeout_ms=settings.write_timeout_ms)
-        self._in_transit: set[str] = set()
+        self._in_transit: dict[str, Transaction | None] = {}  # to what; None: it will be forgotten
         self._markers_left: dict[str, set[TopicPartition]] = {}  # of the prepared ones
 
     # The term
@@ -155,12 +155,18 @@ class TransactionCoordinator:
             self._move(known.with_partitions(wanted, self._clock.wall_clock_ms()), answer)
 
     def verify(self, speaker: Speaker, key: TopicPartition) -> ErrorCode:
-        """R86: NONE if the partition belongs to the producer's open transaction."""
-        known = self._known(speaker)
+        """R86: NONE if the partition belongs to the producer's open transaction, whatever other one is being added
+        (KAFKA-14904)."""
+        known = self._of(speaker)
         if isinstance(known, ErrorCode):
             return known
-        is_in = known.state is TransactionState.ONGOING and key in known.partitions
-        return ErrorCode.NONE if is_in else ErrorCode.INVALID_TXN_STATE
+        following = self._in_transit.get(speaker.transactional_id)
+        if known.state.is_prepared or (following is not None and following.state.is_prepared):
+            return ErrorCode.CONCURRENT_TRANSACTIONS
+        if known.has_open(key):
+            return ErrorCode.NONE
+        is_being_added = following is not None and following.has_open(key)
+        return ErrorCode.CONCURRENT_TRANSACTIONS if is_being_added else ErrorCode.INVALID_TXN_STATE
 
     def _known(self, speaker: Speaker) -> Transaction | ErrorCode:
         """The speaker's transaction, if it is the current producer and nothing is under way."""
@@ -245,13 +251,16 @@ class TransactionCoordinator:
             else:
                 self._markers_left.pop(transactional_id, None)
 
-        self._in_transit.add(transactional_id)
+        self._in_transit[transactional_id] = following
         return self._writes.append(
             [following.record()],
             committed=replicated,
-            ended=lambda: self._in_transit.discard(transactional_id),
+            ended=lambda: self._arrived(transactional_id),
             answered=lambda error: answer(write_error(error)),
         ).error
+
+    def _arrived(self, transactional_id: str) -> None:
+        self._in_transit.pop(transactional_id, None)
 
     # By time
 
@@ -279,11 +288,11 @@ class TransactionCoordinator:
         def forgotten(_: int) -> None:
             self.transactions.pop(transactional_id, None)
 
-        self._in_transit.add(transactional_id)
+        self._in_transit[transactional_id] = None
         self._writes.append(
             [transaction_record(transactional_id, None)],
             committed=forgotten,
-            ended=lambda: self._in_transit.discard(transactional_id),
+            ended=lambda: self._arrived(transactional_id),
         )
 
 

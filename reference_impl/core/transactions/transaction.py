@@ -87,6 +87,9 @@ class Transaction:
     def needs_fresh_id(self) -> bool:
         return self.epoch >= LAST_EPOCH
 
+    def has_open(self, key: TopicPartition) -> bool:
+        return self.state is TransactionState.ONGOING and key in self.partitions
+
     def with_partitions(self, partitions: Iterable[TopicPartition], now_ms: int) -> "Transaction":
         started_ms = self.started_ms if self.state is TransactionState.ONGOING else now_ms
         known = self.partitions if self.state is TransactionState.ONGOING else frozenset()

@@ -24,7 +24,7 @@ from reference_impl.wire.compression import ZSTD
 from reference_impl.wire.key_values import Producer
 from reference_impl.wire.looks import Look, look_at
 from reference_impl.wire.messages import Request, response_class
-from reference_impl.wire.record_batches import HEADER_SIZE, read_header
+from reference_impl.wire.record_batches import HEADER_SIZE, BatchHeader, read_header
 
 ProduceResponse = response_class(ApiKey.PRODUCE)
 TopicResponse = ProduceResponse.TopicProduceResponse
@@ -107,14 +107,20 @@ class ProduceHandler:
             return False
         if self._producers.is_taken([transactional_id]):
             return True
-        return any(self._looks_inside(key) or self._is_unverified(key, records) for key, records in _parts(request))
+        if any(self._looks_inside(key) for key, _ in _parts(request)):
+            return True
+        return any(self._is_unverified(key, header) for key, header in self._transactional(request))
 
-    def _is_unverified(self, key: TopicPartition, records: Any) -> bool:
-        partition = self._replicas.partitions.get(key)
-        if partition is None or records is None or len(records) < HEADER_SIZE:
-            return False
-        header = read_header(records, 0)
-        return header.is_transactional and partition.needs_verification(header.producer_id)
+    def _transactional(self, request: Request) -> Iterator[tuple[TopicPartition, BatchHeader]]:
+        """The parts that a transaction may write here."""
+        for key, records in _parts(request):
+            if key in self._replicas.partitions and records is not None and len(records) >= HEADER_SIZE:
+                header = read_header(records, 0)
+                if header.is_transactional:
+                    yield key, header
+
+    def _is_unverified(self, key: TopicPartition, header: BatchHeader) -> bool:
+        return self._replicas.partitions[key].needs_verification(header.producer_id)
 
     async def _append_verified(self, request: Request, turn: Turn) -> list[_Outcome]:
         """In the order of its producer's requests; nobody else's wait for a coordinator."""
@@ -124,15 +130,13 @@ class ProduceHandler:
 
     async def _unverified(self, request: Request) -> dict[TopicPartition, ErrorCode]:
         """R86: where the request's transaction may not write, and why."""
-        unverified = {
-            key: read_header(records, 0) for key, records in _parts(request) if self._is_unverified(key, records)
-        }
-        producers = {Producer(header.producer_id, header.producer_epoch) for header in unverified.values()}
-        if len(producers) > 1:
-            return dict.fromkeys(unverified, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-        partitions = [self._replicas.partitions[key] for key in unverified]
-        if not producers:
+        parts = list(self._transactional(request))
+        partitions = [self._replicas.partitions[key] for key, header in parts if self._is_unverified(key, header)]
+        if not partitions:
             return {}
+        producers = {Producer(header.producer_id, header.producer_epoch) for _, header in parts}
+        if len(producers) > 1:
+            return {key: ErrorCode.INVALID_PRODUCER_ID_MAPPING for key, _ in parts}
         return await self._verifier.refusals(
             partitions, request.body.transactional_id, producers.pop(), for_now=ErrorCode.NOT_ENOUGH_REPLICAS
         )

@@ -59,7 +59,7 @@ class ReplicaManager:
         self.partitions: dict[TopicPartition, Partition] = {}
         self.broker_epoch = -1
         self.controller_epoch = 0
-        self.compaction_changed = asyncio.Event()  # wakes the log cleaner
+        self.compaction_changed = asyncio.Event()  # wakes who marks the logs, and so the log cleaner
         self.isr_may_change = asyncio.Event()  # wakes the task that sends AlterPartition
         # Called when role, log end or high watermark changed; when topics were deleted.
         self.on_progress: list[Callable[[TopicPartition], None]] = []
@@ -265,7 +265,7 @@ class ReplicaManager:
             return UpdateMetadataResponse(error_code=error)
         self._metadata.update(message)
         eligible = self._metadata.eligible_replicas()
-        for partition in self.partitions.values():
+        for partition in list(self.partitions.values()):
             partition.update_live_brokers(eligible)
         for topic in {topic.topic for topic in message.topics}:
             settings = self._settings(topic)

@@ -47,6 +47,19 @@ def test_a_replica_that_is_dead_or_was_never_heard_of_holds_nothing_up_or_all() 
     assert world.leader.records_deleted(6, world.leader.leader_epoch)[0] is None
 
 
+def test_who_waits_for_a_replica_looks_again_when_it_is_known_to_be_dead() -> None:
+    world = written()
+    world.leader.delete_records(ALL)
+    world.fetch(2, rounds=2)
+    seen: list[ErrorCode | None] = []
+    leader = world.leader
+    leader.progressed = lambda: seen.append(leader.records_deleted(6, leader.leader_epoch)[0])
+    leader.update_live_brokers(world.broker_epochs)
+    assert not seen, "nothing changed"
+    leader.update_live_brokers({broker: epoch for broker, epoch in world.broker_epochs.items() if broker != 3})
+    assert seen == [ErrorCode.NONE]
+
+
 @pytest.mark.parametrize("offset", [7, -2, 2**62])
 def test_no_further_than_what_is_committed(offset: int) -> None:
     world = written()

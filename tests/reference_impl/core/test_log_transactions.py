@@ -1,6 +1,7 @@
 """What a log says of its transactions: where readers of committed records end, and which transactions they leave out
 (docs/replication.md R68 to R70)."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -11,6 +12,7 @@ from reference_impl.core.flaws import with_flaws
 from reference_impl.core.identifiers import ErrorCode
 from reference_impl.core.log_transactions import AbortedTransaction
 from reference_impl.core.partition_data import Origin, PartitionSettings
+from reference_impl.core.producer_state import CachedBatch, ProducerEntry
 from reference_impl.core.replica import LocalReplica
 from reference_impl.core.retention import RetentionSettings
 from reference_impl.core.rules import sound
@@ -52,6 +54,29 @@ def opened(log: MemoryLog, high_watermark: int = 0, *, keep_bytes: int = -1) -> 
 def append(replica: LocalReplica, batch: bytearray) -> None:
     stamp(batch, 0, replica.log_end_offset, 0)
     replica.append(batch, parse_headers(batch))
+
+
+class FullLog(MemoryLog):
+    """Takes batches; whatever is written about them fails."""
+
+    def note_aborted(self, aborted: AbortedTransaction) -> None:
+        raise OSError("the disk is full")
+
+    def save_producers(self, base_offset: int, entries: Sequence[ProducerEntry]) -> None:
+        raise OSError("the disk is full")
+
+
+def test_what_was_appended_is_known_whatever_could_not_be_written_about_it() -> None:
+    """Or a repeated batch would be appended once more."""
+    replica = opened(FullLog())
+    batches = [data(7), marker(7, commit=False), data(8)]
+    for offset, batch in enumerate(batches):
+        stamp(batch, 0, offset, 0)
+    content = b"".join(batches)
+    with pytest.raises(OSError, match="full"):
+        replica.append(content, parse_headers(content))
+    assert [entry.producer_id for entry in replica.producers.entries] == [7, 8]
+    assert isinstance(replica.producers.check(parse_headers(content)[2]), CachedBatch)
 
 
 def aborted(replica: LocalReplica, start: int = 0, end: int = EVERYTHING) -> list[tuple[int, int]]:

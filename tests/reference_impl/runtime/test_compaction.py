@@ -1,5 +1,6 @@
 """Compaction and DeleteRecords over the network, with unmodified clients (docs/replication.md R78 to R85)."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -9,12 +10,16 @@ from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 from kafka.errors import InvalidTopicError, OffsetOutOfRangeError, PolicyViolationError
 from kafka.structs import OffsetAndMetadata
 
+from reference_impl.core.compaction import Cleaning
 from reference_impl.core.identifiers import TopicPartition as Key
+from reference_impl.runtime.broker import Broker
+from reference_impl.runtime.disk_work import DiskEffects
 from reference_impl.runtime.in_process import InProcessCluster
 from reference_impl.wire.record_batches import parse_headers
 from reference_impl.wire.record_filtering import keyed_records
 from tests.reference_impl.runtime.conftest import running_cluster
 from tests.reference_impl.runtime.test_cluster import ORDERS, create_topic, leader_of, producer, send
+from tests.reference_impl.runtime.test_disk_work import create
 from tests.reference_impl.runtime.test_retention import FIRST, administer, ask, starts
 
 pytestmark = pytest.mark.cluster
@@ -73,6 +78,30 @@ async def test_every_replica_compacts_and_one_that_was_away_copies_the_gaps(tmp_
         assert await ask(cluster, latest) == {f"key-{number}".encode(): 95 + number for number in range(5)}
         await send_keyed(cluster, keys[:5])
         await cluster.until(lambda: stored(cluster, 2)[-1] == (104, b"key-4") == stored(cluster, 3)[-1])
+
+
+async def test_a_new_replica_takes_its_leaders_gaps_while_a_pass_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began: list[Key] = []
+
+    async def endless(disk: DiskEffects, key: Key, plan: Cleaning, *, keys_max: int) -> None:
+        began.append(key)
+        await asyncio.get_running_loop().create_future()
+
+    monkeypatch.setattr(DiskEffects, "clean", endless)
+    async with running_cluster(tmp_path, settings=QUICK) as cluster:
+        await create_topic(cluster, configs=COMPACTED)
+        await send_keyed(cluster, ["a"] * 40)
+        await cluster.until(lambda: began == [ORDERS] * 3)
+        await create(cluster, "payments", [1, 2, 3], **COMPACTED)
+        new = Key("payments", 0)
+
+        def takes_gaps(broker: Broker) -> bool:
+            partition = broker.replicas.partitions.get(new)
+            return partition is not None and partition.log.cleaned_to == 0
+
+        await cluster.until(lambda: all(map(takes_gaps, cluster.brokers.values())))
 
 
 async def test_a_record_without_a_key_is_refused_by_a_compacted_topic(tmp_path: Path) -> None:

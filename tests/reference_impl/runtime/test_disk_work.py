@@ -25,7 +25,9 @@ from reference_impl.storage.checkpoints import read_epochs, read_offsets
 from reference_impl.storage.epoch_checkpoint import EpochCheckpoint
 from reference_impl.storage.log_directory import LogDirectory
 from reference_impl.wire.api_keys import ApiKey
+from reference_impl.wire.key_values import KeyValue, key_value_batch
 from reference_impl.wire.messages import decode_request, encode_request, request_class
+from reference_impl.wire.record_batches import stamp
 from tests.reference_impl.runtime.conftest import running_cluster
 from tests.reference_impl.runtime.gated_disk import GatedDisk
 from tests.waiting import PATIENCE_S
@@ -330,6 +332,37 @@ async def test_a_follower_that_cut_appends_only_when_the_lower_recovery_point_is
     assert returned.log.log_end_offset == 2
     assert read_offsets(checkpoint)[ORDERS] == 1
     disk.open()
+
+
+async def test_what_is_appended_behind_a_cut_counts_as_cleaned_no_more_than_as_flushed(
+    tmp_path: Path,
+) -> None:
+    def append(*offsets: int) -> None:
+        for offset in offsets:
+            batch = key_value_batch([KeyValue(b"k", b"value")], 0)
+            stamp(batch, 0, offset, 0)
+            log.append(batch, offset + 1)
+
+    directory = LogDirectory(tmp_path, broker_id=1, segment_bytes=1000)
+    effects = DiskEffects(directory, GatedDisk())
+    log = directory.create(ORDERS, None)
+    await effects.mark_as_compacted([ORDERS])
+    append(*range(5))
+    log.cleaned_to = 4
+    directory.checkpoint_cleaned(directory.cleaned())
+    log.truncate_to(2)  # the recovery point is still 0
+    await effects.settle_recovery_points()
+    append(*range(2, 5))
+    directory.abandon()
+    again = LogDirectory(tmp_path, broker_id=1, segment_bytes=1000)
+    assert again.logs[ORDERS].cleaned_to == 2
+    path = tmp_path / str(ORDERS) / f"{0:020d}.log"
+    again.abandon()
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 5])
+    LogDirectory(tmp_path, broker_id=1, segment_bytes=1000).abandon()
+    third = LogDirectory(tmp_path, broker_id=1, segment_bytes=1000)
+    assert third.logs[ORDERS].cleaned_to == 1
+    third.abandon()
 
 
 async def test_a_namesake_inherits_no_high_watermark_from_a_checkpoint_that_was_slow(tmp_path: Path) -> None:

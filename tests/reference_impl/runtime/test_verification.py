@@ -17,6 +17,7 @@ from reference_impl.wire.record_batches import read_header
 from reference_impl.wire.record_timestamps import stamp_max_timestamp
 from tests.reference_impl.raw_client import ask, produce_request
 from tests.reference_impl.runtime.conftest import running_cluster
+from tests.reference_impl.runtime.test_disk_work import create
 from tests.reference_impl.runtime.test_groups import create_topic
 from tests.reference_impl.runtime.test_transactions import GROUP, ID, SETTINGS, leader_of, read, writer
 
@@ -41,11 +42,16 @@ async def asked(cluster: InProcessCluster, leader: int | None, api_key: int, ver
     return await asyncio.to_thread(ask, cluster.client_address(leader), api_key, version, body)
 
 
-async def late_record(cluster: InProcessCluster, producer: Producer) -> int:
+def batch_of(producer: Producer) -> bytes:
+    """Its second one."""
     batch = key_value_batch([KeyValue(b"k", b"1")], 0, producer)
     batch[53:57] = (1).to_bytes(4, "big")  # the next sequence number
     stamp_max_timestamp(batch, read_header(batch, 0), 0)
-    body = produce_request("orders", bytes(batch))
+    return bytes(batch)
+
+
+async def late_record(cluster: InProcessCluster, producer: Producer) -> int:
+    body = produce_request("orders", batch_of(producer))
     body.transactional_id = ID
     answer = await asked(cluster, leader_of(cluster, "orders", 0), ApiKey.PRODUCE, 9, body)
     code: int = answer.responses[0].partition_responses[0].error_code
@@ -98,6 +104,21 @@ async def test_a_late_record_or_offset_is_refused_and_hangs_for_ever_where_nothi
         assert is_stable(cluster, orders) is verifies
         assert is_stable(cluster, offsets) is verifies
         assert await read(cluster) == [0]
+
+
+async def test_a_request_of_two_producers_is_refused_also_where_one_of_them_was_verified_before(tmp_path: Path) -> None:
+    async with running_cluster(tmp_path, settings=SETTINGS) as cluster:
+        await create(cluster, "orders", [1, 2, 3], [1, 2, 3])
+        await cluster.until(lambda: leader_of(cluster, "orders", 0) == leader_of(cluster, "orders", 1) == 1)
+        async with writer(cluster) as client, client.transaction():
+            await client.send_and_wait("orders", b"0", partition=0)
+            manager: Any = client._txn_manager
+            own = Producer(manager.producer_id, manager.producer_epoch)
+            body = produce_request("orders", batch_of(own), batch_of(Producer(own.producer_id + 1, 0)))
+            body.transactional_id = ID
+            answer = await asked(cluster, 1, ApiKey.PRODUCE, 9, body)
+            codes = [part.error_code for part in answer.responses[0].partition_responses]
+            assert codes == [ErrorCode.INVALID_PRODUCER_ID_MAPPING] * 2
 
 
 async def test_a_client_does_not_ask_in_a_brokers_name(tmp_path: Path) -> None:

@@ -11,10 +11,16 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from reference_impl.core.compaction import Cleaning, CompactionSettings, cleaning
+from reference_impl.core.compaction import BatchCleaner, Cleaning, CompactionSettings, cleaning
 from reference_impl.core.flaws import with_flaws
 from reference_impl.core.producer_state import ProducerStates
+from reference_impl.storage import cleaned_segments
+from reference_impl.storage.checkpoints import sync_folder
+from reference_impl.storage.cleaned_segments import complete_swaps
+from reference_impl.storage.disk import Disk
 from reference_impl.storage.log import Log, LogSettings
+from reference_impl.storage.log_directory import CLEANER_CHECKPOINT, LogDirectory
+from reference_impl.storage.segment import SWAP_SUFFIX
 from reference_impl.wire.control_records import Marker, marker_batch, read_marker
 from reference_impl.wire.key_values import KeyValue, Producer, key_value_batch
 from reference_impl.wire.record_batches import parse_headers, stamp, validate
@@ -271,6 +277,67 @@ def test_a_log_that_was_never_compacted_has_no_gaps_and_is_cut_at_one(tmp_path: 
     assert strict.cut_at_start
 
 
+@pytest.mark.parametrize("damage", [None, "0\nnonsense\n"], ids=["lost", "damaged"])
+def test_a_lost_or_damaged_checkpoint_of_the_cleaner_costs_no_record(tmp_path: Path, damage: str | None) -> None:
+    directory = LogDirectory(tmp_path, broker_id=1, segment_bytes=600)
+    log = directory.create(ORDERS, None)
+    log.leader_epochs.assign(0, 0)
+    log.write_that_it_may_have_gaps()
+    log.cleaned_to = 0
+    for number in range(60):
+        put(log, key_value_batch([KeyValue(b"key-%d" % (number % 8), b"v" * 50)], NOW_MS))
+    clean(log)
+    before = stored(log)
+    directory.checkpoint_cleaned(directory.cleaned())
+    directory.abandon()
+    path = tmp_path / CLEANER_CHECKPOINT
+    if damage is None:
+        path.unlink()
+    else:
+        path.write_text(damage)
+    again = LogDirectory(tmp_path, broker_id=1, segment_bytes=600).logs[ORDERS]
+    assert (stored(again), again.cut_at_start, again.cleaned_to) == (before, b"", 0)
+
+
+@pytest.mark.parametrize("at", [1, 10, "end"])
+def test_a_topic_that_is_deleted_during_a_pass_costs_no_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int | str
+) -> None:
+    failed: list[OSError] = []
+    disk = Disk(tmp_path, failed.append)
+    folder = tmp_path / "orders-0"
+    folder.mkdir()
+    written(folder).close()
+    log = Log.open(folder, ORDERS, SMALL, cleaned_to=0, disk=disk)
+    plan = plan_of(log)
+    assert plan is not None
+    calls = 0
+
+    def delete(number: int | str) -> None:
+        if number == at:
+            log.close()
+            shutil.rmtree(folder.rename(tmp_path / "orders-0-delete"))
+
+    def cleaned(self: BatchCleaner, batch: bytes, *, is_last_of_segment: bool) -> bytes:
+        nonlocal calls
+        calls += 1
+        delete(calls)
+        return sound(self, batch, is_last_of_segment=is_last_of_segment)
+
+    def sync(path: Path) -> None:
+        delete("end")
+        sync_folder(path)
+
+    sound = BatchCleaner.cleaned
+    monkeypatch.setattr(BatchCleaner, "cleaned", cleaned)
+    monkeypatch.setattr(cleaned_segments, "sync_folder", sync)
+    changes = log.changes
+    with pytest.raises(FileNotFoundError):
+        log.clean(plan, keys_max=MANY)()
+    assert not failed
+    assert log.changes != changes, "so the pass is given up, not reported"
+
+
 # Planted flaws
 
 
@@ -394,3 +461,29 @@ def test_killed_before_any_operation_on_a_file_a_start_finds_the_log_as_it_was_o
         if not killer.is_dead:
             break
     assert len(outcomes) > 1, "some were killed before, and some after the pass took effect"
+
+
+def test_a_start_that_is_killed_as_well_leaves_to_the_next_one_what_it_found(tmp_path: Path) -> None:
+    """Of a pass that was killed when some of its segments were .swap, and some still .cleaned."""
+    original = tmp_path / "original"
+    original.mkdir()
+    log = written(original, seed=3, count=60)
+    before = stored(log)
+    plan = plan_of(log)
+    assert plan is not None
+    pieces = log.clean(plan, keys_max=MANY)().segments
+    assert len(pieces) > 1
+    pieces[-1].segment.rename(SWAP_SUFFIX)
+    log.close()
+    for after in range(1000):
+        folder = tmp_path / f"killed-{after}"
+        shutil.copytree(original, folder)
+        with pytest.MonkeyPatch.context() as monkeypatch:
+            killer = Killer(monkeypatch, after)
+            with suppress(Killed):
+                complete_swaps(folder)
+        again = compacted(folder)
+        assert stored(again) == before
+        again.close()
+        if not killer.is_dead:
+            break

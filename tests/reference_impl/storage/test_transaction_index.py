@@ -102,3 +102,12 @@ def test_they_go_with_their_segment_and_with_their_marker_when_it_is_cleaned(tmp
     assert in_files(tmp_path).keys() <= bases
     log.delete_segments(1)
     assert min(in_files(tmp_path), default=0) >= log.segments[0].base_offset
+
+
+def test_an_index_that_cannot_be_written_costs_nothing_that_was_appended(tmp_path: Path) -> None:
+    replica = opened(tmp_path)
+    (tmp_path / f"{0:020d}.txnindex").mkdir()
+    append(replica, key_value_batch([KeyValue(b"a", b"v")], 1000, Producer(7, 0)))
+    append(replica, marker_batch(7, 0, Marker(False, 0), 1000))
+    (aborted,) = replica.producers.transactions.all_aborted
+    assert (aborted.producer_id, aborted.last_offset) == (7, replica.log_end_offset - 1)

@@ -91,6 +91,39 @@ def test_who_is_not_the_producer_is_refused() -> None:
     assert world.state() is TransactionState.ONGOING
 
 
+# Verification
+
+
+def test_while_one_partition_is_being_added_another_ones_is_verified() -> None:
+    """KAFKA-14904. With several requests in flight a sound producer failed."""
+    world = World()
+    producer = world.begun(A)
+    world.log.holds = True
+    assert world.add(producer, B) == []
+    assert world.verify(producer, A) is ErrorCode.NONE
+    assert world.verify(producer, B) is ErrorCode.CONCURRENT_TRANSACTIONS
+    world.log.replicate()
+    assert world.verify(producer, B) is ErrorCode.NONE
+
+
+def test_what_is_in_no_open_transaction_is_refused_and_while_one_ends_nobody_knows() -> None:
+    world = World()
+    producer = world.begun()
+    assert world.verify(producer, A) is ErrorCode.INVALID_TXN_STATE
+    assert world.add(producer, A) == [ErrorCode.NONE]
+    assert world.verify(producer, B) is ErrorCode.INVALID_TXN_STATE
+    world.log.holds = True
+    world.end(producer)
+    assert world.verify(producer, A) is ErrorCode.CONCURRENT_TRANSACTIONS, "its end is being stored"
+    world.log.holds = False
+    world.settle()
+    assert world.state() is TransactionState.PREPARE_COMMIT
+    assert world.verify(producer, A) is ErrorCode.CONCURRENT_TRANSACTIONS
+    world.write_markers()
+    assert world.verify(producer, A) is ErrorCode.INVALID_TXN_STATE
+    assert world.verify(older(producer), A) is ErrorCode.PRODUCER_FENCED
+
+
 # The end of a transaction
 
 

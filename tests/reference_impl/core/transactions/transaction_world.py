@@ -87,6 +87,9 @@ class World:
         self.settle()
         return answers
 
+    def verify(self, producer: Producer, key: TopicPartition) -> ErrorCode:
+        return self.coordinator.verify(Speaker(ID, producer), key)
+
     def end(self, producer: Producer, *, commit: bool = True) -> list[ErrorCode]:
         answers: list[ErrorCode] = []
         self.coordinator.end_transaction(Speaker(ID, producer), is_commit=commit, answer=answers.append)
