@@ -58,7 +58,6 @@ def explore(
         jobs=jobs,
         until_found=until_found,
         time_s=None if time is None else duration(time),
-        inconclusive_share=1.0,
     )
 
     def tell(run: RunJudged, of: PlannedRun) -> None:

@@ -7,11 +7,13 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from harness.campaign.outcome import exit_code_of_campaign
 from harness.campaign.plan import Plan, PlannedRun
 from harness.campaign.rows import RunJudged
 from harness.cli.commands import explore
 from harness.cli.main import app
 from harness.errors import Problems
+from harness.verdict import Verdict
 
 Tell = Callable[[RunJudged, PlannedRun], None]
 
@@ -81,6 +83,13 @@ def test_what_does_not_pass_is_told_with_what_makes_it_again(plans: list[Plan]) 
     assert "seed 3, again: kafka-chaos explore quick --seeds 3" in output
     assert "3 records are gone" in output
     assert "seed 2" not in output
+
+
+@pytest.mark.parametrize("verdict", [Verdict.INCONCLUSIVE, Verdict.VACUOUS])
+def test_seeds_of_which_none_says_anything_do_not_pass(plans: list[Plan], verdict: Verdict) -> None:
+    _explored("quick", "--seeds", "1..4")
+
+    assert exit_code_of_campaign([verdict] * 4, plans[0].inconclusive_share) == 3
 
 
 @pytest.mark.parametrize("text", ["", "x", "5..2", "1..", "1..99999999999"])
