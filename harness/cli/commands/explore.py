@@ -5,6 +5,7 @@ campaign: its page, its tables, its exit code; started again, it goes on.
 """
 
 import re
+import shlex
 from dataclasses import replace
 from typing import Annotated
 
@@ -60,9 +61,11 @@ def explore(
         time_s=None if time is None else duration(time),
     )
 
+    set_again = "".join(f" --set {shlex.quote(each)}" for each in overrides or [])
+
     def tell(run: RunJudged, of: PlannedRun) -> None:
         if run.verdict != "pass" and not run.as_stated:
-            again = f"again: kafka-chaos explore {for_a_shell(what)} --seeds {of.seed}"
+            again = f"again: kafka-chaos explore {for_a_shell(what)} --seeds {of.seed}{set_again}"
             terminal.say(f"{run.verdict:<13}", style=STYLES.get(run.verdict, "yellow"), then=f"seed {of.seed}, {again}")
             terminal.say(f"{'':<13}{run.sentence_text}")
 

@@ -1,5 +1,6 @@
 """`kafka-chaos explore`: which runs it plans, and what it says of those that do not pass."""
 
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -83,6 +84,14 @@ def test_what_does_not_pass_is_told_with_what_makes_it_again(plans: list[Plan]) 
     assert "seed 3, again: kafka-chaos explore quick --seeds 3" in output
     assert "3 records are gone" in output
     assert "seed 2" not in output
+
+
+def test_what_was_set_is_set_again(plans: list[Plan]) -> None:
+    command = ["leader-crash-acks-all", "--seeds", "3"]
+    command += ["--set", "workload.duration=3 s", "--set", "workload.rate_per_second=9"]
+    _, again = _explored(*command).split("again: kafka-chaos explore ")
+
+    assert shlex.split(again.splitlines()[0]) == command
 
 
 @pytest.mark.parametrize("verdict", [Verdict.INCONCLUSIVE, Verdict.VACUOUS])
