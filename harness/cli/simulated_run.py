@@ -1,8 +1,8 @@
 """The process of one simulated run: `kafka-chaos simulate RUN`, which only the harness starts.
 
 Its hashes do not depend on a seed of the interpreter's (PYTHONHASHSEED=0), so sets of names have the same order every
-time. Progress goes to stdout, one JSON object a line, when there is something new; SIGTERM interrupts the run. The
-process ends with the one that started it.
+time. SIGTERM interrupts the run, once a line on stdout has said so. Progress follows there, one JSON object a line,
+when there is something new. The process ends with the one that started it.
 """
 
 import asyncio
@@ -24,6 +24,7 @@ from harness.history.run_folder import RunFolder
 from harness.host.printable import LogLines
 from harness.scenario.model import Scenario
 from harness.worlds import World
+from harness.worlds.apart import HEARS
 from harness.worlds.simulated import simulate
 
 
@@ -46,6 +47,7 @@ def work(run: str) -> None:
 
     def hear(stop: Callable[[], None]) -> None:
         signal.signal(signal.SIGTERM, lambda number, frame: stop())
+        os.write(1, HEARS)
 
     simulate(folder, make_run=make_run, hear=hear)
 
