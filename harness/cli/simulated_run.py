@@ -11,17 +11,16 @@ import logging
 import os
 import signal
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 
+from harness.cluster.simulated.node_logs import UtcLines
 from harness.compose import recording
 from harness.controller.run import Progress, Run
 from harness.errors import HarnessError, UsageError
 from harness.history.run_folder import RunFolder
-from harness.host.printable import LogLines
 from harness.scenario.model import Scenario
 from harness.worlds import World
 from harness.worlds.apart import HEARS
@@ -37,9 +36,7 @@ def work(run: str) -> None:
         raise HarnessError("a simulated run needs PYTHONHASHSEED=0; start it with `kafka-chaos run`")
     show = _Showing()
     clients_log = logging.StreamHandler()
-    lines = LogLines()
-    lines.converter = time.gmtime
-    clients_log.setFormatter(lines)
+    clients_log.setFormatter(UtcLines())
     logging.getLogger("aiokafka").addHandler(clients_log)
 
     def make_run(scenario: Scenario, world: World, interrupt: asyncio.Event) -> Run:

@@ -13,7 +13,7 @@ from harness.cluster.brokers.system import System
 from harness.cluster.confined import empty
 from harness.cluster.simulated.environment import SimulatedEnvironment
 from harness.cluster.simulated.loop import SimulatedLoop
-from harness.cluster.simulated.machines import Machine, begun_on
+from harness.cluster.simulated.machines import Machine, begun_on, context_on
 from harness.cluster.simulated.nodes import RunningNode, begun_broker, begun_coordination
 from harness.errors import HarnessError
 from harness.host.clock import Clock
@@ -198,7 +198,8 @@ class SimulatedCluster(BrokerCluster):
     def _has_begun(self, node: NodeId, life: _Life, task: "asyncio.Task[RunningNode]") -> None:
         error = None if task.cancelled() else task.exception()
         if error is not None:
-            _logger.critical("%s cannot start: %s", self._name(node), f"{type(error).__name__}: {error}")
+            why = f"{type(error).__name__}: {error}"
+            context_on(life.machine).run(_logger.critical, "%s cannot start: %s", self._name(node), why)
             self._has_gone(node, life, code=_FAILED)
         elif not task.cancelled():
             task.result().failed.add_done_callback(lambda _: self._fails(node, life))
