@@ -9,12 +9,13 @@ from harness.clients.aio import AioClient
 from harness.clients.aio_member import AioMember
 from harness.cluster.brokers.reference import ReferenceSystem
 from harness.cluster.simulated.cluster import SimulatedCluster
-from harness.cluster.simulated.loop import SimulatedClock, SimulatedLoop
+from harness.cluster.simulated.loop import SimulatedClock, SimulatedLoop, Stuck
 from harness.cluster.simulated.machines import Machine, begun_on
-from harness.cluster.simulated.no_way_out import NoWayOut
+from harness.cluster.simulated.no_way_out import Escape, NoWayOut
 from harness.cluster.simulated.node_logs import nodes_log
 from harness.controller.run import Run, RunOutcome
 from harness.controller.worker_tasks import WorkerTasks
+from harness.errors import leaves
 from harness.history.run_folder import RunFolder
 from harness.host.clock import Clock
 from harness.ports.clients import ClientUse
@@ -36,19 +37,27 @@ def simulate(folder: RunFolder, *, make_run: MakeRun, hear: Callable[[Callable[[
     interrupt = asyncio.Event()
     hear(interrupt.set)
     clock = SimulatedClock(loop)
-    with (
-        nodes_log(),
-        contextlib.chdir(folder.path),
-        asyncio.Runner(loop_factory=lambda: loop) as runner,
-        NoWayOut(clock=clock, chance=loop.chance("libraries")) as guarded,
-    ):
-        run = make_run(scenario, _world(scenario, folder, clock), interrupt)
-        runner.run(run.record())
-    left = f"something left the simulated world: {guarded.escapes[0]}" if guarded.escapes else None
-    return run.seal(error=left)
+    run = make_run(scenario, world_of(scenario, folder, clock), interrupt)
+    guard = NoWayOut(clock=clock, chance=loop.chance("libraries"))
+    ended: list[str] = []
+    try:
+        with (
+            nodes_log(),
+            contextlib.chdir(folder.path),
+            asyncio.Runner(loop_factory=lambda: loop) as runner,
+            guard,
+        ):
+            runner.run(run.record())
+    except* Escape as escapes:
+        ended = [f"something left the simulated world: {each}" for each in leaves(escapes)]
+    except* Stuck as stuck:
+        ended = [f"the simulated world stood still: {each}" for each in leaves(stuck)]
+    ended += [f"something left the simulated world: {each}" for each in guard.escapes]
+    return run.seal(error=ended[0] if ended else None)
 
 
-def _world(scenario: Scenario, folder: RunFolder, clock: Clock) -> World:
+def world_of(scenario: Scenario, folder: RunFolder, clock: Clock) -> World:
+    """Nothing is started."""
     cluster = SimulatedCluster(
         run_path=folder.path,
         system=ReferenceSystem(spec=scenario.cluster),

@@ -1,0 +1,55 @@
+"""What becomes of a simulated run that would leave its world or stands still."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from harness import compose
+from harness.cluster.simulated.loop import Stuck
+from harness.cluster.simulated.no_way_out import Escape
+from harness.controller.context import PlanResult, RunContext
+from harness.controller.run import Run
+from harness.history.run_folder import RunFolder
+from harness.preflight.looking import all_ready
+from harness.scenario.model import Scenario
+from harness.worlds import World
+from harness.worlds.simulated import simulate
+
+pytestmark = pytest.mark.cluster
+
+
+def _begun(runs: Path) -> tuple[Scenario, RunFolder]:
+    (scenario,) = all_ready([("no-faults", ["cluster.world=simulated", "workload.duration=1 s"])])
+    return compose._begun(scenario, runs=runs, seed=1, command=[])
+
+
+class _Ends:
+    """A plan that ends by that error, in a task of its own as every plan's work."""
+
+    def __init__(self, error: AssertionError) -> None:
+        self._error = error
+
+    async def run(self, context: RunContext) -> PlanResult:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._raises())
+        return PlanResult()
+
+    async def _raises(self) -> None:
+        raise self._error
+
+
+@pytest.mark.parametrize("error", [Escape("a thread is wanted"), Stuck("nothing is scheduled")])
+def test_a_run_that_ends_so_is_sealed_with_the_reason(error: AssertionError, tmp_path: Path) -> None:
+    _, folder = _begun(tmp_path)
+
+    def make_run(scenario: Scenario, world: World, interrupt: asyncio.Event) -> Run:
+        run = compose.recording(scenario, folder, world, interrupt, lambda _: None)
+        run.plan = _Ends(error)
+        return run
+
+    outcome = simulate(folder, make_run=make_run, hear=lambda _: None)
+
+    assert outcome.status == folder.run["status"] == "error"
+    assert str(error) in folder.run["error"]
+    assert folder.sealed
