@@ -19,7 +19,7 @@ from harness.errors import leaves
 from harness.history.run_folder import RunFolder
 from harness.host.clock import Clock
 from harness.ports.clients import ClientUse
-from harness.ports.cluster import Client
+from harness.ports.cluster import Client, ClientMaker
 from harness.ports.load import WorkloadSpec
 from harness.scenario.file import scenario_of
 from harness.scenario.model import Scenario
@@ -65,21 +65,27 @@ def world_of(scenario: Scenario, folder: RunFolder, clock: Clock) -> World:
         clock=clock,
     )
 
-    def make_client(*, bootstrap: str, settings: WorkloadSpec, use: ClientUse | None = None) -> Client:
-        kind = OneTryClient if settings.retries == 0 else AioClient
-        if use is not None and (use.group or use.transactional_id):
-            kind = AioMember
-        return kind(bootstrap=bootstrap, settings=settings, use=use, clock=clock, repeats=True)
-
     def begin(name: str, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
         return begun_on(Machine(name=name), work)
 
     workers = WorkerTasks(
         scenario=scenario,
         cluster=cluster,
-        make_client=make_client,
+        make_client=_client_maker(clock, once=False),
         history=folder.history,
         clock=clock,
         begin=begin,
     )
-    return World(cluster=cluster, workers=workers, make_client=make_client, clock=clock)
+    return World(cluster=cluster, workers=workers, make_client=_client_maker(clock, once=True), clock=clock)
+
+
+def _client_maker(clock: Clock, *, once: bool) -> ClientMaker:
+    """`once`: whoever wants no retries asks a broker once. The load has the library's clients, whatever it wants."""
+
+    def make_client(*, bootstrap: str, settings: WorkloadSpec, use: ClientUse | None = None) -> Client:
+        kind = OneTryClient if once and settings.retries == 0 else AioClient
+        if use is not None and (use.group or use.transactional_id):
+            kind = AioMember
+        return kind(bootstrap=bootstrap, settings=settings, use=use, clock=clock, repeats=True)
+
+    return make_client

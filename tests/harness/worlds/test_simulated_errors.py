@@ -1,4 +1,4 @@
-"""What becomes of a simulated run that would leave its world or stands still."""
+"""What becomes of a simulated run that would leave its world or stands still, and who asks brokers once in it."""
 
 import asyncio
 from pathlib import Path
@@ -6,15 +6,18 @@ from pathlib import Path
 import pytest
 
 from harness import compose
-from harness.cluster.simulated.loop import Stuck
+from harness.cluster.simulated.loop import SimulatedClock, SimulatedLoop, Stuck
 from harness.cluster.simulated.no_way_out import Escape
 from harness.controller.context import PlanResult, RunContext
 from harness.controller.run import Run
+from harness.controller.worker_tasks import WorkerTasks
 from harness.history.run_folder import RunFolder
+from harness.ports.load import WorkloadSpec
 from harness.preflight.looking import all_ready
 from harness.scenario.model import Scenario
 from harness.worlds import World
-from harness.worlds.simulated import simulate
+from harness.worlds.one_try import OneTryClient
+from harness.worlds.simulated import simulate, world_of
 
 pytestmark = pytest.mark.cluster
 
@@ -53,3 +56,22 @@ def test_a_run_that_ends_so_is_sealed_with_the_reason(error: AssertionError, tmp
     assert outcome.status == folder.run["status"] == "error"
     assert str(error) in folder.run["error"]
     assert folder.sealed
+
+
+def test_a_load_without_retries_is_the_librarys_and_only_probes_ask_once(tmp_path: Path) -> None:
+    scenario, folder = _begun(tmp_path)
+    loop = SimulatedLoop(1)
+    kinds: list[bool] = []
+
+    async def made() -> None:
+        world = world_of(scenario, folder, SimulatedClock(loop))
+        assert isinstance(world.workers, WorkerTasks)
+        for make in (world.make_client, world.workers._make_client):
+            client = make(bootstrap="10.0.0.2:9094", settings=WorkloadSpec(retries=0))
+            kinds.append(isinstance(client, OneTryClient))
+            await client.close()
+
+    with asyncio.Runner(loop_factory=lambda: loop) as runner:
+        runner.run(made())
+
+    assert kinds == [True, False]
