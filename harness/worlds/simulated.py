@@ -5,6 +5,8 @@ import contextlib
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+import pyarrow as pa
+
 from harness.clients.aio import AioClient
 from harness.clients.aio_member import AioMember
 from harness.cluster.brokers.reference import ReferenceSystem
@@ -38,6 +40,7 @@ def simulate(folder: RunFolder, *, make_run: MakeRun, hear: Callable[[Callable[[
     hear(interrupt.set)
     clock = SimulatedClock(loop)
     run = make_run(scenario, world_of(scenario, folder, clock), interrupt)
+    pa.array([0])  # the first one loads pandas and numpy, which draw from the system's chance as they are loaded
     guard = NoWayOut(clock=clock, chance=loop.chance("libraries"))
     ended: list[str] = []
     try:
