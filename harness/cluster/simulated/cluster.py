@@ -22,6 +22,7 @@ from harness.ports.faults import AlreadyDown
 from harness.ports.requests import API_KEYS
 
 _logger = logging.getLogger("reference_impl")
+_STOP_S = 15.0
 _FAILED = 1  # as its process would exit
 
 
@@ -42,6 +43,7 @@ class SimulatedCluster(BrokerCluster):
         self._starts = 0
         self._lives_now: dict[NodeId, _Life] = {}
         self._codes: dict[NodeId, int] = {}  # of nodes that have ended
+        self._stopping: dict[NodeId, asyncio.Task[None]] = {}  # the last one of each, which may last
         self._endings: dict[asyncio.Task[Any], None] = {}
 
     @property
@@ -112,9 +114,16 @@ class SimulatedCluster(BrokerCluster):
             return down
         life = self._life(node)
         self._lives.to_end(node)
-        running = await life.beginning
-        await begun_on(life.machine, running.stop())
-        self._has_gone(node, life, code=0)
+        try:
+            async with asyncio.timeout(_STOP_S):
+                running = await asyncio.shield(life.beginning)
+                stopping = self._stopping[node] = begun_on(life.machine, running.stop())
+                stopping.add_done_callback(lambda task: self._has_stopped(node, life, task))
+                await asyncio.shield(stopping)
+        except TimeoutError:
+            raise HarnessError(
+                f"{self._name(node)} did not end within {_STOP_S:g} s of SIGTERM; see {self._folders(node).log}"
+            ) from None
         return self._seen(f"{self._name(node)} ended by itself, as after SIGTERM")
 
     async def start_node(self, node: NodeId) -> Evidence:
@@ -190,7 +199,10 @@ class SimulatedCluster(BrokerCluster):
             work = begun_coordination(folders, self._clock)
         else:
             work = begun_broker(folders, self._clock, self._loop.chance(f"node/{node}/{self._starts}"))
-        machine = Machine(name=self._name(node), log=folders.log)
+        self._begins(node, work)
+
+    def _begins(self, node: NodeId, work: Coroutine[Any, Any, RunningNode]) -> None:
+        machine = Machine(name=self._name(node), log=self._folders(node).log)
         self._codes.pop(node, None)
         life = self._lives_now[node] = _Life(machine=machine, beginning=begun_on(machine, work))
         life.beginning.add_done_callback(lambda task: self._has_begun(node, life, task))
@@ -203,6 +215,10 @@ class SimulatedCluster(BrokerCluster):
             self._has_gone(node, life, code=_FAILED)
         elif not task.cancelled():
             task.result().failed.add_done_callback(lambda _: self._fails(node, life))
+
+    def _has_stopped(self, node: NodeId, life: _Life, task: "asyncio.Task[None]") -> None:
+        if not task.cancelled() and task.exception() is None:
+            self._has_gone(node, life, code=0)
 
     def _fails(self, node: NodeId, life: _Life) -> None:
         """It cannot work any more, as a process that halts."""

@@ -1,5 +1,6 @@
 """A simulated cluster tells of its nodes what processes would: why one does not start, and when one does not end."""
 
+import asyncio
 import logging
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 
 from harness.cluster.simulated.cluster import SimulatedCluster
 from harness.cluster.simulated.node_logs import nodes_log
+from harness.cluster.simulated.nodes import RunningNode
 from harness.errors import HarnessError
 from harness.host.clock import Clock
 from harness.ports.cluster import NodeId
@@ -36,3 +38,45 @@ def test_what_is_logged_and_is_no_nodes_is_the_harnesss(capsys: pytest.CaptureFi
         logging.getLogger("asyncio").error("Task exception was never retrieved")
 
     assert "ERROR asyncio: Task exception was never retrieved" in capsys.readouterr().err
+
+
+class _Node:
+    """One that never ends when it is asked to, or takes a while to be abandoned; set `failed` and it cannot work."""
+
+    def __init__(self) -> None:
+        self.failed: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
+
+    async def stop(self) -> None:
+        await asyncio.sleep(3600)
+
+    async def abandon(self) -> None:
+        await asyncio.sleep(1)
+
+
+async def _with_another_node_in_its_place(cluster: SimulatedCluster) -> _Node:
+    """As if it had come so far only to hang or to fail."""
+    await cluster.kill(BROKER)
+    node = _Node()
+
+    async def begin() -> RunningNode:
+        return node
+
+    cluster._begins(BROKER, begin())
+    await asyncio.sleep(0.1)
+    return node
+
+
+def test_a_node_that_does_not_end_by_itself_is_told_after_15_seconds(tmp_path: Path) -> None:
+    took_s: list[float] = []
+
+    async def work(cluster: SimulatedCluster, clock: Clock) -> None:
+        await _with_another_node_in_its_place(cluster)
+        began_ns = clock.monotonic_ns()
+        with pytest.raises(HarnessError, match=r"broker 1 did not end within 15 s of SIGTERM; see .*nodes/1/log"):
+            await cluster.shut_down(BROKER)
+        took_s.append((clock.monotonic_ns() - began_ns) / 1e9)
+        assert cluster.is_running(BROKER)
+
+    in_a_cluster(tmp_path, work)
+
+    assert took_s == [pytest.approx(15, abs=0.1)]
