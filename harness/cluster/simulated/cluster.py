@@ -83,9 +83,10 @@ class SimulatedCluster(BrokerCluster):
 
     async def stop(self) -> None:
         """Brokers first, so that none of them spends its end on elections."""
-        for node in sorted(self._lives_now, key=lambda node: node not in self.brokers):
-            self._lives.to_end(node)
-            await self._abandon(node, code=-signal.SIGKILL)
+        for node, life in sorted(self._lives_now.items(), key=lambda each: each[0] not in self.brokers):
+            if self._lives_now.get(node) is life:  # it may have failed meanwhile
+                self._lives.to_end(node)
+                await self._abandon(node, life, code=-signal.SIGKILL)
         await asyncio.gather(*self._endings)
         if self._observation is not None:
             self._observation.close()
@@ -103,9 +104,9 @@ class SimulatedCluster(BrokerCluster):
         down = self._down_already(node, "SIGKILL")
         if down is not None:
             return down
-        self._life(node)
+        life = self._life(node)
         self._lives.to_end(node, by=signal.SIGKILL)
-        await self._abandon(node, code=-signal.SIGKILL)
+        await self._abandon(node, life, code=-signal.SIGKILL)
         return self._seen(f"{self._name(node)} is gone, as after SIGKILL")
 
     async def shut_down(self, node: NodeId) -> Evidence:
@@ -223,12 +224,20 @@ class SimulatedCluster(BrokerCluster):
     def _fails(self, node: NodeId, life: _Life) -> None:
         """It cannot work any more, as a process that halts."""
         if self._lives_now.get(node) is life:
-            ending = self._loop.create_task(self._abandon(node, code=_FAILED))
+            ending = self._loop.create_task(self._abandon(node, life, code=_FAILED))
             self._endings[ending] = None
+            ending.add_done_callback(self._forget_ending)
 
-    async def _abandon(self, node: NodeId, *, code: int) -> None:
-        """What a machine that stands still has not done yet, it does no more: first it hears that it ends."""
-        life = self._life(node)
+    def _forget_ending(self, task: "asyncio.Task[Any]") -> None:
+        """What went wrong in it is heard at the run's end."""
+        if not task.cancelled() and task.exception() is None:
+            del self._endings[task]
+
+    async def _abandon(self, node: NodeId, life: _Life, *, code: int) -> None:
+        """What a machine that stands still has not done yet, it does no more: first it hears that it ends. A life that
+        is over has been abandoned already."""
+        if self._lives_now.get(node) is not life:
+            return
         self._has_gone(node, life, code=code)
         if not life.beginning.done():
             life.beginning.cancel()

@@ -80,3 +80,18 @@ def test_a_node_that_does_not_end_by_itself_is_told_after_15_seconds(tmp_path: P
     in_a_cluster(tmp_path, work)
 
     assert took_s == [pytest.approx(15, abs=0.1)]
+
+
+def test_a_node_that_fails_and_is_killed_at_once_ends_once_and_its_next_life_goes_on(tmp_path: Path) -> None:
+    async def work(cluster: SimulatedCluster, clock: Clock) -> None:
+        node = await _with_another_node_in_its_place(cluster)
+        node.failed.set_result(OSError("no disk"))
+        await asyncio.sleep(0)
+        await cluster.kill(BROKER)
+        assert not cluster.is_running(BROKER)
+        await cluster.start_node(BROKER)
+        await asyncio.sleep(5)
+        assert cluster.is_running(BROKER)
+        assert not cluster._endings, "what has ended is not kept"
+
+    in_a_cluster(tmp_path, work)
