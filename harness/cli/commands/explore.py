@@ -50,7 +50,8 @@ def explore(
     master: MasterOption = MASTER,
     memory_mb: MemoryOption = MEMORY,
 ) -> None:
-    """Runs seed after seed in the simulated world; a line for each that does not pass, with what repeats it."""
+    """Runs seed after seed in the simulated world; a line for each that neither passes nor ends as stated, with what
+    repeats it."""
     first, last = seed_range(seeds)
     plan = Plan(
         name=f"explore-{for_a_folder(what)}-{first}-{last}",
