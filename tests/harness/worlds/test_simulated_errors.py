@@ -1,6 +1,7 @@
 """What becomes of a simulated run that would leave its world or stands still, and who asks brokers once in it."""
 
 import asyncio
+import shutil
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,25 @@ def test_a_run_that_ends_so_is_sealed_with_the_reason(error: AssertionError, tmp
     assert outcome.status == folder.run["status"] == "error"
     assert str(error) in folder.run["error"]
     assert folder.sealed
+
+
+def test_what_is_collected_later_has_the_time_at_which_the_world_ended(tmp_path: Path) -> None:
+    _, folder = _begun(tmp_path)
+
+    def make_run(scenario: Scenario, world: World, interrupt: asyncio.Event) -> Run:
+        return compose.recording(scenario, folder, world, interrupt, lambda _: None)
+
+    simulate(folder, make_run=make_run, hear=lambda _: None)
+    ended_ns = folder.run["phases"][-1]["t"]
+    folder.update(status="started", collected=False)  # as if its process had been killed
+    shutil.rmtree(folder.path / "tables")
+    (folder.path / "tables").mkdir()
+
+    compose.sealed(folder.path)
+
+    taken = [row["time_ns"] for row in folder.table("replica_snapshots").to_pylist() if row["reason"] == "end"]
+    assert taken
+    assert set(taken) == {ended_ns}
 
 
 def test_a_load_without_retries_is_the_librarys_and_only_probes_ask_once(tmp_path: Path) -> None:
