@@ -34,11 +34,12 @@ from harness.controller.workers import controller_numbers
 from harness.errors import MISFITS, HarnessError, end_at_once, in_a_line, misfit
 from harness.history.accepted import Accepted, keep_accepted
 from harness.history.facts.extent import records_in
+from harness.history.journals.last_time import last_time_ns
 from harness.history.run_folder import RunFolder
 from harness.history.run_origin import commits, versions
 from harness.history.run_origin import stamp as run_stamp
 from harness.host import memory
-from harness.host.clock import Clock, SystemClock
+from harness.host.clock import Clock, StandingClock, SystemClock
 from harness.host.printable import LogLines
 from harness.host.randomness import stream
 from harness.ports.cluster import AdvertisesNames
@@ -219,9 +220,22 @@ def sealed(path: Path) -> RunFolder:
     folder = RunFolder(path)
     if not folder.sealed or folder.run.get("status") == "started":
         _refuse_while_it_goes_on(folder)
-        clock = SystemClock()
+        clock = _clock_of(folder)
         seal_unfinished(folder, books=stored_books(folder, clock), clock=clock)
     return folder
+
+
+def _clock_of(folder: RunFolder) -> Clock:
+    """What is added to the folder has a time of its world: a simulated one ended with the last that was recorded."""
+    if folder.run.get("world") != SIMULATED:
+        return SystemClock()
+    try:
+        anchor, last_ns = folder.anchor(), last_time_ns(folder)
+    except OSError as error:
+        raise HarnessError(in_a_line(error)) from error
+    except MISFITS as error:
+        raise misfit(folder.path, error, what="what its journals hold") from error
+    return StandingClock(now_ns=last_ns, now_wall_ns=anchor.wall_ns + last_ns - anchor.monotonic_ns)
 
 
 def _refuse_while_it_goes_on(folder: RunFolder) -> None:

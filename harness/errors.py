@@ -11,7 +11,9 @@ import traceback
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, TypeVar
+
+_Error = TypeVar("_Error", bound=BaseException)
 
 INTERRUPTED = 130  # the exit code of a command that was ended by a signal
 NAME_SHOWN = 100  # characters shown of a wrong name; a longer one is not a typing error
@@ -39,6 +41,14 @@ def in_a_line(error: HarnessError | OSError) -> str:
         return str(error)
     said = error.strerror or str(error)
     return said if error.filename is None else f"{error.filename}: {said}"
+
+
+def leaves(group: BaseExceptionGroup[_Error]) -> list[_Error]:
+    """What is in it, and in the groups in it."""
+    found: list[_Error] = []
+    for error in group.exceptions:
+        found.extend(leaves(error) if isinstance(error, BaseExceptionGroup) else [error])
+    return found
 
 
 def first_line(error: BaseException) -> str:

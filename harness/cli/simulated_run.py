@@ -1,8 +1,8 @@
 """The process of one simulated run: `kafka-chaos simulate RUN`, which only the harness starts.
 
 Its hashes do not depend on a seed of the interpreter's (PYTHONHASHSEED=0), so sets of names have the same order every
-time. Progress goes to stdout, one JSON object a line, when there is something new; SIGTERM interrupts the run. The
-process ends with the one that started it.
+time. SIGTERM interrupts the run, once a line on stdout has said so. Progress follows there, one JSON object a line,
+when there is something new. The process ends with the one that started it.
 """
 
 import asyncio
@@ -11,19 +11,19 @@ import logging
 import os
 import signal
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 
+from harness.cluster.simulated.node_logs import UtcLines
 from harness.compose import recording
 from harness.controller.run import Progress, Run
 from harness.errors import HarnessError, UsageError
 from harness.history.run_folder import RunFolder
-from harness.host.printable import LogLines
 from harness.scenario.model import Scenario
 from harness.worlds import World
+from harness.worlds.apart import HEARS
 from harness.worlds.simulated import simulate
 
 
@@ -36,9 +36,7 @@ def work(run: str) -> None:
         raise HarnessError("a simulated run needs PYTHONHASHSEED=0; start it with `kafka-chaos run`")
     show = _Showing()
     clients_log = logging.StreamHandler()
-    lines = LogLines()
-    lines.converter = time.gmtime
-    clients_log.setFormatter(lines)
+    clients_log.setFormatter(UtcLines())
     logging.getLogger("aiokafka").addHandler(clients_log)
 
     def make_run(scenario: Scenario, world: World, interrupt: asyncio.Event) -> Run:
@@ -46,6 +44,7 @@ def work(run: str) -> None:
 
     def hear(stop: Callable[[], None]) -> None:
         signal.signal(signal.SIGTERM, lambda number, frame: stop())
+        os.write(1, HEARS)
 
     simulate(folder, make_run=make_run, hear=hear)
 

@@ -23,7 +23,7 @@ from harness.cluster.record_batches import records_of
 from harness.errors import HarnessError
 from harness.host.clock import Clock
 from harness.ports.capabilities import Fetched
-from harness.ports.cluster import NodeId, TopicDefinition, TopicPartition
+from harness.ports.cluster import NodeId, Send, TopicDefinition, TopicPartition
 from harness.ports.own_names import AS_WRITTEN, OwnNames
 
 _ASK_S = 5.0
@@ -152,20 +152,19 @@ class BrokerQuestions:
         answered = answer.topics[0].partitions[0]
         return int(answered.error_code), int(answered.end_offset)
 
-    async def produce(
-        self, node: NodeId, partition: TopicPartition, values: Sequence[bytes], *, acks: str, timeout_s: float
-    ) -> tuple[int, int]:
+    async def produce(self, node: NodeId, records: Sequence[Send], *, acks: str, timeout_s: float) -> tuple[int, int]:
+        ((topic, partition),) = {(record.topic, record.partition) for record in records}
         builder = MemoryRecordsBuilder(_MAGIC, 0, _BATCH_BYTES)
-        for value in values:
-            builder.append(timestamp=self._clock.wall_ns() // 1_000_000, key=None, value=value)
+        for record in records:
+            builder.append(timestamp=self._clock.wall_ns() // 1_000_000, key=record.key, value=record.value)
         builder.close()
         kinds = ProduceRequest
-        data = kinds.TopicProduceData.PartitionProduceData(index=partition.partition, records=bytes(builder.buffer()))
+        data = kinds.TopicProduceData.PartitionProduceData(index=partition, records=bytes(builder.buffer()))
         request = kinds(
             transactional_id=None,
             acks=_ACKS[acks],
             timeout_ms=int(1000 * timeout_s),
-            topic_data=[kinds.TopicProduceData(name=self._names.there(partition.topic), partition_data=[data])],
+            topic_data=[kinds.TopicProduceData(name=self._names.there(topic), partition_data=[data])],
         )
         # The test is about the broker's own timeout, so it must expire before ours.
         patience_s = _ASK_S if acks != "0" else timeout_s

@@ -110,7 +110,7 @@ class Probes:
 
     async def produce_by(
         self,
-        ask: Callable[[Sequence[bytes]], Awaitable[Sequence[SendOutcome]]],
+        ask: Callable[[Sequence[Send]], Awaitable[Sequence[SendOutcome]]],
         topic: str,
         partition: int,
         values: Sequence[str],
@@ -122,7 +122,7 @@ class Probes:
         journal = self._journal(acks=acks)
         try:
             operation = journal.invoke("probe_send", records)
-            outcomes = await ask([record.value for record in records])
+            outcomes = await ask(records)
             journal.complete_send(operation, outcomes)
         finally:
             journal.close()

@@ -21,7 +21,7 @@ from harness.controller.old_clients import OldClients, ProgressRows
 from harness.controller.probes import Probes
 from harness.controller.recorder import Recorder
 from harness.controller.workers import Workers
-from harness.errors import HarnessError, Problem, in_a_line
+from harness.errors import HarnessError, Problem, in_a_line, leaves
 from harness.history.journals.journal import ProcessNumbers
 from harness.history.journals.journal_files import opened_journals
 from harness.history.run_folder import RunFolder
@@ -99,7 +99,7 @@ class Run:
         try:
             await self._phases(context)
         except* (HarnessError, OSError) as group:
-            self._error = "; ".join(in_a_line(each) for each in _leaves(group))
+            self._error = "; ".join(in_a_line(each) for each in leaves(group))
         finally:
             try:
                 with contextlib.suppress(HarnessError):  # a full disk must not prevent healing
@@ -404,10 +404,3 @@ class Run:
 
 async def _into(found: list[str], work: Callable[[], Coroutine[Any, Any, list[str]]]) -> None:
     found.extend(await work())
-
-
-def _leaves(group: BaseExceptionGroup[HarnessError | OSError]) -> list[HarnessError | OSError]:
-    leaves: list[HarnessError | OSError] = []
-    for error in group.exceptions:
-        leaves.extend(_leaves(error) if isinstance(error, BaseExceptionGroup) else [error])
-    return leaves

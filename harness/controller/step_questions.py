@@ -11,7 +11,7 @@ from typing import Any
 from harness.controller.context import RunContext
 from harness.controller.step_conditions import Answer, questions, sentence_of
 from harness.errors import HarnessError
-from harness.ports.cluster import NodeId, SendOutcome, TopicDefinition, TopicPartition
+from harness.ports.cluster import NodeId, Send, SendOutcome, TopicDefinition, TopicPartition
 from harness.scenario.model import StepSpec
 from harness.scenario.steps import values_of
 from harness.values import seconds
@@ -126,11 +126,11 @@ async def expect_produce_to(body: Mapping[str, Any], context: RunContext) -> Ans
     acks, timeout_s = str(body.get("acks", "all")), seconds(body.get("timeout", "5 s"))
     answers: list[tuple[int | None, str]] = []
 
-    async def ask(values: Sequence[bytes]) -> Sequence[SendOutcome]:
+    async def ask(records: Sequence[Send]) -> Sequence[SendOutcome]:
         brokers = questions(context)
         offset = -1
         try:
-            code, offset = await brokers.produce(broker, partition, values, acks=acks, timeout_s=timeout_s)
+            code, offset = await brokers.produce(broker, records, acks=acks, timeout_s=timeout_s)
             answers.append((code, f"offset {offset}" if code == 0 else f"error {code}"))
         except ConnectionError:
             answers.append((None, "the broker closed the connection"))
@@ -147,7 +147,7 @@ async def expect_produce_to(body: Mapping[str, Any], context: RunContext) -> Ans
                 code=code_seen,
                 end_ns=now,
             )
-            for number in range(len(values))
+            for number in range(len(records))
         ]
 
     await context.probes.produce_by(ask, partition.topic, partition.partition, values_of(body["produce"]), acks=acks)

@@ -24,6 +24,20 @@ class SystemClock:
 
 
 @dataclass(frozen=True, kw_only=True)
+class StandingClock:
+    """Of a world whose time has ended: always that moment."""
+
+    now_ns: int
+    now_wall_ns: int
+
+    def monotonic_ns(self) -> int:
+        return self.now_ns
+
+    def wall_ns(self) -> int:
+        return self.now_wall_ns
+
+
+@dataclass(frozen=True, kw_only=True)
 class Anchor:
     """One moment read on both clocks, so that foreign wall-clock stamps can be placed on the run's axis."""
 

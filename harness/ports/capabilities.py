@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
 
 from harness.errors import UsageError
-from harness.ports.cluster import Evidence, Link, NodeId, TopicDefinition, TopicPartition
+from harness.ports.cluster import Evidence, Link, NodeId, Send, TopicDefinition, TopicPartition
 from harness.ports.own_names import OwnNames
 
 Place = Literal["last", "middle", "unflushed"]
@@ -150,10 +150,9 @@ class Questions(Protocol):
 
     async def epoch_end(self, node: NodeId, partition: TopicPartition, epoch: int) -> tuple[int, int]: ...
 
-    async def produce(
-        self, node: NodeId, partition: TopicPartition, values: Sequence[bytes], *, acks: str, timeout_s: float
-    ) -> tuple[int, int]:
-        """(error, first offset); with acks=0 a TimeoutError is normal, and a ConnectionResetError is an answer too."""
+    async def produce(self, node: NodeId, records: Sequence[Send], *, acks: str, timeout_s: float) -> tuple[int, int]:
+        """One batch, of one partition: (error, first offset). With acks=0 a TimeoutError is normal, and a
+        ConnectionResetError is an answer too."""
         ...
 
 

@@ -1,6 +1,7 @@
 """Runs a simulated run in a process of its own: one with hashes that repeat, and whose clocks nobody else reads."""
 
 import asyncio
+import contextlib
 import os
 import sys
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from harness.errors import HarnessError
 from harness.history.run_folder import RunFolder
 
 _LOG = "harness.log"
+HEARS = b"hears\n"  # its first line: from now on SIGTERM interrupts the run, and no longer ends the process
 
 
 async def simulate_apart(
@@ -29,11 +31,15 @@ async def simulate_apart(
             start_new_session=True,
             preexec_fn=die_with_parent(),
         )
-    watch = asyncio.create_task(_pass_on(interrupt, process))
+    hears = asyncio.Event()
+    watch = asyncio.create_task(_pass_on(interrupt, hears, process))
     try:
         assert process.stdout is not None, "it is piped"
         while line := await process.stdout.readline():
-            progress(msgspec.json.decode(line, type=Progress))
+            if line == HEARS:
+                hears.set()
+            else:
+                progress(msgspec.json.decode(line, type=Progress))
         code = await process.wait()
     finally:
         watch.cancel()
@@ -46,6 +52,8 @@ async def simulate_apart(
     return RunOutcome(status=run["status"], inconclusive=tuple(run["inconclusive"]), error=run["error"])
 
 
-async def _pass_on(interrupt: asyncio.Event, process: asyncio.subprocess.Process) -> None:
+async def _pass_on(interrupt: asyncio.Event, hears: asyncio.Event, process: asyncio.subprocess.Process) -> None:
     await interrupt.wait()
-    process.terminate()
+    await hears.wait()
+    with contextlib.suppress(ProcessLookupError):  # it has ended meanwhile
+        process.terminate()

@@ -58,11 +58,7 @@ class OneTryClient(AioClient):
                 error = "no answer in time"
                 brokers = BrokerQuestions(addresses, is_running=lambda node: True, clock=clock)
                 code, base = await brokers.produce(
-                    leader,
-                    partition,
-                    [record.value for record in records],
-                    acks=settings.acks,
-                    timeout_s=settings.request_timeout_ms / 1000,
+                    leader, records, acks=settings.acks, timeout_s=settings.request_timeout_ms / 1000
                 )
                 status = of_code(code, retried=False)
                 error = "" if code == 0 else str(error_code(code))

@@ -5,20 +5,23 @@ import contextlib
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+import pyarrow as pa
+
 from harness.clients.aio import AioClient
 from harness.clients.aio_member import AioMember
 from harness.cluster.brokers.reference import ReferenceSystem
 from harness.cluster.simulated.cluster import SimulatedCluster
-from harness.cluster.simulated.loop import SimulatedClock, SimulatedLoop
+from harness.cluster.simulated.loop import SimulatedClock, SimulatedLoop, Stuck
 from harness.cluster.simulated.machines import Machine, begun_on
-from harness.cluster.simulated.no_way_out import NoWayOut
+from harness.cluster.simulated.no_way_out import Escape, NoWayOut
 from harness.cluster.simulated.node_logs import nodes_log
 from harness.controller.run import Run, RunOutcome
 from harness.controller.worker_tasks import WorkerTasks
+from harness.errors import leaves
 from harness.history.run_folder import RunFolder
 from harness.host.clock import Clock
 from harness.ports.clients import ClientUse
-from harness.ports.cluster import Client
+from harness.ports.cluster import Client, ClientMaker
 from harness.ports.load import WorkloadSpec
 from harness.scenario.file import scenario_of
 from harness.scenario.model import Scenario
@@ -36,19 +39,28 @@ def simulate(folder: RunFolder, *, make_run: MakeRun, hear: Callable[[Callable[[
     interrupt = asyncio.Event()
     hear(interrupt.set)
     clock = SimulatedClock(loop)
-    with (
-        nodes_log(),
-        contextlib.chdir(folder.path),
-        asyncio.Runner(loop_factory=lambda: loop) as runner,
-        NoWayOut(clock=clock, chance=loop.chance("libraries")) as guarded,
-    ):
-        run = make_run(scenario, _world(scenario, folder, clock), interrupt)
-        runner.run(run.record())
-    left = f"something left the simulated world: {guarded.escapes[0]}" if guarded.escapes else None
-    return run.seal(error=left)
+    run = make_run(scenario, world_of(scenario, folder, clock), interrupt)
+    pa.array([0])  # the first one loads pandas and numpy, which draw from the system's chance as they are loaded
+    guard = NoWayOut(clock=clock, chance=loop.chance("libraries"))
+    ended: list[str] = []
+    try:
+        with (
+            nodes_log(),
+            contextlib.chdir(folder.path),
+            asyncio.Runner(loop_factory=lambda: loop) as runner,
+            guard,
+        ):
+            runner.run(run.record())
+    except* Escape as escapes:
+        ended = [f"something left the simulated world: {each}" for each in leaves(escapes)]
+    except* Stuck as stuck:
+        ended = [f"the simulated world stood still: {each}" for each in leaves(stuck)]
+    ended += [f"something left the simulated world: {each}" for each in guard.escapes]
+    return run.seal(error=ended[0] if ended else None)
 
 
-def _world(scenario: Scenario, folder: RunFolder, clock: Clock) -> World:
+def world_of(scenario: Scenario, folder: RunFolder, clock: Clock) -> World:
+    """Nothing is started."""
     cluster = SimulatedCluster(
         run_path=folder.path,
         system=ReferenceSystem(spec=scenario.cluster),
@@ -56,21 +68,27 @@ def _world(scenario: Scenario, folder: RunFolder, clock: Clock) -> World:
         clock=clock,
     )
 
-    def make_client(*, bootstrap: str, settings: WorkloadSpec, use: ClientUse | None = None) -> Client:
-        kind = OneTryClient if settings.retries == 0 else AioClient
-        if use is not None and (use.group or use.transactional_id):
-            kind = AioMember
-        return kind(bootstrap=bootstrap, settings=settings, use=use, clock=clock, repeats=True)
-
     def begin(name: str, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
         return begun_on(Machine(name=name), work)
 
     workers = WorkerTasks(
         scenario=scenario,
         cluster=cluster,
-        make_client=make_client,
+        make_client=_client_maker(clock, once=False),
         history=folder.history,
         clock=clock,
         begin=begin,
     )
-    return World(cluster=cluster, workers=workers, make_client=make_client, clock=clock)
+    return World(cluster=cluster, workers=workers, make_client=_client_maker(clock, once=True), clock=clock)
+
+
+def _client_maker(clock: Clock, *, once: bool) -> ClientMaker:
+    """`once`: whoever wants no retries asks a broker once. The load has the library's clients, whatever it wants."""
+
+    def make_client(*, bootstrap: str, settings: WorkloadSpec, use: ClientUse | None = None) -> Client:
+        kind = OneTryClient if once and settings.retries == 0 else AioClient
+        if use is not None and (use.group or use.transactional_id):
+            kind = AioMember
+        return kind(bootstrap=bootstrap, settings=settings, use=use, clock=clock, repeats=True)
+
+    return make_client

@@ -5,6 +5,7 @@ campaign: its page, its tables, its exit code; started again, it goes on.
 """
 
 import re
+import shlex
 from dataclasses import replace
 from typing import Annotated
 
@@ -49,7 +50,8 @@ def explore(
     master: MasterOption = MASTER,
     memory_mb: MemoryOption = MEMORY,
 ) -> None:
-    """Runs seed after seed in the simulated world; a line for each that does not pass, with what repeats it."""
+    """Runs seed after seed in the simulated world; a line for each that neither passes nor ends as stated, with what
+    repeats it."""
     first, last = seed_range(seeds)
     plan = Plan(
         name=f"explore-{for_a_folder(what)}-{first}-{last}",
@@ -58,12 +60,13 @@ def explore(
         jobs=jobs,
         until_found=until_found,
         time_s=None if time is None else duration(time),
-        inconclusive_share=1.0,
     )
+
+    set_again = "".join(f" --set {shlex.quote(each)}" for each in overrides or [])
 
     def tell(run: RunJudged, of: PlannedRun) -> None:
         if run.verdict != "pass" and not run.as_stated:
-            again = f"again: kafka-chaos explore {for_a_shell(what)} --seeds {of.seed}"
+            again = f"again: kafka-chaos explore {for_a_shell(what)} --seeds {of.seed}{set_again}"
             terminal.say(f"{run.verdict:<13}", style=STYLES.get(run.verdict, "yellow"), then=f"seed {of.seed}, {again}")
             terminal.say(f"{'':<13}{run.sentence_text}")
 

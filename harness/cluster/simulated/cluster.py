@@ -13,7 +13,7 @@ from harness.cluster.brokers.system import System
 from harness.cluster.confined import empty
 from harness.cluster.simulated.environment import SimulatedEnvironment
 from harness.cluster.simulated.loop import SimulatedLoop
-from harness.cluster.simulated.machines import Machine, begun_on
+from harness.cluster.simulated.machines import Machine, begun_on, context_on
 from harness.cluster.simulated.nodes import RunningNode, begun_broker, begun_coordination
 from harness.errors import HarnessError
 from harness.host.clock import Clock
@@ -22,6 +22,7 @@ from harness.ports.faults import AlreadyDown
 from harness.ports.requests import API_KEYS
 
 _logger = logging.getLogger("reference_impl")
+_STOP_S = 15.0
 _FAILED = 1  # as its process would exit
 
 
@@ -42,6 +43,7 @@ class SimulatedCluster(BrokerCluster):
         self._starts = 0
         self._lives_now: dict[NodeId, _Life] = {}
         self._codes: dict[NodeId, int] = {}  # of nodes that have ended
+        self._stopping: dict[NodeId, asyncio.Task[None]] = {}  # the last one of each, which may last
         self._endings: dict[asyncio.Task[Any], None] = {}
 
     @property
@@ -81,9 +83,10 @@ class SimulatedCluster(BrokerCluster):
 
     async def stop(self) -> None:
         """Brokers first, so that none of them spends its end on elections."""
-        for node in sorted(self._lives_now, key=lambda node: node not in self.brokers):
-            self._lives.to_end(node)
-            await self._abandon(node, code=-signal.SIGKILL)
+        for node, life in sorted(self._lives_now.items(), key=lambda each: each[0] not in self.brokers):
+            if self._lives_now.get(node) is life:  # it may have failed meanwhile
+                self._lives.to_end(node)
+                await self._abandon(node, life, code=-signal.SIGKILL)
         await asyncio.gather(*self._endings)
         if self._observation is not None:
             self._observation.close()
@@ -101,9 +104,9 @@ class SimulatedCluster(BrokerCluster):
         down = self._down_already(node, "SIGKILL")
         if down is not None:
             return down
-        self._life(node)
+        life = self._life(node)
         self._lives.to_end(node, by=signal.SIGKILL)
-        await self._abandon(node, code=-signal.SIGKILL)
+        await self._abandon(node, life, code=-signal.SIGKILL)
         return self._seen(f"{self._name(node)} is gone, as after SIGKILL")
 
     async def shut_down(self, node: NodeId) -> Evidence:
@@ -112,9 +115,16 @@ class SimulatedCluster(BrokerCluster):
             return down
         life = self._life(node)
         self._lives.to_end(node)
-        running = await life.beginning
-        await begun_on(life.machine, running.stop())
-        self._has_gone(node, life, code=0)
+        try:
+            async with asyncio.timeout(_STOP_S):
+                running = await asyncio.shield(life.beginning)
+                stopping = self._stopping[node] = begun_on(life.machine, running.stop())
+                stopping.add_done_callback(lambda task: self._has_stopped(node, life, task))
+                await asyncio.shield(stopping)
+        except TimeoutError:
+            raise HarnessError(
+                f"{self._name(node)} did not end within {_STOP_S:g} s of SIGTERM; see {self._folders(node).log}"
+            ) from None
         return self._seen(f"{self._name(node)} ended by itself, as after SIGTERM")
 
     async def start_node(self, node: NodeId) -> Evidence:
@@ -190,7 +200,10 @@ class SimulatedCluster(BrokerCluster):
             work = begun_coordination(folders, self._clock)
         else:
             work = begun_broker(folders, self._clock, self._loop.chance(f"node/{node}/{self._starts}"))
-        machine = Machine(name=self._name(node), log=folders.log)
+        self._begins(node, work)
+
+    def _begins(self, node: NodeId, work: Coroutine[Any, Any, RunningNode]) -> None:
+        machine = Machine(name=self._name(node), log=self._folders(node).log)
         self._codes.pop(node, None)
         life = self._lives_now[node] = _Life(machine=machine, beginning=begun_on(machine, work))
         life.beginning.add_done_callback(lambda task: self._has_begun(node, life, task))
@@ -198,20 +211,33 @@ class SimulatedCluster(BrokerCluster):
     def _has_begun(self, node: NodeId, life: _Life, task: "asyncio.Task[RunningNode]") -> None:
         error = None if task.cancelled() else task.exception()
         if error is not None:
-            _logger.critical("%s cannot start: %s", self._name(node), f"{type(error).__name__}: {error}")
+            why = f"{type(error).__name__}: {error}"
+            context_on(life.machine).run(_logger.critical, "%s cannot start: %s", self._name(node), why)
             self._has_gone(node, life, code=_FAILED)
         elif not task.cancelled():
             task.result().failed.add_done_callback(lambda _: self._fails(node, life))
 
+    def _has_stopped(self, node: NodeId, life: _Life, task: "asyncio.Task[None]") -> None:
+        if not task.cancelled() and task.exception() is None:
+            self._has_gone(node, life, code=0)
+
     def _fails(self, node: NodeId, life: _Life) -> None:
         """It cannot work any more, as a process that halts."""
         if self._lives_now.get(node) is life:
-            ending = self._loop.create_task(self._abandon(node, code=_FAILED))
+            ending = self._loop.create_task(self._abandon(node, life, code=_FAILED))
             self._endings[ending] = None
+            ending.add_done_callback(self._forget_ending)
 
-    async def _abandon(self, node: NodeId, *, code: int) -> None:
-        """What a machine that stands still has not done yet, it does no more: first it hears that it ends."""
-        life = self._life(node)
+    def _forget_ending(self, task: "asyncio.Task[Any]") -> None:
+        """What went wrong in it is heard at the run's end."""
+        if not task.cancelled() and task.exception() is None:
+            del self._endings[task]
+
+    async def _abandon(self, node: NodeId, life: _Life, *, code: int) -> None:
+        """What a machine that stands still has not done yet, it does no more: first it hears that it ends. A life that
+        is over has been abandoned already."""
+        if self._lives_now.get(node) is not life:
+            return
         self._has_gone(node, life, code=code)
         if not life.beginning.done():
             life.beginning.cancel()

@@ -7,9 +7,10 @@ the loop takes a little time, so that whoever asks again and again gets an end.
 
 import asyncio
 import contextvars
+import heapq
 import math
 import random
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator, Sequence
 from concurrent.futures import Executor
 from typing import Any, TypeVar, TypeVarTuple
 
@@ -60,6 +61,36 @@ class _Future(asyncio.Future[Any]):
         return self._number
 
 
+class _Timer(asyncio.TimerHandle):
+    """It waits when its machine stands still, and can be cancelled for as long as it has not run."""
+
+    _scheduled: bool  # whether it is in the loop's heap
+
+    def __init__(
+        self,
+        when: float,
+        callback: Callable[..., object],
+        args: Sequence[Any],
+        loop: "SimulatedLoop",
+        context: contextvars.Context,
+    ) -> None:
+        super().__init__(when, callback, args, loop, context)
+        self._machine = machine_of(context)
+        self._standing_of = loop.waiting_of
+
+    def _run(self) -> None:
+        waiting = self._standing_of(self._machine)
+        if waiting is None:
+            super()._run()
+        else:
+            waiting.append(self)
+
+
+def _run_unless_cancelled(handle: asyncio.Handle) -> None:
+    if not handle.cancelled():
+        handle._run()
+
+
 class _Jump:
     """What the loop asks to wait: it jumps."""
 
@@ -75,6 +106,8 @@ class _Jump:
 
 class SimulatedLoop(asyncio.BaseEventLoop):
     """`now_ns`: its time. `network`: what its connections are made of. `seed`: of all chance in it."""
+
+    _scheduled: list[asyncio.TimerHandle]  # of asyncio's own loop: its heap
 
     def __init__(self, seed: int) -> None:
         super().__init__()
@@ -115,14 +148,21 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 
     def go_on(self, machine: Machine) -> None:
         """What has waited runs now, in order."""
-        for handle in self._standing.pop(machine, []):
-            super().call_soon(handle._run)  # in the handle's own context
+        self._run_soon(self._standing.pop(machine, []))
 
     def end_standing(self, machine: Machine) -> None:
         """It goes on to end: what it began last runs first, and what has waited finds it ended."""
         waiting = self._standing.pop(machine, [])
-        for handle in waiting[-1:] + waiting[:-1]:
-            super().call_soon(handle._run)
+        self._run_soon(waiting[-1:] + waiting[:-1])
+
+    def _run_soon(self, handles: Sequence[asyncio.Handle]) -> None:
+        """Each in its own context. Until then it may still be cancelled, by one of them too."""
+        for handle in handles:
+            super().call_soon(_run_unless_cancelled, handle)
+
+    def waiting_of(self, machine: Machine | None) -> list[asyncio.Handle] | None:
+        """What is to run once it goes on; None: it does not stand still."""
+        return self._standing.get(machine)
 
     def is_standing(self, machine: Machine) -> bool:
         return machine in self._standing
@@ -135,7 +175,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     ) -> asyncio.Handle:
         if self._standing:
             own = contextvars.copy_context() if context is None else context
-            waiting = self._standing.get(machine_of(own))
+            waiting = self.waiting_of(machine_of(own))
             if waiting is not None:
                 handle = asyncio.Handle(callback, args, self, own)
                 waiting.append(handle)
@@ -151,13 +191,11 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         *args: *_Arguments,
         context: contextvars.Context | None = None,
     ) -> asyncio.TimerHandle:
-        return super().call_at(when, self._due, callback, args, context=context)
-
-    def _due(self, callback: Callable[..., object], args: tuple[Any, ...]) -> None:
-        if self._standing and machine_of() in self._standing:
-            self.call_soon(callback, *args)
-        else:
-            callback(*args)
+        own = contextvars.copy_context() if context is None else context
+        timer = _Timer(when, callback, args, self, own)
+        heapq.heappush(self._scheduled, timer)
+        timer._scheduled = True
+        return timer
 
     # -- what a loop has to do with its machine -----------------------------------------------------------------------
 

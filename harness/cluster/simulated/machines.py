@@ -29,7 +29,11 @@ def machine_of(context: contextvars.Context | None = None) -> Machine | None:
     return _PRESENT.get() if context is None else context.get(_PRESENT)
 
 
-def begun_on(machine: Machine, work: Coroutine[Any, Any, _Result]) -> "asyncio.Task[_Result]":
+def context_on(machine: Machine) -> contextvars.Context:
     context = contextvars.copy_context()
     context.run(_PRESENT.set, machine)
-    return asyncio.get_running_loop().create_task(work, context=context)
+    return context
+
+
+def begun_on(machine: Machine, work: Coroutine[Any, Any, _Result]) -> "asyncio.Task[_Result]":
+    return asyncio.get_running_loop().create_task(work, context=context_on(machine))

@@ -94,7 +94,8 @@ class Network:
     async def connect(self, factory: Factory, host: str, port: int) -> tuple[asyncio.Transport, asyncio.BaseProtocol]:
         link, address = self._routes.get(host) or (LinkState(name=""), host)
         await asyncio.sleep(2 * (self._latency_s() + link.delay_s))
-        await link.passing.wait()
+        while link.cut == "hang":  # it may be cut again before the one who waits gets on
+            await link.passing.wait()
         if link.cut is not None:
             raise ConnectionResetError(errno.ECONNRESET, f"{host}:{port} resets connections")
         listening = self._listening.get((address, port))

@@ -2,12 +2,14 @@
 
 Our own code is given its clock and its chance. aiokafka and Python's logging have only the module `time`: for them, and
 for nobody else, its functions answer with the world's time while this is in force. Python's own chance is seeded for
-them. Interpreter and operating system report the rest by audit events.
+them. Interpreter and operating system report the rest by audit events, but for `datetime.now()` and what else reads a
+clock within C: nobody hears of that.
 """
 
 import gc
 import os
 import random
+import secrets
 import sys
 import threading
 import time
@@ -27,6 +29,7 @@ _READINGS: dict[str, tuple[str, float]] = {  # of the module time: which of our 
     "perf_counter": ("monotonic_ns", 1e-9),
     "perf_counter_ns": ("monotonic_ns", 1),
 }
+_NOT_A_PLACE = (__file__, random.__file__, secrets.__file__)  # whoever called them is one
 _WAYS_OUT = (
     "os.exec",
     "os.fork",
@@ -59,6 +62,9 @@ class NoWayOut:
             self._replace(time, name, self._reading(name))
         self._replace(time, "sleep", self._refusing("time.sleep"))
         self._replace(os, "urandom", self._refusing("os.urandom"))
+        self._replace(random, "_urandom", self._refusing("the system's chance"))  # of SystemRandom and secrets
+        self._replace(random.Random, "seed", self._seeding())
+        self._replace(random, "seed", random._inst.seed)
         self._replace(threading.Thread, "start", self._refusing("a thread"))
         self._chance_before = random.getstate()
         random.seed(self._seed)
@@ -78,7 +84,7 @@ class NoWayOut:
         random.setstate(self._chance_before)
 
     def refuse(self, what: str) -> Escape:
-        frames = [each for each in traceback.extract_stack()[:-1] if each.filename != __file__]
+        frames = [each for each in traceback.extract_stack()[:-1] if each.filename not in _NOT_A_PLACE]
         place = frames[-1]
         self.escapes.append(f"{what} at {place.filename}:{place.lineno} ({place.name})")
         return Escape(self.escapes[-1])
@@ -97,6 +103,16 @@ class NoWayOut:
             return read() if unit == 1 else read() * unit
 
         return reading
+
+    def _seeding(self) -> Callable[..., None]:
+        seeded = random.Random.seed
+
+        def seed(generator: random.Random, a: Any = None, version: int = 2) -> None:
+            if a is None:
+                raise self.refuse("chance without a seed")
+            seeded(generator, a, version)
+
+        return seed
 
     def _refusing(self, what: str) -> Callable[..., Any]:
         def refusing(*arguments: Any, **more: Any) -> Any:

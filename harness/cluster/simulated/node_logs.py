@@ -1,4 +1,7 @@
-"""What the nodes log goes to the files where their processes would have written it, with the world's time."""
+"""What the nodes log goes to the files where their processes would have written it, with the world's time.
+
+What belongs to no machine is the harness's own: it goes to stderr, which is the run's harness.log.
+"""
 
 import contextlib
 import logging
@@ -6,6 +9,7 @@ import time
 from collections.abc import Iterator
 
 from harness.cluster.simulated.machines import machine_of
+from harness.host.printable import LogLines
 
 _LOGGED = ("reference_impl", "asyncio")  # by the nodes
 
@@ -20,17 +24,30 @@ class _Lines(logging.Formatter):
 class _ByMachine(logging.Handler):
     """Files are opened for each record: a node logs little, and may be wiped meanwhile."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.setFormatter(_Lines())
+        self._own = logging.StreamHandler()
+        self._own.setFormatter(UtcLines())
+
     def emit(self, record: logging.LogRecord) -> None:
         machine = machine_of()
-        if machine is not None and machine.log is not None:
+        if machine is None:
+            self._own.handle(record)
+        elif machine.log is not None:
             with machine.log.open("a", encoding="utf-8") as log:
                 log.write(f"{self.format(record)}\n")
+
+
+class UtcLines(LogLines):
+    """Of harness.log, with the world's time wherever it is made."""
+
+    converter = staticmethod(time.gmtime)
 
 
 @contextlib.contextmanager
 def nodes_log() -> Iterator[None]:
     handler = _ByMachine()
-    handler.setFormatter(_Lines())
     loggers = [logging.getLogger(name) for name in _LOGGED]
     before = [(logger.level, logger.propagate) for logger in loggers]
     for logger in loggers:

@@ -1,5 +1,6 @@
 """`kafka-chaos explore`: which runs it plans, and what it says of those that do not pass."""
 
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -7,11 +8,13 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from harness.campaign.outcome import exit_code_of_campaign
 from harness.campaign.plan import Plan, PlannedRun
 from harness.campaign.rows import RunJudged
 from harness.cli.commands import explore
 from harness.cli.main import app
 from harness.errors import Problems
+from harness.verdict import Verdict
 
 Tell = Callable[[RunJudged, PlannedRun], None]
 
@@ -81,6 +84,21 @@ def test_what_does_not_pass_is_told_with_what_makes_it_again(plans: list[Plan]) 
     assert "seed 3, again: kafka-chaos explore quick --seeds 3" in output
     assert "3 records are gone" in output
     assert "seed 2" not in output
+
+
+def test_what_was_set_is_set_again(plans: list[Plan]) -> None:
+    command = ["leader-crash-acks-all", "--seeds", "3"]
+    command += ["--set", "workload.duration=3 s", "--set", "workload.rate_per_second=9"]
+    _, again = _explored(*command).split("again: kafka-chaos explore ")
+
+    assert shlex.split(again.splitlines()[0]) == command
+
+
+@pytest.mark.parametrize("verdict", [Verdict.INCONCLUSIVE, Verdict.VACUOUS])
+def test_seeds_of_which_none_says_anything_do_not_pass(plans: list[Plan], verdict: Verdict) -> None:
+    _explored("quick", "--seeds", "1..4")
+
+    assert exit_code_of_campaign([verdict] * 4, plans[0].inconclusive_share) == 3
 
 
 @pytest.mark.parametrize("text", ["", "x", "5..2", "1..", "1..99999999999"])

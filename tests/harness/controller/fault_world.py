@@ -77,10 +77,8 @@ class Answers:
         self._asked(f"epoch {epoch} {node}")
         return (0, 10 * (epoch + 1)) if node == 1 else (6, -1)
 
-    async def produce(
-        self, node: NodeId, partition: TopicPartition, values: Sequence[bytes], *, acks: str, timeout_s: float
-    ) -> tuple[int, int]:
-        self._asked(f"produce {node} {partition.topic}-{partition.partition} {acks} {timeout_s:g}")
+    async def produce(self, node: NodeId, records: Sequence[Send], *, acks: str, timeout_s: float) -> tuple[int, int]:
+        self._asked(f"produce {node} {records[0].topic}-{records[0].partition} {acks} {timeout_s:g}")
         return (0, 7) if node == 1 else (6, -1)
 
 

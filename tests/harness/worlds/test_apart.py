@@ -1,5 +1,6 @@
 """The process of a simulated run: it hears an interrupt, and makes no run a second time."""
 
+import asyncio
 import json
 import signal
 import subprocess
@@ -8,10 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from harness import compose
 from harness.cli import simulated_run
+from harness.controller.run import RunOutcome
 from harness.errors import UsageError
 from harness.history.run_folder import RunFolder
 from harness.host.clock import SystemClock
+from harness.preflight.looking import all_ready
+from harness.worlds.apart import simulate_apart
 
 
 def test_a_run_that_was_made_is_not_made_over(tmp_path: Path) -> None:
@@ -20,6 +25,21 @@ def test_a_run_that_was_made_is_not_made_over(tmp_path: Path) -> None:
 
     with pytest.raises(UsageError, match="this run was made already"):
         simulated_run.work(str(folder.path))
+
+
+@pytest.mark.cluster
+def test_an_interrupt_before_the_process_hears_any_is_not_lost(tmp_path: Path) -> None:
+    (scenario,) = all_ready([("no-faults", ["cluster.world=simulated"])])
+    _, folder = compose._begun(scenario, runs=tmp_path, seed=1, command=[])
+
+    async def interrupted_at_once() -> RunOutcome:
+        interrupt = asyncio.Event()
+        interrupt.set()
+        return await simulate_apart(folder, interrupt=interrupt, progress=lambda _: None)
+
+    outcome = asyncio.run(interrupted_at_once())
+
+    assert (outcome.status, folder.run["status"]) == ("interrupted", "interrupted")
 
 
 @pytest.mark.cluster

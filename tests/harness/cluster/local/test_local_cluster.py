@@ -37,6 +37,7 @@ from harness.ports.cluster import (
     LeakCheck,
     Link,
     NodeId,
+    Send,
     ShowsLogs,
     TopicDefinition,
     TopicPartition,
@@ -315,10 +316,11 @@ async def test_each_broker_is_asked_for_itself(cluster: LocalCluster, load: Load
     assert defaults == {"replica.lag.time.max.ms": "30000", "replica.lag.max.messages": None}
     assert await questions.configure_broker(_LEADER, {"auto.leader.rebalance.enable": "true"}) == 42
     assert await questions.create_topic(TopicDefinition(name="wide", partitions=1, replication_factor=4)) == 38
-    assert await questions.produce(_FOLLOWER, orders, [b"x"], acks="1", timeout_s=1.0) == (6, -1)
-    assert await questions.produce(_LEADER, orders, [b"x", b"y"], acks="all", timeout_s=5.0) == (0, end)
+    x = Send(topic="orders", partition=0, value=b"x")
+    assert await questions.produce(_FOLLOWER, [x], acks="1", timeout_s=1.0) == (6, -1)
+    assert await questions.produce(_LEADER, [x, x], acks="all", timeout_s=5.0) == (0, end)
     with pytest.raises(ConnectionResetError):
-        await questions.produce(_FOLLOWER, orders, [b"x"], acks="0", timeout_s=1.0)
+        await questions.produce(_FOLLOWER, [x], acks="0", timeout_s=1.0)
     with pytest.raises(HarnessError, match="there is no broker 9"):
         await questions.epoch_end(NodeId(9), orders, 0)
 

@@ -8,7 +8,7 @@ import pytest
 
 from harness.cluster.simulated.beginning import BEGINS_NS
 from harness.cluster.simulated.loop import SimulatedClock, SimulatedLoop, Stuck
-from harness.cluster.simulated.machines import Machine, begun_on, machine_of
+from harness.cluster.simulated.machines import Machine, begun_on, context_on, machine_of
 from harness.cluster.simulated.no_way_out import Escape
 
 Result = TypeVar("Result")
@@ -119,6 +119,41 @@ def test_a_machine_that_stands_still_does_nothing_until_it_goes_on() -> None:
 
     assert before == [2, 2]
     assert len(came) == 3, "the tick that became due meanwhile comes once it goes on"
+
+
+@pytest.mark.parametrize("ends", [False, True])
+def test_what_became_due_on_a_machine_that_stands_still_can_be_cancelled(ends: bool) -> None:
+    machine = Machine(name="broker 1")
+    came: list[str] = []
+
+    async def paused() -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, SimulatedLoop)
+        timers: dict[str, asyncio.Handle] = {}
+
+        def cancels_another() -> None:
+            came.append("first")
+            timers["of its machine"].cancel()
+
+        async def begins() -> None:
+            timers["from outside"] = loop.call_later(1, came.append, "cancelled from outside")
+            loop.call_later(2, cancels_another)
+            timers["of its machine"] = loop.call_later(3, came.append, "cancelled by its machine")
+            loop.call_later(4, came.append, "last")
+
+        await begun_on(machine, begins())
+        loop.stand_still(machine)
+        timers["soon"] = loop.call_soon(came.append, "soon", context=context_on(machine))
+        await asyncio.sleep(10)
+        timers["from outside"].cancel()
+        timers["soon"].cancel()
+        assert came == []
+        (loop.end_standing if ends else loop.go_on)(machine)
+        await asyncio.sleep(10)
+
+    simulated(paused())
+
+    assert sorted(came) == ["first", "last"]
 
 
 def test_what_a_machine_begins_is_the_machines() -> None:

@@ -97,6 +97,22 @@ def test_who_connects_by_a_link_that_hangs_waits_until_it_passes() -> None:
     simulated(run())
 
 
+def test_who_waits_for_a_link_that_is_cut_again_before_he_gets_on_waits_on() -> None:
+    async def run() -> None:
+        await linked()
+        network().cut(LINK, "hang")
+        connecting = asyncio.ensure_future(asyncio.open_connection(AT, PORT))
+        await asyncio.sleep(1)
+        network().heal(LINK, reset=False)
+        network().cut(LINK, "hang")
+        await asyncio.sleep(60)
+        assert not connecting.done()
+        network().heal(LINK, reset=False)
+        await asyncio.wait_for(connecting, 1)
+
+    simulated(run())
+
+
 def test_a_link_that_resets_ends_both_ends_and_refuses_new_connections() -> None:
     ended: list[type[BaseException]] = []
 

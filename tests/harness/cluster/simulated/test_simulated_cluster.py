@@ -1,0 +1,97 @@
+"""A simulated cluster tells of its nodes what processes would: why one does not start, and when one does not end."""
+
+import asyncio
+import logging
+from pathlib import Path
+
+import pytest
+
+from harness.cluster.simulated.cluster import SimulatedCluster
+from harness.cluster.simulated.node_logs import nodes_log
+from harness.cluster.simulated.nodes import RunningNode
+from harness.errors import HarnessError
+from harness.host.clock import Clock
+from harness.ports.cluster import NodeId
+from tests.harness.cluster.simulated.simulated_cluster import in_a_cluster
+
+pytestmark = pytest.mark.cluster
+
+BROKER = NodeId(1)
+
+
+def test_why_a_node_does_not_start_is_in_its_log_and_in_the_error(tmp_path: Path) -> None:
+    folder = tmp_path / "nodes" / "1"
+
+    async def work(cluster: SimulatedCluster, clock: Clock) -> None:
+        await cluster.kill(BROKER)
+        (folder / "config" / "hosts").write_text("alone", encoding="utf-8")
+        with pytest.raises(HarnessError, match="broker 1 cannot start: ConfigurationError"):
+            await cluster.start_node(BROKER)
+
+    in_a_cluster(tmp_path, work)
+
+    assert "broker 1 cannot start: ConfigurationError" in (folder / "log").read_text()
+
+
+def test_what_is_logged_and_is_no_nodes_is_the_harnesss(capsys: pytest.CaptureFixture[str]) -> None:
+    with nodes_log():
+        logging.getLogger("asyncio").error("Task exception was never retrieved")
+
+    assert "ERROR asyncio: Task exception was never retrieved" in capsys.readouterr().err
+
+
+class _Node:
+    """One that never ends when it is asked to, or takes a while to be abandoned; set `failed` and it cannot work."""
+
+    def __init__(self) -> None:
+        self.failed: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
+
+    async def stop(self) -> None:
+        await asyncio.sleep(3600)
+
+    async def abandon(self) -> None:
+        await asyncio.sleep(1)
+
+
+async def _with_another_node_in_its_place(cluster: SimulatedCluster) -> _Node:
+    """As if it had come so far only to hang or to fail."""
+    await cluster.kill(BROKER)
+    node = _Node()
+
+    async def begin() -> RunningNode:
+        return node
+
+    cluster._begins(BROKER, begin())
+    await asyncio.sleep(0.1)
+    return node
+
+
+def test_a_node_that_does_not_end_by_itself_is_told_after_15_seconds(tmp_path: Path) -> None:
+    took_s: list[float] = []
+
+    async def work(cluster: SimulatedCluster, clock: Clock) -> None:
+        await _with_another_node_in_its_place(cluster)
+        began_ns = clock.monotonic_ns()
+        with pytest.raises(HarnessError, match=r"broker 1 did not end within 15 s of SIGTERM; see .*nodes/1/log"):
+            await cluster.shut_down(BROKER)
+        took_s.append((clock.monotonic_ns() - began_ns) / 1e9)
+        assert cluster.is_running(BROKER)
+
+    in_a_cluster(tmp_path, work)
+
+    assert took_s == [pytest.approx(15, abs=0.1)]
+
+
+def test_a_node_that_fails_and_is_killed_at_once_ends_once_and_its_next_life_goes_on(tmp_path: Path) -> None:
+    async def work(cluster: SimulatedCluster, clock: Clock) -> None:
+        node = await _with_another_node_in_its_place(cluster)
+        node.failed.set_result(OSError("no disk"))
+        await asyncio.sleep(0)
+        await cluster.kill(BROKER)
+        assert not cluster.is_running(BROKER)
+        await cluster.start_node(BROKER)
+        await asyncio.sleep(5)
+        assert cluster.is_running(BROKER)
+        assert not cluster._endings, "what has ended is not kept"
+
+    in_a_cluster(tmp_path, work)
