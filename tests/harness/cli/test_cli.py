@@ -242,8 +242,8 @@ def test_what_only_looks_answers_while_somebody_elses_run_is_swept(
 def test_what_starts_something_sweeps_first(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[str] = []
 
-    def sweep() -> list[str]:
-        told.append("swept")
+    def sweep(*, tries_again: bool) -> list[str]:
+        told.append("swept, and tried again" if tries_again else "swept")
         return []
 
     monkeypatch.setattr(left_behind, "sweep", sweep)
