@@ -55,6 +55,7 @@ class NoWayOut:
         self._seed = chance.getrandbits(64)
         self._before: dict[tuple[Any, str], Any] = {}
         self._chance_before: Any = None
+        self._thread = threading.get_ident()
         self.escapes: list[str] = []
 
     def __enter__(self) -> "NoWayOut":
@@ -90,15 +91,23 @@ class NoWayOut:
         return Escape(self.escapes[-1])
 
     def _replace(self, owner: Any, name: str, by: Callable[..., Any]) -> None:
-        self._before[owner, name] = getattr(owner, name)
-        setattr(owner, name, by)
+        before = self._before[owner, name] = getattr(owner, name)
+
+        def replaced(*arguments: Any, **more: Any) -> Any:
+            return (by if self.is_here() else before)(*arguments, **more)
+
+        setattr(owner, name, replaced)
+
+    def is_here(self) -> bool:
+        """Whether the world asks. It has one thread and begins no other: those of the process are none of its."""
+        return threading.get_ident() == self._thread
 
     def _reading(self, name: str) -> Callable[[], float]:
         clock, unit = _READINGS[name]
         read: Callable[[], int] = getattr(self._clock, clock)
 
         def reading() -> float:
-            if sys._getframe(1).f_globals.get("__name__", "").partition(".")[0] not in _MAY_ASK:
+            if sys._getframe(2).f_globals.get("__name__", "").partition(".")[0] not in _MAY_ASK:
                 raise self.refuse(f"time.{name} is asked")
             return read() if unit == 1 else read() * unit
 
@@ -135,5 +144,5 @@ def _watch(watcher: NoWayOut | None) -> None:
 
 
 def _hook(event: str, arguments: tuple[Any, ...]) -> None:
-    if _watching is not None and event in _WAYS_OUT:
+    if _watching is not None and event in _WAYS_OUT and _watching.is_here():
         raise _watching.refuse(event)

@@ -77,3 +77,24 @@ def test_pythons_own_chance_is_the_runs_and_the_processs_again_afterwards() -> N
     with guard(3):
         assert random.random() == first
     assert random.random() == after
+
+
+def test_other_threads_of_its_process_go_on_as_they_are() -> None:
+    begin, done = threading.Event(), threading.Event()
+    seen: list[float] = []
+
+    def besides() -> None:
+        begin.wait(30)
+        time.sleep(0.001)
+        seen.append(time.time())
+        seen.append(random.Random().random())
+        done.set()
+
+    thread = threading.Thread(target=besides)
+    thread.start()
+    with guard() as guarded:
+        begin.set()
+        assert done.wait(30)
+    thread.join()
+    assert seen[0] * 1e9 != BEGINS_WALL_NS
+    assert not guarded.escapes
