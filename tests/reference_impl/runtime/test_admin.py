@@ -322,7 +322,7 @@ async def test_overrides_are_set_and_deleted_by_any_broker_and_sent_to_all(world
     [
         (ConfigScope.TOPIC, "t", {"replica.lag.max.messages": "1"}, ErrorCode.INVALID_CONFIG),
         (ConfigScope.TOPIC, "t", {"min.insync.replicas": "0"}, ErrorCode.INVALID_CONFIG),
-        (ConfigScope.TOPIC, "t", {"cleanup.policy": "delete,compact"}, ErrorCode.INVALID_CONFIG),
+        (ConfigScope.TOPIC, "t", {"cleanup.policy": "delete,shrink"}, ErrorCode.INVALID_CONFIG),
         (ConfigScope.TOPIC, "t", {"retention.ms": "-2"}, ErrorCode.INVALID_CONFIG),
         (ConfigScope.TOPIC, "t", {"message.timestamp.type": "BrokerTime"}, ErrorCode.INVALID_CONFIG),
         (ConfigScope.TOPIC, "absent", {"min.insync.replicas": "1"}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
