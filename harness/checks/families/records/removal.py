@@ -8,11 +8,9 @@ tombstone. DeleteRecords: by its leader's own log a client had the log begin abo
 none of these allows is judged like any other loss; so is what a poll had passed over before it was old enough, before
 its key had a later record, or before it was deleted.
 
-Settings count while they are in force: from a change until brokers have surely heard of the next one. Each replica
-cleans its own log by its own broker's settings, and readers are given that of the leader: so where brokers differ those
-count that led after the record was sent, each up to the end of its time. A later record of the key counts only if it
-stayed itself, or if what removed it came after: an election that cost it cost its effect too, because no log is
-compacted above the high watermark (KAFKA-13194).
+Whose settings count, and while they are in force, cleaners.py says. A later record of the key counts only if it stayed
+itself, or if what removed it came after: an election that cost it cost its effect too, because no log is compacted
+above the high watermark (KAFKA-13194).
 
 A tombstone may be removed after delete.retention.ms, and never before the earlier records of its key, which would
 reappear. Clients of the workloads send none: this applies only to histories with tombstones (`records.tombstone`).
@@ -30,12 +28,12 @@ from pyspark.sql import functions as sf
 from harness.checks import passed_over
 from harness.checks.contract.deposed import READ_AHEAD_NS
 from harness.checks.contract.rulings import Cause, CauseCode, Doubt
+from harness.checks.families.records.cleaners import Cleaner, Cleaners
 from harness.checks.families.transactions.isolation import ABORTED_SQL
 from harness.checks.family import Family
 from harness.checks.findings import Finding, RunContext, finding_of_rows
 from harness.checks.judged_runs import JudgedRuns
-from harness.checks.model.elections import led_until
-from harness.checks.model.partition_history import PartitionHistory, heard_by
+from harness.checks.model.partition_history import PartitionHistory
 from harness.checks.model.settings import is_number
 from harness.checks.spark.detection import Flagged
 from harness.checks.wording.causes import cause_words
@@ -52,7 +50,6 @@ WITH_ITS_TOPIC = Cause(code="deletion-of-its-topic")
 _ON_REQUEST = Cause(code="deletion-of-records")
 # What a record needs on disk at most, in addition to its value and key: its own headers and a batch of its own.
 _OVERHEAD_BYTES = 128
-_OF_CLEANING = ("cleanup.policy", "retention.ms", "retention.bytes", "delete.retention.ms", "min.compaction.lag.ms")
 _KINDS: Mapping[CauseCode, str] = {
     "compaction-of-a-key": "compaction",
     "compaction-in-doubt": "compaction",
@@ -159,23 +156,6 @@ class _Later:
     lost: Flagged | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Cleaner:
-    """A broker whose removals readers saw, and until when; node None: all brokers have the same settings."""
-
-    node: int | None
-    until_ns: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class _InForce:
-    """A value of a setting, and until when brokers may have used it."""
-
-    value: str
-    begin_ns: int
-    until_ns: int
-
-
 def _setting(key: str, value: int | str) -> Setting:
     return Setting(key=key, value=str(value), scope="topic")
 
@@ -189,6 +169,7 @@ class Removal:
     def __init__(self, context: RunContext) -> None:
         self._context = context
         self._settings = context.history.settings
+        self._cleaners = Cleaners(self._settings)
         self._rows: Mapping[tuple[int, int], GoneRow] = {
             (row["partition_id"], row["value"]): row for row in context.rows[ANSWER]
         }
@@ -280,11 +261,11 @@ class Removal:
         history: PartitionHistory,
         known: GoneRow,
         offset: int | None,
-        why: Callable[[_Cleaner], Cause | None],
+        why: Callable[[Cleaner], Cause | None],
         by_ns: int = END_OF_TIME_NS,
     ) -> Cause | None:
         """By the settings of whoever may have removed it until then; in doubt if not all of these allow it."""
-        cleaners, certain = self._cleaners(history, known, offset)
+        cleaners, certain = self._cleaners.of(history, known["invoked_ns"] or 0, self._gone_ns(known, offset))
         by_each = [why(replace(each, until_ns=min(each.until_ns, by_ns))) for each in cleaners]
         found = sorted((cause for cause in by_each if cause is not None), key=lambda cause: cause.doubt is not None)
         if not found or certain or len(found) == len(by_each):
@@ -293,7 +274,7 @@ class Removal:
         return replace(found[0], code=code, doubt=Doubt(code="brokers-keep-differently"))
 
     def _why_by(
-        self, cleaner: _Cleaner, history: PartitionHistory, known: GoneRow, offset: int | None, later: Sequence[_Later]
+        self, cleaner: Cleaner, history: PartitionHistory, known: GoneRow, offset: int | None, later: Sequence[_Later]
     ) -> Cause | None:
         below = offset is not None and history.log_start is not None and offset < history.log_start
         if below and (why := self._deleted(cleaner, history, known)) is not None:
@@ -316,10 +297,10 @@ class Removal:
         return scenario is not None and scenario.is_an_applications
 
     def _perhaps_replaced(
-        self, cleaner: _Cleaner, history: PartitionHistory, known: GoneRow, offset: int
+        self, cleaner: Cleaner, history: PartitionHistory, known: GoneRow, offset: int
     ) -> Cause | None:
         """Of a record whose key nobody recorded: any later one of the log may have replaced it."""
-        compacted = self._compacting(cleaner, history, known["invoked_ns"] or 0)
+        compacted = self._cleaners.cleaning(cleaner, "compact", history, known["invoked_ns"] or 0)
         if not self._is_an_applications or not compacted or offset + 1 >= (history.end_offset or 0):
             return None
         return Cause(code="compaction-in-doubt", settings=_COMPACT, doubt=Doubt(code="keys-not-told"))
@@ -425,7 +406,7 @@ class Removal:
 
     # -- what settings allow ------------------------------
 
-    def _was_replaced(self, cleaner: _Cleaner, history: PartitionHistory, known: GoneRow, later: _Later) -> bool:
+    def _was_replaced(self, cleaner: Cleaner, history: PartitionHistory, known: GoneRow, later: _Later) -> bool:
         """Whether compaction may have removed it when it was gone, for a later record that was old enough by then."""
         if later.sent_ns > cleaner.until_ns:
             return False
@@ -433,30 +414,30 @@ class Removal:
             self._was_spared(history, known, later.lost) or self._was_there_till_then(history, known)
         ):
             return False
-        for _, until_ns in self._compacting(cleaner, history, later.sent_ns):
-            for lag in self._in_force(cleaner, history, "min.compaction.lag.ms", later.sent_ns, until_ns):
+        for _, until_ns in self._cleaners.cleaning(cleaner, "compact", history, later.sent_ns):
+            for lag in self._cleaners.in_force(cleaner, history, "min.compaction.lag.ms", later.sent_ns, until_ns):
                 age_ms = self._age_ms(history, later.stamp_ms, later.sent_ns, lag.until_ns)
                 if age_ms is None or (is_number(lag.value) and age_ms >= int(lag.value)):
                     return True
         return False
 
-    def _deleted_for_good(self, cleaner: _Cleaner, history: PartitionHistory, known: GoneRow) -> Cause | None:
+    def _deleted_for_good(self, cleaner: Cleaner, history: PartitionHistory, known: GoneRow) -> Cause | None:
         """The cause for the last record of a key: a tombstone whose time is over."""
         if not known["tombstone"] or known["oldest"] is not None:
             return None
         sent_ns = known["invoked_ns"] or 0
-        for _, until_ns in self._compacting(cleaner, history, sent_ns):
-            for kept in self._in_force(cleaner, history, "delete.retention.ms", sent_ns, until_ns):
+        for _, until_ns in self._cleaners.cleaning(cleaner, "compact", history, sent_ns):
+            for kept in self._cleaners.in_force(cleaner, history, "delete.retention.ms", sent_ns, until_ns):
                 age_ms = self._age_ms(history, known["timestamp_ms"], known["invoked_ns"], kept.until_ns)
                 if is_number(kept.value) and (age_ms is None or age_ms >= int(kept.value)):
                     setting = _setting("delete.retention.ms", kept.value)
                     return Cause(code="compaction-of-a-tombstone", settings=(setting,))
         return None
 
-    def _deleted(self, cleaner: _Cleaner, history: PartitionHistory, known: GoneRow) -> Cause | None:
+    def _deleted(self, cleaner: Cleaner, history: PartitionHistory, known: GoneRow) -> Cause | None:
         perhaps: Cause | None = None
-        for begin_ns, until_ns in self._cleaning(cleaner, "delete", history, known["invoked_ns"] or 0):
-            for kept in self._in_force(cleaner, history, "retention.ms", begin_ns, until_ns):
+        for begin_ns, until_ns in self._cleaners.cleaning(cleaner, "delete", history, known["invoked_ns"] or 0):
+            for kept in self._cleaners.in_force(cleaner, history, "retention.ms", begin_ns, until_ns):
                 age_ms = self._age_ms(history, known["timestamp_ms"], known["invoked_ns"], kept.until_ns)
                 limited = is_number(kept.value) and int(kept.value) >= 0
                 setting = _setting("retention.ms", kept.value)
@@ -464,7 +445,7 @@ class Removal:
                     return Cause(code="retention-time", settings=(setting,))
                 if limited and self._may_be_stamped_otherwise(history, known):
                     perhaps = _perhaps_expired(setting, "stamps-not-told")
-            for size in self._in_force(cleaner, history, "retention.bytes", begin_ns, until_ns):
+            for size in self._cleaners.in_force(cleaner, history, "retention.bytes", begin_ns, until_ns):
                 setting, limited = _setting("retention.bytes", size.value), is_number(size.value)
                 if limited and 0 <= int(size.value) <= self._bytes_left(history):
                     return Cause(code="retention-size", settings=(setting,))
@@ -476,45 +457,6 @@ class Removal:
         """Whether an application may have given it a time of its own, which nobody recorded."""
         stamps = self._settings.values("message.timestamp.type", history.topic, 0, END_OF_TIME_NS)
         return self._is_an_applications and known["timestamp_ms"] is None and "LogAppendTime" not in stamps
-
-    def _compacting(self, cleaner: _Cleaner, history: PartitionHistory, begin_ns: int) -> Sequence[tuple[int, int]]:
-        return self._cleaning(cleaner, "compact", history, begin_ns)
-
-    def _cleaning(
-        self, cleaner: _Cleaner, policy: str, history: PartitionHistory, begin_ns: int
-    ) -> Sequence[tuple[int, int]]:
-        """The times since then in which this broker may have cleaned up the topic in this way."""
-        end_ns = cleaner.until_ns
-        if policy in self._settings.policies(history.topic, history.cleanup_policy, END_OF_TIME_NS, END_OF_TIME_NS):
-            told = self._settings.values("cleanup.policy", history.topic, END_OF_TIME_NS, END_OF_TIME_NS)
-            if not any(policy in value for value in told):
-                return [(begin_ns, end_ns)]  # nothing recorded says since when
-        spans = self._in_force(cleaner, history, "cleanup.policy", begin_ns, end_ns)
-        return [(max(each.begin_ns, begin_ns), each.until_ns) for each in spans if policy in each.value]
-
-    def _cleaners(
-        self, history: PartitionHistory, known: GoneRow, offset: int | None
-    ) -> tuple[Sequence[_Cleaner], bool]:
-        """Whose settings count, and whether it is certain whose; else it may have been any of them."""
-        gone_ns = self._gone_ns(known, offset)
-        if self._settings.agree(_OF_CLEANING, history.topic):
-            return [_Cleaner(node=None, until_ns=gone_ns)], True
-        led = led_until(history.states, known["invoked_ns"] or 0, gone_ns) if history.exact else {}
-        if led and all(map(self._settings.knows, led)):
-            return [_Cleaner(node=node, until_ns=until_ns) for node, until_ns in led.items()], True
-        nodes = [node for node in self._settings.nodes if node in history.replicas]
-        return [_Cleaner(node=node, until_ns=gone_ns) for node in nodes or self._settings.nodes], False
-
-    def _in_force(
-        self, cleaner: _Cleaner, history: PartitionHistory, key: str, begin_ns: int, end_ns: int
-    ) -> Sequence[_InForce]:
-        """The values that this broker may have used at a moment of [begin_ns, end_ns]."""
-        found = []
-        for span in self._settings.spans(key, history.topic, cleaner.node):
-            until_ns = min(heard_by(history.faults, history.replicas, span.end_ns), end_ns)
-            if span.begin_ns <= end_ns and until_ns >= begin_ns:
-                found += [_InForce(value=value, begin_ns=span.begin_ns, until_ns=until_ns) for value in span.values]
-        return sorted(found, key=lambda each: (each.begin_ns, each.value))
 
     # -- ages and sizes -----------------------------------
 
