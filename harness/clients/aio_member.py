@@ -14,7 +14,7 @@ import aiokafka
 
 from harness.clients import answers as common
 from harness.clients.aio import AioClient, theirs
-from harness.clients.members import MAX_POLL_INTERVAL_MS, RETRY_BACKOFF_MS, Listener, Offsets, asked, ended
+from harness.clients.members import Listener, Offsets, asked, consumer_settings, ended, producer_settings
 from harness.ports.cluster import TopicPartition
 from harness.ports.membership import GroupEvent, TransactionEnd
 
@@ -28,22 +28,10 @@ class AioMember(AioClient):
     _commit_tried = False
 
     def _consumer_settings(self) -> dict[str, Any]:
-        session_ms = self._use.session_timeout_ms
-        return {
-            "group_id": self._use.group,
-            "session_timeout_ms": session_ms,
-            "heartbeat_interval_ms": max(100, session_ms // 6),
-            "max_poll_interval_ms": MAX_POLL_INTERVAL_MS,
-            "retry_backoff_ms": RETRY_BACKOFF_MS,
-        }
+        return consumer_settings(self._use)
 
     def _producer_settings(self) -> dict[str, Any]:
-        if self._use.transactional_id is None:
-            return {}
-        return {
-            "transactional_id": self._use.transactional_id,
-            "transaction_timeout_ms": self._use.transaction_timeout_ms,
-        }
+        return producer_settings(self._use)
 
     async def _in_time(self, work: Awaitable[_Result], timeout_s: float) -> _Result:
         async with asyncio.timeout(timeout_s):

@@ -18,7 +18,7 @@ from kafka import TopicPartition as KafkaTopicPartition
 
 from harness.clients import answers as common
 from harness.clients.kafka_python import OFFSET_FETCH, KafkaPythonClient, theirs
-from harness.clients.members import MAX_POLL_INTERVAL_MS, RETRY_BACKOFF_MS, Asked, Listener, Offsets, asked, ended
+from harness.clients.members import Asked, Listener, Offsets, asked, consumer_settings, ended, producer_settings
 from harness.host.clock import SystemClock
 from harness.ports.cluster import TopicPartition
 from harness.ports.membership import GroupEvent, TransactionEnd
@@ -36,22 +36,10 @@ class KafkaPythonMember(KafkaPythonClient):
     _commit_generation: int | None = None  # in the request of the last commit
 
     def _consumer_settings(self) -> dict[str, Any]:
-        session_ms = self._use.session_timeout_ms
-        return {
-            "group_id": self._use.group,
-            "session_timeout_ms": session_ms,
-            "heartbeat_interval_ms": max(100, session_ms // 6),
-            "max_poll_interval_ms": MAX_POLL_INTERVAL_MS,
-            "retry_backoff_ms": RETRY_BACKOFF_MS,
-        }
+        return consumer_settings(self._use)
 
     def _producer_settings(self) -> dict[str, Any]:
-        if self._use.transactional_id is None:
-            return {}
-        return {
-            "transactional_id": self._use.transactional_id,
-            "transaction_timeout_ms": self._use.transaction_timeout_ms,
-        }
+        return producer_settings(self._use)
 
     # -- the group ----------------------------------------
 

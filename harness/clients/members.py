@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from harness.clients.outcomes import library_error_of
 from harness.host.clock import Clock
+from harness.ports.clients import ClientUse
 from harness.ports.cluster import TopicPartition
 from harness.ports.membership import GroupEvent, TransactionEnd
 
@@ -31,6 +32,23 @@ _REFUSED = frozenset(
 )
 Asked = Literal["committed", "fetched", "seek"]
 Offsets = Mapping[TopicPartition, int | None]
+
+
+def consumer_settings(use: ClientUse) -> dict[str, Any]:
+    """Of a member; the libraries in Python have the same names for them."""
+    return {
+        "group_id": use.group,
+        "session_timeout_ms": use.session_timeout_ms,
+        "heartbeat_interval_ms": max(100, use.session_timeout_ms // 6),
+        "max_poll_interval_ms": MAX_POLL_INTERVAL_MS,
+        "retry_backoff_ms": RETRY_BACKOFF_MS,
+    }
+
+
+def producer_settings(use: ClientUse) -> dict[str, Any]:
+    if use.transactional_id is None:
+        return {}
+    return {"transactional_id": use.transactional_id, "transaction_timeout_ms": use.transaction_timeout_ms}
 
 
 class Listener:
