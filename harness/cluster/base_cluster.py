@@ -386,6 +386,22 @@ class BrokerCluster(ABC):
 
         await self._until(seen, f"broker {broker} becomes controller", self.brokers)
 
+    async def _launch_all(self, nodes: Sequence[NodeId]) -> None:
+        for node in nodes:
+            await self._launch(node)
+
+    async def _start_in_stages(self) -> None:
+        """Each stage of the system's when all of the one before listen; returns when all brokers are registered."""
+        for number, stage in enumerate(self._system.stages):
+            await self._launch_all(stage)
+            for node in stage:
+                await self._listens(node)
+            if number == 1 and self._system.first_is_controller:
+                await self._becomes_controller(stage[0])
+        await self._all_registered()
+        for each in self.nodes:
+            self._runs(each.node)
+
     async def _all_registered(self) -> None:
         async def seen() -> bool:
             for broker in self.brokers:

@@ -76,15 +76,7 @@ class DockerCluster(BrokerCluster):
         await self._system.prepare(environment)
         self._observation = self._system.observation(environment, is_running=self.is_running, clock=self._clock)
         await asyncio.to_thread(self._create_containers, environment)
-        for number, stage in enumerate(self._system.stages):
-            await asyncio.gather(*(self._launch(node) for node in stage))
-            for node in stage:
-                await self._listens(node)
-            if number == 1 and self._system.first_is_controller:
-                await self._becomes_controller(stage[0])
-        await self._all_registered()
-        for each in self.nodes:
-            self._runs(each.node)
+        await self._start_in_stages()
 
     def _make_nodes(self) -> DockerEnvironment:
         """Creates network, infra containers and volumes. Everything has labels before anything can fail."""
@@ -227,6 +219,9 @@ class DockerCluster(BrokerCluster):
         refused = await self._launch_and_wait(node)
         self._runs(node)
         return self._seen(f"{self._name(node)} runs in its container and listens{after_refusals(refused)}")
+
+    async def _launch_all(self, nodes: Sequence[NodeId]) -> None:
+        await asyncio.gather(*(self._launch(node) for node in nodes))  # a container takes its time
 
     async def _launch(self, node: NodeId) -> None:
         self._starts_logging(node)

@@ -52,16 +52,7 @@ class LocalCluster(BrokerCluster):
         await self._system.prepare(environment)
         self._observation = self._system.observation(environment, is_running=self.is_running, clock=self._clock)
         await self._fabric.start(self._routes(environment))
-        for number, stage in enumerate(self._system.stages):
-            for node in stage:
-                await self._spawn(node)
-            for node in stage:
-                await self._listens(node)
-            if number == 1 and self._system.first_is_controller:
-                await self._becomes_controller(stage[0])
-        await self._all_registered()
-        for each in self.nodes:
-            self._runs(each.node)
+        await self._start_in_stages()
         found = self.leaks()
         if found:
             raise HarnessError(f"{found[0]}; the link fabric would not be believed")

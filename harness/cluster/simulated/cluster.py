@@ -70,16 +70,7 @@ class SimulatedCluster(BrokerCluster):
             )
         await self._system.prepare(environment)
         self._observation = self._system.observation(environment, is_running=self.is_running, clock=self._clock)
-        for number, stage in enumerate(self._system.stages):
-            for node in stage:
-                await self._launch(node)
-            for node in stage:
-                await self._listens(node)
-            if number == 1 and self._system.first_is_controller:
-                await self._becomes_controller(stage[0])
-        await self._all_registered()
-        for each in self.nodes:
-            self._runs(each.node)
+        await self._start_in_stages()
 
     async def stop(self) -> None:
         """Brokers first, so that none of them spends its end on elections."""
