@@ -30,7 +30,7 @@ from harness.controller.fault_schedule import FaultSchedule
 from harness.controller.faults.plan_words import plan_words
 from harness.controller.run import Progress, Run, RunOutcome
 from harness.controller.steps import OrderedSteps
-from harness.controller.workers import controller_numbers
+from harness.controller.workers.processes import controller_numbers
 from harness.errors import MISFITS, HarnessError, end_at_once, in_a_line, misfit
 from harness.history.accepted import Accepted, keep_accepted
 from harness.history.facts.extent import records_in

@@ -5,7 +5,7 @@ A run has several, on the machine of the brokers that it measures: nothing is im
 
 from harness.clients.catalogue import clients_for
 from harness.clients.resolving import resolving
-from harness.controller.worker_main import read_spec, run_worker
+from harness.controller.workers.acting import read_spec, run_worker
 from harness.ports.own_names import OwnNames
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from harness.controller.observer import Observer
 from harness.controller.recorder import Recorder
 from harness.controller.told_progress import Told
-from harness.controller.workers import Workers
+from harness.controller.workers.processes import Workers
 from harness.history.schema.cluster_rows import Age, AskedFor, AskOutcome, WhyNotAsked
 from harness.host.clock import Clock
 from harness.ports.cluster import PartitionState, TopicPartition

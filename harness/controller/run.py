@@ -20,7 +20,7 @@ from harness.controller.observer import Observer
 from harness.controller.old_clients import OldClients, ProgressRows
 from harness.controller.probes import Probes
 from harness.controller.recorder import Recorder
-from harness.controller.workers import Workers
+from harness.controller.workers.processes import Workers
 from harness.errors import HarnessError, Problem, in_a_line, leaves
 from harness.history.journals.journal import ProcessNumbers
 from harness.history.journals.journal_files import opened_journals

@@ -6,7 +6,7 @@ it is one loop with a time of its own, and `apart.py` runs that in a process of 
 
 from dataclasses import dataclass
 
-from harness.controller.workers import Workers
+from harness.controller.workers.processes import Workers
 from harness.host.clock import Clock
 from harness.ports.cluster import ClientMaker, Cluster
 

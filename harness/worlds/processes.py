@@ -4,7 +4,7 @@ import sys
 
 from harness.clients import catalogue as clients
 from harness.cluster.catalogue import made_of_processes
-from harness.controller.workers import WorkerProcesses
+from harness.controller.workers.processes import WorkerProcesses
 from harness.history.run_folder import RunFolder
 from harness.host.clock import SystemClock
 from harness.ports.capabilities import SharedWithOthers

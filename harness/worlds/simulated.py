@@ -16,7 +16,7 @@ from harness.cluster.simulated.machines import Machine, begun_on
 from harness.cluster.simulated.no_way_out import Escape, NoWayOut
 from harness.cluster.simulated.node_logs import nodes_log
 from harness.controller.run import Run, RunOutcome
-from harness.controller.worker_tasks import WorkerTasks
+from harness.controller.workers.tasks import WorkerTasks
 from harness.errors import leaves
 from harness.history.run_folder import RunFolder
 from harness.host.clock import Clock

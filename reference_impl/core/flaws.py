@@ -6,7 +6,7 @@ They prove that the checks detect such bugs. All are off by default, and every r
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from reference_impl.core.cleaning_rules import CleaningRules
+from reference_impl.core.cleaning.cleaning_rules import CleaningRules
 from reference_impl.core.groups.group_rules import CommitView, GroupRules
 from reference_impl.core.identifiers import ErrorCode
 from reference_impl.core.producer_rules import ProducerRules

@@ -7,7 +7,7 @@ the follower part.
 
 from collections.abc import Callable, Mapping
 
-from reference_impl.core.compaction import Cleaning
+from reference_impl.core.cleaning.compaction import Cleaning
 from reference_impl.core.evidence import EvidenceSink
 from reference_impl.core.following import Following
 from reference_impl.core.identifiers import UNDEFINED_EPOCH, UNKNOWN_OFFSET, ErrorCode, TopicPartition

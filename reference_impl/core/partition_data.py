@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
-from reference_impl.core.compaction import CompactionSettings
+from reference_impl.core.cleaning.compaction import CompactionSettings
 from reference_impl.core.identifiers import UNDEFINED_EPOCH, UNKNOWN_OFFSET, ErrorCode
 from reference_impl.core.log_transactions import AbortedTransaction
 from reference_impl.core.retention import RetentionSettings

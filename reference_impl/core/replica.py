@@ -7,7 +7,7 @@ watermark and evidence always follow.
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from reference_impl.core.compaction import Cleaning, cleaning
+from reference_impl.core.cleaning.compaction import Cleaning, cleaning
 from reference_impl.core.evidence import EvidenceSink
 from reference_impl.core.identifiers import UNKNOWN_OFFSET, TopicPartition
 from reference_impl.core.log_port import PartitionLog

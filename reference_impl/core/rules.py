@@ -7,7 +7,7 @@ is the correct broker. R7 means the seventh rule of docs/replication.md.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from reference_impl.core.cleaning_rules import CleaningRules
+from reference_impl.core.cleaning.cleaning_rules import CleaningRules
 from reference_impl.core.groups.group_rules import GroupRules
 from reference_impl.core.producer_rules import ProducerRules
 from reference_impl.core.transactions.transaction_rules import TransactionRules
@@ -156,7 +156,7 @@ class Rules:
     latest_is_known: Callable[[int, int], bool] = once_own_epoch_committed
     latest: Callable[[int, int], int] = end_of_what_is_readable
     deletable_end: Callable[[int, int], int] = delete_committed_only  # of retention and DeleteRecords
-    cleaning: CleaningRules = _CLEANING_RULES  # core/cleaning_rules.py
+    cleaning: CleaningRules = _CLEANING_RULES  # core/cleaning/cleaning_rules.py
     producers: ProducerRules = _PRODUCER_RULES  # in the log: core/producer_rules.py
     transactions: TransactionRules = _TRANSACTION_RULES  # of coordinators: core/transactions/transaction_rules.py
     groups: GroupRules = _GROUP_RULES  # of coordinators: core/groups/group_rules.py

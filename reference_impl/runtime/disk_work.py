@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
-from reference_impl.core.compaction import Cleaning
+from reference_impl.core.cleaning.compaction import Cleaning
 from reference_impl.core.identifiers import TopicPartition
 from reference_impl.storage.cleaned_segments import CleanedLog
 from reference_impl.storage.log import Log

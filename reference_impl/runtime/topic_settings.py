@@ -7,7 +7,7 @@ acks=all, no deletion.
 from collections.abc import Mapping
 from typing import Any
 
-from reference_impl.core.compaction import CompactionSettings
+from reference_impl.core.cleaning.compaction import CompactionSettings
 from reference_impl.core.controller.configuration import CLEANUP_POLICY, COMPACT, topic_value
 from reference_impl.core.partition_data import PartitionSettings
 from reference_impl.core.retention import RetentionSettings

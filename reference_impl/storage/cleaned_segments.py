@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from reference_impl.core.compaction import BatchCleaner, Cleaning, LatestOffsets
+from reference_impl.core.cleaning.compaction import BatchCleaner, Cleaning, LatestOffsets
 from reference_impl.storage.checkpoints import sync_folder
 from reference_impl.storage.disk import Disk
 from reference_impl.storage.segment import (

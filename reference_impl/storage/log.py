@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 
-from reference_impl.core.compaction import Cleaning
+from reference_impl.core.cleaning.compaction import Cleaning
 from reference_impl.core.identifiers import TopicPartition
 from reference_impl.core.leader_epochs import LeaderEpochCache
 from reference_impl.core.log_transactions import AbortedTransaction

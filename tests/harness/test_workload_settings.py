@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from harness import extensions
-from harness.controller.worker_main import settings_of
-from harness.controller.workers import worker_specs
+from harness.controller.workers.acting import settings_of
+from harness.controller.workers.processes import worker_specs
 from harness.errors import HarnessError, UsageError
 from harness.history.run_folder import RunFolder
 from harness.host.clock import SystemClock

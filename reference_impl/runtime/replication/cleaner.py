@@ -1,7 +1,7 @@
 """The log cleaner: compacts, one log after the other, the replicas of topics whose cleanup.policy has "compact".
 
 Whichever log has the largest share of dirty bytes comes first; when none is due, it waits log.cleaner.backoff.ms. What
-a pass leaves is decided in core/compaction.py and written by storage/cleaned_segments.py, away from the loop.
+a pass leaves is decided in core/cleaning/compaction.py and written by storage/cleaned_segments.py, away from the loop.
 """
 
 import asyncio
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from weakref import WeakKeyDictionary
 
-from reference_impl.core.compaction import Cleaning
+from reference_impl.core.cleaning.compaction import Cleaning
 from reference_impl.runtime.config import BrokerConfig
 from reference_impl.runtime.disk_work import DiskEffects
 from reference_impl.runtime.replication.replica_manager import ReplicaManager

@@ -13,8 +13,8 @@ import pytest
 from harness.controller.context import Acknowledgements, PlanResult, RunContext
 from harness.controller.run import Progress, Run
 from harness.controller.told_progress import Told, ToldProgress
-from harness.controller.worker_main import WorkerSpec, act, settings_of
-from harness.controller.workers import controller_numbers, worker_specs
+from harness.controller.workers.acting import WorkerSpec, act, settings_of
+from harness.controller.workers.processes import controller_numbers, worker_specs
 from harness.errors import HarnessError
 from harness.history.run_folder import RunFolder
 from harness.ports.clients import ClientUse

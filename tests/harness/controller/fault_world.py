@@ -14,7 +14,7 @@ from harness.controller.observer import Observer
 from harness.controller.probes import Probes
 from harness.controller.recorder import Recorder
 from harness.controller.steps import OrderedSteps
-from harness.controller.workers import controller_numbers
+from harness.controller.workers.processes import controller_numbers
 from harness.errors import HarnessError
 from harness.history.journals.controller_rows import ROWS, read_rows
 from harness.ports.capabilities import Fetched, Impairment, Place

@@ -8,7 +8,7 @@ from kafka.errors import KafkaTimeoutError, UnknownProducerIdError
 
 from harness.clients.client_log import ClientLog
 from harness.controller.told_progress import ToldProgress
-from harness.controller.worker_main import CountingJournal, FreshClients
+from harness.controller.workers.acting import CountingJournal, FreshClients
 from harness.history.facts.values import ValueNames
 from harness.history.journals.journal import JournalFile, Met, Process, ProcessNumbers, Sent
 from harness.history.journals.journal_files import read_lines

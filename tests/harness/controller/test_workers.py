@@ -14,7 +14,7 @@ import pytest
 from harness import __main__
 from harness.cli import client_process
 from harness.controller.context import Acknowledgements
-from harness.controller.workers import WorkerProcesses, worker_specs
+from harness.controller.workers.processes import WorkerProcesses, worker_specs
 from harness.errors import HarnessError
 from harness.history.facts.values import ValueNames
 from harness.history.sealed.tables import Conversion
@@ -43,7 +43,7 @@ class Names(MemoryCluster):
 
 PROGRAM = """
 import sys, time
-from harness.controller.worker_main import run_worker
+from harness.controller.workers.acting import run_worker
 from harness.ports.cluster import SendOutcome
 
 class Client:
@@ -152,7 +152,7 @@ def test_each_worker_is_told_where_brokers_names_lead_by_its_own_link(tmp_path: 
 def test_a_client_process_reads_neither_the_command_line_nor_what_starts_clusters() -> None:
     asked = "import sys, harness.__main__, harness.cli.client_process; print(*sys.modules)"
     read = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True).stdout.split()
-    assert "harness.controller.worker_main" in read
+    assert "harness.controller.workers.acting" in read
     of_the_harness = {"harness.cli.main", "harness.compose", "harness.cluster.catalogue"}
     assert (of_the_harness | {"typer", "rich", "kafka"}).isdisjoint(read)
 

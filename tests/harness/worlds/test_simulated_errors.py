@@ -11,7 +11,7 @@ from harness.cluster.simulated.loop import SimulatedClock, SimulatedLoop, Stuck
 from harness.cluster.simulated.no_way_out import Escape
 from harness.controller.context import PlanResult, RunContext
 from harness.controller.run import Run
-from harness.controller.worker_tasks import WorkerTasks
+from harness.controller.workers.tasks import WorkerTasks
 from harness.history.run_folder import RunFolder
 from harness.ports.load import WorkloadSpec
 from harness.preflight.looking import all_ready

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from reference_impl.core.compaction import BatchCleaner
+from reference_impl.core.cleaning.compaction import BatchCleaner
 from reference_impl.runtime.disk_work import DiskEffects
 from reference_impl.runtime.replication.cleaner import LogCleaner
 from reference_impl.storage.log import Log

@@ -10,7 +10,7 @@ from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 from kafka.errors import InvalidTopicError, OffsetOutOfRangeError, PolicyViolationError
 from kafka.structs import OffsetAndMetadata
 
-from reference_impl.core.compaction import Cleaning
+from reference_impl.core.cleaning.compaction import Cleaning
 from reference_impl.core.identifiers import TopicPartition as Key
 from reference_impl.runtime.broker import Broker
 from reference_impl.runtime.disk_work import DiskEffects

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from reference_impl.core.compaction import BatchCleaner, Cleaning, CompactionSettings, cleaning
+from reference_impl.core.cleaning.compaction import BatchCleaner, Cleaning, CompactionSettings, cleaning
 from reference_impl.core.flaws import with_flaws
 from reference_impl.core.producer_state import ProducerStates
 from reference_impl.storage import cleaned_segments

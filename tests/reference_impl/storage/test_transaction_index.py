@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from reference_impl.core.cleaning_rules import CleaningRules
-from reference_impl.core.compaction import CompactionSettings
+from reference_impl.core.cleaning.cleaning_rules import CleaningRules
+from reference_impl.core.cleaning.compaction import CompactionSettings
 from reference_impl.core.log_transactions import AbortedTransaction
 from reference_impl.core.partition_data import PartitionSettings
 from reference_impl.core.replica import LocalReplica

@@ -9,8 +9,8 @@ import msgspec
 
 from harness.controller.context import Acknowledgements
 from harness.controller.told_progress import Told, ToldProgress
-from harness.controller.worker_main import STOP_GRACE_S, act, settings_of
-from harness.controller.workers import worker_specs
+from harness.controller.workers.acting import STOP_GRACE_S, act, settings_of
+from harness.controller.workers.processes import worker_specs
 from harness.host.clock import Clock
 from harness.ports.cluster import ClientMaker, Cluster
 from harness.scenario.model import Scenario

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from reference_impl.core.cleaning_rules import CleaningRules
+from reference_impl.core.cleaning.cleaning_rules import CleaningRules
 from reference_impl.core.identifiers import UNKNOWN_OFFSET
 from reference_impl.core.log_transactions import AbortedTransaction
 from reference_impl.core.producer_state import ProducerEntry

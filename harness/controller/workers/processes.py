@@ -14,7 +14,7 @@ import msgspec
 
 from harness.controller.context import Acknowledgements
 from harness.controller.told_progress import Told
-from harness.controller.worker_main import STOP_GRACE_S, WorkerSpec
+from harness.controller.workers.acting import STOP_GRACE_S, WorkerSpec
 from harness.errors import HarnessError
 from harness.history.journals.journal import ProcessNumbers
 from harness.ports.capabilities import SharedWithOthers
@@ -33,7 +33,7 @@ class Spawn(Protocol):
 
 
 async def spawn_plainly(arguments: Sequence[str], *, log: Path) -> asyncio.subprocess.Process:
-    """Starts a process that no sweep knows; it still ends with the harness (worker_main)."""
+    """Starts a process that no sweep knows; it still ends with the harness (acting.py)."""
     with log.open("ab") as errors:
         return await asyncio.create_subprocess_exec(
             *arguments, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=errors

@@ -1,0 +1,1 @@
+"""What the log cleaner leaves of a compacted log."""
