@@ -26,7 +26,8 @@ without an answer line is `info`, whoever was killed. One writer appends the lin
                                             broker was told of it (3)
     ["N", topic, values, texts, origins]    which input the records of these values in that topic are of (an id that is
                                             written as a value is), null: of none
-    ["F", lines]                            the last line: the writer finished; number of lines before this one
+    ["F", lines]                            the last line: the writer finished; number of lines before this one. A
+                                            writer that goes on after all ends with another one
 
 Times are in ns of the run's clock. A value that is not a number of the workload (values.py) is written as -1-k, where
 k is its index in `texts`. Trailing columns may be missing: older journals have fewer, and neither J nor F. A

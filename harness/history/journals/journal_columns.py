@@ -379,12 +379,17 @@ class JournalColumns:
         self._is_opened = True
 
     def _finished(self, line: Finished) -> None:
-        self._is_finished = True
+        """Whether it is the last line _check_count sees."""
 
     def _check_count(self, lines: Sequence[Line]) -> None:
-        """Compares the number of lines with the writer's count."""
-        if lines and isinstance(lines[-1], Finished) and lines[-1].lines != self._lines - 1:
-            raise ValueError(f"{lines[-1].lines} lines were written before this one, {self._lines - 1} are here")
+        """Compares the number of lines with the writer's count. One that went on after it had finished is not finished
+        until it says so again."""
+        if not lines:
+            return
+        last = lines[-1]
+        self._is_finished = isinstance(last, Finished)
+        if isinstance(last, Finished) and last.lines != self._lines - 1:
+            raise ValueError(f"{last.lines} lines were written before this one, {self._lines - 1} are here")
 
     def _begin_client(self, line: Process) -> None:
         self.clients.append(line)

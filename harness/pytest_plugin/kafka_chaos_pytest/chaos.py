@@ -1,6 +1,7 @@
 """What a test does to its cluster, as context managers that heal at their end whatever happens, and the recording of
 the application's own clients with its verdict."""
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
@@ -14,7 +15,7 @@ from kafka_chaos_pytest.journal import Journal
 from kafka_chaos_pytest.roles import Role
 
 CHECK_S = 540.0
-_REFUSED = ("bad-request", "busy")  # codes with which nothing has ended
+_BUSY_S = 30.0  # a fault that another thread begins or heals is over by then
 C = TypeVar("C")
 
 
@@ -248,9 +249,9 @@ class Chaos:
             journal.pause()
         asked = {"judge": judge, **({"flows": [flow.asked() for flow in flows]} if flows else {})}
         try:
-            return self.cluster.control.ask("check", asked, within_s=within_s)
-        except ChaosError as error:
-            if error.code in _REFUSED:
+            return self._asked_to_end(asked, within_s)
+        except ChaosError:
+            if self._goes_on(recording):
                 self._recording = recording
                 for journal in recording.journals:
                     journal.go_on()
@@ -259,6 +260,24 @@ class Chaos:
             if self._recording is not recording:
                 for journal in recording.journals:
                     journal.close()
+
+    def _asked_to_end(self, asked: Mapping[str, Any], within_s: float | None) -> Mapping[str, Any]:
+        """One that asks for no verdict has nobody who would ask again: it waits until the cluster is not busy."""
+        patience_s = time.monotonic() + _BUSY_S
+        while True:
+            try:
+                return self.cluster.control.ask("check", asked, within_s=within_s)
+            except ChaosError as error:
+                if error.code != "busy" or asked["judge"] or time.monotonic() > patience_s:
+                    raise
+                time.sleep(0.1)
+
+    def _goes_on(self, recording: Recording) -> bool:
+        """Whether the cluster still records it, whatever it answered."""
+        try:
+            return bool(self.cluster.state()["recording"] == str(recording.folder))
+        except ChaosError:
+            return False
 
 
 def _values_of(recording: Recording, topic: str) -> Mapping[bytes, None]:
