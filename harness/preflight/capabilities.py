@@ -7,7 +7,6 @@ scenario may be for many (`ignored` says what has no effect).
 import contextlib
 from collections.abc import Iterator, Mapping
 
-from faults.planned import PlannedFault
 from harness.clients import catalogue as clients
 from harness.cluster.brokers.kafka_versions import KAFKA_VERSIONS, numbers_of
 from harness.cluster.brokers.kafka_zookeeper import NAMED_LISTENERS_SINCE
@@ -30,7 +29,7 @@ from harness.ports.faults import Fault
 from harness.ports.requests import CanHoldRequests
 from harness.preflight import machine
 from harness.preflight.plan import Wrong
-from harness.scenario.model import ON_A_LOOP, SIMULATED, Scenario, Traits
+from harness.scenario.model import ON_A_LOOP, SIMULATED, FaultSpec, Scenario, StepSpec, Traits
 from harness.values import is_number
 
 _ACTS: Mapping[str, type] = {
@@ -186,30 +185,34 @@ def _on_somebody_elses(scenario: Scenario) -> Iterator[tuple[Place, str, str]]:
     coordination = cluster.system != "attached" or any(
         is_number(node) and int(node) >= COORDINATION for node in cluster.attached.nodes
     )
+    for number, spec in enumerate(scenario.faults):
+        if _is_of_coordinators(spec):
+            yield places.fault(number, "target"), f"fault {spec.kind!r}", _NO_COORDINATORS
     for place, what, planned in scenario.planned():
         refused = _fault_refused(planned.fault, apart_only=apart_only, coordination=coordination)
         if refused:
             yield place, what, refused
-        elif _is_of_coordinators(planned):
-            yield place, what, _NO_COORDINATORS
     for number, step in enumerate(scenario.steps, 1):
         place, what = places.step(step.line, step.kind), f"step {number}, {step.said!r}"
         if step.kind == "expect" and "read" in step.body and "from" in step.body:
             yield place, what, _NO_CLIENT_LINKS
-        if step.kind == "expect" and "configure" in step.body and not step.body.get("error"):
+        if step.kind == "expect" and "configure" in step.body:
             yield place, what, _OF_A_BROKER
+        if _is_of_coordinators(step):
+            yield place, what, _NO_COORDINATORS
 
 
-def _is_of_coordinators(planned: PlannedFault) -> bool:
+def _is_of_coordinators(strikes: FaultSpec | StepSpec) -> bool:
     with contextlib.suppress(UsageError):  # plan.py tells
-        return any(word == "coordinator" for _, word, _ in planned.victims.terms)
+        victims = strikes.planned.victims if isinstance(strikes, FaultSpec) else strikes.victims
+        return victims is not None and any(word == "coordinator" for _, word, _ in victims.terms)
     return False
 
 
 _NO_COORDINATORS = "who coordinates a group or a transactional id is not looked at there; name brokers, or a leader"
 _OF_A_BROKER = (
-    "it changes a setting of somebody else's whole broker, and nothing sets it back; leave it out, or say which error "
-    "is expected"
+    "it changes a setting of somebody else's whole broker where that is not refused, and nothing sets it back: "
+    "leave it out"
 )
 _APART_ONLY = "the isolate command sets a broker apart from all others, nothing else; give cut and heal in [attached]"
 _NO_COORDINATION = (

@@ -48,6 +48,11 @@ def fault(kind: str, options: str = "") -> str:
         ((CUTS, TOPIC, '[[steps]]\nact = { isolate = 1, from = "all" }\n'), "no links of its clients"),
         ((KILLS, TOPIC, GROUP, fault("crash", 'target = "coordinator(g)"\n')), "who coordinates a group"),
         ((KILLS, TOPIC, GROUP, '[[steps]]\nact = { kill = "all - coordinator(g)" }\n'), "who coordinates a group"),
+        ((KILLS, TOPIC, GROUP, '[[steps]]\nact = { start = "coordinator(g)" }\n'), "who coordinates a group"),
+        (
+            (KILLS, TOPIC, '[[steps]]\nexpect = { configure = { "log.dirs" = 1 }, broker = 1, error = 40 }\n'),
+            "it changes a setting of somebody else's whole broker",
+        ),
         (
             (KILLS, TOPIC, '[[steps]]\nexpect = { configure = { "log.retention.ms" = 1 }, broker = 1 }\n'),
             "it changes a setting of somebody else's whole broker",
@@ -92,7 +97,6 @@ def test_harm_that_a_world_cannot_do_is_refused_with_the_one_that_can(parts: tup
         (CUTS, TOPIC, fault("bridge")),
         (CUTS, TOPIC, "[[steps]]\nact = { isolate = 1 }\n"),
         (CUTS, TOPIC, '[[steps]]\nact = { cut = ["2>1"] }\n'),
-        (KILLS, TOPIC, '[[steps]]\nexpect = { configure = { "log.dirs" = 1 }, broker = 1, error = 40 }\n'),
         (CUTS, '[attached.nodes]\n100 = "127.0.0.1:2"\n', TOPIC, fault("cut-coordination")),
     ],
 )
