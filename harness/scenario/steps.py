@@ -105,7 +105,8 @@ def _check_value(key: str, value: Any) -> None:
     elif key in ("produce", "read", "values"):
         if not isinstance(value, str):
             raise ValueError(f'{key} names values as a text, for example "r0..r9"')
-        values_of(value)
+        if not values_of(value) and key == "produce":
+            raise ValueError("produce names at least one value, for example r0")
     elif key == "acks" and not re.fullmatch(r"all|\+?\d+", str(value)):
         raise ValueError(f'acks is "0", "1" or "all" beside produce; alone a count, 500 or "+50"; not {value!r}')
     elif key == "heal" and not isinstance(value, str):

@@ -257,6 +257,7 @@ def test_a_scenario_of_the_seeds_is_found_by_its_folder_and_named_without_a_slas
         ("expect = { fetch = 'x' }", "fetch is a whole number"),
         ("expect = { fetch = 1, values = 3 }", "values names values as a text"),
         ("expect = { epoch_end = 3 }", "epoch_end is a table"),
+        ("expect = { produce = '', to = 1 }", "produce names at least one value"),
         ("wait = { leaders_each = {} }", "leaders_each is a table"),
         ("expect = { create_topic = 'x', replicas = 3 }", "unknown key 'replicas' beside 'create_topic'"),
         ("act = { produce = 'x', to = 1 }", "unknown key 'to' beside 'produce'"),
