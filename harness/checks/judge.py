@@ -381,7 +381,7 @@ def _excuse_nothing(given: RunInput, named: Sequence[tuple[str, Finding]]) -> It
     shown, now = {finding.fingerprint for _, finding in named}, today()
     for each in accepted_of(given.run).values():
         if not each.holds(now):
-            yield each.is_over
+            yield each.over_words
         elif each.fingerprint not in shown:
             yield each.not_shown_by("no finding of this run")
 

@@ -31,7 +31,7 @@ class Accepted:
         return {"fingerprint": self.fingerprint, "reason": self.reason, "until": self.until.isoformat()}
 
     @property
-    def is_over(self) -> str:
+    def over_words(self) -> str:
         return f"{self.fingerprint}  was accepted until {self.until}, and is no longer: {self.reason}"
 
     def not_shown_by(self, whom: str) -> str:

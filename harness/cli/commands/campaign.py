@@ -274,7 +274,7 @@ def _say_outcome(outcome: Outcome) -> None:
                 f"{group.runs[0]}, last {group.runs[-1]}), under {under}; look at run {group.look_at}{flaky}{known}"
             )
     for each in outcome.expired:
-        terminal.say(f"  {each.is_over}")
+        terminal.say(f"  {each.over_words}")
     for each in outcome.unseen:
         terminal.say(f"  {each.not_shown_by('no run')}")
     verdict = outcome.verdict.value
