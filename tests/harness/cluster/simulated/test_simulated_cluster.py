@@ -1,12 +1,14 @@
 """A simulated cluster tells of its nodes what processes would: why one does not start, and when and how one ends."""
 
 import asyncio
+import contextvars
 import logging
 from pathlib import Path
 
 import pytest
 
 from harness.cluster.simulated.cluster import SimulatedCluster
+from harness.cluster.simulated.machines import Machine, context_on
 from harness.cluster.simulated.node_logs import nodes_log
 from harness.cluster.simulated.nodes import RunningNode
 from harness.errors import HarnessError
@@ -34,9 +36,12 @@ def test_why_a_node_does_not_start_is_in_its_log_and_in_the_error(tmp_path: Path
     assert "broker 1 cannot start: ConfigurationError" in (folder / "log").read_text()
 
 
-def test_what_is_logged_and_is_no_nodes_is_the_harnesss(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("context", [contextvars.copy_context(), context_on(Machine(name="worker-1"))])
+def test_what_is_logged_and_is_no_nodes_is_the_harnesss(
+    context: contextvars.Context, capsys: pytest.CaptureFixture[str]
+) -> None:
     with nodes_log():
-        logging.getLogger("asyncio").error("Task exception was never retrieved")
+        context.run(logging.getLogger("asyncio").error, "Task exception was never retrieved")
 
     assert "ERROR asyncio: Task exception was never retrieved" in capsys.readouterr().err
 
