@@ -22,7 +22,6 @@ from harness.ports.faults import AlreadyDown
 from harness.ports.requests import API_KEYS
 
 _logger = logging.getLogger("reference_impl")
-_STOP_S = 15.0
 _FAILED = 1  # as its process would exit
 
 
@@ -106,13 +105,8 @@ class SimulatedCluster(BrokerCluster):
             return down
         life = self._life(node)
         self._lives.to_end(node)
-        try:
-            async with asyncio.timeout(_STOP_S):
-                by_itself = await self._stops(node, life)
-        except TimeoutError:
-            raise HarnessError(
-                f"{self._name(node)} did not end within {_STOP_S:g} s of SIGTERM; see {self._folders(node).log}"
-            ) from None
+        async with self._in_time_to_stop(node):
+            by_itself = await self._stops(node, life)
         if by_itself:
             return self._seen(f"{self._name(node)} ended by itself, as after SIGTERM")
         ended = f"{self._name(node)} ended for another reason than SIGTERM, before it had stopped"
