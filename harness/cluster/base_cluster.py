@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -40,6 +40,7 @@ from harness.ports.coordinator_logs import CoordinatorLog
 _POLL_S = 0.05
 _RESTARTS_MAX = 6
 _REGISTRATION_S = 8.0
+_STOP_S = 15.0
 _Mode = Literal["hang", "reset"]
 
 
@@ -185,6 +186,17 @@ class BrokerCluster(ABC):
         if ended is None or not self._lives.is_down_by_itself(node):
             return None
         return self._seen(f"{self._name(node)} had {ended} by itself before {signal_name}")
+
+    @contextlib.asynccontextmanager
+    async def _in_time_to_stop(self, node: NodeId) -> AsyncIterator[None]:
+        """Raises HarnessError where what is waited for after SIGTERM takes too long."""
+        try:
+            async with asyncio.timeout(_STOP_S):
+                yield
+        except TimeoutError:
+            raise HarnessError(
+                f"{self._name(node)} did not end within {_STOP_S:g} s of SIGTERM; see {self._folders(node).log}"
+            ) from None
 
     # -- CanCutLinks, CanSlowLinks: a link with several faults is healed when the last of them ends -------------------
 

@@ -42,7 +42,7 @@ def simulate(folder: RunFolder, *, make_run: MakeRun, hear: Callable[[Callable[[
     run = make_run(scenario, world_of(scenario, folder, clock), interrupt)
     pa.array([0])  # the first one loads pandas and numpy, which draw from the system's chance as they are loaded
     guard = NoWayOut(clock=clock, chance=loop.chance("libraries"))
-    ended: list[str] = []
+    ended: list[str] = []  # what left the world comes first: it may be why the world stood still
     try:
         with (
             nodes_log(),
@@ -52,11 +52,15 @@ def simulate(folder: RunFolder, *, make_run: MakeRun, hear: Callable[[Callable[[
         ):
             runner.run(run.record())
     except* Escape as escapes:
-        ended = [f"something left the simulated world: {each}" for each in leaves(escapes)]
+        ended = [_left(each) for each in leaves(escapes)]
     except* Stuck as stuck:
         ended = [f"the simulated world stood still: {each}" for each in leaves(stuck)]
-    ended += [f"something left the simulated world: {each}" for each in guard.escapes]
+    ended = [*map(_left, guard.escapes), *ended]
     return run.seal(error=ended[0] if ended else None)
+
+
+def _left(escape: Escape | str) -> str:
+    return f"something left the simulated world: {escape}"
 
 
 def world_of(scenario: Scenario, folder: RunFolder, clock: Clock) -> World:

@@ -25,7 +25,6 @@ from harness.host.clock import Clock
 from harness.ports.cluster import ClusterHistory, Evidence, Link, NodeEnd, NodeId, TopicDefinition
 from harness.ports.faults import AlreadyDown
 
-_STOP_S = 15.0
 _TOOL_S = 30.0
 _ENDED = ("", "Z", "X")  # states of a process that no signal reaches any more
 
@@ -121,13 +120,8 @@ class LocalCluster(BrokerCluster):
         self._is_to_end(node)
         with contextlib.suppress(ProcessLookupError):
             process.terminate()
-        try:
-            async with asyncio.timeout(_STOP_S):
-                await self._gone(node)
-        except TimeoutError:
-            raise HarnessError(
-                f"{self._name(node)} did not end within {_STOP_S:g} s of SIGTERM; see {self._folders(node).log}"
-            ) from None
+        async with self._in_time_to_stop(node):
+            await self._gone(node)
         ended = f"process {process.pid} of {self._name(node)} ended by itself with code {process.returncode}"
         return self._down_already(node, "SIGTERM") or self._seen(ended)
 

@@ -22,7 +22,6 @@ from harness.ports.faults import AlreadyDown
 from harness.ports.requests import API_KEYS
 
 _logger = logging.getLogger("reference_impl")
-_STOP_S = 15.0
 _FAILED = 1  # as its process would exit
 
 
@@ -43,7 +42,7 @@ class SimulatedCluster(BrokerCluster):
         self._starts = 0
         self._lives_now: dict[NodeId, _Life] = {}
         self._codes: dict[NodeId, int] = {}  # of nodes that have ended
-        self._stopping: dict[NodeId, asyncio.Task[None]] = {}  # the last one of each, which may last
+        self._stopping: dict[NodeId, asyncio.Task[None]] = {}  # each that is under way
         self._endings: dict[asyncio.Task[Any], None] = {}
 
     @property
@@ -106,17 +105,27 @@ class SimulatedCluster(BrokerCluster):
             return down
         life = self._life(node)
         self._lives.to_end(node)
-        try:
-            async with asyncio.timeout(_STOP_S):
-                running = await asyncio.shield(life.beginning)
-                stopping = self._stopping[node] = begun_on(life.machine, running.stop())
-                stopping.add_done_callback(lambda task: self._has_stopped(node, life, task))
-                await asyncio.shield(stopping)
-        except TimeoutError:
-            raise HarnessError(
-                f"{self._name(node)} did not end within {_STOP_S:g} s of SIGTERM; see {self._folders(node).log}"
-            ) from None
-        return self._seen(f"{self._name(node)} ended by itself, as after SIGTERM")
+        async with self._in_time_to_stop(node):
+            by_itself = await self._stops(node, life)
+        if by_itself:
+            return self._seen(f"{self._name(node)} ended by itself, as after SIGTERM")
+        ended = f"{self._name(node)} ended for another reason than SIGTERM, before it had stopped"
+        return self._down_already(node, "SIGTERM") or self._seen(ended)
+
+    async def _stops(self, node: NodeId, life: _Life) -> bool:
+        """Whether it ends by itself: something else may end it meanwhile. One stop is waited for by all who ask."""
+        await _over(life.beginning)
+        if self._lives_now.get(node) is not life:
+            return False
+        stopping = self._stopping.get(node)
+        if stopping is None:
+            stopping = self._stopping[node] = begun_on(life.machine, life.beginning.result().stop())
+            stopping.add_done_callback(lambda task: self._has_stopped(node, life, task))
+        await _over(stopping)
+        if stopping.cancelled():
+            return False
+        stopping.result()
+        return True
 
     async def start_node(self, node: NodeId) -> Evidence:
         if self.is_running(node):
@@ -225,10 +234,11 @@ class SimulatedCluster(BrokerCluster):
             del self._endings[task]
 
     async def _abandon(self, node: NodeId, life: _Life, *, code: int) -> None:
-        """What a machine that stands still has not done yet, it does no more: first it hears that it ends. A life that
-        is over has been abandoned already."""
+        """What a machine that stands still has not done yet, it does no more: first it hears that it ends. A stop that
+        is under way ends with it. A life that is over has been abandoned already."""
         if self._lives_now.get(node) is not life:
             return
+        stopping = self._stopping.get(node)
         self._has_gone(node, life, code=code)
         if not life.beginning.done():
             life.beginning.cancel()
@@ -236,14 +246,19 @@ class SimulatedCluster(BrokerCluster):
             await asyncio.wait([life.beginning])
             return
         standing = self._loop.is_standing(life.machine)
+        if stopping is not None:
+            stopping.cancel()
         ending = begun_on(life.machine, life.beginning.result().abandon())
         if standing:
             self._loop.end_standing(life.machine)
         await ending
+        if stopping is not None:
+            await _over(stopping)
 
     def _has_gone(self, node: NodeId, life: _Life, *, code: int) -> None:
         if self._lives_now.get(node) is life:
             del self._lives_now[node]
+            self._stopping.pop(node, None)
             self._codes[node] = code
             self._has_ended(node, code)
 
@@ -251,6 +266,12 @@ class SimulatedCluster(BrokerCluster):
         if not self.is_running(node):
             raise HarnessError(f"{self._name(node)} is not running")
         return self._lives_now[node]
+
+
+async def _over(task: "asyncio.Task[Any]") -> None:
+    """Returns when it has ended, however: whoever waits is not cancelled with it, nor it with him."""
+    if not task.done():
+        await asyncio.wait([task])
 
 
 def _called(request: str, answers: bool) -> str:

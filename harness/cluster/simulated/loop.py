@@ -17,7 +17,7 @@ from typing import Any, TypeVar, TypeVarTuple
 from harness.cluster.simulated.beginning import BEGINS_NS, BEGINS_WALL_NS
 from harness.cluster.simulated.machines import Machine, machine_of
 from harness.cluster.simulated.network import Network
-from harness.cluster.simulated.no_way_out import Escape
+from harness.cluster.simulated.no_way_out import refused
 from harness.host.randomness import stream
 
 _Arguments = TypeVarTuple("_Arguments")
@@ -204,7 +204,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     ) -> asyncio.Future[_Result]:
         """At once: there is no other thread, and no time passes in it."""
         if executor is not None:
-            raise Escape(f"a thread is wanted for {func!r}; give it to asyncio.to_thread")
+            raise refused(f"a thread is wanted for {func!r}; give it to asyncio.to_thread", by=__file__)
         future = self.create_future()
         try:
             future.set_result(func(*args))
@@ -216,7 +216,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self, protocol_factory: Callable[[], asyncio.BaseProtocol], host: str, port: int, **more: Any
     ) -> tuple[asyncio.Transport, asyncio.BaseProtocol]:
         if more.get("ssl"):
-            raise Escape("a simulated connection has no TLS")
+            raise refused("a simulated connection has no TLS", by=__file__)
         return await self.network.connect(protocol_factory, host, port)
 
     async def create_server(  # type: ignore[override]

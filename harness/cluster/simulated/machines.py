@@ -15,7 +15,7 @@ _Result = TypeVar("_Result")
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Machine:
-    """A node or a client. log: the file of what its code logs; None: nobody reads it."""
+    """A node or a client. log: the file of what its code logs; None: it is told with the harness's own."""
 
     name: str
     log: Path | None = None

@@ -84,8 +84,10 @@ class NoWayOut:
         gc.enable()
         random.setstate(self._chance_before)
 
-    def refuse(self, what: str) -> Escape:
-        frames = [each for each in traceback.extract_stack()[:-1] if each.filename not in _NOT_A_PLACE]
+    def refuse(self, what: str, *, by: str = "") -> Escape:
+        """`by`: the file that refuses it in its own name; its place is where that file was called."""
+        passed = (*_NOT_A_PLACE, by)
+        frames = [each for each in traceback.extract_stack()[:-1] if each.filename not in passed]
         place = frames[-1]
         self.escapes.append(f"{what} at {place.filename}:{place.lineno} ({place.name})")
         return Escape(self.escapes[-1])
@@ -128,6 +130,13 @@ class NoWayOut:
             raise self.refuse(what)
 
         return refusing
+
+
+def refused(what: str, *, by: str) -> Escape:
+    """By the world's own code, in the file `by`: remembered with its place where somebody watches."""
+    if _watching is None or not _watching.is_here():
+        return Escape(what)
+    return _watching.refuse(what, by=by)
 
 
 _watching: NoWayOut | None = None

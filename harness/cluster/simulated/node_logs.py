@@ -1,6 +1,6 @@
 """What the nodes log goes to the files where their processes would have written it, with the world's time.
 
-What belongs to no machine is the harness's own: it goes to stderr, which is the run's harness.log.
+What belongs to no machine, or to one that has no log (the load's), goes to stderr, which is the run's harness.log.
 """
 
 import contextlib
@@ -32,9 +32,9 @@ class _ByMachine(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         machine = machine_of()
-        if machine is None:
+        if machine is None or machine.log is None:
             self._own.handle(record)
-        elif machine.log is not None:
+        else:
             with machine.log.open("a", encoding="utf-8") as log:
                 log.write(f"{self.format(record)}\n")
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import shutil
+import time
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from harness import compose
 from harness.cluster.simulated.loop import SimulatedClock, SimulatedLoop, Stuck
 from harness.cluster.simulated.no_way_out import Escape
 from harness.controller.context import PlanResult, RunContext
-from harness.controller.run import Run
+from harness.controller.run import Run, RunOutcome
 from harness.controller.workers.tasks import WorkerTasks
 from harness.history.run_folder import RunFolder
 from harness.ports.load import WorkloadSpec
@@ -43,20 +44,40 @@ class _Ends:
         raise self._error
 
 
+class _LeavesAndStands(_Ends):
+    """Its work is ended by an escape that nobody hears; then nothing is left to do."""
+
+    async def run(self, context: RunContext) -> PlanResult:
+        await asyncio.wait([asyncio.create_task(asyncio.to_thread(time.sleep, 0))])
+        return await super().run(context)
+
+
+def _outcome(folder: RunFolder, plan: _Ends) -> RunOutcome:
+    def make_run(scenario: Scenario, world: World, interrupt: asyncio.Event) -> Run:
+        run = compose.recording(scenario, folder, world, interrupt, lambda _: None)
+        run.plan = plan
+        return run
+
+    return simulate(folder, make_run=make_run, hear=lambda _: None)
+
+
 @pytest.mark.parametrize("error", [Escape("a thread is wanted"), Stuck("nothing is scheduled")])
 def test_a_run_that_ends_so_is_sealed_with_the_reason(error: AssertionError, tmp_path: Path) -> None:
     _, folder = _begun(tmp_path)
 
-    def make_run(scenario: Scenario, world: World, interrupt: asyncio.Event) -> Run:
-        run = compose.recording(scenario, folder, world, interrupt, lambda _: None)
-        run.plan = _Ends(error)
-        return run
-
-    outcome = simulate(folder, make_run=make_run, hear=lambda _: None)
+    outcome = _outcome(folder, _Ends(error))
 
     assert outcome.status == folder.run["status"] == "error"
     assert str(error) in folder.run["error"]
     assert folder.sealed
+
+
+def test_a_world_that_stands_still_since_something_left_it_says_what_left_it(tmp_path: Path) -> None:
+    _, folder = _begun(tmp_path)
+
+    _outcome(folder, _LeavesAndStands(Stuck("nothing is scheduled")))
+
+    assert folder.run["error"].startswith("something left the simulated world: time.sleep at ")
 
 
 def test_what_is_collected_later_has_the_time_at_which_the_world_ended(tmp_path: Path) -> None:

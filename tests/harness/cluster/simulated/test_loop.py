@@ -1,7 +1,7 @@
 """A simulated loop: its time jumps, its order repeats, a machine that stands still does nothing."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 import pytest
@@ -9,7 +9,7 @@ import pytest
 from harness.cluster.simulated.beginning import BEGINS_NS
 from harness.cluster.simulated.loop import SimulatedClock, SimulatedLoop, Stuck
 from harness.cluster.simulated.machines import Machine, begun_on, context_on, machine_of
-from harness.cluster.simulated.no_way_out import Escape
+from harness.cluster.simulated.no_way_out import Escape, NoWayOut
 
 Result = TypeVar("Result")
 
@@ -82,12 +82,41 @@ def test_work_for_a_thread_is_done_at_once_and_its_error_is_its_callers() -> Non
     assert simulated(asked()) == (7, "division by zero")
 
 
-def test_nobody_gets_a_thread_of_his_own() -> None:
-    async def asked() -> None:
-        await asyncio.get_running_loop().run_in_executor(object(), print)  # type: ignore[arg-type]
+async def _asks_for_a_thread() -> None:
+    await asyncio.get_running_loop().run_in_executor(object(), print)  # type: ignore[arg-type]
 
-    with pytest.raises(Escape, match="a thread is wanted"):
-        simulated(asked())
+
+async def _asks_for_tls() -> None:
+    await asyncio.open_connection("10.0.0.1", 9092, ssl=True)
+
+
+@pytest.mark.parametrize(
+    ("asks", "says"), [(_asks_for_a_thread, "a thread is wanted"), (_asks_for_tls, "connection has no TLS")]
+)
+def test_nobody_gets_a_thread_of_his_own_or_tls(asks: Callable[[], Coroutine[Any, Any, None]], says: str) -> None:
+    with pytest.raises(Escape, match=says):
+        simulated(asks())
+
+
+@pytest.mark.parametrize(
+    ("asks", "place"),
+    [(_asks_for_a_thread, "test_loop.py"), (_asks_for_tls, "streams.py")],  # of asyncio
+)
+def test_what_the_loop_refuses_is_remembered_where_nobody_hears_it(
+    asks: Callable[[], Coroutine[Any, Any, None]], place: str
+) -> None:
+    async def unheard() -> None:
+        await asyncio.gather(asks(), return_exceptions=True)
+
+    loop = SimulatedLoop(1)
+    with (
+        asyncio.Runner(loop_factory=lambda: loop) as runner,
+        NoWayOut(clock=SimulatedClock(loop), chance=loop.chance("libraries")) as guard,
+    ):
+        runner.run(unheard())
+
+    assert len(guard.escapes) == 1
+    assert f"{place}:" in guard.escapes[0]
 
 
 async def _ticking(came: list[float]) -> None:

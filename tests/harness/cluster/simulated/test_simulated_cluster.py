@@ -1,17 +1,20 @@
-"""A simulated cluster tells of its nodes what processes would: why one does not start, and when one does not end."""
+"""A simulated cluster tells of its nodes what processes would: why one does not start, and when and how one ends."""
 
 import asyncio
+import contextvars
 import logging
 from pathlib import Path
 
 import pytest
 
 from harness.cluster.simulated.cluster import SimulatedCluster
+from harness.cluster.simulated.machines import Machine, context_on
 from harness.cluster.simulated.node_logs import nodes_log
 from harness.cluster.simulated.nodes import RunningNode
 from harness.errors import HarnessError
 from harness.host.clock import Clock
 from harness.ports.cluster import NodeId
+from reference_impl.storage.log_directory import CLEAN_SHUTDOWN_FILE
 from tests.harness.cluster.simulated.simulated_cluster import in_a_cluster
 
 pytestmark = pytest.mark.cluster
@@ -33,9 +36,12 @@ def test_why_a_node_does_not_start_is_in_its_log_and_in_the_error(tmp_path: Path
     assert "broker 1 cannot start: ConfigurationError" in (folder / "log").read_text()
 
 
-def test_what_is_logged_and_is_no_nodes_is_the_harnesss(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("context", [contextvars.copy_context(), context_on(Machine(name="worker-1"))])
+def test_what_is_logged_and_is_no_nodes_is_the_harnesss(
+    context: contextvars.Context, capsys: pytest.CaptureFixture[str]
+) -> None:
     with nodes_log():
-        logging.getLogger("asyncio").error("Task exception was never retrieved")
+        context.run(logging.getLogger("asyncio").error, "Task exception was never retrieved")
 
     assert "ERROR asyncio: Task exception was never retrieved" in capsys.readouterr().err
 
@@ -45,8 +51,10 @@ class _Node:
 
     def __init__(self) -> None:
         self.failed: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
+        self.stops = 0
 
     async def stop(self) -> None:
+        self.stops += 1
         await asyncio.sleep(3600)
 
     async def abandon(self) -> None:
@@ -93,5 +101,48 @@ def test_a_node_that_fails_and_is_killed_at_once_ends_once_and_its_next_life_goe
         await asyncio.sleep(5)
         assert cluster.is_running(BROKER)
         assert not cluster._endings, "what has ended is not kept"
+
+    in_a_cluster(tmp_path, work)
+
+
+async def _is_not_there_and_has_not_ended_cleanly(cluster: SimulatedCluster, folder: Path) -> None:
+    assert not cluster.is_running(BROKER)
+    await asyncio.sleep(60)
+    assert not (folder / "data" / CLEAN_SHUTDOWN_FILE).exists()
+    assert "broker 1 stopped" not in (folder / "log").read_text()
+    await cluster.start_node(BROKER)
+    assert "ended by itself" in (await cluster.shut_down(BROKER)).sentence
+    assert (folder / "data" / CLEAN_SHUTDOWN_FILE).exists(), "its next life can end cleanly"
+
+
+def test_a_kill_ends_a_stop_that_has_taken_too_long(tmp_path: Path) -> None:
+    async def work(cluster: SimulatedCluster, clock: Clock) -> None:
+        await cluster.pause(BROKER)
+        with pytest.raises(HarnessError, match="did not end within 15 s"):
+            await cluster.shut_down(BROKER)
+        await cluster.kill(BROKER)
+        await _is_not_there_and_has_not_ended_cleanly(cluster, tmp_path / "nodes" / "1")
+
+    in_a_cluster(tmp_path, work)
+
+
+def test_a_kill_ends_a_stop_that_is_still_waited_for_and_whoever_waits_is_told(tmp_path: Path) -> None:
+    async def work(cluster: SimulatedCluster, clock: Clock) -> None:
+        waiting = asyncio.create_task(cluster.shut_down(BROKER))
+        await asyncio.sleep(0.000_1)
+        await cluster.kill(BROKER)
+        assert "for another reason than SIGTERM" in (await waiting).sentence
+        await _is_not_there_and_has_not_ended_cleanly(cluster, tmp_path / "nodes" / "1")
+
+    in_a_cluster(tmp_path, work)
+
+
+def test_a_node_is_asked_to_end_once_however_often_it_is_shut_down(tmp_path: Path) -> None:
+    async def work(cluster: SimulatedCluster, clock: Clock) -> None:
+        node = await _with_another_node_in_its_place(cluster)
+        for _ in range(2):
+            with pytest.raises(HarnessError, match="did not end within 15 s"):
+                await cluster.shut_down(BROKER)
+        assert node.stops == 1
 
     in_a_cluster(tmp_path, work)
