@@ -1,0 +1,58 @@
+"""Excuses that hold for another time, another broker, another answer or another record than the one that is judged."""
+
+from harness.ports.load import WorkloadSpec
+from tests.outsiders.groups import group_of, reads
+from tests.outsiders.history_builder import PASS, VIOLATION, HistoryBuilder, case
+
+A, B = 11, 12
+KEPT = ("__consumer_offsets", 3)  # where group g belongs
+AGAIN = "group-redelivery observation"
+KAFKA = "kafka:4.3.1"
+
+
+# ---- set ahead at another time -------------------------------------------------------------------------------------
+
+
+def _set_ahead(committed: int, *, tool: int) -> HistoryBuilder:
+    """A reads 0 to 4 and commits; a tool sets the group to `tool` at 20, by the group's log; B goes on there."""
+    history = group_of(A, B, system=KAFKA, workload=WorkloadSpec())
+    history.kept_state(KEPT, 2, 0, (1, 2, 3), at=0)
+    history.group("assigned", at=2.5, process=A, generation=1, offset=0)
+    reads(history, A, range(5), at=3)
+    history.group("committed", at=4, process=A, offset=committed, generation=1)
+    history.group("revoked", at=5, process=A, generation=1)
+    history.group("fetched", at=40, process=B, offset=tool)
+    history.group("assigned", at=40.1, process=B, generation=2, offset=tool)
+    reads(history, B, range(tool, 10), at=41)
+    history.group("committed", at=42, process=B, offset=10, generation=2)
+    for node in history.brokers:
+        history.kept_log(KEPT, node, 3)
+    for stored_at, offset in ((4.005, committed), (20, tool), (42.005, 10)):
+        history.kept_offset(KEPT[1], offset, at=stored_at, transactional=False)
+    history.finish()
+    return history
+
+
+SET = ["lost-group-offset permitted", "head-skip permitted"]
+
+
+@case(
+    "a member reads 0 to 4 and commits 8; a tool sets the group to 9 at 20, and the next member commits 10",
+    VIOLATION,
+    {"group-skip violation": {5, 6, 7}, "group-skip permitted": {8}},
+    also=SET,
+    why="the member's own commit had passed over 5 to 7 long before anybody set anything",
+)
+def passed_over_before_a_tool_set_it_ahead() -> HistoryBuilder:
+    return _set_ahead(8, tool=9)
+
+
+@case(
+    "the same, and the member commits 5, which is what it had read",
+    PASS,
+    {"group-skip permitted": {5, 6, 7, 8}},
+    also=SET,
+    why="whoever set it to 9 wanted it so",
+)
+def passed_over_only_by_a_tool() -> HistoryBuilder:
+    return _set_ahead(5, tool=9)
