@@ -2,7 +2,7 @@
 
 from harness.ports.load import WorkloadSpec
 from tests.outsiders.groups import group_of, reads
-from tests.outsiders.history_builder import PASS, VIOLATION, HistoryBuilder, case
+from tests.outsiders.history_builder import OPEN, PASS, SOME, VIOLATION, HistoryBuilder, case
 
 A, B = 11, 12
 KEPT = ("__consumer_offsets", 3)  # where group g belongs
@@ -56,3 +56,43 @@ def passed_over_before_a_tool_set_it_ahead() -> HistoryBuilder:
 )
 def passed_over_only_by_a_tool() -> HistoryBuilder:
     return _set_ahead(5, tool=9)
+
+
+# ---- deaf at another broker ----------------------------------------------------------------------------------------
+
+
+def _held_up_in_turn(first: int, second: int) -> HistoryBuilder:
+    """Nobody recorded who coordinates. One broker is cut off from 10 to 20, another or the same from 25 to 50; the
+    commit of 10 is answered at 22, and at 33 somebody answers 5, from before."""
+    history = group_of(A, B, system=KAFKA)
+    history.group("assigned", at=2.5, process=A, generation=1, offset=0)
+    reads(history, A, range(10), at=3)
+    history.group("committed", at=4, process=A, offset=5, generation=1)
+    for node, at, until in ((first, 10, 20), (second, 25, 50)):
+        history.fault("cut", [node], at=at, until=until)
+    history.group("committed", at=22, process=A, offset=10, generation=1)
+    history.group("fetched", at=33, process=B, offset=5)
+    reads(history, B, range(5, 10), at=34)
+    history.finish()
+    return history
+
+
+@case(
+    "one broker is cut off before the commit of 10 and another one after it, and 5 is answered",
+    VIOLATION,
+    {"lost-group-offset violation": SOME, "group-redelivery violation": SOME},
+    also=[AGAIN],
+    why="the first had heard long before it was asked, and the second was cut off only when 10 was committed",
+)
+def told_by_none_of_two_that_were_cut_off_in_turn() -> HistoryBuilder:
+    return _held_up_in_turn(3, 2)
+
+
+@case(
+    "the same broker is cut off twice, with five seconds between",
+    (PASS, OPEN),
+    also=["lost-group-offset observation", AGAIN],
+    why="it may not have heard between the two that it was replaced",
+)
+def told_by_one_that_was_cut_off_twice() -> HistoryBuilder:
+    return _held_up_in_turn(3, 3)
