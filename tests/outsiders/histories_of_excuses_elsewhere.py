@@ -1,5 +1,7 @@
 """Excuses that hold for another time, another broker, another answer or another record than the one that is judged."""
 
+from typing import Any
+
 from harness.ports.load import WorkloadSpec
 from tests.outsiders.groups import group_of, reads
 from tests.outsiders.history_builder import OPEN, PASS, SOME, VIOLATION, HistoryBuilder, case
@@ -96,3 +98,55 @@ def told_by_none_of_two_that_were_cut_off_in_turn() -> HistoryBuilder:
 )
 def told_by_one_that_was_cut_off_twice() -> HistoryBuilder:
     return _held_up_in_turn(3, 3)
+
+
+# ---- told at another assignment ------------------------------------------------------------------------------------
+
+
+def _told_none(*, at: float, **more: Any) -> HistoryBuilder:
+    """A reads 0 to 9 and commits 10 at 16, which only the coordinator of that time knows; the one before, 3, is paused
+    until `at`, and tells B a moment later that there is none: B begins at the end, at 12."""
+    history = group_of(A, B, system=KAFKA, reset="latest", **more)
+    history.group("assigned", at=2.5, process=A, generation=1, offset=0)
+    reads(history, A, range(10), at=3)
+    history.fault("pause", [3], at=10, until=at)
+    for leader, epoch, isr, since in ((1, 0, (1, 2, 3), 0), (3, 1, (1, 2, 3), 5), (2, 2, (1, 2), 14)):
+        history.kept_state(KEPT, leader, epoch, isr, at=since)
+    history.group("committed", at=16, process=A, offset=10, generation=1)
+    history.group("revoked", at=17, process=A, generation=1)
+    for value in (10, 11, 12):
+        history.ack(value, at=20 + value / 10)
+    history.group("fetched", at=at + 0.4, process=B, offset=-1)
+    history.group("assigned", at=at + 0.5, process=B, generation=2)
+    reads(history, B, [12], at=at + 1)
+    return history
+
+
+@case(
+    "a replaced coordinator tells a member that there is none; half a minute later it is assigned again, is told 10, "
+    "and begins behind that",
+    VIOLATION,
+    {"head-skip violation": SOME, "head-skip observation": SOME},
+    also=["lost-group-offset observation"],
+    why="what it was told before led nowhere the second time",
+)
+def begun_behind_what_it_was_told_the_second_time() -> HistoryBuilder:
+    history = _told_none(at=30)
+    history.group("revoked", at=35, process=B, generation=2)
+    history.ack(13, at=50)
+    history.group("fetched", at=60, process=B, offset=10)
+    history.group("assigned", at=60.1, process=B, generation=3, offset=10)
+    reads(history, B, [13], at=61, assignment=1)
+    history.finish()
+    return history
+
+
+@case(
+    "a replaced coordinator tells a member that there is none, when the group's offset had expired anyway",
+    PASS,
+    why="offsets.retention.minutes = 1: by then nobody has it",
+)
+def begun_at_the_end_after_the_offset_had_expired() -> HistoryBuilder:
+    history = _told_none(at=100, settings={"offsets.retention.minutes": "1"})
+    history.finish()
+    return history

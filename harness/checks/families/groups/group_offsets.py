@@ -173,19 +173,6 @@ def _ruled(context: RunContext, row: WrongFetchRow) -> tuple[Class, Cause]:
     return ruled
 
 
-def told_by_a_deposed(
-    context: RunContext, group: str, partition: PartitionHistory, *, process: int | None = None
-) -> list[WrongFetchRow]:
-    """The answers to members of the group, or to one of them, that a replaced coordinator may lawfully have given."""
-    return [
-        row
-        for row in context.rows[ANSWER]
-        if row["perhaps_deposed"]
-        and (row["group"], row["partition_id"]) == (group, partition.partition_id)
-        and process in (None, row["process"])
-    ]
-
-
 class Told:
     """What the members of a group went by in a partition, as far as a replaced coordinator may have answered it."""
 
