@@ -185,3 +185,51 @@ def processed_again_by_the_word_of_a_deposed_coordinator() -> HistoryBuilder:
 )
 def processed_again_by_the_word_of_a_coordinator_nobody_held_up() -> HistoryBuilder:
     return _told_again(None)
+
+
+def _doubled_beside_an_answer(*, again: Sequence[int], told_at: float, told: int = 2) -> HistoryBuilder:
+    """Broker 1 coordinates until 5, and knows 2; its successor knows 4. The second processor reads `again` at 21, and
+    makes results of it; the first coordinator tells it `told`."""
+    history = _pipeline()
+    for leader, epoch, isr, at in ((1, 0, (1, 2, 3), 0), (2, 1, (2, 3), 5)):
+        history.kept_state(("__consumer_offsets", 3), leader, epoch, isr, at=at)
+    seen = _processes(history, 1, COMMITTED, (0, 1), at=3, out=0)
+    history.fault("cut", [1], at=4.5, until=30)
+    history.state(2, 1, (2, 3), at=5, start=4)
+    seen += _processes(history, 2, COMMITTED, (2, 3), at=6, out=3)
+    history.group("fetched", at=told_at, process=SECOND_ONE, offset=told, require_stable=True)
+    seen += _processes(history, 3, COMMITTED, again, at=21, out=6, process=SECOND_ONE)
+    return _results(history, seen)
+
+
+@case(
+    "the coordinator that is cut off tells it 2, and the processor makes results again from 0 on",
+    VIOLATION,
+    {"read-process-write violation": 2, "read-process-write observation": 2},
+    also=[AGAIN, "group-redelivery violation", "lost-group-offset observation"],
+    why="nobody sent it back below 2",
+)
+def processed_again_from_below_the_word_of_a_deposed_coordinator() -> HistoryBuilder:
+    return _doubled_beside_an_answer(again=(0, 1, 2, 3), told_at=20)
+
+
+@case(
+    "it makes results of 2 and 3 again, and only then that coordinator tells it 2",
+    VIOLATION,
+    {"read-process-write violation": 2},
+    also=[AGAIN, "group-redelivery violation", "lost-group-offset observation"],
+    why="what is told afterwards sent nobody back",
+)
+def processed_again_before_the_word_of_a_deposed_coordinator() -> HistoryBuilder:
+    return _doubled_beside_an_answer(again=(2, 3), told_at=25)
+
+
+@case(
+    "that coordinator tells it 2, and it makes results of 2 and 3 again",
+    (PASS, OPEN),
+    {"read-process-write observation": 2},
+    also=[AGAIN, "lost-group-offset observation"],
+    why="an OffsetFetch asks no replica",
+)
+def processed_again_from_the_word_of_a_deposed_coordinator() -> HistoryBuilder:
+    return _doubled_beside_an_answer(again=(2, 3), told_at=20)

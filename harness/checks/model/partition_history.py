@@ -163,8 +163,8 @@ def held_up(faults: Faults, nodes: Iterable[int], begin_ns: int, end_ns: int) ->
 def heard_by(faults: Faults, nodes: Sequence[int], changed_ns: int) -> int:
     """When each of these nodes had surely heard of a setting's change: a fault may keep one from hearing of it."""
     until_ns = changed_ns + _HEARD_NS
-    held_up = (row for row in faults.between(changed_ns, until_ns) if any(holds_up(row, node) for node in nodes))
-    return max([until_ns, *(end_of(row) + _HEARD_NS for row in held_up)])
+    meanwhile = (row for row in faults.between(changed_ns, until_ns) if any(holds_up(row, node) for node in nodes))
+    return max([until_ns, *(end_of(row) + _HEARD_NS for row in meanwhile)])
 
 
 @dataclass(frozen=True, kw_only=True)

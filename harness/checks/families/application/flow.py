@@ -184,7 +184,9 @@ def _doubled(context: RunContext, flow: FlowRow, found: FoundFlow) -> list[Findi
             or min(row["outputs"], sent) <= max(row["inputs"], 1)
         ):
             continue
-        ruled = unseen or _doubled_ruled(context, found, row, row["first_partition"])
+        ruled = _doubled_ruled(context, found, row, row["first_partition"])
+        if ruled[0] == "violation" and unseen is not None:
+            ruled = unseen
         groups.setdefault((row["first_partition"], *ruled), []).append(row)
     findings = []
     for (partition_id, classification, cause), rows in groups.items():

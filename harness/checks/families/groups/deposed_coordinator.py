@@ -3,7 +3,7 @@
 An OffsetFetch asks no replica: whoever takes himself for the coordinator answers, as a deposed leader answers readers.
 So what had been committed when it was replaced may be told for as long as a fault keeps it from hearing, and a moment
 longer. A commit it cannot answer any more: that waits for every replica in sync. Where nobody recorded who coordinates,
-any broker that a fault kept from hearing may be such a one, from before that fault.
+any broker that faults kept from hearing throughout may be such a one, from before the first of them.
 """
 
 from collections.abc import Sequence
@@ -48,15 +48,26 @@ def _moments(history: RunHistory, fetch: Fetch) -> list[int]:
 
 
 def _may_be_anybodys(history: RunHistory, register: Register, fetch: Fetch) -> bool:
-    """Whether it is what held at some moment since a fault, or one after the other, kept some broker from hearing."""
+    """Whether it is what held at some moment since a fault, or one after the other, kept some broker from hearing: one
+    that heard between two of them had learnt that it was replaced."""
     nodes = {node for place in history.partitions.values() for node in place.replicas}
-    begin_ns, faults = fetch.invoked_ns, held_up(history.faults, nodes, fetch.invoked_ns, fetch.completed_ns)
+    since = (_deaf_since(history, node, fetch) for node in nodes)
+    return any(
+        fetch.offset in register.may_answer(_asked(fetch, since_ns - LEARN_NS, fetch.completed_ns))
+        for since_ns in since
+        if since_ns is not None
+    )
+
+
+def _deaf_since(history: RunHistory, node: int, fetch: Fetch) -> int | None:
+    """When the faults began that may have kept this node from hearing until then; None: there was none."""
+    begin_ns, faults = fetch.invoked_ns, held_up(history.faults, (node,), fetch.invoked_ns, fetch.completed_ns)
     if not faults:
-        return False
+        return None
     while (first_ns := min(map(begin_of, faults))) < begin_ns:
         begin_ns = first_ns
-        faults = held_up(history.faults, nodes, begin_ns, fetch.completed_ns)
-    return fetch.offset in register.may_answer(_asked(fetch, begin_ns - LEARN_NS, fetch.completed_ns))
+        faults = held_up(history.faults, (node,), begin_ns, fetch.completed_ns)
+    return begin_ns
 
 
 def _asked(fetch: Fetch, begin_ns: int, end_ns: int) -> Fetch:

@@ -6,6 +6,7 @@ have had. Not judged: failed fetches, and offsets that had expired. What lawfull
 said in group_forgetting.py.
 """
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -30,7 +31,7 @@ from harness.checks.judged_runs import JudgedRuns, PlacedEvent
 from harness.checks.model.partition_history import PartitionHistory
 from harness.checks.wording.causes import cause_words
 from harness.checks.wording.words import nodes_words, plural
-from harness.history.schema.client_rows import GROUP_EVENTS
+from harness.history.schema.client_rows import GROUP_EVENTS, GroupEventRow
 from harness.history.schema.internal_rows import CONSUMER_OFFSETS
 from harness.history.schema.schemas import STATUS_OK
 from harness.history.schema.typed_rows import RowsOf
@@ -172,17 +173,33 @@ def _ruled(context: RunContext, row: WrongFetchRow) -> tuple[Class, Cause]:
     return ruled
 
 
-def told_by_a_deposed(
-    context: RunContext, group: str, partition: PartitionHistory, *, process: int | None = None
-) -> list[WrongFetchRow]:
-    """The answers to members of the group, or to one of them, that a replaced coordinator may lawfully have given."""
-    return [
-        row
-        for row in context.rows[ANSWER]
-        if row["perhaps_deposed"]
-        and (row["group"], row["partition_id"]) == (group, partition.partition_id)
-        and process in (None, row["process"])
-    ]
+class Told:
+    """What the members of a group went by in a partition, as far as a replaced coordinator may have answered it."""
+
+    def __init__(self, context: RunContext, group: str | None, partition: PartitionHistory) -> None:
+        self._by_a_deposed = {
+            (row["process"], row["invoked_ns"]): row
+            for row in context.rows[ANSWER]
+            if row["perhaps_deposed"] and (row["group"], row["partition_id"]) == (group, partition.partition_id)
+        }
+        self._own: dict[int, list[GroupEventRow]] = {process: [] for process, _ in self._by_a_deposed}
+        for event in sorted(context.tables[GROUP_EVENTS], key=_completed) if self._own else ():
+            place = event["topic"], event["partition"]
+            if place == (partition.topic, partition.partition) and event["event"] in ("fetched", "revoked", "lost"):
+                self._own.get(event["process"], []).append(event)
+
+    def by_a_deposed(self, process: int | None, by_ns: int) -> WrongFetchRow | None:
+        """The answer by which the process had the partition then, if it may lawfully be such a coordinator's."""
+        own = self._own.get(process, []) if process is not None else []
+        count = bisect_right(own, by_ns, key=_completed)
+        last = own[count - 1] if count else None
+        if last is None or last["event"] != "fetched":
+            return None
+        return self._by_a_deposed.get((last["process"], last["invoked_ns"]))
+
+
+def _completed(event: GroupEventRow) -> int:
+    return event["completed_ns"]
 
 
 def _first_ruled(context: RunContext, row: WrongFetchRow) -> tuple[Class, Cause] | None:

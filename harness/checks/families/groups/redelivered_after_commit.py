@@ -10,7 +10,7 @@ from harness.checks.contract.rulings import Cause, Class, Doubt
 from harness.checks.explaining.rewinds import Rewinds
 from harness.checks.families.groups.delivery_rows import DeliveryRow
 from harness.checks.families.groups.group_forgetting import forgetting_ruled
-from harness.checks.families.groups.group_offsets import BY_A_DEPOSED, told_by_a_deposed
+from harness.checks.families.groups.group_offsets import BY_A_DEPOSED, Told
 from harness.checks.families.groups.group_partition import Kept
 from harness.checks.families.groups.unrecorded_clients import set_to
 from harness.checks.findings import RunContext
@@ -75,21 +75,8 @@ def _ends_below(history: PartitionHistory, position: int, *, since_ns: int, unti
 def _was_told_by_a_deposed(context: RunContext, history: PartitionHistory, row: DeliveryRow) -> bool:
     """Whether the assignment's own answer may lawfully be a replaced coordinator's, and the member began there."""
     until_ns = row["started_ns"] or row["first_ns"]
-    own = [
-        event
-        for event in context.tables[GROUP_EVENTS]
-        if event["process"] == row["process"]
-        and (event["topic"], event["partition"]) == (history.topic, history.partition)
-        and event["event"] in ("fetched", "revoked", "lost")
-        and event["completed_ns"] <= until_ns
-    ]
-    last = max(own, key=lambda event: event["completed_ns"], default=None)
-    return last is not None and any(
-        last["event"] == "fetched"
-        and answer["invoked_ns"] == last["invoked_ns"]
-        and (answer["told"] is None or answer["told"] <= row["low"])
-        for answer in told_by_a_deposed(context, row["group"], history, process=row["process"])
-    )
+    answer = Told(context, row["group"], history).by_a_deposed(row["process"], until_ns)
+    return answer is not None and (answer["told"] is None or answer["told"] <= row["low"])
 
 
 def _told(context: RunContext, history: PartitionHistory, row: DeliveryRow) -> int:

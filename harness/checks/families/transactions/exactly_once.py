@@ -18,10 +18,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from harness.checks.contract.rulings import NOTHING_PERMITS_IT, Cause, CauseCode, Class, Doubt
+from harness.checks.families.evidence.missing import cut_journals
 from harness.checks.families.groups.group_forgetting import forgetting_ruled
-from harness.checks.families.groups.group_offsets import BY_A_DEPOSED, told_by_a_deposed
+from harness.checks.families.groups.group_offsets import BY_A_DEPOSED, Told
 from harness.checks.families.groups.group_partition import Kept
-from harness.checks.families.groups.group_register import registers, resets
+from harness.checks.families.groups.group_register import members, registers, resets
 from harness.checks.families.reads import polls
 from harness.checks.families.transactions.isolation import with_outcome
 from harness.checks.families.transactions.missing_records import MissingRecords, MissingRow
@@ -76,10 +77,28 @@ class LostOutputRow(MissingRow):
     input_offset: int
 
 
+class ReadingRow(TypedDict):
+    process: int
+    completed_ns: int
+
+
+class DoubledRow(TypedDict):
+    """An input with more than one output; values: of some. readings: by which members of the group were given it."""
+
+    run: int
+    partition_id: int
+    group: str
+    offset: int
+    values: list[int]
+    readings: list[ReadingRow]
+
+
 class ProcessedRow(_FoundRow):
-    """lost: all acknowledged outputs of `missing` inputs; empty if these never had one."""
+    """lost: all acknowledged outputs of `missing` inputs; empty if these never had one. doubled: the inputs of `twice`;
+    else empty."""
 
     lost: list[LostOutputRow]
+    doubled: list[DoubledRow]
 
 
 ANSWER = RowsOf(CHECK, ProcessedRow)
@@ -113,10 +132,42 @@ def query(runs: JudgedRuns) -> list[ProcessedRow]:
         .join(frame, ["run", "partition_id"])
         .withColumn("kind", sf.explode(sf.expr(kinds)))
     )
-    rows: list[ProcessedRow] = [{**row, "lost": []} for row in _counted(wrong)]
+    counted = _counted(wrong)
+    doubled = _doubled(runs, wrong.where("kind = 'twice'")) if any(row["kind"] == "twice" for row in counted) else {}
+    rows: list[ProcessedRow] = [
+        {
+            **row,
+            "lost": [],
+            "doubled": doubled.get((row["run"], row["partition_id"]), []) if row["kind"] == "twice" else [],
+        }
+        for row in counted
+    ]
     if not any(row["kind"] == "missing" for row in rows):
         return rows
     return [row for row in rows if row["kind"] != "missing"] + _missing(runs, wrong.where("kind = 'missing'"), rows)
+
+
+def _doubled(runs: JudgedRuns, inputs: DataFrame) -> dict[tuple[int, int], list[DoubledRow]]:
+    """By partition; one group processes each."""
+    grouped = [{"run": run, "process": process, "group": group} for (run, process), group in members(runs).items()]
+    polls_of_members = (
+        runs.tables.records.where("kind = 1")
+        .join(sf.broadcast(runs.frame(("run", "process", "group"), grouped)), ["run", "process"])
+        .select("run", "partition_id", "group", "offset", "process", "completed_ns")
+    )
+    found = (
+        inputs.select("run", "partition_id", "group", "offset", "values")
+        .join(polls_of_members, ["run", "partition_id", "group", "offset"], "left")
+        .groupBy("run", "partition_id", "group", "offset")
+        .agg(
+            sf.first("values").alias("values"),
+            sf.expr("collect_set(if(process is null, null, struct(process, completed_ns)))").alias("readings"),
+        )
+    )
+    doubled: dict[tuple[int, int], list[DoubledRow]] = {}
+    for row in sorted(typed(DoubledRow, found.toArrow()), key=lambda row: row["offset"]):
+        doubled.setdefault((row["run"], row["partition_id"]), []).append(row)
+    return doubled
 
 
 def _missing(runs: JudgedRuns, inputs: DataFrame, counted: Sequence[ProcessedRow]) -> list[ProcessedRow]:
@@ -127,7 +178,7 @@ def _missing(runs: JudgedRuns, inputs: DataFrame, counted: Sequence[ProcessedRow
     lost: dict[tuple[int, int], list[LostOutputRow]] = {}
     for output in typed(LostOutputRow, outputs.toArrow()):
         lost.setdefault((output["run"], output["input_tp"]), []).append(output)
-    rows: list[ProcessedRow] = [{**row, "lost": []} for row in never]
+    rows: list[ProcessedRow] = [{**row, "lost": [], "doubled": []} for row in never]
     for row in counted:
         own = lost.get((row["run"], row["partition_id"])) if row["kind"] == "missing" else None
         if own:
@@ -219,15 +270,24 @@ def find(context: RunContext) -> list[Finding]:
     found = []
     records = MissingRecords(context)
     for row in sorted(context.rows[ANSWER], key=lambda row: (row["partition_id"], row["kind"])):
-        history = context.partition(row["partition_id"])
         if row["kind"] != "missing":
-            kept = Kept(group=row["group"], partition=history, sent_ns=0, stored_ns=0, gone_ns=END_OF_TIME_NS)
-            found.append(_finding(context, row, *_or_what_explains_it(context, row, forgetting_ruled(context, kept))))
+            found += _twice_or_uncommitted(context, row)
         elif row["lost"]:
             found += _lost(context, row, records)
         else:
             found.append(_finding(context, row, *_or_what_explains_it(context, row, _without_output(context, row))))
     return found
+
+
+def _twice_or_uncommitted(context: RunContext, row: ProcessedRow) -> list[Finding]:
+    place = context.partition(row["partition_id"])
+    kept = Kept(group=row["group"], partition=place, sent_ns=0, stored_ns=0, gone_ns=END_OF_TIME_NS)
+    ruled = _or_what_explains_it(context, row, forgetting_ruled(context, kept))
+    told, others = _told_by_a_deposed(context, row) if ruled[0] == "violation" else ([], [])
+    if not told:
+        return [_finding(context, row, *ruled)]
+    found = [_finding(context, _only(row, told), "observation", BY_A_DEPOSED)]
+    return [*found, _finding(context, _only(row, others), *ruled)] if others else found
 
 
 def _lost(context: RunContext, row: ProcessedRow, records: MissingRecords) -> list[Finding]:
@@ -278,8 +338,7 @@ def _finding(context: RunContext, row: ProcessedRow, classification: Class, caus
 
 def _or_what_explains_it(context: RunContext, row: ProcessedRow, ruled: tuple[Class, Cause]) -> tuple[Class, Cause]:
     """Its inputs are others than those that an output was made of, in a log that was cut meanwhile, or were read again,
-    as the log had been cut below the reader's position, or a replaced coordinator told where to go on; or coordinators
-    lawfully forgot what became of the outputs."""
+    as the log had been cut below the reader's position; or coordinators lawfully forgot what became of the outputs."""
     if ruled[0] != "violation":
         return ruled
     place, span = context.partition(row["partition_id"]), range(row["low"], row["high"] + 1)
@@ -292,12 +351,37 @@ def _or_what_explains_it(context: RunContext, row: ProcessedRow, ruled: tuple[Cl
             doubt = next((Doubt(code="inputs-moved") for each in by if each.classification != "permitted"), None)
             code: CauseCode = "inputs-moved" if moved else "inputs-read-again"
             return "observation" if doubt else "permitted", Cause(code=code, doubt=doubt, partitions=(place.name,))
-    if row["kind"] == "twice" and told_by_a_deposed(context, row["group"], place):
-        return "observation", BY_A_DEPOSED
     forgetting = TransactionForgetting.of(context)
     own = [each for each in context.tables[TRANSACTIONS] if each["group"] == row["group"]]
     forgotten = (forgetting.ruled(each, END_OF_TIME_NS) for each in own)
     return next((each for each in forgotten if each is not None), ruled)
+
+
+def _told_by_a_deposed(context: RunContext, row: ProcessedRow) -> tuple[list[DoubledRow], list[DoubledRow]]:
+    """The inputs that a member read again where a replaced coordinator may have told it to go on; and the others."""
+    by = Told(context, row["group"], context.partition(row["partition_id"]))
+    told: list[DoubledRow] = []
+    others: list[DoubledRow] = []
+    for each in row["doubled"]:
+        (told if _was_read_again(context, each, by) else others).append(each)
+    return told, others
+
+
+def _was_read_again(context: RunContext, row: DoubledRow, by: Told) -> bool:
+    """Whether it had been read before such an answer, as far as the members' journals tell, and was by that answer."""
+    for reading in row["readings"]:
+        answer = by.by_a_deposed(reading["process"], reading["completed_ns"])
+        if answer is not None and (answer["told"] or 0) <= row["offset"]:
+            was_read = any(each["completed_ns"] <= answer["completed_ns"] for each in row["readings"])
+            if was_read or cut_journals(context):
+                return True
+    return False
+
+
+def _only(row: ProcessedRow, doubled: Sequence[DoubledRow]) -> ProcessedRow:
+    values = [value for each in doubled for value in each["values"]]
+    low, high = doubled[0]["offset"], doubled[-1]["offset"]
+    return {**row, "count": len(doubled), "low": low, "high": high, "values": values[:200]}
 
 
 def _read_again(context: RunContext, row: ProcessedRow) -> dict[int, Finding]:

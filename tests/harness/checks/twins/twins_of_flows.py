@@ -409,6 +409,24 @@ def sent_twice_and_the_first_inputs_are_there_no_more() -> History:
 
 
 @story
+def sent_twice_after_its_inputs_were_lawfully_lost_and_they_are_not_read_to_their_end() -> History:
+    """From t to in: a fail-over takes the last input, which nobody had in sync."""
+    history = _told(exactly_once=True, reads_for="", given=())
+    history.rows["flows"][0].update(input="t", output="in")
+    for value, row in zip((0, 1, 1), history.rows["value_origins"], strict=True):
+        row["origin"] = value
+    for value in range(10):
+        history.send(200 + value, value, at=2 + value / 10, took=0.01, acks=1, process=SOURCE)
+        history._add("value_origins", topic="t", value=200 + value, origin=value)
+    _commits(history, 3, topic="t")
+    failed_over(history, leader=2, isr_before=ISR, kept=9)
+    history.rows["records"] = [row for row in history.rows["records"] if row["kind"] != 2 or row["partition_id"] == 1]
+    history.rows["replica_log"], history.rows["replica_snapshots"] = [], []
+    history.final([(value, 200 + value) for value in range(9)])
+    return history
+
+
+@story
 def sent_once_exactly_once() -> History:
     history = _told(exactly_once=True)
     _writes_told(history, [0, 1, 2])
@@ -498,6 +516,10 @@ OUTCOMES = {
     "sent_twice_by_whom_nobody_recorded_reading": (Verdict.VIOLATION, {(NAME, "doubled", BAD): 1}),
     "sent_twice_and_the_input_is_not_read_to_its_end": (Verdict.INCONCLUSIVE, {(NAME, "doubled", NOTED): 1}),
     "sent_twice_and_the_first_inputs_are_there_no_more": (Verdict.INCONCLUSIVE, {(NAME, "doubled", NOTED): 1}),
+    "sent_twice_after_its_inputs_were_lawfully_lost_and_they_are_not_read_to_their_end": (
+        Verdict.PASS,
+        {("lost-write", "lost", LAWFUL): 1, (NAME, "doubled", LAWFUL): 1},
+    ),
     "sent_once_exactly_once": _PASS,
     "sent_twice_and_once_in_an_aborted_transaction": _PASS,
     "sent_once_for_each_of_two_inputs_of_one_id": _PASS,
