@@ -121,6 +121,23 @@ async def test_a_request_of_two_producers_is_refused_also_where_one_of_them_was_
             assert codes == [ErrorCode.INVALID_PRODUCER_ID_MAPPING] * 2
 
 
+async def test_a_request_that_names_a_partition_twice_leaves_no_guard_behind(tmp_path: Path) -> None:
+    async with running_cluster(tmp_path, settings=SETTINGS) as cluster:
+        await create_topic(cluster)
+        late = batch_of(await ended_transaction(cluster))
+        body = produce_request("orders", late, late)
+        body.transactional_id = ID
+        body.topic_data[0].partition_data[1].index = 0
+        orders = Key("orders", 0)
+        await cluster.until(lambda: is_stable(cluster, orders))
+        leader = leader_of(cluster, *orders)
+        answer = await asked(cluster, leader, ApiKey.PRODUCE, 9, body)
+        codes = [part.error_code for part in answer.responses[0].partition_responses]
+        assert codes == [ErrorCode.INVALID_TXN_STATE] * 2
+        assert leader is not None
+        assert not cluster.brokers[leader].replicas.partitions[orders]._replica.producers._guards
+
+
 async def test_a_client_does_not_ask_in_a_brokers_name(tmp_path: Path) -> None:
     async with running_cluster(tmp_path, settings=SETTINGS) as cluster:
         kind = request_class(ApiKey.ADD_PARTITIONS_TO_TXN)
