@@ -279,11 +279,16 @@ class Log:
     def segments_without_producers(self) -> Set[int]:
         return self._without_producers
 
-    def save_producers(self, base_offset: int, entries: Sequence[ProducerEntry]) -> None:
+    def save_producers(self, base_offset: int, entries: Sequence[ProducerEntry]) -> bool:
+        try:
+            if entries:
+                with self._disk:
+                    write_snapshot(self.folder / f"{segment_name(base_offset)}{SNAPSHOT_SUFFIX}", entries)
+        except (OSError, StorageError) as error:
+            logger.warning("%s: the producers before offset %d are in no snapshot: %s", self.folder, base_offset, error)
+            return False
         self._without_producers.discard(base_offset)
-        if entries:
-            with self._disk:
-                write_snapshot(self.folder / f"{segment_name(base_offset)}{SNAPSHOT_SUFFIX}", entries)
+        return True
 
     def saved_producers(self) -> Sequence[ProducerEntry]:
         return read_snapshot(self._segments[0].producers_path)
