@@ -85,8 +85,9 @@ class PartitionLog(Protocol):
         """Base offsets of segments for which nobody has said yet what was known of producers where they begin."""
         ...
 
-    def save_producers(self, base_offset: int, entries: Sequence[ProducerEntry]) -> None:
-        """What is known of producers where that segment begins; kept, and deleted, with the segment."""
+    def save_producers(self, base_offset: int, entries: Sequence[ProducerEntry]) -> bool:
+        """What is known of producers where that segment begins; kept, and deleted, with the segment. A failure is not
+        raised: False, and nobody has said it yet."""
         ...
 
     def saved_producers(self) -> Sequence[ProducerEntry]:

@@ -44,6 +44,7 @@ class LocalReplica:
         self.evidence = evidence
         self.producers = ProducerStates(rules.producers)
         self.high_watermark = checkpointed_high_watermark
+        self._unsaved: dict[int, list[ProducerEntry]] = {}  # of segments that began since
         self.producers.restore(log.saved_producers())
         self._rebuild_producers(log.segments[0].base_offset)
         # The checkpoint may be older than the log's start.
@@ -89,17 +90,15 @@ class LocalReplica:
                 self.log.leader_epochs.assign(header.leader_epoch, header.base_offset)
         self.log.append(batches, headers[-1].next_offset)
         aborted: list[AbortedTransaction] = []
-        begun: list[tuple[int, list[ProducerEntry]]] = []
         for header in headers:
             if header.base_offset in self.log.segments_without_producers:
-                begun.append((header.base_offset, self.producers.entries))
+                self._unsaved.setdefault(header.base_offset, self.producers.entries)
             marker = read_marker(batches[header.position : header.end_position]) if header.is_control else None
             ended = self.producers.update(header, marker)
             aborted += [] if ended is None else [ended]
         for each in aborted:
             self.log.note_aborted(each)
-        for base_offset, entries in begun:
-            self.log.save_producers(base_offset, entries)
+        self._save_producers()
 
     def truncate(self, offset: int, *, epoch: int, reason: str) -> None:
         """Truncates to `offset`; even at or above the log end it removes the epoch entries from there on (KAFKA-10706).
@@ -144,8 +143,11 @@ class LocalReplica:
         )
         if found.count:
             before = self.log_start_offset
-            if found.count == len(self.log.segments):  # the next segment does not exist yet
-                self.log.save_producers(self.log_end_offset, self.producers.entries)
+            is_next_missing = found.count == len(self.log.segments)
+            if not self._save_producers() or (
+                is_next_missing and not self.log.save_producers(self.log_end_offset, self.producers.entries)
+            ):
+                return 0  # nothing else would tell of them after a restart
             self.log.delete_segments(found.count)
             self._log_start(before, segments=found.count, reason=", ".join(found.reasons))
         return found.count
@@ -188,9 +190,20 @@ class LocalReplica:
             self.topic_partition, from_offset=before, to_offset=after, epoch=epoch, reason=reason, cut=cut
         )
 
+    def _save_producers(self) -> bool:
+        """Tries again what failed before; False if something is left."""
+        missing = self.log.segments_without_producers
+        self._unsaved = {
+            base_offset: entries
+            for base_offset, entries in self._unsaved.items()
+            if base_offset in missing and not self.log.save_producers(base_offset, entries)
+        }
+        return not self._unsaved
+
     def _rebuild_producers(self, remembered_to: int) -> None:
         """Keeps the state of batches before that offset and rebuilds the rest from the log's batches."""
         assert remembered_to >= 0
+        self._unsaved.clear()
         self.producers.rebuild(self._with_markers(self.log.headers()), log_start_offset=remembered_to)
         self.producers.transactions.deleted_to(self.log_start_offset)
         self.producers.transactions.committed_to(self.high_watermark)
@@ -205,7 +218,8 @@ class LocalReplica:
         """Yields the same headers; saves the producer state before the first batch of each new segment."""
         for header in headers:
             if header.base_offset in self.log.segments_without_producers:
-                self.log.save_producers(header.base_offset, self.producers.entries)
+                self._unsaved[header.base_offset] = self.producers.entries
+                self._save_producers()
             yield header
 
 

@@ -143,13 +143,14 @@ class DiskEffects:
     # Compaction
 
     async def mark_as_compacted(self, keys: Iterable[TopicPartition]) -> None:
-        """From then on these logs may have gaps; their folders say so before the first one."""
-        directory = self._log_directory
-        async with self._turn:  # no folder is removed meanwhile
-            logs = [directory.logs[key] for key in keys if key in directory.logs]
-            await self._work.run(lambda: _note_gaps(logs))
-            for log in logs:
-                log.cleaned_to = log.cleaned_to or 0
+        """From then on these logs may have gaps; their folders say so before the first one. One log a turn: others do
+        not wait for the files of all."""
+        for key in keys:
+            async with self._turn:  # no folder is removed meanwhile
+                log = self._log_directory.logs.get(key)
+                if log is not None:
+                    await self._work.run(log.write_that_it_may_have_gaps)
+                    log.cleaned_to = log.cleaned_to or 0
 
     async def clean(self, key: TopicPartition, plan: Cleaning, *, keys_max: int) -> CleanedLog | None:
         """One pass of the log cleaner over a log; None if the log changed too much meanwhile. Raises OSError and
@@ -182,11 +183,6 @@ class DiskEffects:
             if high_watermarks is not None:
                 await self._work.run(lambda: self._log_directory.checkpoint_high_watermarks(high_watermarks))
                 written(high_watermarks)
-
-
-def _note_gaps(logs: Sequence[Log]) -> None:
-    for log in logs:
-        log.write_that_it_may_have_gaps()
 
 
 def _all_done(works: Sequence[tuple[TopicPartition, Callable[[], None]]]) -> dict[TopicPartition, Exception]:

@@ -99,8 +99,8 @@ class Log:
         recovery point on are verified; the first bad batch, or the first that does not continue the log, is removed
         with everything after it. `cleaned_to` is as checkpointed: without it a log that may have gaps is cleaned again
         from its start."""
-        if cleaned_to is None and (folder / MAY_HAVE_GAPS_FILE).exists():
-            cleaned_to = 0
+        disk = disk if disk is not None else Disk(folder)
+        cleaned_to = _cleaned_to(folder, cleaned_to, disk)
         loaded = load_log(
             folder,
             index_interval_bytes=settings.index_interval_bytes,
@@ -279,11 +279,16 @@ class Log:
     def segments_without_producers(self) -> Set[int]:
         return self._without_producers
 
-    def save_producers(self, base_offset: int, entries: Sequence[ProducerEntry]) -> None:
+    def save_producers(self, base_offset: int, entries: Sequence[ProducerEntry]) -> bool:
+        try:
+            if entries:
+                with self._disk:
+                    write_snapshot(self.folder / f"{segment_name(base_offset)}{SNAPSHOT_SUFFIX}", entries)
+        except (OSError, StorageError) as error:
+            logger.warning("%s: the producers before offset %d are in no snapshot: %s", self.folder, base_offset, error)
+            return False
         self._without_producers.discard(base_offset)
-        if entries:
-            with self._disk:
-                write_snapshot(self.folder / f"{segment_name(base_offset)}{SNAPSHOT_SUFFIX}", entries)
+        return True
 
     def saved_producers(self) -> Sequence[ProducerEntry]:
         return read_snapshot(self._segments[0].producers_path)
@@ -349,8 +354,7 @@ class Log:
 
     def write_that_it_may_have_gaps(self) -> None:
         """May run in any thread. The log takes gaps once its `cleaned_to` is set."""
-        with self._disk:
-            write_atomically(self.folder / MAY_HAVE_GAPS_FILE, "", sync=True)
+        _write_that_it_may_have_gaps(self.folder, self._disk)
 
     def clean(self, plan: Cleaning, *, keys_max: int) -> Callable[[], CleanedLog]:
         """Returns the work of the pass, which may run in any thread; `replace` then takes its result over."""
@@ -465,3 +469,17 @@ class Log:
         self.changes += 1
         for segment in self._segments:
             segment.close()
+
+
+def _cleaned_to(folder: Path, checkpointed: int | None, disk: Disk) -> int | None:
+    """Writes down what only the checkpoint knew: no loss of it may cut the log."""
+    if (folder / MAY_HAVE_GAPS_FILE).exists():
+        return checkpointed or 0
+    if checkpointed is not None:
+        _write_that_it_may_have_gaps(folder, disk)
+    return checkpointed
+
+
+def _write_that_it_may_have_gaps(folder: Path, disk: Disk) -> None:
+    with disk:
+        write_atomically(folder / MAY_HAVE_GAPS_FILE, "", sync=True)

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from reference_impl.core.identifiers import TopicPartition, is_topic_name
+from reference_impl.core.identifiers import UNKNOWN_OFFSET, TopicPartition, is_topic_name
 from reference_impl.storage import checkpoints, meta_properties
 from reference_impl.storage.descriptors import Descriptors
 from reference_impl.storage.disk import Disk, StorageError
@@ -140,9 +140,11 @@ class LogDirectory:
             )
             self._logs[topic_partition] = log
             self._topic_ids[topic_partition] = meta_properties.read_topic_id(folder)
-        if any(log.cut_at_start for log in self._logs.values()):
-            # Records that replace a truncated tail were never flushed, nor cleaned.
-            self.checkpoint_lowered(self.recovery_points(), self.cleaned())
+        # Records that replace a tail that was cut, or is missing, were never flushed, nor cleaned.
+        if _is_lowered(cleaned, self.cleaned()):
+            self.checkpoint_cleaned(self.cleaned())
+        if _is_lowered(recovery_points, self.recovery_points()):
+            self.checkpoint_recovery_points(self.recovery_points())
 
     def _open_log(
         self,
@@ -352,6 +354,11 @@ class LogDirectory:
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1
+
+
+def _is_lowered(before: Mapping[TopicPartition, int], now: Mapping[TopicPartition, int]) -> bool:
+    """Also if a log is gone: one of the same name must not inherit its offset."""
+    return any(now.get(key, UNKNOWN_OFFSET) < offset for key, offset in before.items())
 
 
 def _lock(path: Path) -> int:

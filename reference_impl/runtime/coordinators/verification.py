@@ -46,7 +46,7 @@ class TransactionVerifier:
         which its client tries again."""
         guards = {
             partition: guard
-            for partition in partitions
+            for partition in dict.fromkeys(partitions)  # a request may name one twice
             if (guard := partition.begin_verification(producer.producer_id)) is not None
         }
         if not guards:

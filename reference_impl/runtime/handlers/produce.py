@@ -6,7 +6,7 @@ appended in the order of their arrival.
 """
 
 import asyncio
-from collections.abc import Awaitable, Coroutine, Iterator, Mapping
+from collections.abc import Awaitable, Coroutine, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -109,18 +109,12 @@ class ProduceHandler:
             return True
         if any(self._looks_inside(key) for key, _ in _parts(request)):
             return True
-        return any(self._is_unverified(key, header) for key, header in self._transactional(request))
-
-    def _transactional(self, request: Request) -> Iterator[tuple[TopicPartition, BatchHeader]]:
-        """The parts that a transaction may write here."""
-        for key, records in _parts(request):
-            if key in self._replicas.partitions and records is not None and len(records) >= HEADER_SIZE:
-                header = read_header(records, 0)
-                if header.is_transactional:
-                    yield key, header
+        parts = _transactional(request)
+        return len(_producers(parts)) > 1 or any(self._is_unverified(key, header) for key, header in parts)
 
     def _is_unverified(self, key: TopicPartition, header: BatchHeader) -> bool:
-        return self._replicas.partitions[key].needs_verification(header.producer_id)
+        partition = self._replicas.partitions.get(key)
+        return partition is not None and partition.needs_verification(header.producer_id)
 
     async def _append_verified(self, request: Request, turn: Turn) -> list[_Outcome]:
         """In the order of its producer's requests; nobody else's wait for a coordinator."""
@@ -130,13 +124,13 @@ class ProduceHandler:
 
     async def _unverified(self, request: Request) -> dict[TopicPartition, ErrorCode]:
         """R86: where the request's transaction may not write, and why."""
-        parts = list(self._transactional(request))
+        parts = _transactional(request)
+        producers = _producers(parts)
+        if len(producers) > 1:
+            return {key: ErrorCode.INVALID_PRODUCER_ID_MAPPING for key, _ in _parts(request)}
         partitions = [self._replicas.partitions[key] for key, header in parts if self._is_unverified(key, header)]
         if not partitions:
             return {}
-        producers = {Producer(header.producer_id, header.producer_epoch) for _, header in parts}
-        if len(producers) > 1:
-            return {key: ErrorCode.INVALID_PRODUCER_ID_MAPPING for key, _ in parts}
         return await self._verifier.refusals(
             partitions, request.body.transactional_id, producers.pop(), for_now=ErrorCode.NOT_ENOUGH_REPLICAS
         )
@@ -213,6 +207,20 @@ def _parts(request: Request) -> Iterator[tuple[TopicPartition, Any]]:
     for topic in request.body.topic_data:
         for data in topic.partition_data:
             yield TopicPartition(topic.name, data.index), data.records
+
+
+def _transactional(request: Request) -> list[tuple[TopicPartition, BatchHeader]]:
+    """The parts that a transaction writes."""
+    headers = (
+        (key, read_header(records, 0))
+        for key, records in _parts(request)
+        if records is not None and len(records) >= HEADER_SIZE
+    )
+    return [(key, header) for key, header in headers if header.is_transactional]
+
+
+def _producers(parts: Iterable[tuple[TopicPartition, BatchHeader]]) -> set[Producer]:
+    return {Producer(header.producer_id, header.producer_epoch) for _, header in parts}
 
 
 def _is_zstd(records: Any) -> bool:

@@ -144,8 +144,9 @@ class MemoryLog:
     def segments_without_producers(self) -> Set[int]:
         return {run[0][0] for run in self._runs()} - self._producers.keys()
 
-    def save_producers(self, base_offset: int, entries: Sequence[ProducerEntry]) -> None:
+    def save_producers(self, base_offset: int, entries: Sequence[ProducerEntry]) -> bool:
         self._producers[base_offset] = list(entries)
+        return True
 
     def saved_producers(self) -> Sequence[ProducerEntry]:
         return self._producers.get(self.segments[0].base_offset, [])

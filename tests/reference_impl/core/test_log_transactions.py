@@ -56,25 +56,24 @@ def append(replica: LocalReplica, batch: bytearray) -> None:
     replica.append(batch, parse_headers(batch))
 
 
-class FullLog(MemoryLog):
-    """Takes batches; whatever is written about them fails."""
+class ForgetfulLog(MemoryLog):
+    """Takes batches; whatever is written about them fails, of which a log tells nobody who appends."""
 
     def note_aborted(self, aborted: AbortedTransaction) -> None:
-        raise OSError("the disk is full")
+        """Lost."""
 
-    def save_producers(self, base_offset: int, entries: Sequence[ProducerEntry]) -> None:
-        raise OSError("the disk is full")
+    def save_producers(self, base_offset: int, entries: Sequence[ProducerEntry]) -> bool:
+        return False
 
 
 def test_what_was_appended_is_known_whatever_could_not_be_written_about_it() -> None:
     """Or a repeated batch would be appended once more."""
-    replica = opened(FullLog())
+    replica = opened(ForgetfulLog())
     batches = [data(7), marker(7, commit=False), data(8)]
     for offset, batch in enumerate(batches):
         stamp(batch, 0, offset, 0)
     content = b"".join(batches)
-    with pytest.raises(OSError, match="full"):
-        replica.append(content, parse_headers(content))
+    replica.append(content, parse_headers(content))
     assert [entry.producer_id for entry in replica.producers.entries] == [7, 8]
     assert isinstance(replica.producers.check(parse_headers(content)[2]), CachedBatch)
 
@@ -182,6 +181,15 @@ def test_an_open_transaction_outlives_the_deletion_of_its_first_records_and_a_re
     assert replica.log_start_offset > 0
     assert again.producers.entries == replica.producers.entries
     assert again.last_stable_offset == replica.last_stable_offset == replica.log_start_offset
+
+
+def test_nothing_is_deleted_of_which_the_producers_could_not_be_saved() -> None:
+    replica = opened(ForgetfulLog(batches_per_segment=2), keep_bytes=0)
+    for batch in (data(7), data(8)):
+        append(replica, batch)
+    replica.set_high_watermark(replica.log_end_offset)
+    assert replica.delete_expired(wall_clock_ms=TIME_MS) == 0
+    assert replica.log_start_offset == 0
 
 
 def test_a_producer_with_an_open_transaction_is_not_forgotten() -> None:

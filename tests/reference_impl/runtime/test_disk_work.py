@@ -365,6 +365,36 @@ async def test_what_is_appended_behind_a_cut_counts_as_cleaned_no_more_than_as_f
     third.abandon()
 
 
+async def test_a_cut_log_waits_for_one_file_and_not_for_those_of_all_logs_of_a_topic_that_compacts_now(
+    tmp_path: Path,
+) -> None:
+    disk = GatedDisk()
+    directory = LogDirectory(tmp_path, broker_id=1, segment_bytes=1000)
+    effects = DiskEffects(directory, disk)
+    keys = [TopicPartition("many", number) for number in range(5)]
+    await effects.create([(key, None) for key in (ORDERS, *keys)])
+    log = directory.logs[ORDERS]
+    batch = key_value_batch([KeyValue(b"k", b"value")], 0)
+    log.append(batch, 1)
+    log.flush()
+    disk.shut()
+    marking = asyncio.ensure_future(effects.mark_as_compacted(keys))
+    await disk.somebody_waits()
+    log.truncate_to(0)
+    settling = asyncio.ensure_future(effects.settle_recovery_points())
+    for _ in range(2):  # the file that is being written, then the checkpoint
+        await disk.somebody_waits()
+        await asyncio.sleep(0)
+        disk.let_one_pass()
+    async with asyncio.timeout(PATIENCE_S):
+        await settling
+    assert [directory.logs[key].cleaned_to for key in keys] == [0, None, None, None, None]
+    disk.open()
+    await marking
+    assert [directory.logs[key].cleaned_to for key in keys] == [0] * 5
+    directory.abandon()
+
+
 async def test_a_namesake_inherits_no_high_watermark_from_a_checkpoint_that_was_slow(tmp_path: Path) -> None:
     disk = GatedDisk()
     directory = LogDirectory(tmp_path, broker_id=1, segment_bytes=1000)

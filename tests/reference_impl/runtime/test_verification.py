@@ -106,19 +106,45 @@ async def test_a_late_record_or_offset_is_refused_and_hangs_for_ever_where_nothi
         assert await read(cluster) == [0]
 
 
-async def test_a_request_of_two_producers_is_refused_also_where_one_of_them_was_verified_before(tmp_path: Path) -> None:
+@pytest.mark.parametrize("are_verified", [False, True], ids=["one of them", "both"])
+async def test_a_request_of_two_producers_is_refused_as_a_whole_also_where_they_were_verified_before(
+    tmp_path: Path, are_verified: bool
+) -> None:
     async with running_cluster(tmp_path, settings=SETTINGS) as cluster:
-        await create(cluster, "orders", [1, 2, 3], [1, 2, 3])
-        await cluster.until(lambda: leader_of(cluster, "orders", 0) == leader_of(cluster, "orders", 1) == 1)
+        await create(cluster, "orders", [1, 2, 3], [1, 2, 3], [1, 2, 3])
+        keys = [Key("orders", number) for number in range(3)]
+        await cluster.until(lambda: all(leader_of(cluster, *key) == 1 for key in keys))
         async with writer(cluster) as client, client.transaction():
-            await client.send_and_wait("orders", b"0", partition=0)
+            for number in (0, 1) if are_verified else (0,):
+                await client.send_and_wait("orders", b"0", partition=number)
             manager: Any = client._txn_manager
             own = Producer(manager.producer_id, manager.producer_epoch)
-            body = produce_request("orders", batch_of(own), batch_of(Producer(own.producer_id + 1, 0)))
+            newer = Producer(own.producer_id, own.producer_epoch + 1)
+            ends = [cluster.brokers[1].replicas.partitions[key].log.log_end_offset for key in keys]
+            plain = bytes(key_value_batch([KeyValue(b"k", b"1")], 0))
+            body = produce_request("orders", batch_of(own), batch_of(newer), plain)
             body.transactional_id = ID
             answer = await asked(cluster, 1, ApiKey.PRODUCE, 9, body)
             codes = [part.error_code for part in answer.responses[0].partition_responses]
-            assert codes == [ErrorCode.INVALID_PRODUCER_ID_MAPPING] * 2
+            assert codes == [ErrorCode.INVALID_PRODUCER_ID_MAPPING] * 3
+            assert [cluster.brokers[1].replicas.partitions[key].log.log_end_offset for key in keys] == ends
+
+
+async def test_a_request_that_names_a_partition_twice_leaves_no_guard_behind(tmp_path: Path) -> None:
+    async with running_cluster(tmp_path, settings=SETTINGS) as cluster:
+        await create_topic(cluster)
+        late = batch_of(await ended_transaction(cluster))
+        body = produce_request("orders", late, late)
+        body.transactional_id = ID
+        body.topic_data[0].partition_data[1].index = 0
+        orders = Key("orders", 0)
+        await cluster.until(lambda: is_stable(cluster, orders))
+        leader = leader_of(cluster, *orders)
+        answer = await asked(cluster, leader, ApiKey.PRODUCE, 9, body)
+        codes = [part.error_code for part in answer.responses[0].partition_responses]
+        assert codes == [ErrorCode.INVALID_TXN_STATE] * 2
+        assert leader is not None
+        assert not cluster.brokers[leader].replicas.partitions[orders]._replica.producers._guards
 
 
 async def test_a_client_does_not_ask_in_a_brokers_name(tmp_path: Path) -> None:

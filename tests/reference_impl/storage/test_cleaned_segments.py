@@ -20,6 +20,7 @@ from reference_impl.storage.cleaned_segments import complete_swaps
 from reference_impl.storage.disk import Disk
 from reference_impl.storage.log import Log, LogSettings
 from reference_impl.storage.log_directory import CLEANER_CHECKPOINT, LogDirectory
+from reference_impl.storage.log_loading import MAY_HAVE_GAPS_FILE
 from reference_impl.storage.segment import SWAP_SUFFIX
 from reference_impl.wire.control_records import Marker, marker_batch, read_marker
 from reference_impl.wire.key_values import KeyValue, Producer, key_value_batch
@@ -273,12 +274,16 @@ def test_a_log_that_was_never_compacted_has_no_gaps_and_is_cut_at_one(tmp_path: 
     log = written(tmp_path)
     clean(log)
     log.close()
+    (tmp_path / MAY_HAVE_GAPS_FILE).unlink()
     strict = Log.open(tmp_path, ORDERS, SMALL)
     assert strict.cut_at_start
 
 
+@pytest.mark.parametrize("says_so", [True, False], ids=["with the file", "from before there was one"])
 @pytest.mark.parametrize("damage", [None, "0\nnonsense\n"], ids=["lost", "damaged"])
-def test_a_lost_or_damaged_checkpoint_of_the_cleaner_costs_no_record(tmp_path: Path, damage: str | None) -> None:
+def test_a_lost_or_damaged_checkpoint_of_the_cleaner_costs_no_record(
+    tmp_path: Path, damage: str | None, says_so: bool
+) -> None:
     directory = LogDirectory(tmp_path, broker_id=1, segment_bytes=600)
     log = directory.create(ORDERS, None)
     log.leader_epochs.assign(0, 0)
@@ -290,6 +295,9 @@ def test_a_lost_or_damaged_checkpoint_of_the_cleaner_costs_no_record(tmp_path: P
     before = stored(log)
     directory.checkpoint_cleaned(directory.cleaned())
     directory.abandon()
+    if not says_so:
+        (log.folder / MAY_HAVE_GAPS_FILE).unlink()
+        LogDirectory(tmp_path, broker_id=1, segment_bytes=600).abandon()
     path = tmp_path / CLEANER_CHECKPOINT
     if damage is None:
         path.unlink()

@@ -3,6 +3,7 @@
 import itertools
 import os
 import re
+import shutil
 import uuid
 from collections.abc import Callable
 from functools import partial
@@ -106,6 +107,32 @@ def test_a_tail_cut_at_the_start_takes_the_recovery_point_down_at_once(tmp_path:
     path.write_bytes(path.read_bytes()[:-1])
     directory_at(tmp_path).abandon()
     assert (tmp_path / "recovery-point-offset-checkpoint").read_text() == "0\n1\norders 0 2\n"
+
+
+@pytest.mark.parametrize("is_lost", ["whole batches", "the folder"])
+def test_so_does_a_tail_that_is_missing_without_a_trace_and_no_less_for_what_was_cleaned(
+    tmp_path: Path, make_batch: MakeBatch, is_lost: str
+) -> None:
+    directory = directory_at(tmp_path)
+    log = directory.create(ORDERS, TOPIC_ID)
+    append(log, make_batch, 3)
+    log.write_that_it_may_have_gaps()
+    log.cleaned_to = 3
+    directory.checkpoint_cleaned(directory.cleaned())
+    directory.close_cleanly()
+    path = log.folder / f"{0:020d}.log"
+    if is_lost == "the folder":
+        shutil.rmtree(log.folder)
+    else:
+        path.write_bytes(path.read_bytes()[: path.stat().st_size // 3])
+    again = directory_at(tmp_path)
+    assert not [each.cut_at_start for each in again.logs.values() if each.cut_at_start]
+    append(again.create(ORDERS, TOPIC_ID), make_batch, 4)
+    again.abandon()
+    third = directory_at(tmp_path)
+    ends = (0, None) if is_lost == "the folder" else (1, 1)
+    assert (third.logs[ORDERS].recovery_point, third.logs[ORDERS].cleaned_to) == ends
+    third.abandon()
 
 
 def test_high_watermarks_are_kept_in_kafkas_file(tmp_path: Path) -> None:

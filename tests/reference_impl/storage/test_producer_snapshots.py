@@ -1,8 +1,11 @@
 """The state of idempotent producers survives the deletion of their batches, and a restart."""
 
+import errno
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -11,6 +14,7 @@ from reference_impl.core.producer_state import CachedBatch, ProducerEntry
 from reference_impl.core.replica import LocalReplica
 from reference_impl.core.retention import RetentionSettings
 from reference_impl.core.rules import sound
+from reference_impl.storage import log as log_module
 from reference_impl.storage.log import Log, LogSettings
 from reference_impl.storage.producer_snapshots import read_snapshot, write_snapshot
 from reference_impl.wire.record_batches import parse_headers, stamp
@@ -50,6 +54,10 @@ def append(replica: LocalReplica, *, producer_id: int, sequence: int, count: int
     replica.append(data, parse_headers(data))
 
 
+def without_descriptor(path: Path, entries: Iterable[ProducerEntry]) -> None:
+    raise OSError(errno.EMFILE, "Too many open files")
+
+
 def test_a_snapshot_comes_back_as_it_was_written_or_not_at_all(tmp_path: Path) -> None:
     path = tmp_path / "00000000000000000100.snapshot"
     assert read_snapshot(path) == []
@@ -77,6 +85,43 @@ def test_a_retry_is_recognised_although_its_batch_was_deleted_and_the_broker_res
     assert again.producers.check(retried) == CachedBatch(
         first_sequence=10, last_sequence=11, base_offset=10, last_offset=11
     )
+
+
+def test_a_snapshot_without_a_descriptor_costs_no_append_and_holds_deletions_up_until_it_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What comes after an append, as the high watermark of acks=all, would be left out."""
+
+    replica = opened(open_log(tmp_path, segment_bytes=1))
+    append(replica, producer_id=7, sequence=0)
+    with monkeypatch.context() as patched:
+        patched.setattr(log_module, "write_snapshot", without_descriptor)
+        append(replica, producer_id=8, sequence=0)
+        replica.set_high_watermark(1)
+        assert replica.delete_expired(wall_clock_ms=0) == 0
+    assert replica.log.segments_without_producers == {1}
+    replica.set_high_watermark(1)
+    assert replica.delete_expired(wall_clock_ms=0) == 1
+    assert [each.producer_id for each in read_snapshot(tmp_path / f"{1:020d}.snapshot")] == [7]
+    assert replica.log.segments_without_producers == set()
+
+
+@pytest.mark.parametrize("is_cut", [False, True], ids=["append", "cut"])
+def test_a_snapshot_that_failed_is_written_with_the_next_append_or_rebuilding(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_cut: bool
+) -> None:
+    replica = opened(open_log(tmp_path, segment_bytes=1))
+    append(replica, producer_id=7, sequence=0)
+    with monkeypatch.context() as patched:
+        patched.setattr(log_module, "write_snapshot", without_descriptor)
+        append(replica, producer_id=8, sequence=0)
+        append(replica, producer_id=8, sequence=1)
+    if is_cut:
+        replica.truncate(2, epoch=0, reason="a test")
+    else:
+        append(replica, producer_id=8, sequence=2)
+    assert [each.producer_id for each in read_snapshot(tmp_path / f"{1:020d}.snapshot")] == [7]
+    assert is_cut or [each.last_offset for each in read_snapshot(tmp_path / f"{2:020d}.snapshot")] == [0, 1]
 
 
 @settings(max_examples=60, deadline=None)
