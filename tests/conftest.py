@@ -1,15 +1,18 @@
 """What every test may ask for, and what kind each is. One Spark session serves a whole run, once a test wants it."""
 
 import os
+import sys
 import uuid
 from collections import Counter
 from collections.abc import Generator, Iterator
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from harness import extensions
 from tests.kinds import KINDS, Starts, group_of, kinds_of, rank
 
 if TYPE_CHECKING:
@@ -29,6 +32,19 @@ settings.register_profile("nightly", settings.get_profile("tests"), max_examples
 for size in ("COLUMNS", "LINES"):  # of the terminal of whoever runs the tests: commands must not see it
     os.environ.pop(size, None)
 
+# What is installed here beside kafka-chaos is the user's own: tests see what they install themselves.
+PLACES_BEFORE = frozenset(Path(place) for place in sys.path)
+
+
+def _of_a_test(entry: EntryPoint) -> bool:
+    return entry.dist is None or Path(str(entry.dist.locate_file(""))) not in PLACES_BEFORE
+
+
+def _entry_points_of_tests(*, group: str) -> list[EntryPoint]:
+    return [entry for entry in entry_points(group=group) if _of_a_test(entry)]
+
+
+vars(extensions)["entry_points"] = _entry_points_of_tests
 STARTS = Starts()
 STARTS.watch()
 

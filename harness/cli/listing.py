@@ -13,7 +13,8 @@ from harness.cli.terminal import Terminal
 from harness.history.summaries import UNREADABLE, RunSummary, summaries
 
 _HEADS = ("run", "time (UTC)", "system", "verdict", "violations", "permitted")
-_LEFT_OUT_FIRST = ("permitted", "violations", "time (UTC)")  # if lines are too long; a run's name has its time
+# If lines are too long; a run's name has its time.
+_LEFT_OUT_FIRST = ("permitted", "violations", "time (UTC)", "system")
 _GAP = "  "
 
 
@@ -46,11 +47,18 @@ def _cells(row: RunSummary) -> dict[str, str]:
 
 
 def table(rows: Sequence[Mapping[str, str]], *, width: int) -> list[str]:
-    """Aligned lines with a header. `width`: the longest line, 0: no limit; less important columns are dropped."""
+    """Aligned lines with a header. `width`: the longest line, 0: no limit; less important columns are dropped, and
+    where even a run and its verdict are too long for a line, they have one each."""
     heads = list(_HEADS)
     widths = {head: max(len(head), *(len(row[head]) for row in rows)) for head in heads}
+
+    def too_long() -> bool:
+        return bool(width) and sum(widths[each] + len(_GAP) for each in heads) - len(_GAP) > width
+
     for head in _LEFT_OUT_FIRST:
-        if width and sum(widths[each] + len(_GAP) for each in heads) - len(_GAP) > width:
+        if too_long():
             heads.remove(head)
     lines = [{head: head for head in heads}, *rows]
+    if too_long():
+        return [part for line in lines for part in (line["run"], f"{_GAP}{line['verdict']}")]
     return [_GAP.join(f"{line[head]:<{widths[head]}}" for head in heads).rstrip() for line in lines]

@@ -1,5 +1,6 @@
 """What packages add is found, checked and, where it is not right, refused in one line that says whose it is."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -144,3 +145,17 @@ def test_a_command_begins_without_importing_what_is_installed(tmp_path: Path) ->
     install(tmp_path, "broken", entry_points=groups, modules={"broken_at_start": "raise OSError"})
     code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import harness.cli.main"
     assert subprocess.run([sys.executable, "-c", code], check=False, timeout=120).returncode == 0
+
+
+def test_what_a_user_has_installed_where_the_tests_run_changes_none_of_them(tmp_path: Path) -> None:
+    install(tmp_path, "users-own", entry_points={GROUP: {"a": "users_own:A", "own": "users_own:A"}})
+    here = f"{__file__}::{test_what_is_installed_is_found_in_the_order_of_its_names.__name__}"
+    run = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist", here],
+        cwd=Path(__file__).parents[2],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0, run.stdout

@@ -34,6 +34,11 @@ def test_at_80_columns_the_less_needed_columns_go_first_and_a_name_is_never_cut(
         assert rows[0]["run"] in lines[1]
 
 
+def test_at_60_columns_run_and_verdict_remain_on_a_line_or_on_two() -> None:
+    assert [line.split() for line in table([ROW], width=60)] == [["run", "verdict"], [ROW["run"], "inconclusive"]]
+    assert table([LONG], width=60) == ["run", "  verdict", LONG["run"], "  violation"]
+
+
 def test_violations_that_are_known_are_told_apart(tmp_path: Path) -> None:
     known = {"finding": "F1", "fingerprint": "0a", "reason": "known", "until": "2999-12-31"}
     verdict = {"verdict": "pass", "exit_code": 0, "sentence": "Pass.", "counts": {"violation": 2, "permitted": 0}}

@@ -4,6 +4,9 @@ import os
 import time
 from pathlib import Path
 
+import pytest
+
+from harness.checks.spark import jvm
 from harness.checks.spark.class_archive import OFF, ClassArchive, class_archive
 
 
@@ -147,3 +150,9 @@ def test_it_can_be_turned_off(tmp_path: Path) -> None:
 def test_a_home_that_cannot_be_written_to_only_costs_time(tmp_path: Path) -> None:
     (tmp_path / "kafka-chaos").write_text("a file where the folder should be")
     assert wanted(tmp_path) is None
+
+
+def test_the_first_test_that_wants_a_session_has_the_time_to_make_it(pytestconfig: pytest.Config) -> None:
+    """Its fixture starts a JVM, the one that makes the archive, and one that uses it."""
+    longest_s = 3 * jvm._START_TIMEOUT_S + jvm._ARCHIVE_TIMEOUT_S
+    assert float(pytestconfig.getini("timeout")) > longest_s
