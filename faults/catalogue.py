@@ -17,7 +17,7 @@ from faults.network.bridge import Bridge
 from faults.network.cut import Cut
 from faults.network.halves import Halves
 from faults.network.hold_fetches import HoldFetches
-from faults.network.hold_requests import HoldRequests
+from faults.network.hold_requests import HoldRequests, LoseRequests
 from faults.network.impair import Impair
 from faults.network.isolate import Isolate
 from faults.network.majority_ring import MajorityRing
@@ -48,6 +48,7 @@ OURS: tuple[type[Fault], ...] = (
     Cut,
     HoldFetches,
     HoldRequests,
+    LoseRequests,
     Slow,
     Impair,
     Wipe,

@@ -19,7 +19,7 @@ from harness.errors import HarnessError
 from harness.host.clock import Clock
 from harness.ports.cluster import COORDINATION, Evidence, Link, NodeId
 from harness.ports.faults import AlreadyDown
-from harness.ports.requests import API_KEYS
+from harness.ports.requests import API_KEYS, Requests
 
 _logger = logging.getLogger("reference_impl")
 _FAILED = 1  # as its process would exit
@@ -166,17 +166,18 @@ class SimulatedCluster(BrokerCluster):
 
     # -- CanHoldRequests ----------------------------------------------------------------------------------------------
 
-    async def hold_requests(self, links: Sequence[Link], *, request: str, answers: bool) -> Evidence:
-        for link in links:
-            self._loop.network.hold(str(link), (API_KEYS[request], answers))
-        return self._seen(f"{_called(request, answers)} on {link_names(links)} wait")
+    async def strike_requests(self, links: Sequence[Link], requests: Requests) -> Evidence:
+        self._loop.network.strike([str(link) for link in links], requests)
+        what = "are lost, and end their connections" if requests.lost else "wait"
+        return self._seen(f"{requests.described()} on {link_names(links)}: they {what}")
 
-    async def pass_requests(self, links: Sequence[Link], *, request: str, answers: bool) -> Evidence:
-        passed = sum(self._loop.network.let_pass(str(link), (API_KEYS[request], answers)) for link in links)
-        return self._seen(f"{_called(request, answers)} on {link_names(links)} pass again, {passed} had to wait")
+    async def pass_requests(self, links: Sequence[Link], requests: Requests) -> Evidence:
+        struck, passed = self._loop.network.let_pass([str(link) for link in links], requests)
+        what = f"{struck} were lost" if requests.lost else f"{struck} were held, and {passed} go on now"
+        return self._seen(f"{requests.described()} on {link_names(links)} pass again; {what}")
 
-    async def requested(self, request: str) -> None:
-        await self._loop.network.requested(API_KEYS[request])
+    async def requested(self, request: str, nth: int) -> None:
+        await self._loop.network.requested(API_KEYS[request], nth)
 
     # -- CanWipe ------------------------------------------------------------------------------------------------------
 
@@ -272,7 +273,3 @@ async def _over(task: "asyncio.Task[Any]") -> None:
     """Returns when it has ended, however: whoever waits is not cancelled with it, nor it with him."""
     if not task.done():
         await asyncio.wait([task])
-
-
-def _called(request: str, answers: bool) -> str:
-    return f"answers to {request}" if answers else f"{request} requests"

@@ -47,6 +47,11 @@ SAME: list[tuple[FaultSpec, dict[str, Any], dict[str, Any] | None]] = [
         {"hold-requests": 1, "request": "Fetch", "held": "answers"},
         {"heal": "all"},
     ),
+    (
+        FaultSpec(kind="lose-requests", target="1", options={"request": "Fetch", "nth": 2}),
+        {"lose-requests": 1, "request": "Fetch", "nth": 2},
+        {"heal": "all"},
+    ),
     (FaultSpec(kind="slow", target="3", options={"delay": "4 s"}), {"slow": 3, "delay": "4 s"}, {"heal": "slow"}),
     (FaultSpec(kind="slow", options={"links": ["3>1"]}), {"slow": ["3>1"]}, {"heal": ["3>1"]}),
     (
