@@ -12,6 +12,7 @@ from typing import Any
 from faults.disks.damage import Damage
 from faults.disks.fill import Fill
 from faults.disks.power_loss import PowerLoss
+from faults.disks.power_off import PowerOff
 from faults.disks.wipe import Wipe
 from faults.network.bridge import Bridge
 from faults.network.cut import Cut
@@ -23,6 +24,7 @@ from faults.network.isolate import Isolate
 from faults.network.majority_ring import MajorityRing
 from faults.network.slow import Slow
 from faults.processes.kill import Kill
+from faults.processes.kill_at_write import KillAtWrite
 from faults.processes.pause import Pause
 from faults.processes.restart import Restart
 from faults.processes.rolling_restart import RollingRestart
@@ -37,6 +39,7 @@ from harness.values import Reader, check_declared, keys_of
 
 OURS: tuple[type[Fault], ...] = (
     Kill,
+    KillAtWrite,
     Stop,
     Restart,
     RollingRestart,
@@ -53,6 +56,7 @@ OURS: tuple[type[Fault], ...] = (
     Impair,
     Wipe,
     PowerLoss,
+    PowerOff,
     Damage,
     Fill,
     PreferredElection,

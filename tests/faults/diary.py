@@ -126,6 +126,14 @@ class Diary:
     async def damage(self, node: NodeId, topic: str, partition: int, *, at: Place) -> Evidence:
         return self._did(f"damage {node} {topic}-{partition} {at}")
 
+    async def lose_unsynced(self, node: NodeId) -> Evidence:
+        assert int(node) not in self.up, "a running broker still syncs"
+        return self._did(f"lose unsynced {node}")
+
+    async def kill_at_write(self, node: NodeId, *, nth: int, torn: bool, within_s: float) -> Evidence:
+        self.up.discard(int(node))
+        return self._did(f"kill {node} at write {nth}{' torn' if torn else ''}")
+
     async def fill_disk(self, node: NodeId) -> Evidence:
         return self._did(f"fill {node}")
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
 from harness.cluster.simulated.frames import Frame, Frames
+from harness.cluster.simulated.machines import machine_of
 from harness.cluster.simulated.struck_frames import Striking, Waiting
 
 _HIGH_BYTES, _LOW_BYTES = 1 << 20, 1 << 18  # of what is under way: then the writer has to wait
@@ -88,7 +89,7 @@ class End(asyncio.Transport):
 
     def write(self, data: Any) -> None:
         written = bytes(data)
-        if self._closed or not written:
+        if self._closed or not written or _is_struck():
             return
         if self._peer_is_gone:
             self._loop.call_at(self._loop.time() + self._latency_s(), self._lose, _broken(), context=self._context)
@@ -226,6 +227,12 @@ class End(asyncio.Transport):
 
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
         self._protocol = cast(asyncio.Protocol, protocol)
+
+
+def _is_struck() -> bool:
+    """Whether a machine writes that was killed at a write: the rest of its turn of the loop nobody hears of."""
+    machine = machine_of()
+    return machine is not None and machine.disk is not None and machine.disk.at_crash is not None
 
 
 def _broken() -> ConnectionResetError:

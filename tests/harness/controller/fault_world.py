@@ -167,6 +167,12 @@ class FaultyCluster(MemoryCluster):
     async def damage(self, node: NodeId, topic: str, partition: int, *, at: Place) -> Evidence:
         return await self._do(f"damage {node} {topic}-{partition} {at}")
 
+    async def lose_unsynced(self, node: NodeId) -> Evidence:
+        return await self._do(f"lose unsynced {node}")
+
+    async def kill_at_write(self, node: NodeId, *, nth: int, torn: bool, within_s: float) -> Evidence:
+        return await self._do(f"kill {node} at write {nth} {torn}")
+
     async def fill_disk(self, node: NodeId) -> Evidence:
         return await self._do(f"fill {node}")
 
