@@ -12,17 +12,19 @@ from typing import Any
 from faults.disks.damage import Damage
 from faults.disks.fill import Fill
 from faults.disks.power_loss import PowerLoss
+from faults.disks.power_off import PowerOff
 from faults.disks.wipe import Wipe
 from faults.network.bridge import Bridge
 from faults.network.cut import Cut
 from faults.network.halves import Halves
 from faults.network.hold_fetches import HoldFetches
-from faults.network.hold_requests import HoldRequests
+from faults.network.hold_requests import HoldRequests, LoseRequests
 from faults.network.impair import Impair
 from faults.network.isolate import Isolate
 from faults.network.majority_ring import MajorityRing
 from faults.network.slow import Slow
 from faults.processes.kill import Kill
+from faults.processes.kill_at_write import KillAtWrite
 from faults.processes.pause import Pause
 from faults.processes.restart import Restart
 from faults.processes.rolling_restart import RollingRestart
@@ -37,6 +39,7 @@ from harness.values import Reader, check_declared, keys_of
 
 OURS: tuple[type[Fault], ...] = (
     Kill,
+    KillAtWrite,
     Stop,
     Restart,
     RollingRestart,
@@ -48,10 +51,12 @@ OURS: tuple[type[Fault], ...] = (
     Cut,
     HoldFetches,
     HoldRequests,
+    LoseRequests,
     Slow,
     Impair,
     Wipe,
     PowerLoss,
+    PowerOff,
     Damage,
     Fill,
     PreferredElection,

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
-from harness.values import percent
+from harness.values import COUNT_MAX, percent
 
 
 def one_of(*known: str) -> Callable[[Any], Any]:
@@ -21,9 +21,16 @@ def link_names(value: Any) -> tuple[str, ...]:
     return tuple(value)
 
 
+def nth(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= COUNT_MAX:
+        raise ValueError(f"a number is needed, 1 for the first or 0 for each, not {value!r}")
+    return value
+
+
 # hang: bytes wait and new connections get no answer, as with DROP. reset: as with REJECT.
 Mode = Annotated[Literal["hang", "reset"], one_of("hang", "reset")]
 _ORIGINS = ("peers", "coordination", "cluster", "clients", "all")
 Origin = Annotated[Literal["peers", "coordination", "cluster", "clients", "all"], one_of(*_ORIGINS)]
 LinkNames = Annotated[tuple[str, ...], link_names]
 Percent = Annotated[float, percent]
+Nth = Annotated[int, nth]

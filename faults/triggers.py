@@ -37,7 +37,7 @@ TriggerKind = Literal[
 @dataclass(frozen=True, kw_only=True)
 class Trigger:
     """One part of a trigger. count: of records or members, for the kinds that have one; after_s: of `elapsed`;
-    request: the name of the one that is under way."""
+    request: the name of the one that is under way; count: which one since it is waited for, 0: the next."""
 
     kind: TriggerKind
     topic: str = ""
@@ -62,7 +62,10 @@ _FORMS: tuple[tuple[str, _Maker], ...] = (
     (r"acks\s*>=\s*\+\s*(\d+)", lambda found: Trigger(kind="more_acks", count=int(found[1]))),
     (r"elapsed\s*>=\s*(\d\S*(?:\s*[a-z]+)?)", lambda found: Trigger(kind="elapsed", after_s=seconds(found[1]))),
     (r"restarted", lambda found: Trigger(kind="restarted")),
-    (r"request\(\s*(\w+)\s*\)", lambda found: Trigger(kind="request", request=request_name(found[1]))),
+    (
+        r"request\(\s*(\w+)\s*(?:,\s*(\d{1,6})\s*)?\)",
+        lambda found: Trigger(kind="request", request=request_name(found[1]), count=int(found[2] or 0)),
+    ),
     (
         rf"({'|'.join(_OF_PARTITION)}){_PARTITION}",
         lambda found: Trigger(kind=_OF_PARTITION[found[1]], topic=found[2], partition=int(found[3])),
@@ -92,7 +95,7 @@ def _part(part: str, text: str) -> Trigger:
                 raise UsageError(f"trigger {text!r}: {error}") from None
     raise UsageError(
         f'trigger {text!r}: write "acks >= 500", "acks >= +5", "elapsed >= 4 s", "restarted", '
-        '"request(AlterPartition)", "isr(orders/0) <= 1", "isr(orders/0) >= 3", or '
+        '"request(AlterPartition)", "request(Fetch, 3)", "isr(orders/0) <= 1", "isr(orders/0) >= 3", or '
         f'{", ".join(_OF_PARTITION)} with a partition, "new_leader(orders/0)"; several one after the other: '
         '"new_leader(orders/0) then acks >= +5"'
     )

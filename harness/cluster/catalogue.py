@@ -13,6 +13,7 @@ from harness.cluster.brokers.system import System, SystemKind
 from harness.cluster.local.cluster import LocalCluster
 from harness.errors import UsageError, nearest
 from harness.host.clock import SystemClock
+from harness.ports.capabilities import CanCrashAtWrites, CanLoseUnsynced
 from harness.ports.requests import CanHoldRequests
 from harness.scenario.model import ATTACHED, COMPOSE, SIMULATED, AttachedSpec, ClusterSpec, Traits
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from harness.cluster.docker.cluster import DockerCluster
     from harness.cluster.simulated.cluster import SimulatedCluster
 
+_SIMULATED_ALONE = (CanHoldRequests, CanLoseUnsynced, CanCrashAtWrites)
 WORLDS = ("local", "docker", SIMULATED)
 ELR_FEATURE = "eligible.leader.replicas.version"
 _OWN = ("reference", PREFIX.rstrip(":"), ATTACHED, COMPOSE.rstrip(":"))
@@ -172,4 +174,4 @@ def remedy_for(spec: ClusterSpec, need: type) -> str:
         from harness.cluster.attached import by_docker
 
         return by_docker.remedy(need)
-    return f"use --world {SIMULATED}" if need is CanHoldRequests else "choose another --world"
+    return f"use --world {SIMULATED}" if need in _SIMULATED_ALONE else "choose another --world"

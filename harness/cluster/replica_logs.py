@@ -148,6 +148,11 @@ def log_end_in(data: Path, topic: str, partition: int) -> int | None:
     return log_end(folder) if node_files.has_folder(folder) else None
 
 
+def log_ends(data: Path) -> dict[tuple[str, int], int]:
+    """Of all replicas of a data directory."""
+    return {(topic, partition): log_end(folder) for topic, partition, folder in partition_folders(data)}
+
+
 def log_end(folder: Path) -> int:
     """The offset after the last whole batch, from headers alone."""
     return _last_end((int(path.stem), _end_of_file(path)) for path in reversed(segment_files(folder)))

@@ -76,6 +76,21 @@ class CanFillDisks(Protocol):
 
 
 @runtime_checkable
+class CanLoseUnsynced(Protocol):
+    async def lose_unsynced(self, node: NodeId) -> Evidence:
+        """Of a dead node's disk everything goes that no fsync has made safe: contents of files, and names."""
+        ...
+
+
+@runtime_checkable
+class CanCrashAtWrites(Protocol):
+    async def kill_at_write(self, node: NodeId, *, nth: int, torn: bool, within_s: float) -> Evidence:
+        """Kills it before the nth change from now that it makes to its disk; torn: half of a write is there. Raises
+        NothingToStrike if it makes none in that time."""
+        ...
+
+
+@runtime_checkable
 class ShowsHighWatermarks(Protocol):
     def high_watermarks(self, node: NodeId) -> Mapping[tuple[str, int], int]:
         """Of all partitions of a live or dead node, from its checkpoint file, which may be some seconds old."""

@@ -1,6 +1,7 @@
 """Single requests of Kafka's protocol, by name: what can be held on its way, and what a trigger can wait for."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Annotated, Any, Protocol, runtime_checkable
 
@@ -45,14 +46,32 @@ def request_name(value: Any) -> str:
 RequestName = Annotated[str, request_name]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Requests:
+    """Which ones a fault strikes, and how. nth: only that one of those that pass since it began; 0: each of them.
+    lost: they never arrive, and end their connection; else they wait."""
+
+    request: str
+    answers: bool = False
+    nth: int = 0
+    lost: bool = False
+
+    def described(self) -> str:
+        """For people: "answer to Fetch number 2"."""
+        many = f"answers to {self.request}" if self.answers else f"{self.request} requests"
+        one = f"answer to {self.request}" if self.answers else f"{self.request} request"
+        return f"{one} number {self.nth}" if self.nth else many
+
+
 @runtime_checkable
 class CanHoldRequests(Protocol):
-    """A network that reads Kafka's frames. What comes behind a held frame on its connection waits with it."""
+    """A network that reads Kafka's frames. What comes behind a held frame on its connection waits with it. A lost one
+    takes its connection along, for no byte of a stream is skipped: both ends are reset when it would have arrived."""
 
-    async def hold_requests(self, links: Sequence[Link], *, request: str, answers: bool) -> Evidence: ...
+    async def strike_requests(self, links: Sequence[Link], requests: Requests) -> Evidence: ...
 
-    async def pass_requests(self, links: Sequence[Link], *, request: str, answers: bool) -> Evidence: ...
+    async def pass_requests(self, links: Sequence[Link], requests: Requests) -> Evidence: ...
 
-    async def requested(self, request: str) -> None:
-        """Returns when the next one leaves its sender, held or not, on whichever link."""
+    async def requested(self, request: str, nth: int) -> None:
+        """Returns when the nth from now leaves its sender, struck or not, on whichever link."""
         ...

@@ -89,7 +89,7 @@ def problems(scenario: Scenario, kind: type) -> Iterator[Problem]:
     if on.disk_bytes and not issubclass(kind, CanFillDisks):
         cannot = f"[cluster] disk_bytes: {_of(scenario)} cannot limit its disks"
         remedy = remedy_for(on, CanFillDisks)
-        yield Problem(place=places.key("cluster", "disk_bytes"), what=cannot, remedy=remedy, of_machine=is_simulated)
+        yield Problem(place=places.key("cluster", "disk_bytes"), what=cannot, remedy=remedy)
     if on.network != "internal" and (on.is_foreign or on.world != "docker"):
         cannot = f"[cluster] network: {_of(scenario)} has no network of its own"
         yield Problem(place=places.key("cluster", "network"), what=cannot, remedy="only --world docker has one")

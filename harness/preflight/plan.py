@@ -337,7 +337,7 @@ def _of_condition(word: str, value: Any, topology: Topology, body: Mapping[str, 
 
 
 _ENDS_NODES = ("kill", "stop")
-_KILLS = ("wipe", "power-loss")  # a running node
+_KILLS = ("wipe", "power-loss", "power-off")  # a running node
 _UNDOES = {"resume": "pause", "free": "fill"}
 _MOVES_NO_LEADER = ("produce", "elect", "heal", "create_topic", "delete_topic")
 

@@ -11,6 +11,7 @@ from harness.clients.aio import AioClient
 from harness.clients.aio_member import AioMember
 from harness.cluster.brokers.reference import ReferenceSystem
 from harness.cluster.simulated.cluster import SimulatedCluster
+from harness.cluster.simulated.disk_watch import DiskWatch
 from harness.cluster.simulated.loop import SimulatedClock, SimulatedLoop, Stuck
 from harness.cluster.simulated.machines import Machine, begun_on
 from harness.cluster.simulated.no_way_out import Escape, NoWayOut
@@ -48,6 +49,7 @@ def simulate(folder: RunFolder, *, make_run: MakeRun, hear: Callable[[Callable[[
             nodes_log(),
             contextlib.chdir(folder.path),
             asyncio.Runner(loop_factory=lambda: loop) as runner,
+            DiskWatch(),
             guard,
         ):
             runner.run(run.record())

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from harness.ports.capabilities import Impairment, Place
 from harness.ports.cluster import COORDINATION, ClientId, Evidence, Link, Node, NodeId, PartitionState, ReplicaLog
+from harness.ports.requests import Requests
 
 ONE, TWO, THREE = NodeId(1), NodeId(2), NodeId(3)
 
@@ -101,15 +102,14 @@ class Diary:
     async def slow(self, links: Sequence[Link], *, delay_ms: float) -> Evidence:
         return self._did(f"slow {' '.join(sorted(str(link) for link in links))} {delay_ms:g}")
 
-    async def hold_requests(self, links: Sequence[Link], *, request: str, answers: bool) -> Evidence:
-        what = f"answers to {request}" if answers else request
-        return self._did(f"hold {what} {' '.join(sorted(str(link) for link in links))}")
+    async def strike_requests(self, links: Sequence[Link], requests: Requests) -> Evidence:
+        how = "lose" if requests.lost else "hold"
+        return self._did(f"{how} {requests.described()}: {' '.join(sorted(str(link) for link in links))}")
 
-    async def pass_requests(self, links: Sequence[Link], *, request: str, answers: bool) -> Evidence:
-        what = f"answers to {request}" if answers else request
-        return self._did(f"pass {what} {' '.join(sorted(str(link) for link in links))}")
+    async def pass_requests(self, links: Sequence[Link], requests: Requests) -> Evidence:
+        return self._did(f"pass {requests.described()}: {' '.join(sorted(str(link) for link in links))}")
 
-    async def requested(self, request: str) -> None:
+    async def requested(self, request: str, nth: int) -> None:
         raise AssertionError("no fault may ask for this")
 
     async def wipe(self, node: NodeId) -> Evidence:
@@ -125,6 +125,14 @@ class Diary:
 
     async def damage(self, node: NodeId, topic: str, partition: int, *, at: Place) -> Evidence:
         return self._did(f"damage {node} {topic}-{partition} {at}")
+
+    async def lose_unsynced(self, node: NodeId) -> Evidence:
+        assert int(node) not in self.up, "a running broker still syncs"
+        return self._did(f"lose unsynced {node}")
+
+    async def kill_at_write(self, node: NodeId, *, nth: int, torn: bool, within_s: float) -> Evidence:
+        self.up.discard(int(node))
+        return self._did(f"kill {node} at write {nth}{' torn' if torn else ''}")
 
     async def fill_disk(self, node: NodeId) -> Evidence:
         return self._did(f"fill {node}")

@@ -101,15 +101,22 @@ CASES: Mapping[str, tuple[FaultSpec, list[NodeId], str, list[str], list[str]]] =
         spec("hold-requests", links=["1>2"]),
         [ONE],
         "slow",
-        ["hold AlterPartition n1>n2"],
-        ["pass AlterPartition n1>n2"],
+        ["hold AlterPartition requests: n1>n2"],
+        ["pass AlterPartition requests: n1>n2"],
     ),
     "hold-requests, answers": (
         spec("hold-requests", request="Fetch", held="answers"),
         [ONE],
         "slow",
-        [f"hold answers to Fetch {PEERS_OF_1}"],
-        [f"pass answers to Fetch {PEERS_OF_1}"],
+        [f"hold answers to Fetch: {PEERS_OF_1}"],
+        [f"pass answers to Fetch: {PEERS_OF_1}"],
+    ),
+    "lose-requests": (
+        spec("lose-requests", request="Produce", lost="answers", nth=3, links=["clients>1"]),
+        [],
+        "cut",
+        ["lose answer to Produce number 3: c1>n1 c2>n1"],
+        ["pass answer to Produce number 3: c1>n1 c2>n1"],
     ),
     "slow": (spec("slow"), [ONE], "slow", [f"slow {PEERS_OF_1} 500"], [f"slow {PEERS_OF_1} 0"]),
     "slow, named": (
@@ -149,6 +156,8 @@ CASES: Mapping[str, tuple[FaultSpec, list[NodeId], str, list[str], list[str]]] =
         ["kill 2", "damage 2 other-1 last"],
         ["start 2"],
     ),
+    "power-off": (spec("power-off"), [ONE], "power-loss", ["kill 1", "lose unsynced 1"], ["start 1"]),
+    "kill-at-write": (spec("kill-at-write", nth=3, torn=True), [ONE], "kill", ["kill 1 at write 3 torn"], ["start 1"]),
     "fill": (spec("fill"), [TWO, THREE], "full", ["fill 2", "fill 3"], ["free 2", "start 2", "free 3", "start 3"]),
 }
 

@@ -15,6 +15,7 @@ from harness.errors import UsageError
         ("elapsed >= 300 ms", Trigger(kind="elapsed", after_s=0.3)),
         ("restarted", Trigger(kind="restarted")),
         ("request(AlterPartition)", Trigger(kind="request", request="AlterPartition")),
+        ("request(Fetch, 3)", Trigger(kind="request", request="Fetch", count=3)),
         ("new_leader(orders/3)", Trigger(kind="new_leader", topic="orders", partition=3)),
         ("no_leader(orders/3)", Trigger(kind="no_leader", topic="orders", partition=3)),
         ("epoch_change(orders/3)", Trigger(kind="epoch_change", topic="orders", partition=3)),

@@ -4,22 +4,25 @@ import asyncio
 import logging
 import signal
 from collections.abc import Coroutine, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from harness.cluster.base_cluster import BrokerCluster, link_names
 from harness.cluster.brokers.system import System
 from harness.cluster.confined import empty
+from harness.cluster.replica_logs import log_ends
+from harness.cluster.simulated.disks import CrashPoint, NodeDisk
 from harness.cluster.simulated.environment import SimulatedEnvironment
 from harness.cluster.simulated.loop import SimulatedLoop
 from harness.cluster.simulated.machines import Machine, begun_on, context_on
 from harness.cluster.simulated.nodes import RunningNode, begun_broker, begun_coordination
 from harness.errors import HarnessError
 from harness.host.clock import Clock
+from harness.ports.capabilities import Place
 from harness.ports.cluster import COORDINATION, Evidence, Link, NodeId
-from harness.ports.faults import AlreadyDown
-from harness.ports.requests import API_KEYS
+from harness.ports.faults import AlreadyDown, NothingToStrike, joined
+from harness.ports.requests import API_KEYS, Requests
 
 _logger = logging.getLogger("reference_impl")
 _FAILED = 1  # as its process would exit
@@ -43,6 +46,7 @@ class SimulatedCluster(BrokerCluster):
         self._lives_now: dict[NodeId, _Life] = {}
         self._codes: dict[NodeId, int] = {}  # of nodes that have ended
         self._stopping: dict[NodeId, asyncio.Task[None]] = {}  # each that is under way
+        self._disks: dict[NodeId, NodeDisk] = {}
         self._endings: dict[asyncio.Task[Any], None] = {}
 
     @property
@@ -80,6 +84,9 @@ class SimulatedCluster(BrokerCluster):
         await asyncio.gather(*self._endings)
         if self._observation is not None:
             self._observation.close()
+        for disk in self._disks.values():
+            disk.close()
+        self._disks.clear()
         self._environment = None
 
     # -- nodes: CanCrash, CanStop, CanPause ---------------------------------------------------------------------------
@@ -166,17 +173,88 @@ class SimulatedCluster(BrokerCluster):
 
     # -- CanHoldRequests ----------------------------------------------------------------------------------------------
 
-    async def hold_requests(self, links: Sequence[Link], *, request: str, answers: bool) -> Evidence:
-        for link in links:
-            self._loop.network.hold(str(link), (API_KEYS[request], answers))
-        return self._seen(f"{_called(request, answers)} on {link_names(links)} wait")
+    async def strike_requests(self, links: Sequence[Link], requests: Requests) -> Evidence:
+        self._loop.network.strike([str(link) for link in links], requests)
+        what = "are lost, and end their connections" if requests.lost else "wait"
+        return self._seen(f"{requests.described()} on {link_names(links)}: they {what}")
 
-    async def pass_requests(self, links: Sequence[Link], *, request: str, answers: bool) -> Evidence:
-        passed = sum(self._loop.network.let_pass(str(link), (API_KEYS[request], answers)) for link in links)
-        return self._seen(f"{_called(request, answers)} on {link_names(links)} pass again, {passed} had to wait")
+    async def pass_requests(self, links: Sequence[Link], requests: Requests) -> Evidence:
+        struck, passed = self._loop.network.let_pass([str(link) for link in links], requests)
+        what = f"{struck} were lost" if requests.lost else f"{struck} were held, and {passed} go on now"
+        return self._seen(f"{requests.described()} on {link_names(links)} pass again; {what}")
 
-    async def requested(self, request: str) -> None:
-        await self._loop.network.requested(API_KEYS[request])
+    async def requested(self, request: str, nth: int) -> None:
+        await self._loop.network.requested(API_KEYS[request], nth)
+
+    # -- CanFillDisks, CanLoseUnsynced, CanCrashAtWrites --------------------------------------------------------------
+
+    async def fill_disk(self, node: NodeId) -> Evidence:
+        self._disk(node).is_full = True
+        return self._seen(f"no byte is free on the disk of {self._name(node)}: whatever takes room is refused")
+
+    async def free_disk(self, node: NodeId) -> Evidence:
+        self._disk(node).is_full = False
+        return self._seen(f"there is room again on the disk of {self._name(node)}")
+
+    async def lose_unsynced(self, node: NodeId) -> Evidence:
+        if self.is_running(node):
+            raise HarnessError(f"{self._name(node)} is running; kill it before it loses what it never synced")
+        data = self._folders(node).data
+        before = log_ends(data)
+        self._disk(node).lose_unsynced(self._loop.chance(f"power/{node}/{self._starts}"))
+        after = log_ends(data)
+        lost = [
+            self._seen(
+                f"the log of {topic}-{partition} ends at {after.get((topic, partition), 0)} and no longer at {end}",
+                node=node,
+                extent="tail",
+                topic=topic,
+                partition=partition,
+                from_offset=after.get((topic, partition), 0),
+            )
+            for (topic, partition), end in before.items()
+            if after.get((topic, partition), 0) < end
+        ]
+        what = self._seen(f"what {self._name(node)} had not synced is gone; {len(lost)} of its logs are shorter")
+        return joined([what, *lost]) if lost else replace(what, only="kill")
+
+    async def kill_at_write(self, node: NodeId, *, nth: int, torn: bool, within_s: float) -> Evidence:
+        life, disk = self._life(node), self._disk(node)
+        struck = self._loop.create_future()
+
+        def strike(what: str) -> None:
+            self._loop.stand_still(life.machine)
+            if not struck.done():
+                struck.set_result(what)
+
+        disk.crash_point = CrashPoint(nth=nth, torn=torn, strike=strike)
+        try:
+            async with asyncio.timeout(within_s):
+                what = await struck
+        except TimeoutError:
+            raise NothingToStrike(f"{self._name(node)} changed nothing on its disk in {within_s:g} s") from None
+        finally:
+            disk.crash_point = None
+        evidence = await self.kill(node)
+        disk.crashed()
+        return replace(evidence, sentence=f"{evidence.sentence}, before {what}")
+
+    def _disk(self, node: NodeId) -> NodeDisk:
+        """All that is there when it is first asked for was put there by the harness."""
+        if node not in self._disks:
+            disk = self._disks[node] = NodeDisk(self._folders(node).data.resolve())
+            disk.adopt()
+        return self._disks[node]
+
+    async def lose_tail(self, node: NodeId, topic: str, partition: int, *, records: int) -> Evidence:
+        lost = await super().lose_tail(node, topic, partition, records=records)
+        self._disk(node).adopt()
+        return lost
+
+    async def damage(self, node: NodeId, topic: str, partition: int, *, at: Place) -> Evidence:
+        done = await super().damage(node, topic, partition, at=at)
+        self._disk(node).adopt()
+        return done
 
     # -- CanWipe ------------------------------------------------------------------------------------------------------
 
@@ -185,6 +263,7 @@ class SimulatedCluster(BrokerCluster):
             raise HarnessError(f"{self._name(node)} is running; kill it before its disk is wiped")
         removed = empty(self._folders(node).data, top=self._top(node))
         await self._system.restore(node, self._running_environment())
+        self._disk(node).adopt()
         sentence = f"data directory of {self._name(node)} is empty, {removed} bytes removed"
         return self._seen(sentence, node=node, extent="disk")
 
@@ -203,7 +282,7 @@ class SimulatedCluster(BrokerCluster):
         self._begins(node, work)
 
     def _begins(self, node: NodeId, work: Coroutine[Any, Any, RunningNode]) -> None:
-        machine = Machine(name=self._name(node), log=self._folders(node).log)
+        machine = Machine(name=self._name(node), log=self._folders(node).log, disk=self._disk(node))
         self._codes.pop(node, None)
         life = self._lives_now[node] = _Life(machine=machine, beginning=begun_on(machine, work))
         life.beginning.add_done_callback(lambda task: self._has_begun(node, life, task))
@@ -272,7 +351,3 @@ async def _over(task: "asyncio.Task[Any]") -> None:
     """Returns when it has ended, however: whoever waits is not cancelled with it, nor it with him."""
     if not task.done():
         await asyncio.wait([task])
-
-
-def _called(request: str, answers: bool) -> str:
-    return f"answers to {request}" if answers else f"{request} requests"

@@ -12,13 +12,14 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
 from harness.cluster.simulated.frames import Frame, Frames
+from harness.cluster.simulated.machines import machine_of
+from harness.cluster.simulated.struck_frames import Striking, Waiting
 
 _HIGH_BYTES, _LOW_BYTES = 1 << 20, 1 << 18  # of what is under way: then the writer has to wait
 _PIECE_BYTES = 1 << 16
 _END = b""
 _APART_S = 1e-9  # a loop gives timers of one moment no order
 Mode = Literal["hang", "reset"]
-Held = tuple[int, bool]  # an API key; whether its answers, and not its requests
 
 
 @dataclass(kw_only=True, eq=False)
@@ -30,7 +31,7 @@ class LinkState:
     cut: Mode | None = None
     delay_s: float = 0.0
     connections: dict["End", None] = field(default_factory=dict)  # by the end that opened it
-    holds: dict[Held, int] = field(default_factory=dict)  # how many faults hold such frames
+    striking: list[Striking] = field(default_factory=list)  # the faults on single frames in force here
     tell: Callable[[int], None] = lambda api_key: None  # of each request that leaves its sender
     passing: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -40,9 +41,6 @@ class LinkState:
     def reset(self) -> None:
         for end in list(self.connections):
             end.reset()
-
-    def holds_back(self, api_key: int | None, *, is_answer: bool) -> bool:
-        return self.cut is not None or (api_key is not None and self.holds.get((api_key, is_answer), 0) > 0)
 
     @property
     def held_frames(self) -> int:
@@ -76,7 +74,7 @@ class End(asyncio.Transport):
         self._protocol = asyncio.Protocol()
         self._closed = self._peer_is_gone = False
         self._last_s = 0.0  # when the last piece arrives
-        self._held: list[Frame] = []
+        self._held: deque[Waiting] = deque()
         self._frames = Frames(are_answers=False)
         self._inbox: deque[bytes] = deque()
         self._reads = True
@@ -91,7 +89,7 @@ class End(asyncio.Transport):
 
     def write(self, data: Any) -> None:
         written = bytes(data)
-        if self._closed or not written:
+        if self._closed or not written or _is_struck():
             return
         if self._peer_is_gone:
             self._loop.call_at(self._loop.time() + self._latency_s(), self._lose, _broken(), context=self._context)
@@ -108,10 +106,26 @@ class End(asyncio.Transport):
 
     def _carry(self, frame: Frame) -> None:
         """In order: what comes behind a held frame waits with it."""
-        if self._held or self._link.holds_back(frame.api_key, is_answer=self._frames.are_answers):
-            self._held.append(frame)
-        else:
-            self._send(frame)
+        waiting = Waiting(frame=frame)
+        if self._held or not self._goes_on(waiting):
+            self._held.append(waiting)
+
+    def _goes_on(self, waiting: Waiting) -> bool:
+        """Whether it is on its way now, or lost."""
+        if self._link.cut is not None:
+            return False
+        by = waiting.is_struck(self._link.striking, is_answer=self._frames.are_answers)
+        if not by:
+            self._send(waiting.frame)
+        elif any(each.requests.lost for each in by):
+            self._break_off()
+        return not by or any(each.requests.lost for each in by)
+
+    def _break_off(self) -> None:
+        """What went before arrives; then the connection is reset, at both ends."""
+        at_s = max(self._loop.time() + self._latency_s() + self._link.delay_s, self._last_s + _APART_S)
+        self._last_s = at_s
+        self._loop.call_at(at_s, self.reset)
 
     def _send(self, frame: Frame) -> None:
         for begin in range(0, max(len(frame.data), 1), _PIECE_BYTES):
@@ -123,9 +137,8 @@ class End(asyncio.Transport):
         self._loop.call_at(at_s, self.peer._arrives, piece, context=self.peer._context)
 
     def release(self) -> None:
-        held, self._held = self._held, []
-        for frame in held:
-            self._carry(frame)
+        while self._held and self._goes_on(self._held[0]):
+            self._held.popleft()
 
     @property
     def held_frames(self) -> int:
@@ -214,6 +227,12 @@ class End(asyncio.Transport):
 
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
         self._protocol = cast(asyncio.Protocol, protocol)
+
+
+def _is_struck() -> bool:
+    """Whether a machine writes that was killed at a write: the rest of its turn of the loop nobody hears of."""
+    machine = machine_of()
+    return machine is not None and machine.disk is not None and machine.disk.at_crash is not None
 
 
 def _broken() -> ConnectionResetError:

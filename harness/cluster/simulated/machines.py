@@ -8,17 +8,22 @@ import contextvars
 from collections.abc import Coroutine
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from harness.cluster.simulated.disks import NodeDisk
 
 _Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Machine:
-    """A node or a client. log: the file of what its code logs; None: it is told with the harness's own."""
+    """A node or a client. log: the file of what its code logs; None: it is told with the harness's own. disk: of a
+    node."""
 
     name: str
     log: Path | None = None
+    disk: "NodeDisk | None" = None
 
 
 _PRESENT: contextvars.ContextVar[Machine | None] = contextvars.ContextVar("machine", default=None)

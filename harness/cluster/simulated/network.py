@@ -8,11 +8,13 @@ that resets ends its connections and refuses new ones. Latencies are drawn from 
 import asyncio
 import contextvars
 import errno
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
 
-from harness.cluster.simulated.connection import End, Held, LinkState, Mode
+from harness.cluster.simulated.connection import End, LinkState, Mode
+from harness.cluster.simulated.struck_frames import Striking
+from harness.ports.requests import Requests
 
 _LEAST_S, _MOST_S = 0.000_3, 0.003
 _FIRST_PORT = 40_000
@@ -27,6 +29,12 @@ class _Listening:
     context: contextvars.Context
 
 
+@dataclass(kw_only=True, eq=False)
+class _Awaited:
+    future: asyncio.Future[None]
+    left: int  # such requests, until it is told
+
+
 class Network:
     def __init__(self, chance: Random) -> None:
         self._chance = chance
@@ -34,7 +42,7 @@ class Network:
         self._routes: dict[str, tuple[LinkState, str]] = {}
         self._listening: dict[Address, _Listening] = {}
         self._last_port = _FIRST_PORT
-        self._waiting: dict[int, list[asyncio.Future[None]]] = {}
+        self._waiting: dict[int, list[_Awaited]] = {}
 
     def route(self, address: str, *, link: str, to: str, is_kafka: bool = False) -> None:
         """Whoever connects to `address` gets to the same port at `to`, by that link."""
@@ -65,29 +73,46 @@ class Network:
     def slow(self, link: str, delay_s: float) -> None:
         self._links[link].delay_s = delay_s
 
-    def hold(self, link: str, held: Held) -> None:
-        """Such frames wait, and what comes behind them on their connection."""
-        holds = self._links[link].holds
-        holds[held] = holds.get(held, 0) + 1
+    def strike(self, links: Sequence[str], requests: Requests) -> None:
+        """Such frames wait, and what comes behind them on their connection; or they are lost."""
+        striking = Striking(requests=requests)
+        for link in links:
+            self._links[link].striking.append(striking)
 
-    def let_pass(self, link: str, held: Held) -> int:
-        """How many frames went on; none, while another fault holds such frames there."""
-        state = self._links[link]
-        state.holds[held] = max(0, state.holds.get(held, 0) - 1)
-        before = state.held_frames
-        state.release()
-        return before - state.held_frames
+    def let_pass(self, links: Sequence[str], requests: Requests) -> tuple[int, int]:
+        """Ends one such fault. How many frames it struck, and how many went on now, with those behind them; none,
+        while another fault holds them there."""
+        struck = passed = 0
+        ended: list[Striking] = []
+        for link in links:
+            state = self._links[link]
+            one = next((each for each in state.striking if each.requests == requests), None)
+            if one is None:
+                continue
+            state.striking.remove(one)
+            if one not in ended:
+                ended.append(one)
+                struck += one.struck
+            before = state.held_frames
+            state.release()
+            passed += before - state.held_frames
+        return struck, passed
 
-    async def requested(self, api_key: int) -> None:
-        """Returns when the next such request leaves its sender, on a link."""
-        waiting = asyncio.get_running_loop().create_future()
+    async def requested(self, api_key: int, nth: int = 1) -> None:
+        """Returns when the nth such request from now leaves its sender, on a link."""
+        waiting = _Awaited(future=asyncio.get_running_loop().create_future(), left=nth)
         self._waiting.setdefault(api_key, []).append(waiting)
-        await waiting
+        await waiting.future
 
     def _tell(self, api_key: int) -> None:
-        for waiting in self._waiting.pop(api_key, ()):
-            if not waiting.done():
-                waiting.set_result(None)
+        waiting = self._waiting.get(api_key)
+        if not waiting:
+            return
+        for each in waiting:
+            each.left -= 1
+            if each.left == 0 and not each.future.done():
+                each.future.set_result(None)
+        self._waiting[api_key] = [each for each in waiting if each.left > 0 and not each.future.done()]
 
     # -- what a loop asks of it ---------------------------------------------------------------------------------------
 

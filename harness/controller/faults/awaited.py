@@ -55,10 +55,10 @@ class Awaited:
         await asyncio.sleep(max(0.0, trigger.after_s - elapsed_s))
 
     async def _request(self, trigger: Trigger) -> None:
-        """The next one that leaves its sender; preflight refuses it where nobody sees that."""
+        """That one leaves its sender; preflight refuses it where nobody sees that."""
         cluster = self._context.cluster
         assert isinstance(cluster, CanHoldRequests)
-        await cluster.requested(trigger.request)
+        await cluster.requested(trigger.request, max(trigger.count, 1))
 
     async def _until(self, holds: Callable[[], bool]) -> None:
         while not holds():

@@ -34,6 +34,7 @@ from harness.ports.cluster import (
     TopicPartition,
 )
 from harness.ports.load import WorkloadSpec
+from harness.ports.requests import Requests
 from harness.scenario.model import ClusterSpec, ExpectSpec, FaultSpec, Scenario, StepSpec, TopicSpec
 from harness.scenario.steps import read_step
 from tests.harness.controller.conftest import MemoryClient, MemoryCluster
@@ -166,6 +167,12 @@ class FaultyCluster(MemoryCluster):
     async def damage(self, node: NodeId, topic: str, partition: int, *, at: Place) -> Evidence:
         return await self._do(f"damage {node} {topic}-{partition} {at}")
 
+    async def lose_unsynced(self, node: NodeId) -> Evidence:
+        return await self._do(f"lose unsynced {node}")
+
+    async def kill_at_write(self, node: NodeId, *, nth: int, torn: bool, within_s: float) -> Evidence:
+        return await self._do(f"kill {node} at write {nth} {torn}")
+
     async def fill_disk(self, node: NodeId) -> Evidence:
         return await self._do(f"fill {node}")
 
@@ -199,13 +206,13 @@ class FaultyCluster(MemoryCluster):
         self.delays |= {str(link): delay_ms for link in links}
         return await self._do(f"slow {' '.join(str(link) for link in links)} {delay_ms:g}")
 
-    async def hold_requests(self, links: Sequence[Link], *, request: str, answers: bool) -> Evidence:
-        return await self._do(f"hold {request} {answers} {' '.join(str(link) for link in links)}")
+    async def strike_requests(self, links: Sequence[Link], requests: Requests) -> Evidence:
+        return await self._do(f"strike {requests} {' '.join(str(link) for link in links)}")
 
-    async def pass_requests(self, links: Sequence[Link], *, request: str, answers: bool) -> Evidence:
-        return await self._do(f"pass {request} {answers} {' '.join(str(link) for link in links)}")
+    async def pass_requests(self, links: Sequence[Link], requests: Requests) -> Evidence:
+        return await self._do(f"pass {requests} {' '.join(str(link) for link in links)}")
 
-    async def requested(self, request: str) -> None:
+    async def requested(self, request: str, nth: int) -> None:
         raise AssertionError("nobody waits for a request here")
 
     async def set_topic_config(self, topic: str, settings: Mapping[str, str]) -> None:

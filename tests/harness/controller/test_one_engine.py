@@ -47,6 +47,11 @@ SAME: list[tuple[FaultSpec, dict[str, Any], dict[str, Any] | None]] = [
         {"hold-requests": 1, "request": "Fetch", "held": "answers"},
         {"heal": "all"},
     ),
+    (
+        FaultSpec(kind="lose-requests", target="1", options={"request": "Fetch", "nth": 2}),
+        {"lose-requests": 1, "request": "Fetch", "nth": 2},
+        {"heal": "all"},
+    ),
     (FaultSpec(kind="slow", target="3", options={"delay": "4 s"}), {"slow": 3, "delay": "4 s"}, {"heal": "slow"}),
     (FaultSpec(kind="slow", options={"links": ["3>1"]}), {"slow": ["3>1"]}, {"heal": ["3>1"]}),
     (
@@ -58,6 +63,8 @@ SAME: list[tuple[FaultSpec, dict[str, Any], dict[str, Any] | None]] = [
     (FaultSpec(kind="power-loss", target="3", options={"records": 2}), {"power-loss": 3, "records": 2}, {"start": 3}),
     (FaultSpec(kind="damage", target="2", options={"at": "middle"}), {"damage": 2, "at": "middle"}, {"start": 2}),
     (FaultSpec(kind="fill", target="2"), {"fill": 2}, {"free": 2}),
+    (FaultSpec(kind="power-off", target="2"), {"power-off": 2}, {"start": 2}),
+    (FaultSpec(kind="kill-at-write", target="2"), {"kill-at-write": 2}, {"start": 2}),
     (FaultSpec(kind="preferred-election"), {"preferred-election": "all"}, None),
     (FaultSpec(kind="unclean-election"), {"unclean-election": "all"}, None),
     (

@@ -135,7 +135,6 @@ def test_single_requests_are_seen_by_the_simulated_network_alone(key: str) -> No
 @pytest.mark.parametrize(
     ("parts", "message"),
     [
-        (("disk_bytes = 67108864\n", TOPIC), "a simulated cluster cannot limit its disks"),
         (("", TOPIC, fault("packet-loss", 'options = { loss = "1 %" }\n')), "(CanImpairPackets)"),
         (("", TOPIC, '[workload]\nclient = "kafka-python"\n'), "has threads, and the simulated world has none"),
     ],
@@ -147,6 +146,10 @@ def test_what_the_simulated_world_has_not_is_said_and_is_no_mistake_of_the_scena
 
     assert message in problem.what
     assert problem.of_machine, "the same scenario runs elsewhere"
+
+
+def test_a_disk_of_the_simulated_world_can_be_full() -> None:
+    assert problems(parse(SIMULATED, "disk_bytes = 67108864\n", TOPIC, fault("disk-full"))) == []
 
 
 KAFKA = '[cluster]\nsystem = "kafka:4.3.1"\n'

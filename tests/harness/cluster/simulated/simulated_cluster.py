@@ -7,6 +7,7 @@ from pathlib import Path
 
 from harness.cluster.brokers.reference import ReferenceSystem
 from harness.cluster.simulated.cluster import SimulatedCluster
+from harness.cluster.simulated.disk_watch import DiskWatch
 from harness.cluster.simulated.loop import SimulatedClock, SimulatedLoop
 from harness.cluster.simulated.node_logs import nodes_log
 from harness.host.clock import Clock
@@ -30,5 +31,5 @@ def in_a_cluster(folder: Path, work: Callable[[SimulatedCluster, Clock], Awaitab
         finally:
             await cluster.stop()
 
-    with nodes_log(), contextlib.chdir(folder), asyncio.Runner(loop_factory=lambda: loop) as runner:
+    with nodes_log(), DiskWatch(), contextlib.chdir(folder), asyncio.Runner(loop_factory=lambda: loop) as runner:
         runner.run(started())

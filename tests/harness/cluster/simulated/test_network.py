@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from harness.cluster.simulated.loop import SimulatedLoop
+from harness.ports.requests import Requests
 
 LINK, AT, TO, PORT = "n2>n1", "10.0.2.1", "10.0.0.1", 9092
 
@@ -244,14 +245,14 @@ def test_one_kind_of_request_waits_and_others_pass(answers: bool) -> None:
     async def run() -> None:
         reader, writer = await kafka_linked()
         other_reader, other_writer = await asyncio.open_connection(AT, PORT)
-        network().hold(LINK, (ALTER_PARTITION, answers))
+        network().strike([LINK], Requests(request="AlterPartition", answers=answers))
         writer.write(request(ALTER_PARTITION, 1))
         other_writer.write(request(FETCH, 2))
 
         assert await asyncio.wait_for(read_answer(other_reader), 1) == 2
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(reader.read(1), 30)
-        assert network().let_pass(LINK, (ALTER_PARTITION, answers)) == 1
+        assert network().let_pass([LINK], Requests(request="AlterPartition", answers=answers)) == (1, 1)
         assert await asyncio.wait_for(read_answer(reader), 1) == 1
 
     simulated(run())
@@ -260,14 +261,14 @@ def test_one_kind_of_request_waits_and_others_pass(answers: bool) -> None:
 def test_what_comes_behind_a_held_request_waits_with_it() -> None:
     async def run() -> None:
         reader, writer = await kafka_linked()
-        network().hold(LINK, (ALTER_PARTITION, False))
+        network().strike([LINK], Requests(request="AlterPartition"))
         for number, api_key in enumerate((FETCH, ALTER_PARTITION, FETCH)):
             writer.write(request(api_key, number))
 
         assert await read_answer(reader) == 0
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(reader.read(1), 30)
-        network().let_pass(LINK, (ALTER_PARTITION, False))
+        network().let_pass([LINK], Requests(request="AlterPartition"))
         assert [await read_answer(reader) for _ in range(2)] == [1, 2]
 
     simulated(run())
@@ -277,12 +278,12 @@ def test_a_request_that_two_faults_hold_waits_for_both() -> None:
     async def run() -> None:
         reader, writer = await kafka_linked()
         for _ in range(2):
-            network().hold(LINK, (FETCH, False))
+            network().strike([LINK], Requests(request="Fetch"))
         writer.write(request(FETCH, 1))
-        assert network().let_pass(LINK, (FETCH, False)) == 0
+        assert network().let_pass([LINK], Requests(request="Fetch"))[1] == 0
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(reader.read(1), 30)
-        assert network().let_pass(LINK, (FETCH, False)) == 1
+        assert network().let_pass([LINK], Requests(request="Fetch")) == (1, 1)
 
     simulated(run())
 
@@ -290,7 +291,7 @@ def test_a_request_that_two_faults_hold_waits_for_both() -> None:
 def test_a_held_request_stays_held_when_a_cut_is_over() -> None:
     async def run() -> None:
         reader, writer = await kafka_linked()
-        network().hold(LINK, (FETCH, False))
+        network().strike([LINK], Requests(request="Fetch"))
         network().cut(LINK, "hang")
         writer.write(request(FETCH, 1))
         network().heal(LINK, reset=False)
@@ -309,6 +310,70 @@ def test_whoever_waits_for_a_request_hears_of_the_next_one() -> None:
         await asyncio.sleep(1)
         assert not waiting.done()
         writer.write(request(ALTER_PARTITION, 2))
+        await asyncio.wait_for(waiting, 1)
+
+    simulated(run())
+
+
+@pytest.mark.parametrize("nth", [1, 2])
+def test_the_nth_request_alone_waits(nth: int) -> None:
+    async def run() -> None:
+        reader, writer = await kafka_linked()
+        network().strike([LINK], Requests(request="Fetch", nth=nth))
+        for number in range(4):
+            writer.write(request(FETCH, number))
+
+        assert [await read_answer(reader) for _ in range(nth - 1)] == list(range(nth - 1))
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(reader.read(1), 30)
+        assert network().let_pass([LINK], Requests(request="Fetch", nth=nth)) == (1, 5 - nth)
+        assert [await read_answer(reader) for _ in range(5 - nth)] == list(range(nth - 1, 4))
+
+    simulated(run())
+
+
+@pytest.mark.parametrize("answers", [False, True])
+def test_a_lost_request_ends_its_connection_and_what_went_before_has_arrived(answers: bool) -> None:
+    async def run() -> None:
+        asked: list[int] = []
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            while header := await reader.read(12):
+                asked.append(int.from_bytes(header[8:12], "big"))
+                writer.write((4).to_bytes(4, "big") + header[8:12])
+
+        network().route(AT, link=LINK, to=TO, is_kafka=True)
+        await asyncio.start_server(serve, TO, PORT)
+        reader, writer = await asyncio.open_connection(AT, PORT)
+        network().strike([LINK], Requests(request="Fetch", nth=2, answers=answers, lost=True))
+        writer.write(request(FETCH, 1))
+        assert await read_answer(reader) == 1
+        for number in (2, 3):
+            writer.write(request(FETCH, number))
+            await asyncio.sleep(0.001)
+        with pytest.raises(ConnectionResetError):
+            await asyncio.wait_for(reader.read(1), 1)
+        assert asked[:2] == ([1, 2] if answers else [1])
+        assert network().let_pass([LINK], Requests(request="Fetch", nth=2, answers=answers, lost=True)) == (1, 0)
+
+        _, again = await asyncio.open_connection(AT, PORT)
+        again.write(request(FETCH, 4))
+        await asyncio.sleep(1)
+        assert asked[-1] == 4
+
+    simulated(run())
+
+
+def test_whoever_waits_for_the_nth_request_hears_of_it_alone() -> None:
+    async def run() -> None:
+        _, writer = await kafka_linked()
+        waiting = asyncio.ensure_future(network().requested(FETCH, 3))
+        await asyncio.sleep(0)
+        for number in range(2):
+            writer.write(request(FETCH, number))
+        await asyncio.sleep(1)
+        assert not waiting.done()
+        writer.write(request(FETCH, 2))
         await asyncio.wait_for(waiting, 1)
 
     simulated(run())

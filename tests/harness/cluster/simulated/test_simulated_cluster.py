@@ -13,7 +13,7 @@ from harness.cluster.simulated.node_logs import nodes_log
 from harness.cluster.simulated.nodes import RunningNode
 from harness.errors import HarnessError
 from harness.host.clock import Clock
-from harness.ports.cluster import NodeId
+from harness.ports.cluster import NodeId, Send, TopicDefinition
 from reference_impl.storage.log_directory import CLEAN_SHUTDOWN_FILE
 from tests.harness.cluster.simulated.simulated_cluster import in_a_cluster
 
@@ -146,3 +146,75 @@ def test_a_node_is_asked_to_end_once_however_often_it_is_shut_down(tmp_path: Pat
         assert node.stops == 1
 
     in_a_cluster(tmp_path, work)
+
+
+def _topic_made(cluster: SimulatedCluster) -> TopicDefinition:
+    return TopicDefinition(name="orders", partitions=1, replication_factor=1)
+
+
+async def _written(cluster: SimulatedCluster, count: int) -> None:
+    for number in range(count):
+        record = Send(topic="orders", partition=0, value=b"v%d" % number)
+        error, _ = await cluster.questions().produce(BROKER, [record], acks="all", timeout_s=5)
+        assert error == 0
+
+
+def test_a_power_loss_takes_what_was_not_synced_and_says_from_where(tmp_path: Path) -> None:
+    async def work(cluster: SimulatedCluster, clock: Clock) -> None:
+        await cluster.create_topics([_topic_made(cluster)])
+        await _leads(cluster)
+        await _written(cluster, 20)
+        await cluster.kill(BROKER)
+        assert cluster.log_end(BROKER, "orders", 0) == 20
+        evidence = await cluster.lose_unsynced(BROKER)
+        (lost,) = (each for each in evidence.destroyed if each.topic == "orders")
+        end = cluster.log_end(BROKER, "orders", 0) or 0
+        assert lost.from_offset == end < 20
+        await cluster.start_node(BROKER)
+        await _leads(cluster)
+        await _written(cluster, 1)
+
+    in_a_cluster(tmp_path, work)
+
+
+@pytest.mark.parametrize("torn", [False, True])
+def test_a_kill_at_a_write_leaves_the_log_as_it_was_and_the_node_starts_again(tmp_path: Path, torn: bool) -> None:
+    async def work(cluster: SimulatedCluster, clock: Clock) -> None:
+        await cluster.create_topics([_topic_made(cluster)])
+        await _leads(cluster)
+        await _written(cluster, 5)
+        killing = asyncio.create_task(cluster.kill_at_write(BROKER, nth=1, torn=torn, within_s=5))
+        await asyncio.sleep(0)
+        record = Send(topic="orders", partition=0, value=b"never there")
+        with pytest.raises((OSError, TimeoutError)):
+            await cluster.questions().produce(BROKER, [record], acks="all", timeout_s=2)
+        assert "before a write of" in (await killing).sentence
+        assert cluster.log_end(BROKER, "orders", 0) == 5
+        await cluster.start_node(BROKER)
+        await _leads(cluster)
+        assert cluster.log_end(BROKER, "orders", 0) == 5
+
+    in_a_cluster(tmp_path, work)
+
+
+def test_a_broker_halts_on_a_full_disk_and_goes_on_when_there_is_room(tmp_path: Path) -> None:
+    async def work(cluster: SimulatedCluster, clock: Clock) -> None:
+        await cluster.create_topics([_topic_made(cluster)])
+        await _leads(cluster)
+        await cluster.fill_disk(BROKER)
+        record = Send(topic="orders", partition=0, value=b"no room")
+        with pytest.raises((OSError, TimeoutError)):
+            await cluster.questions().produce(BROKER, [record], acks="all", timeout_s=2)
+        assert not cluster.is_running(BROKER)
+        await cluster.free_disk(BROKER)
+        await cluster.start_node(BROKER)
+        await _leads(cluster)
+        await _written(cluster, 1)
+
+    in_a_cluster(tmp_path, work)
+
+
+async def _leads(cluster: SimulatedCluster) -> None:
+    async with asyncio.timeout(30):
+        while not any(each.leader == BROKER for each in await cluster.live_partition_states(["orders"])):
+            await asyncio.sleep(0.1)
