@@ -97,7 +97,7 @@ async def _unknown_version(probe: Probe, looked: Looked) -> str:
 
 async def _pipelined(probe: Probe, looked: Looked) -> str:
     connection = probe.asks(ApiVersionsRequest, 0, node=probe.first)
-    requests = [ApiVersionsRequest() for _ in range(_PIPELINED)]
+    requests: list[ApiVersionsRequest | MetadataRequest] = [ApiVersionsRequest() for _ in range(_PIPELINED)]
     requests[1:1] = [MetadataRequest(topics=[])]
     versions = [probe.versions(MetadataRequest)[-1] if isinstance(each, MetadataRequest) else 0 for each in requests]
     frames = [connection.frame(each, version) for each, version in zip(requests, versions, strict=True)]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, get_args
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
@@ -14,6 +14,7 @@ from harness.checks.families.cluster import node_ended
 from harness.checks.findings import Finding, RunContext
 from harness.checks.judge import Judgement
 from harness.checks.model.partition_history import Faults, RunHistory
+from harness.checks.model.settings import SettingsOverTime
 from harness.history.schema.cluster_rows import EndReason, FaultRow, NodeEndRow
 from harness.history.schema.typed_rows import TypedRows
 from harness.scenario.model import Scenario
@@ -303,11 +304,29 @@ def expected(faults: Sequence[FaultRow], end: NodeEndRow, system: str) -> str:
     return "ended-untouched" if alone and by_itself and end["fresh"] else "ended-in-doubt"
 
 
+def wiped_before_another_refused() -> tuple[list[FaultRow], NodeEndRow]:
+    row: dict[str, Any] = dict.fromkeys(FaultRow.__annotations__)
+    row |= {"run": 0, "fault": 0, "kind": "wipe", "nodes": [1], "links": [], "proved": True}
+    row |= {"asked_ns": 1, "begin_ns": 1, "label_text": "wipe"}
+    end: dict[str, Any] = dict.fromkeys(NodeEndRow.__annotations__)
+    end |= {"run": 0, "node": 2, "time_ns": 5, "uncertainty_ns": 0, "line_text": "", "reason": "truncation-refused"}
+    return [row], end  # type: ignore[list-item, return-value]
+
+
+@example(wiped_before_another_refused(), REFUSES)
 @given(faults_and_end(), st.sampled_from([REFUSES, KAFKA]))
 def test_the_ruling_is_that_of_a_slow_model(drawn: tuple[list[FaultRow], NodeEndRow], system: str) -> None:
     faults, end = drawn
+    named = of_system(system)
     history = RunHistory(
-        run=0, scenario=of_system(system), partitions={}, faults=Faults(faults), steps=(), origin=0, ends=(end,)
+        run=0,
+        scenario=named,
+        partitions={},
+        faults=Faults(faults),
+        steps=(),
+        origin=0,
+        ends=(end,),
+        settings=SettingsOverTime(scenario=named),
     )
     [finding] = node_ended.find(RunContext(history=history, flagged=(), counts={}, tables=TypedRows()))
     assert finding.cause is not None

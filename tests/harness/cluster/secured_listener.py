@@ -77,8 +77,8 @@ class Listener:
             )
             return bytes(answer.encode(version=version))
         if key == MetadataRequest.API_KEY:
-            answer = MetadataResponse(throttle_time_ms=0, brokers=[], cluster_id=None, controller_id=-1, topics=[])
-            return bytes(answer.encode(version=version))
+            known = MetadataResponse(throttle_time_ms=0, brokers=[], cluster_id=None, controller_id=-1, topics=[])
+            return known.encode(version=version)
         return None
 
 

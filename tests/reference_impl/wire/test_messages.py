@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka.protocol.api_header import RequestHeader
+from kafka.protocol.metadata import MetadataResponse
 
 from reference_impl.wire.api_keys import ApiKey
 from reference_impl.wire.messages import (
@@ -222,3 +223,9 @@ def test_a_varint_without_end_is_malformed_at_once() -> None:
     header = encode_request(ApiKey.METADATA, 9, 5, "x", request_class(ApiKey.METADATA)())[4:15]
     with pytest.raises(MalformedRequest, match="varint"):
         decode_request(header + b"\xff" * 100)
+
+
+def test_a_name_that_a_message_does_not_have_is_an_error_for_mypy_as_well() -> None:
+    answer = MetadataResponse(topics=[])
+    with pytest.raises(AttributeError):
+        answer.topic  # type: ignore[attr-defined]  # noqa: B018  (strict mypy refuses this comment where it sees no error)

@@ -1,0 +1,3 @@
+from kafka.protocol.data_container import DataContainer
+
+class ApiData(DataContainer): ...

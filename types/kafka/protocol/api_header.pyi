@@ -1,0 +1,9 @@
+from typing import Any
+
+class RequestHeader:
+    def __init__(
+        self, *, request_api_key: int, request_api_version: int, correlation_id: int, client_id: str | None
+    ) -> None: ...
+    def encode(self, flexible: bool = False) -> bytes: ...
+
+def __getattr__(name: str) -> Any: ...

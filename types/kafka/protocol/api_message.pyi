@@ -1,0 +1,19 @@
+from typing import Any, ClassVar, Self
+
+from kafka.protocol.data_container import DataContainer
+
+class ApiMessage(DataContainer):
+    name: ClassVar[str]
+    API_KEY: ClassVar[int]
+    min_version: ClassVar[int]
+    max_version: ClassVar[int]
+    @classmethod
+    def flexible_version_q(cls, version: int) -> bool: ...
+    @classmethod
+    def parse_header(cls, data: Any, version: int | None = None) -> Any: ...
+    @classmethod
+    def decode(cls, data: Any, version: int | None = None, header: bool = False, framed: bool = False) -> Self: ...
+    def encode(self, version: int | None = None, header: bool = False, framed: bool = False) -> bytes: ...
+    @property
+    def header(self) -> Any: ...
+    def with_header(self, correlation_id: int = 0, client_id: str = ...) -> None: ...
