@@ -128,7 +128,7 @@ class Leadership:
         checked = (
             replica.producers.check_epoch(header.producer_id, header.producer_epoch)
             if origin is Origin.COORDINATOR
-            else replica.producers.check(header)
+            else replica.producers.check(header, begins_at_zero=origin is Origin.ADDED and header.is_transactional)
         )
         if isinstance(checked, CachedBatch):
             return self._appended(

@@ -218,19 +218,21 @@ class Partition:
             self.progressed()
         return result
 
-    def needs_verification(self, producer_id: int) -> bool:
-        """R86: whether the producer's transaction must be verified before it appends here."""
-        return self.is_leader and self.settings.verifies_transactions and not self._replica.has_open(producer_id)
+    def needs_verification(self, producer: Producer, *, adds: bool) -> bool:
+        """R86: whether the producer's transaction must be verified before it appends here. `adds`: the partition is to
+        be added to it (R88)."""
+        is_asked = adds or self.settings.verifies_transactions
+        return self.is_leader and is_asked and not self._replica.has_open(producer)
 
-    def begin_verification(self, producer_id: int) -> int | None:
+    def begin_verification(self, producer: Producer, *, adds: bool) -> int | None:
         """A guard, if it must."""
-        if not self.needs_verification(producer_id):
+        if not self.needs_verification(producer, adds=adds):
             return None
-        return self._replica.producers.begin_verification(producer_id)
+        return self._replica.producers.begin_verification(producer.producer_id)
 
-    def end_verification(self, producer_id: int, guard: int, *, is_refused: bool) -> bool:
+    def end_verification(self, producer: Producer, guard: int, *, is_refused: bool) -> bool:
         """Whether the producer may append, by the answer to the question that was asked under this guard."""
-        return self._replica.producers.end_verification(producer_id, guard, is_refused=is_refused)
+        return self._replica.producers.end_verification(producer, guard, is_refused=is_refused)
 
     def produce_outcome(self, required_offset: int, leader_epoch: int) -> ErrorCode | None:
         """R9: the outcome of an acks=all produce in `leader_epoch`; None while it still waits."""

@@ -36,6 +36,7 @@ class Origin(Enum):
 
     CLIENT = auto()
     TRANSACTION = auto()  # a client whose request names a transactional id
+    ADDED = auto()  # the same, and its transactions have an epoch each: the leader adds the partition (KIP-890)
     COORDINATOR = auto()  # it writes for producers, without their sequence numbers
 
 

@@ -16,6 +16,7 @@ from reference_impl.core.identifiers import UNKNOWN_OFFSET, ErrorCode
 from reference_impl.core.log_transactions import AbortedTransaction, LogTransactions
 from reference_impl.core.producer_rules import ProducerRules
 from reference_impl.wire.control_records import Marker
+from reference_impl.wire.key_values import Producer
 from reference_impl.wire.record_batches import NO_PRODUCER_ID, BatchHeader
 
 CACHED_BATCHES = 5  # the most that a producer may have in flight (KAFKA-5494)
@@ -83,25 +84,33 @@ class ProducerStates:
         self._guards.setdefault(producer_id, set()).add(self._guards_given)
         return self._guards_given
 
-    def end_verification(self, producer_id: int, guard: int, *, is_refused: bool) -> bool:
+    def end_verification(self, producer: Producer, guard: int, *, is_refused: bool) -> bool:
         """Whether it may append: the coordinator did not refuse it, and no marker came since it was asked."""
-        guards = self._guards.get(producer_id, set())
+        guards = self._guards.get(producer.producer_id, set())
         is_good = guard in guards
         guards.discard(guard)
         if not guards:
-            self._guards.pop(producer_id, None)
-        is_open = self.transactions.first_offset(producer_id) != UNKNOWN_OFFSET
-        return not is_refused and (is_open or is_good)
+            self._guards.pop(producer.producer_id, None)
+        return not is_refused and (is_good or self.has_open(producer))
+
+    def has_open(self, producer: Producer) -> bool:
+        """Whether a transaction is open that this epoch of the producer began."""
+        known = self._producers.get(producer.producer_id)
+        is_open = self.transactions.first_offset(producer.producer_id) != UNKNOWN_OFFSET
+        return is_open and known is not None and known.epoch == producer.producer_epoch
 
     # Batches
 
-    def check(self, header: BatchHeader) -> CachedBatch | ErrorCode:
-        """Decides what a leader does with a batch: append it (NONE), refuse it, or answer as for its earlier copy."""
+    def check(self, header: BatchHeader, *, begins_at_zero: bool = False) -> CachedBatch | ErrorCode:
+        """Decides what a leader does with a batch: append it (NONE), refuse it, or answer as for its earlier copy.
+        `begins_at_zero`: each transaction has an epoch, so that an unknown producer's first sequence is 0 (R88)."""
         if header.producer_id == NO_PRODUCER_ID:
             return ErrorCode.NONE
         known = self._producers.get(header.producer_id)
         if known is None:
-            return ErrorCode.NONE  # unknown or expired producer: any sequence is accepted (KIP-360)
+            is_gap = begins_at_zero and header.base_sequence != 0
+            # Otherwise it is unknown or expired, and any sequence is accepted (KIP-360).
+            return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER if is_gap else ErrorCode.NONE
         if self._rules.fences_producer(header.producer_epoch, known.epoch):
             return ErrorCode.INVALID_PRODUCER_EPOCH
         if header.producer_epoch < known.epoch:

@@ -17,6 +17,7 @@ from reference_impl.core.producer_state import ProducerEntry, ProducerStates, Ta
 from reference_impl.core.retention import expired
 from reference_impl.core.rules import Rules
 from reference_impl.wire.control_records import read_marker
+from reference_impl.wire.key_values import Producer
 from reference_impl.wire.record_batches import BatchHeader, Buffer
 
 NEVER_MS = float("-inf")
@@ -70,9 +71,9 @@ class LocalReplica:
     def last_stable_offset(self) -> int:
         return self.producers.transactions.last_stable_offset(self.high_watermark, self.log_start_offset)
 
-    def has_open(self, producer_id: int) -> bool:
-        """Whether a transaction of the producer is open here."""
-        return self.producers.transactions.first_offset(producer_id) != UNKNOWN_OFFSET
+    def has_open(self, producer: Producer) -> bool:
+        """Whether a transaction of the producer, in this epoch, is open here."""
+        return self.producers.has_open(producer)
 
     def continues(self, base_offset: int, end_offset: int) -> bool:
         """R84: a batch begins where the one before it ends, or later if compaction may have taken out what was

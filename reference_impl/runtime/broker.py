@@ -182,6 +182,7 @@ class Broker:
             self._handlers(),
             broker_id=config.broker_id,
             inter_broker_listener=config.inter_broker_listener_name,
+            transaction_version=config.reference_transaction_version,
         )
         self._controller_link = ControllerLink(
             broker_id=config.broker_id,

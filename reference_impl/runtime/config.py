@@ -88,6 +88,7 @@ class BrokerConfig:
     transaction_abort_timed_out_transaction_cleanup_interval_ms: int
     transaction_remove_expired_transaction_cleanup_interval_ms: int
     transaction_partition_verification_enable: bool
+    reference_transaction_version: int
     reference_validate_records: bool
     chaos_flaws: tuple[str, ...]
     chaos_evidence_dir: Path

@@ -122,13 +122,13 @@ class Message(NamedTuple):
 
 # What clients are offered.
 SUPPORTED: Mapping[int, Message] = {
-    ApiKey.PRODUCE: Message(ProduceRequest, ProduceResponse, 3, 9),
+    ApiKey.PRODUCE: Message(ProduceRequest, ProduceResponse, 3, 12),  # 13 has topic ids
     ApiKey.FETCH: Message(FetchRequest, FetchResponse, 4, 12),  # 13 has topic ids
     ApiKey.LIST_OFFSETS: Message(ListOffsetsRequest, ListOffsetsResponse, 1, 8),
     ApiKey.METADATA: Message(MetadataRequest, MetadataResponse, 0, 12),
     ApiKey.OFFSET_COMMIT: Message(OffsetCommitRequest, OffsetCommitResponse, 2, 9),  # 10 has topic ids
     ApiKey.OFFSET_FETCH: Message(OffsetFetchRequest, OffsetFetchResponse, 1, 9),
-    ApiKey.FIND_COORDINATOR: Message(FindCoordinatorRequest, FindCoordinatorResponse, 0, 4),
+    ApiKey.FIND_COORDINATOR: Message(FindCoordinatorRequest, FindCoordinatorResponse, 0, 5),
     ApiKey.JOIN_GROUP: Message(JoinGroupRequest, JoinGroupResponse, 0, 9),
     ApiKey.HEARTBEAT: Message(HeartbeatRequest, HeartbeatResponse, 0, 4),
     ApiKey.LEAVE_GROUP: Message(LeaveGroupRequest, LeaveGroupResponse, 0, 5),
@@ -139,14 +139,15 @@ SUPPORTED: Mapping[int, Message] = {
     ApiKey.CREATE_TOPICS: Message(CreateTopicsRequest, CreateTopicsResponse, 2, 7),
     ApiKey.DELETE_TOPICS: Message(DeleteTopicsRequest, DeleteTopicsResponse, 1, 6),
     ApiKey.DELETE_RECORDS: Message(DeleteRecordsRequest, DeleteRecordsResponse, 0, 2),
-    ApiKey.INIT_PRODUCER_ID: Message(InitProducerIdRequest, InitProducerIdResponse, 0, 4),
+    ApiKey.INIT_PRODUCER_ID: Message(InitProducerIdRequest, InitProducerIdResponse, 0, 5),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: Message(OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse, 2, 4),
-    ApiKey.ADD_PARTITIONS_TO_TXN: Message(AddPartitionsToTxnRequest, AddPartitionsToTxnResponse, 0, 4),  # 4: of brokers
-    # Above 3: an epoch for each transaction (KIP-890).
-    ApiKey.ADD_OFFSETS_TO_TXN: Message(AddOffsetsToTxnRequest, AddOffsetsToTxnResponse, 0, 3),
-    ApiKey.END_TXN: Message(EndTxnRequest, EndTxnResponse, 0, 3),
+    ApiKey.ADD_PARTITIONS_TO_TXN: Message(
+        AddPartitionsToTxnRequest, AddPartitionsToTxnResponse, 0, 5
+    ),  # from 4 on: of brokers
+    ApiKey.ADD_OFFSETS_TO_TXN: Message(AddOffsetsToTxnRequest, AddOffsetsToTxnResponse, 0, 4),
+    ApiKey.END_TXN: Message(EndTxnRequest, EndTxnResponse, 0, 5),
     ApiKey.WRITE_TXN_MARKERS: Message(WriteTxnMarkersRequest, WriteTxnMarkersResponse, 1, 1),
-    ApiKey.TXN_OFFSET_COMMIT: Message(TxnOffsetCommitRequest, TxnOffsetCommitResponse, 0, 3),
+    ApiKey.TXN_OFFSET_COMMIT: Message(TxnOffsetCommitRequest, TxnOffsetCommitResponse, 0, 5),
     ApiKey.DESCRIBE_CONFIGS: Message(DescribeConfigsRequest, DescribeConfigsResponse, 1, 4),
     ApiKey.CREATE_PARTITIONS: Message(CreatePartitionsRequest, CreatePartitionsResponse, 0, 3),
     ApiKey.DELETE_GROUPS: Message(DeleteGroupsRequest, DeleteGroupsResponse, 0, 2),

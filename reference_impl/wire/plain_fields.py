@@ -1,6 +1,7 @@
-"""The fields of coordinators' records, in Kafka's plain (not flexible) encoding."""
+"""The fields of coordinators' records, in Kafka's plain encoding, and in the flexible one (KIP-482)."""
 
 import struct
+from collections.abc import Mapping
 
 TEXT_BYTES_MAX = 2**15 - 1  # a text has its length in 16 bits
 
@@ -45,6 +46,28 @@ class Writer:
     def octets(self, value: bytes) -> "Writer":
         self.int32(len(value))
         self._content += value
+        return self
+
+    # The flexible encoding: lengths are varints, one above the length, 0 for null
+
+    def varint(self, value: int) -> "Writer":
+        while value >= 0x80:
+            self._content.append(value & 0x7F | 0x80)
+            value >>= 7
+        self._content.append(value)
+        return self
+
+    def compact_string(self, value: str) -> "Writer":
+        encoded = value.encode("utf-8")
+        self.varint(len(encoded) + 1)
+        self._content += encoded
+        return self
+
+    def tags(self, values: Mapping[int, bytes]) -> "Writer":
+        self.varint(len(values))
+        for tag, value in sorted(values.items()):
+            self.varint(tag).varint(len(value))
+            self._content += value
         return self
 
 
@@ -103,6 +126,28 @@ class Reader:
 
     def octets(self) -> bytes:
         return self._taken(self.int32())
+
+    def varint(self) -> int:
+        value = 0
+        for shift in range(0, 35, 7):
+            byte = self._taken(1)[0]
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return value
+        raise UnreadableRecord("a varint of more than 5 bytes")
+
+    def compact_count(self) -> int:
+        """Of an array; null has no elements either."""
+        return self._checked(max(0, self.varint() - 1))
+
+    def compact_string(self) -> str:
+        try:
+            return self._taken(self.varint() - 1).decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise UnreadableRecord(str(error)) from None
+
+    def tags(self) -> dict[int, bytes]:
+        return {self.varint(): self._taken(self.varint()) for _ in range(self._checked(self.varint()))}
 
     def _taken(self, length: int) -> bytes:
         end = self._position + length

@@ -120,3 +120,29 @@ def test_kafka_dump_log_reads_the_index_of_aborted_transactions(cluster: Process
         assert re.findall(r"firstOffset: (\d+) lastOffset: (\d+) lastStableOffset: (\d+)", str(ran)) == [
             ("2", "3", "4")
         ]
+
+
+@pytest.mark.usefixtures("written")
+def test_kafkas_own_producer_has_an_epoch_for_each_transaction_and_kafka_reads_how_it_is_stored(
+    cluster: Processes, tools: KafkaTools
+) -> None:
+    """KIP-890: R87, R88. The tool commits one transaction after the other on one producer."""
+    name = "perf"
+    load = ["--topic", "orders", "--num-records", "200", "--record-size", "10", "--throughput", "100"]
+    as_told = ["--transactional-id", name, "--transaction-duration-ms", "100"]
+    servers = ["--bootstrap-server", tools.bootstrap]
+    ran = tools.run("ProducerPerformance", *load, *as_told, *servers)
+    assert ran.code == 0, ran
+    assert "200 records sent" in str(ran), ran
+    folder = f"__transaction_state-{partition_of(name, PARTITIONS)}"
+    segment = next((cluster.data(BROKERS[0]) / folder).glob("*.log"))
+    dumped = KafkaTools(home=NEW, bootstrap="").run(
+        "DumpLogSegments", "--transaction-log-decoder", "--files", str(segment)
+    )
+    assert dumped.code == 0, dumped
+    own = [line for line in dumped.lines if f'"transactionalId":"{name}"' in line]
+    committed = [line for line in own if '"transactionStatus":4' in line]
+    epochs = [int(found) for line in committed for found in re.findall(r'"producerEpoch":(\d+)', line)]
+    assert len(epochs) >= 3, dumped
+    assert epochs == list(range(1, len(epochs) + 1)), dumped
+    assert all('"clientTransactionVersion":2' in line for line in committed), dumped

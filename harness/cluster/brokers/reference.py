@@ -43,6 +43,7 @@ TEST_SETTINGS: Mapping[str, str] = {
 _SHOWN = ("zookeeper.session.timeout.ms", "replica.lag.time.max.ms", "replica.fetch.wait.max.ms")
 TICK_MS = 500
 _SECRET = "cluster-secret"
+_TRANSACTION_VERSION = "transaction.version"  # a feature of Kafka; the reference is told it as a setting
 
 
 @functools.cache
@@ -164,7 +165,9 @@ class ReferenceSystem:
         replicas = str(min(3, len(self.spec.brokers)))
         kept = {"offsets.topic.replication.factor": replicas, "transaction.state.log.replication.factor": replicas}
         flaws = {"chaos.flaws": ",".join(self.spec.flaws)} if self.spec.flaws else {}
-        return {**TEST_SETTINGS, **kept, **self.spec.settings, **own, **flaws}
+        level = self.spec.features.get(_TRANSACTION_VERSION)
+        features = {} if level is None else {f"reference.{_TRANSACTION_VERSION}": level}
+        return {**TEST_SETTINGS, **kept, **features, **self.spec.settings, **own, **flaws}
 
 
 def _write_secret(path: Path, secret: str) -> None:

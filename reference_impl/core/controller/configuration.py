@@ -198,6 +198,8 @@ BROKER_KEYS: Mapping[str, ConfigKey] = {
         _broker("transaction.abort.timed.out.transaction.cleanup.interval.ms", _INT, "10000", minimum=1),
         _broker("transaction.remove.expired.transaction.cleanup.interval.ms", _INT, "3600000", minimum=1),
         _broker("transaction.partition.verification.enable", _BOOLEAN, "true"),
+        # Kafka has it as a feature of the cluster, not as a setting.
+        _broker("reference.transaction.version", _INT, "2", minimum=0, maximum=2),
         _broker("reference.validate.records", _BOOLEAN, "false"),
         _broker("chaos.flaws", _LIST, ""),
         _broker("chaos.evidence.dir", _STRING, None),

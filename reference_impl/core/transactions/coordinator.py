@@ -3,7 +3,7 @@
 Made when the term begins, it is told the whole log (`replay`), then `loaded`; it ends with the term. Every change is
 replicated before anybody is told of it, or acts on it: until then the id is in transit, and whoever asks is told to
 come again. It is synchronous and takes the time from its clock, so the same calls always end in the same state
-(docs/replication.md, R71 to R76).
+(docs/replication.md, R71 to R76, R87).
 """
 
 from collections.abc import Callable, Iterable
@@ -17,8 +17,10 @@ from reference_impl.core.coordinator_log import (
     write_error,
 )
 from reference_impl.core.identifiers import ErrorCode, TopicPartition
-from reference_impl.core.transactions.transaction import Transaction, TransactionState
+from reference_impl.core.transactions.transaction import EPOCH_OF_EACH, Transaction, TransactionState
 from reference_impl.core.transactions.transaction_data import (
+    NO_PRODUCER,
+    EndRequest,
     InitAnswer,
     InitRequest,
     MarkerWriter,
@@ -96,7 +98,7 @@ class TransactionCoordinator:
     # Producers
 
     def needs_fresh_id(self, transactional_id: str) -> bool:
-        """Whether `init` will need a producer id that nobody has."""
+        """Whether `init`, or an end with the next epoch, will need a producer id that nobody has."""
         known = self.transactions.get(transactional_id)
         return known is None or known.needs_fresh_id
 
@@ -154,6 +156,19 @@ class TransactionCoordinator:
         else:
             self._move(known.with_partitions(wanted, self._clock.wall_clock_ms()), answer)
 
+    def add_by_leader(self, speaker: Speaker, partitions: Iterable[TopicPartition], answer: Answered) -> None:
+        """R88: what its producer has begun to write to belongs to its transaction."""
+        wanted = frozenset(partitions)
+        if all(self.verify(speaker, key) is ErrorCode.NONE for key in wanted):
+            answer(ErrorCode.NONE)
+            return
+        known = self._known(speaker)
+        if isinstance(known, ErrorCode):
+            answer(known)
+        else:
+            now_ms = self._clock.wall_clock_ms()
+            self._move(known.with_partitions(wanted, now_ms, client_version=EPOCH_OF_EACH), answer)
+
     def verify(self, speaker: Speaker, key: TopicPartition) -> ErrorCode:
         """R86: NONE if the partition belongs to the producer's open transaction, whatever other one is being added
         (KAFKA-14904)."""
@@ -190,22 +205,55 @@ class TransactionCoordinator:
 
     # The end of a transaction
 
-    def end_transaction(self, speaker: Speaker, *, is_commit: bool, answer: Answered) -> None:
-        """R74: answered when the decision is replicated, before its markers are written."""
+    def end_transaction(self, speaker: Speaker, request: EndRequest, answer: Callable[[InitAnswer], None]) -> None:
+        """R74: answered when the decision is replicated, before its markers are written. Who has an epoch for each
+        transaction is told the next one (R87)."""
+        if request.has_own_epoch:
+            self._end_with_next_epoch(speaker, request, answer)
+            return
+
+        def answered(error: ErrorCode) -> None:
+            answer(InitAnswer(error))
+
         known = self._of(speaker)
         if isinstance(known, ErrorCode):
-            answer(known)
+            answered(known)
         elif speaker.transactional_id in self._in_transit:
-            answer(ErrorCode.CONCURRENT_TRANSACTIONS)
+            answered(ErrorCode.CONCURRENT_TRANSACTIONS)
         elif known.state is TransactionState.ONGOING:
-            self._prepare(known, is_commit=is_commit, fenced=False, answer=answer)
+            self._prepare(known, is_commit=request.is_commit, fenced=False, answer=answered)
         else:
-            answer(_end_again(known.state, is_commit=is_commit))
+            answered(_end_again(known.state, is_commit=request.is_commit))
+
+    def _end_with_next_epoch(self, speaker: Speaker, request: EndRequest, answer: Callable[[InitAnswer], None]) -> None:
+        """R87. An end that comes late, after its transaction has ended, ends no other one: its epoch is over."""
+        known = self.transactions.get(speaker.transactional_id)
+        if self.error is ErrorCode.NONE and known is not None and known.was_ended_by(speaker.producer):
+            is_busy = speaker.transactional_id in self._in_transit
+            error = (
+                ErrorCode.CONCURRENT_TRANSACTIONS if is_busy else _end_again(known.state, is_commit=request.is_commit)
+            )
+            answer(_told(error, known))
+            return
+        current = self._known(speaker)
+        if isinstance(current, ErrorCode):
+            answer(InitAnswer(current))
+        elif request.is_commit and current.state is not TransactionState.ONGOING:
+            answer(InitAnswer(ErrorCode.INVALID_TXN_STATE))
+        elif current.needs_fresh_id and request.fresh_id == NO_PRODUCER:  # used up since it was asked
+            answer(InitAnswer(ErrorCode.CONCURRENT_TRANSACTIONS))
+        else:  # nothing was begun: then what it may have sent is fenced
+            following = current.prepared_with_next_epoch(
+                is_commit=request.is_commit, fresh_id=request.fresh_id, now_ms=self._clock.wall_clock_ms()
+            )
+            self._decide(following, lambda error: answer(_told(error, following)))
 
     def _prepare(
         self, known: Transaction, *, is_commit: bool, fenced: bool, answer: Answered = lambda error: None
     ) -> None:
-        following = known.prepared(is_commit=is_commit, fenced=fenced, now_ms=self._clock.wall_clock_ms())
+        self._decide(known.prepared(is_commit=is_commit, fenced=fenced, now_ms=self._clock.wall_clock_ms()), answer)
+
+    def _decide(self, following: Transaction, answer: Answered) -> None:
         if not self._rules.answers_end(False):
             self._move(following, answer)
         elif self._move(following) is ErrorCode.NONE:
@@ -294,6 +342,12 @@ class TransactionCoordinator:
             committed=forgotten,
             ended=lambda: self._arrived(transactional_id),
         )
+
+
+def _told(error: ErrorCode, ended: Transaction) -> InitAnswer:
+    following = ended.following_producer
+    is_done = error is ErrorCode.NONE
+    return InitAnswer(error, following.producer_id, following.producer_epoch) if is_done else InitAnswer(error)
 
 
 def _end_again(state: TransactionState, *, is_commit: bool) -> ErrorCode:

@@ -13,9 +13,10 @@ from enum import Enum
 from reference_impl.core.identifiers import TopicPartition
 from reference_impl.wire.key_values import KeyValue, Producer
 from reference_impl.wire.plain_fields import UnreadableRecord
-from reference_impl.wire.transaction_records import StoredTransaction, transaction_record
+from reference_impl.wire.transaction_records import NO_PRODUCER_ID, StoredTransaction, transaction_record
 
 NO_EPOCH = -1
+EPOCH_OF_EACH = 2  # the transaction.version since which each transaction has an epoch of its own (KIP-890)
 LAST_EPOCH = 2**15 - 2  # the one above is left for fencing; then the producer gets another id
 NO_TIME_MS = -1
 
@@ -62,6 +63,9 @@ class Transaction:
     partitions: frozenset[TopicPartition] = frozenset()
     updated_ms: int = NO_TIME_MS
     started_ms: int = NO_TIME_MS
+    previous_id: int = NO_PRODUCER_ID  # whose epochs the last transaction used up
+    next_id: int = NO_PRODUCER_ID  # who goes on when this one has ended
+    client_version: int = 0  # the transaction.version that the producer spoke last
 
     # What may follow
 
@@ -75,7 +79,7 @@ class Transaction:
         changed = replace(
             self, state=TransactionState.EMPTY, partitions=frozenset(), timeout_ms=timeout_ms, updated_ms=now_ms
         )
-        changed = replace(changed, started_ms=NO_TIME_MS)
+        changed = replace(changed, started_ms=NO_TIME_MS, previous_id=NO_PRODUCER_ID)
         if asked is not None and asked == self.last:
             return changed
         last = self.producer if asked == self.producer else None
@@ -90,7 +94,22 @@ class Transaction:
     def has_open(self, key: TopicPartition) -> bool:
         return self.state is TransactionState.ONGOING and key in self.partitions
 
-    def with_partitions(self, partitions: Iterable[TopicPartition], now_ms: int) -> "Transaction":
+    @property
+    def following_producer(self) -> Producer:
+        """R87: who goes on after this transaction, once its end is decided."""
+        return self.producer if self.next_id == NO_PRODUCER_ID else Producer(self.next_id, 0)
+
+    def was_ended_by(self, producer: Producer) -> bool:
+        """R87: whether this producer's last transaction is the one that has ended, or is ending: it asks again."""
+        if self.client_version < EPOCH_OF_EACH or self.state in (TransactionState.EMPTY, TransactionState.ONGOING):
+            return False
+        if producer.producer_id == self.previous_id:
+            return producer.producer_epoch == LAST_EPOCH and self.epoch == 0
+        return producer == Producer(self.producer_id, self.epoch - 1)
+
+    def with_partitions(
+        self, partitions: Iterable[TopicPartition], now_ms: int, *, client_version: int = 0
+    ) -> "Transaction":
         started_ms = self.started_ms if self.state is TransactionState.ONGOING else now_ms
         known = self.partitions if self.state is TransactionState.ONGOING else frozenset()
         return replace(
@@ -99,6 +118,7 @@ class Transaction:
             partitions=known | frozenset(partitions),
             updated_ms=now_ms,
             started_ms=started_ms,
+            client_version=client_version,
         )
 
     def prepared(self, *, is_commit: bool, fenced: bool, now_ms: int) -> "Transaction":
@@ -107,10 +127,31 @@ class Transaction:
         epoch, last = (self.epoch + 1, None) if fenced else (self.epoch, self.last)
         return replace(self, state=state, epoch=epoch, last=last, updated_ms=now_ms)
 
+    def prepared_with_next_epoch(self, *, is_commit: bool, fresh_id: int, now_ms: int) -> "Transaction":
+        """R87: ended by its producer, which goes on with the next epoch; none is left: with another id."""
+        known = self if self.state is TransactionState.ONGOING else self.with_partitions((), now_ms)
+        return replace(
+            known.prepared(is_commit=is_commit, fenced=True, now_ms=now_ms),
+            last=self.producer,
+            previous_id=NO_PRODUCER_ID,
+            next_id=fresh_id if self.needs_fresh_id else NO_PRODUCER_ID,
+            client_version=EPOCH_OF_EACH,
+        )
+
     def completed(self, now_ms: int) -> "Transaction":
         is_commit = self.state is TransactionState.PREPARE_COMMIT
         state = TransactionState.COMPLETE_COMMIT if is_commit else TransactionState.COMPLETE_ABORT
-        return replace(self, state=state, partitions=frozenset(), updated_ms=now_ms)
+        ended = replace(self, state=state, partitions=frozenset(), updated_ms=now_ms)
+        if self.next_id == NO_PRODUCER_ID:
+            return ended
+        following = self.following_producer
+        return replace(
+            ended,
+            producer_id=following.producer_id,
+            epoch=following.producer_epoch,
+            previous_id=self.producer_id,
+            next_id=NO_PRODUCER_ID,
+        )
 
     # Records
 
@@ -126,6 +167,9 @@ class Transaction:
             partitions=by_topic,
             updated_ms=self.updated_ms,
             started_ms=self.started_ms,
+            previous_id=self.previous_id,
+            next_id=self.next_id,
+            client_version=self.client_version,
         )
         return transaction_record(self.transactional_id, stored)
 
@@ -146,4 +190,7 @@ class Transaction:
             ),
             updated_ms=stored.updated_ms,
             started_ms=stored.started_ms,
+            previous_id=stored.previous_id,
+            next_id=stored.next_id,
+            client_version=stored.client_version,
         )

@@ -26,6 +26,14 @@ class InitAnswer(NamedTuple):
     epoch: int = NO_PRODUCER
 
 
+class EndRequest(NamedTuple):
+    """EndTxn. `has_own_epoch`: the producer has an epoch for each transaction (R87); it is told the next one."""
+
+    is_commit: bool
+    has_own_epoch: bool = False
+    fresh_id: int = NO_PRODUCER  # a producer id that nobody has, if `needs_fresh_id`
+
+
 class Speaker(NamedTuple):
     """In whose name a request comes."""
 

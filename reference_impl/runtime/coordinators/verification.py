@@ -1,10 +1,13 @@
-"""Asks a transaction's coordinator whether a partition belongs to it, before its first record there is appended.
+"""Asks a transaction's coordinator whether a partition belongs to it, or to add it, before its first record there is
+appended.
 
 A record that was on its way when its transaction ended would begin another one, which nobody ever ends (KIP-890;
-docs/replication.md R86).
+docs/replication.md R86, R88).
 """
 
+import asyncio
 from collections.abc import Iterable, Mapping, Sequence
+from enum import Enum, auto
 
 from reference_impl.core.identifiers import NO_LEADER, TRANSACTIONS_TOPIC, ErrorCode, TopicPartition
 from reference_impl.core.partition import Partition
@@ -16,7 +19,9 @@ from reference_impl.wire.api_keys import ApiKey
 from reference_impl.wire.key_values import Producer
 from reference_impl.wire.messages import request_class
 
-VERIFYING_VERSION = 4
+VERIFYING_VERSION = 5
+ADDED_WITHIN_S = 0.1  # the transaction before may still be ending: then the coordinator is asked again, as by Kafka
+ADD_AGAIN_AFTER_S = 0.02
 
 AddPartitionsToTxnRequest = request_class(ApiKey.ADD_PARTITIONS_TO_TXN)
 OfTransaction = AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction
@@ -34,48 +39,96 @@ _FOR_NOW = frozenset(
 _AS_TOLD: Mapping[ErrorCode, ErrorCode] = {ErrorCode.PRODUCER_FENCED: ErrorCode.INVALID_PRODUCER_EPOCH}
 
 
+class Verifying(Enum):
+    """What a producer's request wants, by its version."""
+
+    VERIFY = auto()
+    VERIFY_OR_ABORT = auto()  # it knows TRANSACTION_ABORTABLE
+    ADD = auto()  # its transactions have an epoch each (R88)
+
+    @classmethod
+    def of(cls, version: int, *, aborts_since: int, adds_since: int) -> "Verifying":
+        if version >= adds_since:
+            return cls.ADD
+        return cls.VERIFY_OR_ABORT if version >= aborts_since else cls.VERIFY
+
+    def told(self, error: ErrorCode, for_now: ErrorCode) -> ErrorCode:
+        if error in _FOR_NOW:
+            return for_now
+        if error is ErrorCode.INVALID_TXN_STATE and self is not Verifying.VERIFY:
+            return ErrorCode.TRANSACTION_ABORTABLE
+        return _AS_TOLD.get(error, error)
+
+
 class TransactionVerifier:
     def __init__(self, metadata: MetadataCache, ask: AskBroker) -> None:
         self._metadata = metadata
         self._ask = ask
 
     async def refusals(
-        self, partitions: Iterable[Partition], transactional_id: str, producer: Producer, *, for_now: ErrorCode
+        self,
+        partitions: Iterable[Partition],
+        transactional_id: str,
+        producer: Producer,
+        *,
+        wants: Verifying,
+        for_now: ErrorCode,
     ) -> dict[TopicPartition, ErrorCode]:
         """Where the producer may not append now, though these partitions' leader is asked. `for_now` is the error after
         which its client tries again."""
+        adds = wants is Verifying.ADD
         guards = {
             partition: guard
             for partition in dict.fromkeys(partitions)  # a request may name one twice
-            if (guard := partition.begin_verification(producer.producer_id)) is not None
+            if (guard := partition.begin_verification(producer, adds=adds)) is not None
         }
         if not guards:
             return {}
         keys = [partition.topic_partition for partition in guards]
-        told = await self._asked(transactional_id, producer, keys)
+        told = await (self._added if adds else self._verified)(transactional_id, producer, keys)
         refused = {}
         for partition, guard in guards.items():  # all at once: no marker comes in between
             error = told.get(partition.topic_partition, ErrorCode.COORDINATOR_NOT_AVAILABLE)
             is_refused = error is not ErrorCode.NONE
-            may_append = partition.end_verification(producer.producer_id, guard, is_refused=is_refused)
-            if not may_append:
-                error = error if is_refused else ErrorCode.INVALID_TXN_STATE
-                refused[partition.topic_partition] = for_now if error in _FOR_NOW else _AS_TOLD.get(error, error)
+            may_append = partition.end_verification(producer, guard, is_refused=is_refused)
+            if is_refused:
+                refused[partition.topic_partition] = wants.told(error, for_now)
+            elif not may_append and not adds:  # a marker came; one of an own epoch is told by its epoch
+                refused[partition.topic_partition] = ErrorCode.INVALID_TXN_STATE
         return refused
 
-    async def _asked(
+    async def _verified(
         self, transactional_id: str, producer: Producer, keys: Sequence[TopicPartition]
+    ) -> Mapping[TopicPartition, ErrorCode]:
+        return await self._asked(transactional_id, producer, keys, adds=False)
+
+    async def _added(
+        self, transactional_id: str, producer: Producer, keys: Sequence[TopicPartition]
+    ) -> Mapping[TopicPartition, ErrorCode]:
+        loop = asyncio.get_running_loop()
+        ends_s = loop.time() + ADDED_WITHIN_S
+        while True:
+            told = await self._asked(transactional_id, producer, keys, adds=True)
+            if ErrorCode.CONCURRENT_TRANSACTIONS not in told.values() or loop.time() >= ends_s:
+                return told
+            await asyncio.sleep(ADD_AGAIN_AFTER_S)
+
+    async def _asked(
+        self, transactional_id: str, producer: Producer, keys: Sequence[TopicPartition], *, adds: bool
     ) -> Mapping[TopicPartition, ErrorCode]:
         """Nothing if the coordinator cannot be asked."""
         leader = self._coordinator(transactional_id)
         if leader == NO_LEADER:
             return {}
+        by_topic: dict[str, list[int]] = {}
+        for key in keys:
+            by_topic.setdefault(key.topic, []).append(key.partition)
         wanted = OfTransaction(
             transactional_id=transactional_id,
             producer_id=producer.producer_id,
             producer_epoch=producer.producer_epoch,
-            verify_only=True,
-            topics=[OfTopic(name=key.topic, partitions=[key.partition]) for key in keys],
+            verify_only=not adds,
+            topics=[OfTopic(name=name, partitions=numbers) for name, numbers in by_topic.items()],
         )
         body = AddPartitionsToTxnRequest(transactions=[wanted])
         try:

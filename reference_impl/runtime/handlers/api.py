@@ -27,6 +27,8 @@ SPEAKER: Mapping[int, str] = {
 }
 
 # What later versions of a client's request are for.
+TRANSACTION_VERSION, TRANSACTION_VERSION_MAX = "transaction.version", 2
+FEATURES_FROM_ZERO_SINCE = 4  # ApiVersions: older clients know no feature that may be 0 (KAFKA-17011)
 BROKERS_ONLY_SINCE: Mapping[int, int] = {ApiKey.ADD_PARTITIONS_TO_TXN: 4}
 
 ApiVersionsResponse = response_class(ApiKey.API_VERSIONS)
@@ -35,8 +37,16 @@ Handler = Callable[[Request, Caller], Answer | Awaitable[Answer]]
 
 
 class Api:
-    def __init__(self, handlers: Mapping[int, Handler], *, broker_id: int, inter_broker_listener: str) -> None:
-        self._handlers = {ApiKey.API_VERSIONS: api_versions, **handlers}
+    def __init__(
+        self,
+        handlers: Mapping[int, Handler],
+        *,
+        broker_id: int,
+        inter_broker_listener: str,
+        transaction_version: int,
+    ) -> None:
+        versions = ApiVersions(transaction_version=transaction_version)
+        self._handlers = {ApiKey.API_VERSIONS: versions.answer, **handlers}
         self._broker_id = broker_id
         self._inter_broker_listener = inter_broker_listener
 
@@ -68,14 +78,32 @@ class Api:
             raise PeerUnreachable(str(error)) from error
 
 
-def api_versions(request: Request, caller: Caller) -> Any:
-    """KIP-511: an unknown version is answered in v0 with error 35 and the supported ranges; the encoder selects v0."""
-    known = request.api_version in SUPPORTED[ApiKey.API_VERSIONS].versions
-    return ApiVersionsResponse(
-        error_code=ErrorCode.NONE if known else ErrorCode.UNSUPPORTED_VERSION,
-        api_keys=[
-            ApiVersionsResponse.ApiVersion(api_key=key, min_version=each.lowest, max_version=each.highest)
-            for key, each in sorted(SUPPORTED.items())
-        ],
-        throttle_time_ms=0,
-    )
+class ApiVersions:
+    """What this broker speaks, and the features of the cluster (KIP-584): a client has an epoch for each transaction
+    only where `transaction.version` is 2 (R87)."""
+
+    def __init__(self, *, transaction_version: int) -> None:
+        self._finalized = [
+            ApiVersionsResponse.FinalizedFeatureKey(
+                name=TRANSACTION_VERSION, max_version_level=transaction_version, min_version_level=transaction_version
+            )
+        ] * (transaction_version > 0)  # level 0 is the same as none, and Kafka names none
+
+    def answer(self, request: Request, caller: Caller) -> Any:
+        """KIP-511: an unknown version is answered in v0 with error 35 and the supported ranges; the encoder selects
+        v0."""
+        known = request.api_version in SUPPORTED[ApiKey.API_VERSIONS].versions
+        supported = ApiVersionsResponse.SupportedFeatureKey(
+            name=TRANSACTION_VERSION, min_version=0, max_version=TRANSACTION_VERSION_MAX
+        )
+        return ApiVersionsResponse(
+            error_code=ErrorCode.NONE if known else ErrorCode.UNSUPPORTED_VERSION,
+            api_keys=[
+                ApiVersionsResponse.ApiVersion(api_key=key, min_version=each.lowest, max_version=each.highest)
+                for key, each in sorted(SUPPORTED.items())
+            ],
+            throttle_time_ms=0,
+            supported_features=[supported] if request.api_version >= FEATURES_FROM_ZERO_SINCE else [],
+            finalized_features_epoch=0,
+            finalized_features=self._finalized,
+        )

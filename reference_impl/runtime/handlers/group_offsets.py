@@ -10,7 +10,7 @@ from reference_impl.core.groups.group_data import Identity
 from reference_impl.core.groups.offsets import Outcomes
 from reference_impl.core.identifiers import UNKNOWN_OFFSET, ErrorCode, TopicPartition
 from reference_impl.runtime.coordinators.groups import GroupCoordinators
-from reference_impl.runtime.coordinators.verification import TransactionVerifier
+from reference_impl.runtime.coordinators.verification import TransactionVerifier, Verifying
 from reference_impl.runtime.coordinators.waiting import answer_once
 from reference_impl.runtime.handlers.metadata import MetadataCache
 from reference_impl.runtime.server import Answer, Caller
@@ -21,6 +21,7 @@ from reference_impl.wire.messages import Request, response_class
 
 TOP_LEVEL_ERROR_SINCE = 2  # OffsetFetch
 GROUPS_SINCE = 8
+ABORTABLE_SINCE, ADDS_SINCE = 4, 5  # TxnOffsetCommit, KIP-890
 
 OffsetCommitResponse = response_class(ApiKey.OFFSET_COMMIT)
 TxnOffsetCommitResponse = response_class(ApiKey.TXN_OFFSET_COMMIT)
@@ -72,7 +73,11 @@ class GroupOffsetsHandler:
         partition = None if isinstance(coordinator, ErrorCode) else self._coordinators.led(body.group_id)
         if partition is not None:
             refused = await self._verifier.refusals(
-                [partition], body.transactional_id, producer, for_now=ErrorCode.COORDINATOR_NOT_AVAILABLE
+                [partition],
+                body.transactional_id,
+                producer,
+                wants=Verifying.of(request.api_version, aborts_since=ABORTABLE_SINCE, adds_since=ADDS_SINCE),
+                for_now=ErrorCode.COORDINATOR_NOT_AVAILABLE,
             )
             # The coordinator may be another one by now.
             error = refused.get(partition.topic_partition)

@@ -14,7 +14,7 @@ from typing import Any
 from reference_impl.core.identifiers import INTERNAL_TOPICS, UNKNOWN_OFFSET, ErrorCode, TopicPartition
 from reference_impl.core.partition import Partition
 from reference_impl.core.partition_data import Origin
-from reference_impl.runtime.coordinators.verification import TransactionVerifier
+from reference_impl.runtime.coordinators.verification import TransactionVerifier, Verifying
 from reference_impl.runtime.decoding import Decoding, Turn, Turns
 from reference_impl.runtime.replication.purgatory import Purgatory, Waiting
 from reference_impl.runtime.replication.replica_manager import ReplicaManager
@@ -31,6 +31,7 @@ TopicResponse = ProduceResponse.TopicProduceResponse
 PartitionResponse = TopicResponse.PartitionProduceResponse
 
 ACKS_ALL = -1
+ABORTABLE_SINCE, ADDS_SINCE = 11, 12  # KIP-890
 ZSTD_SINCE = 7  # Produce version: an older client might read records that it cannot decompress (KIP-110)
 
 
@@ -110,11 +111,12 @@ class ProduceHandler:
         if any(self._looks_inside(key) for key, _ in _parts(request)):
             return True
         parts = _transactional(request)
-        return len(_producers(parts)) > 1 or any(self._is_unverified(key, header) for key, header in parts)
+        return len(_producers(parts)) > 1 or any(self._is_unverified(request, key, header) for key, header in parts)
 
-    def _is_unverified(self, key: TopicPartition, header: BatchHeader) -> bool:
+    def _is_unverified(self, request: Request, key: TopicPartition, header: BatchHeader) -> bool:
         partition = self._replicas.partitions.get(key)
-        return partition is not None and partition.needs_verification(header.producer_id)
+        adds = _wants(request) is Verifying.ADD
+        return partition is not None and partition.needs_verification(_producer(header), adds=adds)
 
     async def _append_verified(self, request: Request, turn: Turn) -> list[_Outcome]:
         """In the order of its producer's requests; nobody else's wait for a coordinator."""
@@ -128,11 +130,16 @@ class ProduceHandler:
         producers = _producers(parts)
         if len(producers) > 1:
             return {key: ErrorCode.INVALID_PRODUCER_ID_MAPPING for key, _ in _parts(request)}
-        partitions = [self._replicas.partitions[key] for key, header in parts if self._is_unverified(key, header)]
+        unverified = [key for key, header in parts if self._is_unverified(request, key, header)]
+        partitions = [self._replicas.partitions[key] for key in unverified]
         if not partitions:
             return {}
         return await self._verifier.refusals(
-            partitions, request.body.transactional_id, producers.pop(), for_now=ErrorCode.NOT_ENOUGH_REPLICAS
+            partitions,
+            request.body.transactional_id,
+            producers.pop(),
+            wants=_wants(request),
+            for_now=ErrorCode.NOT_ENOUGH_REPLICAS,
         )
 
     async def _answer_later(self, request: Request, looking: "asyncio.Task[list[_Outcome]]") -> Answer:
@@ -186,7 +193,7 @@ class ProduceHandler:
             now_ms=self._replicas.now_ms(),
             wall_clock_ms=self._replicas.wall_clock_ms(),
             look=look,
-            origin=Origin.CLIENT if request.body.transactional_id is None else Origin.TRANSACTION,
+            origin=_origin(request),
         )
         if result.error:
             return _Outcome(topic_partition=topic_partition, error=result.error)
@@ -219,8 +226,22 @@ def _transactional(request: Request) -> list[tuple[TopicPartition, BatchHeader]]
     return [(key, header) for key, header in headers if header.is_transactional]
 
 
+def _producer(header: BatchHeader) -> Producer:
+    return Producer(header.producer_id, header.producer_epoch)
+
+
 def _producers(parts: Iterable[tuple[TopicPartition, BatchHeader]]) -> set[Producer]:
-    return {Producer(header.producer_id, header.producer_epoch) for _, header in parts}
+    return {_producer(header) for _, header in parts}
+
+
+def _wants(request: Request) -> Verifying:
+    return Verifying.of(request.api_version, aborts_since=ABORTABLE_SINCE, adds_since=ADDS_SINCE)
+
+
+def _origin(request: Request) -> Origin:
+    if request.body.transactional_id is None:
+        return Origin.CLIENT
+    return Origin.ADDED if _wants(request) is Verifying.ADD else Origin.TRANSACTION
 
 
 def _is_zstd(records: Any) -> bool:

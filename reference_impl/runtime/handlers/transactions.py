@@ -6,7 +6,8 @@ from typing import Any
 
 from reference_impl.coordination.client import CoordinationError
 from reference_impl.core.identifiers import GROUP_OFFSETS_TOPIC, INTERNAL_TOPICS, ErrorCode, TopicPartition
-from reference_impl.core.transactions.transaction_data import NO_PRODUCER, InitAnswer, InitRequest, Speaker
+from reference_impl.core.transactions.coordinator import TransactionCoordinator
+from reference_impl.core.transactions.transaction_data import NO_PRODUCER, EndRequest, InitAnswer, InitRequest, Speaker
 from reference_impl.runtime.coordinators.groups import GroupCoordinators
 from reference_impl.runtime.coordinators.transactions import TransactionCoordinators
 from reference_impl.runtime.coordinators.waiting import answer_once
@@ -25,6 +26,7 @@ PRODUCER_FENCED_SINCE = {
     ApiKey.ADD_OFFSETS_TO_TXN: 2,
     ApiKey.END_TXN: 2,
 }
+EPOCH_OF_EACH_SINCE = 5  # EndTxn, KIP-890
 LAST_IDEMPOTENT_EPOCH = 0x7FFE
 
 InitProducerIdResponse = response_class(ApiKey.INIT_PRODUCER_ID)
@@ -75,12 +77,10 @@ class TransactionsHandler:
         coordinator = error or self._coordinators.coordinator_of(transactional_id)
         if isinstance(coordinator, ErrorCode):
             return InitAnswer(coordinator)
-        fresh_id = NO_PRODUCER
-        if coordinator.error is ErrorCode.NONE and coordinator.needs_fresh_id(transactional_id):
-            try:
-                fresh_id = await self._producer_ids.allocate()
-            except CoordinationError:
-                return InitAnswer(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        try:
+            fresh_id = await self._fresh_id(coordinator, transactional_id)
+        except CoordinationError:
+            return InitAnswer(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         future: asyncio.Future[InitAnswer] = asyncio.get_running_loop().create_future()
         asked = InitRequest(
             transactional_id=transactional_id,
@@ -90,12 +90,17 @@ class TransactionsHandler:
         coordinator.init(asked, fresh_id, lambda answer: answer_once(future, lambda: answer))
         return await future
 
+    async def _fresh_id(self, coordinator: TransactionCoordinator, transactional_id: str) -> int:
+        """If one is needed. Raises CoordinationError."""
+        is_needed = coordinator.error is ErrorCode.NONE and coordinator.needs_fresh_id(transactional_id)
+        return await self._producer_ids.allocate() if is_needed else NO_PRODUCER
+
     # The transaction
 
     def add_partitions(self, request: Request, caller: Caller) -> Answer:
         body = request.body
         if request.api_version >= BROKERS_ONLY_SINCE[ApiKey.ADD_PARTITIONS_TO_TXN]:
-            return self._verified(body)
+            return self._asked_by_leader(body)
         wanted = [
             TopicPartition(topic.name, number)
             for topic in body.v3_and_below_topics
@@ -119,29 +124,29 @@ class TransactionsHandler:
 
         return self._add(request, speaker, wanted, made)
 
-    def _verified(self, body: Any) -> Any:
-        """What another broker asks before it appends (R86). Nothing is added for it."""
-        return AddPartitionsToTxnResponse(
-            throttle_time_ms=0,
-            error_code=ErrorCode.NONE,
-            results_by_transaction=[
-                TransactionResult(
-                    transactional_id=each.transactional_id,
-                    topic_results=_results(_keys_of(each), lambda key, each=each: self._verify(each, key)),  # type: ignore[misc]
-                )
-                for each in body.transactions
-            ],
-        )
+    async def _asked_by_leader(self, body: Any) -> Any:
+        """What another broker asks before it appends (R86, R88)."""
+        outcomes = await asyncio.gather(*(self._of_leader(each) for each in body.transactions))
+        results = [
+            TransactionResult(
+                transactional_id=each.transactional_id, topic_results=_results(_keys_of(each), found.__getitem__)
+            )
+            for each, found in zip(body.transactions, outcomes, strict=True)
+        ]
+        return AddPartitionsToTxnResponse(throttle_time_ms=0, error_code=ErrorCode.NONE, results_by_transaction=results)
 
-    def _verify(self, wanted: Any, key: TopicPartition) -> ErrorCode:
-        if not wanted.verify_only:
-            return ErrorCode.INVALID_REQUEST
+    async def _of_leader(self, wanted: Any) -> dict[TopicPartition, ErrorCode]:
+        keys = _keys_of(wanted)
         error = _unfit(wanted.transactional_id)
         coordinator = error or self._coordinators.coordinator_of(wanted.transactional_id)
         if isinstance(coordinator, ErrorCode):
-            return coordinator
-        producer = Producer(wanted.producer_id, wanted.producer_epoch)
-        return coordinator.verify(Speaker(wanted.transactional_id, producer), key)
+            return dict.fromkeys(keys, coordinator)
+        speaker = Speaker(wanted.transactional_id, Producer(wanted.producer_id, wanted.producer_epoch))
+        if wanted.verify_only:
+            return {key: coordinator.verify(speaker, key) for key in keys}
+        added: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
+        coordinator.add_by_leader(speaker, keys, lambda error: answer_once(added, lambda: error))
+        return dict.fromkeys(keys, await added)
 
     def add_offsets(self, request: Request, caller: Caller) -> Answer:
         body = request.body
@@ -178,21 +183,29 @@ class TransactionsHandler:
             coordinator.add_partitions(speaker, wanted, answered)
         return future
 
-    def end(self, request: Request, caller: Caller) -> Answer:
-        body = request.body
-        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    async def end(self, request: Request, caller: Caller) -> Any:
+        answer = await self._end(request.body, has_own_epoch=request.api_version >= EPOCH_OF_EACH_SINCE)
+        return EndTxnResponse(
+            throttle_time_ms=0,
+            error_code=_in_version(answer.error, request),
+            producer_id=answer.producer_id,
+            producer_epoch=answer.epoch,
+        )
 
-        def answered(error: ErrorCode) -> None:
-            answer_once(future, lambda: EndTxnResponse(throttle_time_ms=0, error_code=_in_version(error, request)))
-
+    async def _end(self, body: Any, *, has_own_epoch: bool) -> InitAnswer:
         error = _unfit(body.transactional_id)
         coordinator = error or self._coordinators.coordinator_of(body.transactional_id)
         if isinstance(coordinator, ErrorCode):
-            answered(coordinator)
-        else:
-            speaker = Speaker(body.transactional_id, Producer(body.producer_id, body.producer_epoch))
-            coordinator.end_transaction(speaker, is_commit=body.committed, answer=answered)
-        return future
+            return InitAnswer(coordinator)
+        try:
+            fresh_id = await self._fresh_id(coordinator, body.transactional_id) if has_own_epoch else NO_PRODUCER
+        except CoordinationError:
+            return InitAnswer(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        speaker = Speaker(body.transactional_id, Producer(body.producer_id, body.producer_epoch))
+        asked = EndRequest(body.committed, has_own_epoch=has_own_epoch, fresh_id=fresh_id)
+        future: asyncio.Future[InitAnswer] = asyncio.get_running_loop().create_future()
+        coordinator.end_transaction(speaker, asked, lambda answer: answer_once(future, lambda: answer))
+        return await future
 
 
 def _unfit(transactional_id: str) -> ErrorCode:

@@ -8,6 +8,7 @@ import pytest
 from reference_impl.core.identifiers import ErrorCode
 from reference_impl.core.producer_state import CachedBatch, ProducerStates
 from reference_impl.wire.control_records import Marker
+from reference_impl.wire.key_values import Producer
 from reference_impl.wire.record_batches import BatchHeader, parse_headers
 from tests.reference_impl.core.memory_log import batch
 from tests.reference_impl.core.replication_world import World
@@ -143,18 +144,31 @@ def test_a_restored_producer_is_known_by_its_last_batch() -> None:
 def test_a_guard_is_for_one_answer_and_none_outlives_its_marker() -> None:
     producers = ProducerStates()
     first, second = producers.begin_verification(7), producers.begin_verification(7)
-    assert not producers.end_verification(7, first, is_refused=True)
-    assert producers.end_verification(7, second, is_refused=False), "the other one's refusal is not its own"
-    assert not producers.end_verification(7, second, is_refused=False), "it must ask again"
+    assert not producers.end_verification(Producer(7, 0), first, is_refused=True)
+    assert producers.end_verification(Producer(7, 0), second, is_refused=False), (
+        "the other one's refusal is not its own"
+    )
+    assert not producers.end_verification(Producer(7, 0), second, is_refused=False), "it must ask again"
     asked = producers.begin_verification(7)
     producers.update(header(0), Marker(True, 0))
-    assert not producers.end_verification(7, asked, is_refused=False)
+    assert not producers.end_verification(Producer(7, 0), asked, is_refused=False)
 
 
 def test_no_guard_outlives_its_answer_and_a_producer_that_comes_back_keeps_its_own() -> None:
     producers = known(0)
     returning = producers.begin_verification(7)
     assert producers.expire(wall_clock_ms=header(0).max_timestamp + 101, after_ms=100) == 1
-    assert producers.end_verification(7, returning, is_refused=False)
-    producers.end_verification(8, producers.begin_verification(8), is_refused=False)
+    assert producers.end_verification(Producer(7, 0), returning, is_refused=False)
+    producers.end_verification(Producer(8, 0), producers.begin_verification(8), is_refused=False)
     assert not producers._guards
+
+
+@pytest.mark.parametrize(
+    ("begins_at_zero", "expected"), [(False, ErrorCode.NONE), (True, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)]
+)
+def test_an_unknown_producer_begins_at_zero_where_each_transaction_has_an_epoch(
+    begins_at_zero: bool, expected: ErrorCode
+) -> None:
+    """Its first request was put off, and the second one came before it again."""
+    assert ProducerStates().check(header(1), begins_at_zero=begins_at_zero) is expected
+    assert ProducerStates().check(header(0), begins_at_zero=begins_at_zero) is ErrorCode.NONE

@@ -35,7 +35,7 @@ class Handler:
         if request.client_id == "silent":
             return NO_ANSWER
         if request.api_key == ApiKey.API_VERSIONS:
-            return api.api_versions(request, caller)
+            return api.ApiVersions(transaction_version=2).answer(request, caller)
         return self._later(request) if len(self.seen) == 1 else self._answer(request)
 
     async def _later(self, request: Request) -> Any:

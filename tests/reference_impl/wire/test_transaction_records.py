@@ -27,6 +27,9 @@ def transactions(draw: st.DrawFn) -> Transaction:
         partitions=frozenset() if state is TransactionState.EMPTY else draw(st.frozensets(keys, max_size=5)),
         updated_ms=draw(INT64),
         started_ms=draw(INT64),
+        previous_id=draw(st.just(-1) | INT64),
+        next_id=draw(st.just(-1) | INT64),
+        client_version=draw(st.sampled_from([0, 2])),
     )
 
 

@@ -7,6 +7,7 @@ from reference_impl.core.identifiers import ErrorCode, TopicPartition
 from reference_impl.core.transactions.coordinator import TransactionCoordinator
 from reference_impl.core.transactions.transaction import TransactionState
 from reference_impl.core.transactions.transaction_data import (
+    EndRequest,
     InitAnswer,
     InitRequest,
     Speaker,
@@ -92,7 +93,23 @@ class World:
 
     def end(self, producer: Producer, *, commit: bool = True) -> list[ErrorCode]:
         answers: list[ErrorCode] = []
-        self.coordinator.end_transaction(Speaker(ID, producer), is_commit=commit, answer=answers.append)
+        asked = EndRequest(commit)
+        self.coordinator.end_transaction(Speaker(ID, producer), asked, lambda answer: answers.append(answer.error))
+        self.settle()
+        return answers
+
+    def end_with_next_epoch(
+        self, producer: Producer, *, commit: bool = True, fresh_id: int = FRESH + 1
+    ) -> list[InitAnswer]:
+        answers: list[InitAnswer] = []
+        asked = EndRequest(commit, has_own_epoch=True, fresh_id=fresh_id)
+        self.coordinator.end_transaction(Speaker(ID, producer), asked, answers.append)
+        self.settle()
+        return answers
+
+    def add_by_leader(self, producer: Producer, *partitions: TopicPartition) -> list[ErrorCode]:
+        answers: list[ErrorCode] = []
+        self.coordinator.add_by_leader(Speaker(ID, producer), partitions, answers.append)
         self.settle()
         return answers
 
