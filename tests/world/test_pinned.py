@@ -29,6 +29,8 @@ PINNED = {
         (11101012, "full"),  # the same, and the record that was written below it was damaged then
         (11101012, "no books"),
         (11100672, "full"),  # below the second record of a batch, whose first stands below it
+        (11503840, "full"),  # its answer was on the way to a reader when its leader lost its power
+        (11503840, "clients alone"),
         (7501196, "no books, no journals"),  # a cycle of what was read before a cut of which nobody knows the reason
     ),
     TRANSACTIONS: (
@@ -47,6 +49,7 @@ PINNED = {
         (10202521, "full"),  # all that the coordinator knew was lost before its producer was at work
     ),
     GROUPS: (
+        (11501746, "clients alone"),  # acknowledged on the way while the only disk in sync was wiped
         (77167, "nothing of states"),  # within an assignment the log was cut below the position
         (7500046, "full"),  # a commit without an answer, of which a whole log has no record
         (7500350, "full"),  # a deposed leader's log ended below the position

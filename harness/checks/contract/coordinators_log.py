@@ -169,7 +169,7 @@ def _destroyed(place: PartitionHistory, timelines: Timelines, stored: Stored) ->
         committed=True,
         in_a_log=False,
     )
-    surely = _between(place, lost, timelines.answered_at(lost), stored.gone_ns)
+    surely = _between(place, lost, timelines.answered_at(lost).sure, stored.gone_ns)
     if surely.holds is not False:
         return surely
     perhaps = _between(place, lost, stored.sent_ns - 1, stored.gone_ns)

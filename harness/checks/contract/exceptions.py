@@ -112,13 +112,15 @@ def _cause(case: Case, rules: tuple[Rule, ...]) -> LossCause:
 # ---- what nobody saw -------------------------------------------------------------------------------------------------
 
 
-def may_be_unseen(history: PartitionHistory, lost: LostRecord, epoch: int | None, by_time: bool) -> Doubt | None:
-    """What the configuration would have permitted and polling would have missed; None if there is nothing."""
+def may_be_unseen(
+    history: PartitionHistory, lost: LostRecord, epoch: int | None, by_time: bool, since_ns: int
+) -> Doubt | None:
+    """What the configuration would have permitted and polling would have missed; None if there is nothing. `since_ns`:
+    when its leader surely had it."""
     if history.exact:
         return None
-    since = lost.t_acknowledged or 0
     if any(
-        loss.time_ns > since and loss.event.took(history.topic, history.partition, lost.offset) is not False
+        loss.time_ns > since_ns and loss.event.took(history.topic, history.partition, lost.offset) is not False
         for loss in history.disk_losses
     ):
         return Doubt(code="disk-lost-while-polled")

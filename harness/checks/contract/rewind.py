@@ -50,7 +50,9 @@ def lawful_rewind(
         since_first = Window(seen=Seen(epoch=first.epoch, time_ns=first.earliest_t))
         case = Case(history=history, election=election, lost=lost, epoch=first.epoch, by_time=False, window=since_first)
         # An undecided ruling is enough: the loss itself then makes the run inconclusive.
-        if ruled(case).classification != "violation" or may_be_unseen(history, lost, first.epoch, False):
+        if ruled(case).classification != "violation" or may_be_unseen(
+            history, lost, first.epoch, False, lost.t_acknowledged or 0
+        ):
             found = election
     return found
 
@@ -81,4 +83,4 @@ def unseen_rewind(
             if (time_ns is None or loss.time_ns <= time_ns) and (since_ns is None or loss.time_ns >= since_ns)
         ),
     )
-    return may_be_unseen(known, lost, None, False)
+    return may_be_unseen(known, lost, None, False, lost.t_acknowledged or 0)

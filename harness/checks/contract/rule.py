@@ -228,7 +228,9 @@ class _Search:
             undecided = next((each.undecided for each in rulings if each.undecided), None) or _several(rulings)
             return replace(ruling, classification="observation", undecided=undecided)
         ruling = rulings[0]
-        unseen = may_be_unseen(history, lost, epoch, by_time) if ruling.classification == "violation" else None
+        since_ns = self._timelines.answered_at(lost).sure
+        is_accused = ruling.classification == "violation"
+        unseen = may_be_unseen(history, lost, epoch, by_time, since_ns) if is_accused else None
         if (
             ruling.classification == "permitted"
             and not history.exact

@@ -74,7 +74,7 @@ class Timelines:
         term = None if read is None else self._history.term_at(read)
         if read is not None and term is not None and not self.deposed.may_answer_for_another(term, read):
             seen[term.leader] = max(seen.get(term.leader, 0), read - READ_AHEAD_NS)
-        answered = self.answered_at(lost)
+        answered = self.answered_at(lost).sure
         return tuple((node, max(answered, seen.get(node, 0))) for node in sorted({*seen, *self._history.replicas}))
 
     def _read_under(self, lost: LostRecord) -> Known[int]:
@@ -93,25 +93,37 @@ class Timelines:
                 return Known(sure=election.epoch, perhaps=maybe)
         return Known(sure=-1, perhaps=maybe)
 
-    def answered_at(self, lost: LostRecord) -> int:
-        """When its leader surely had it still: it answered before it died, whenever its answer came to be read."""
-        t, sent = lost.t_acknowledged or 0, lost.t_sent
+    def answered_at(self, lost: LostRecord) -> Known[int]:
+        """When its leader had it still: it answered before it died, whenever its answer came to be read. Of a leader
+        that nobody knows any disk that was lost meanwhile may have been its own."""
+        t, sent = lost.t_acknowledged or 0, self._asked_since(lost)
         term = self._history.term_at(t)
         leader = self._history.leader_of(lost.epoch) if lost.epoch is not None else term.leader if term else None
-        if sent is None or leader is None:
-            return t
+        if sent is None:
+            return Known(sure=t, perhaps=t)
         # Who leads by then, after a start of its own too, is not who answered.
         of_before = lost.taken or (lost.epoch is not None and term is not None and term.epoch > lost.epoch)
         on_its_way = [
             loss.time_ns - 1
-            for loss in self._history.losses_by_node.get(leader, ())
-            if sent <= loss.time_ns <= t and (of_before or self._history.is_in_force(loss.fault, t))
+            for loss in self._history.disk_losses
+            if leader in (None, loss.node)
+            and sent <= loss.time_ns <= t
+            and (of_before or self._history.is_in_force(loss.fault, t))
         ]
-        return min([t, *on_its_way])
+        answered = min([t, *on_its_way])
+        return Known(sure=answered, perhaps=t if leader is None else answered)
+
+    def _asked_since(self, lost: LostRecord) -> int | None:
+        """When it can have been asked for at the earliest what is known of it: by its send, or by a reader's fetch."""
+        if lost.t_sent is not None or lost.t_acknowledged is None:
+            return lost.t_sent
+        read = lost.t_acknowledged if lost.t_last_read is None else min(lost.t_acknowledged, lost.t_last_read)
+        return read - READ_AHEAD_NS
 
     def _seen_until(self, lost: LostRecord) -> Known[int]:
         """When a copy was last seen where it counts, on a replica in sync or by a reader."""
-        sure = maybe = self.answered_at(lost)
+        answered = self.answered_at(lost)
+        sure, maybe = answered.sure, answered.perhaps
         for log in logs_with(lost, self._logs):
             if log.is_whole and self._history.is_in_sync(log.node, log.time_ns):
                 read_ns = log.time_ns - 1  # a disk is read before it is destroyed, even at the same time stamp
