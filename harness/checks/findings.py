@@ -273,6 +273,7 @@ def lost_record_of(history: PartitionHistory, row: Flagged) -> LostRecord:
         in_a_log=bool(row.copies),
         copies=row.copies,
         others=row.others,
+        t_first_read=None if answered else row.read_first,
         t_last_read=row.read_last,
         matched=not is_damaged(history, row.offset),
         t_sent=row.invoked_ns if answered else None,

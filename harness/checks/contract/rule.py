@@ -73,10 +73,20 @@ class Judge:
 
     def _cached(self, lost: LostRecord) -> Ruling:
         key = (
-            replace(lost, offset=None, t_acknowledged=None, t_last_read=None, t_sent=None, absent_t=None, rewritten=()),
+            replace(
+                lost,
+                offset=None,
+                t_acknowledged=None,
+                t_first_read=None,
+                t_last_read=None,
+                t_sent=None,
+                absent_t=None,
+                rewritten=(),
+            ),
             tuple(map(self._between, lost.rewritten)),
             side(self._offsets, lost.offset),
             side(self._times, lost.t_acknowledged),
+            side(self._times, lost.t_first_read),
             side(self._times, lost.t_last_read),
             side(self._history.faults.times, lost.t_last_read),
             side(self._times, lost.t_sent),

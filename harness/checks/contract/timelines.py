@@ -115,9 +115,9 @@ class Timelines:
 
     def _asked_since(self, lost: LostRecord) -> int | None:
         """When it can have been asked for at the earliest what is known of it: by its send, or by a reader's fetch."""
-        if lost.t_sent is not None or lost.t_acknowledged is None:
+        if lost.t_sent is not None or lost.t_first_read is None:
             return lost.t_sent
-        read = lost.t_acknowledged if lost.t_last_read is None else min(lost.t_acknowledged, lost.t_last_read)
+        read = lost.t_first_read if lost.t_last_read is None else min(lost.t_first_read, lost.t_last_read)
         return read - READ_AHEAD_NS
 
     def _seen_until(self, lost: LostRecord) -> Known[int]:

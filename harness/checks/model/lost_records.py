@@ -29,6 +29,7 @@ class LostRecord:
     taken: bool = False  # the leader in force at its acknowledgement assigned its offset to another record
     copies: frozenset[Copy] = frozenset()  # of this record at its offset
     others: frozenset[Copy] = frozenset()  # of other records at its offset
+    t_first_read: int | None = None  # when the first poll ended that returned it, if no answer to its sender is known
     t_last_read: int | None = None  # when the last poll began that returned it
     matched: bool = True  # records lie in their logs as they were written: no batch damaged, no offset given twice
     t_sent: int | None = None  # when its send began, if that was answered about this place
