@@ -39,7 +39,7 @@ SET = ["lost-group-offset permitted", "head-skip permitted"]
 
 
 @case(
-    "the same, and the member commits 5, which is what it had read",
+    "a member reads 0 to 4 and commits 5; a tool sets the group to 9 at 20, and the next member commits 10",
     PASS,
     {"group-skip permitted": {5, 6, 7, 8}},
     also=SET,
