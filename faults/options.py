@@ -27,6 +27,12 @@ def nth(value: Any) -> int:
     return value
 
 
+def first_or_later(value: Any) -> int:
+    if nth(value) == 0:
+        raise ValueError("a number is needed, 1 for the first, not 0")
+    return int(value)
+
+
 # hang: bytes wait and new connections get no answer, as with DROP. reset: as with REJECT.
 Mode = Annotated[Literal["hang", "reset"], one_of("hang", "reset")]
 _ORIGINS = ("peers", "coordination", "cluster", "clients", "all")
@@ -34,3 +40,4 @@ Origin = Annotated[Literal["peers", "coordination", "cluster", "clients", "all"]
 LinkNames = Annotated[tuple[str, ...], link_names]
 Percent = Annotated[float, percent]
 Nth = Annotated[int, nth]
+FirstOrLater = Annotated[int, first_or_later]

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from faults.options import Nth
+from faults.options import FirstOrLater
 from faults.processes.down import DownFault
 from harness.ports.capabilities import CanCrashAtWrites
 from harness.ports.cluster import CanCrash, Cluster, Evidence
@@ -22,12 +22,14 @@ class KillAtWrite(DownFault):
     needs = (CanCrash, CanCrashAtWrites)
     not_while = ("down",)
     weight = 0.0
-    nth: Nth = 1
+    nth: FirstOrLater = 1
     torn: bool = False
 
     async def begin(self, cluster: Cluster, struck: Struck) -> Evidence:
         assert isinstance(cluster, CanCrashAtWrites)
-        nth, torn = max(self.nth, 1), self.torn
         return joined(
-            [await cluster.kill_at_write(node, nth=nth, torn=torn, within_s=_PATIENCE_S) for node in struck.nodes]
+            [
+                await cluster.kill_at_write(node, nth=self.nth, torn=self.torn, within_s=_PATIENCE_S)
+                for node in struck.nodes
+            ]
         )

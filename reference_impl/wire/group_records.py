@@ -8,7 +8,7 @@ version 5) gets OffsetCommitValue 1, which alone has that field. Read are all ve
 from dataclasses import dataclass
 
 from reference_impl.wire.key_values import KeyValue
-from reference_impl.wire.plain_fields import Reader, UnreadableRecord, Writer
+from reference_impl.wire.record_fields import Reader, UnreadableRecord, Writer
 
 NO_TIME = -1
 NO_EPOCH = -1

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from reference_impl.wire.key_values import KeyValue
-from reference_impl.wire.plain_fields import Reader, UnreadableRecord, Writer
+from reference_impl.wire.record_fields import Reader, UnreadableRecord, Writer
 
 EMPTY_STATE = 0  # without partitions: the array is null
 NO_PRODUCER_ID = -1

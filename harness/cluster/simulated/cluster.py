@@ -34,6 +34,7 @@ class _Life:
 
     machine: Machine
     beginning: "asyncio.Task[RunningNode]"
+    gone: "asyncio.Future[None]"
 
 
 class SimulatedCluster(BrokerCluster):
@@ -220,7 +221,7 @@ class SimulatedCluster(BrokerCluster):
 
     async def kill_at_write(self, node: NodeId, *, nth: int, torn: bool, within_s: float) -> Evidence:
         life, disk = self._life(node), self._disk(node)
-        struck = self._loop.create_future()
+        struck: asyncio.Future[str] = self._loop.create_future()
 
         def strike(what: str) -> None:
             self._loop.stand_still(life.machine)
@@ -228,16 +229,17 @@ class SimulatedCluster(BrokerCluster):
                 struck.set_result(what)
 
         disk.crash_point = CrashPoint(nth=nth, torn=torn, strike=strike)
+        either: list[asyncio.Future[Any]] = [struck, life.gone]
         try:
-            async with asyncio.timeout(within_s):
-                what = await struck
-        except TimeoutError:
-            raise NothingToStrike(f"{self._name(node)} changed nothing on its disk in {within_s:g} s") from None
+            await asyncio.wait(either, timeout=within_s, return_when=asyncio.FIRST_COMPLETED)
         finally:
             disk.crash_point = None
+        if not struck.done():
+            when = "before it ended" if life.gone.done() else f"in {within_s:g} s"
+            raise NothingToStrike(f"{self._name(node)} had not changed its disk {nth} times {when}")
         evidence = await self.kill(node)
         disk.crashed()
-        return replace(evidence, sentence=f"{evidence.sentence}, before {what}")
+        return replace(evidence, sentence=f"{evidence.sentence}, before {struck.result()}")
 
     def _disk(self, node: NodeId) -> NodeDisk:
         """All that is there when it is first asked for was put there by the harness."""
@@ -284,7 +286,8 @@ class SimulatedCluster(BrokerCluster):
     def _begins(self, node: NodeId, work: Coroutine[Any, Any, RunningNode]) -> None:
         machine = Machine(name=self._name(node), log=self._folders(node).log, disk=self._disk(node))
         self._codes.pop(node, None)
-        life = self._lives_now[node] = _Life(machine=machine, beginning=begun_on(machine, work))
+        gone: asyncio.Future[None] = self._loop.create_future()
+        life = self._lives_now[node] = _Life(machine=machine, beginning=begun_on(machine, work), gone=gone)
         life.beginning.add_done_callback(lambda task: self._has_begun(node, life, task))
 
     def _has_begun(self, node: NodeId, life: _Life, task: "asyncio.Task[RunningNode]") -> None:
@@ -339,6 +342,7 @@ class SimulatedCluster(BrokerCluster):
             del self._lives_now[node]
             self._stopping.pop(node, None)
             self._codes[node] = code
+            life.gone.set_result(None)
             self._has_ended(node, code)
 
     def _life(self, node: NodeId) -> _Life:

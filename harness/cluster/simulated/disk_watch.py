@@ -5,11 +5,11 @@ interpreter tells of all else by audit events, before it is done. Whose it is, t
 """
 
 import os
-import sys
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
+from harness.cluster.simulated.audit_events import listen, listen_no_more
 from harness.cluster.simulated.disks import NodeDisk
 from harness.cluster.simulated.machines import machine_of
 
@@ -34,13 +34,13 @@ class DiskWatch:
     def __enter__(self) -> "DiskWatch":
         self._write, self._sync = os.write, os.fsync
         self._put(self._watched_write, self._watched_sync)
-        _watch(self)
+        listen(_hears)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        _watch(None)
+        listen_no_more(_hears)
         self._put(self._write, self._sync)
 
     def _put(self, write: Callable[..., Any], sync: Callable[..., Any]) -> None:
@@ -81,8 +81,8 @@ def _is_on(disk: NodeDisk, path: Any) -> bool:
     return real == str(disk.top) or real.startswith(f"{disk.top}{os.sep}")
 
 
-def _tell(event: str, arguments: tuple[Any, ...]) -> None:
-    disk = _disk_here()
+def _hears(event: str, arguments: tuple[Any, ...]) -> None:
+    disk = _disk_here() if event in _EVENTS else None
     if disk is None or not _is_concerned(disk):
         return
     path = arguments[0]
@@ -98,21 +98,3 @@ def _tell(event: str, arguments: tuple[Any, ...]) -> None:
 def _writes(arguments: tuple[Any, ...]) -> bool:
     _, mode, flags = arguments
     return bool(set(mode) & set("wax+")) if isinstance(mode, str) else bool(flags & _WRITING)
-
-
-_watching: DiskWatch | None = None
-_is_hooked = False
-
-
-def _watch(watcher: DiskWatch | None) -> None:
-    """A hook cannot be taken away again, so there is one for the process."""
-    global _watching, _is_hooked
-    _watching = watcher
-    if not _is_hooked:
-        _is_hooked = True
-        sys.addaudithook(_hook)
-
-
-def _hook(event: str, arguments: tuple[Any, ...]) -> None:
-    if _watching is not None and event in _EVENTS:
-        _tell(event, arguments)

@@ -18,6 +18,8 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
+from harness.cluster.simulated import audit_events
+from harness.cluster.simulated.audit_events import listen, listen_no_more
 from harness.host.clock import Clock
 
 _MAY_ASK = ("aiokafka", "logging")  # their first name
@@ -29,7 +31,7 @@ _READINGS: dict[str, tuple[str, float]] = {  # of the module time: which of our 
     "perf_counter": ("monotonic_ns", 1e-9),
     "perf_counter_ns": ("monotonic_ns", 1),
 }
-_NOT_A_PLACE = (__file__, random.__file__, secrets.__file__)  # whoever called them is one
+_NOT_A_PLACE = (__file__, audit_events.__file__, random.__file__, secrets.__file__)  # whoever called them is one
 _WAYS_OUT = (
     "os.exec",
     "os.fork",
@@ -72,17 +74,23 @@ class NoWayOut:
         gc.collect()
         gc.disable()  # it would run, and finalize, at other moments in another process
         _watch(self)
+        listen(self._hears)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        listen_no_more(self._hears)
         _watch(None)
         for (owner, name), before in self._before.items():
             setattr(owner, name, before)
         self._before.clear()
         gc.enable()
         random.setstate(self._chance_before)
+
+    def _hears(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if event in _WAYS_OUT and self.is_here():
+            raise self.refuse(event)
 
     def refuse(self, what: str, *, by: str = "") -> Escape:
         """`by`: the file that refuses it in its own name; its place is where that file was called."""
@@ -140,18 +148,8 @@ def refused(what: str, *, by: str) -> Escape:
 
 
 _watching: NoWayOut | None = None
-_is_hooked = False
 
 
 def _watch(watcher: NoWayOut | None) -> None:
-    """A hook cannot be taken away again, so there is one for the process, which asks who watches."""
-    global _watching, _is_hooked
+    global _watching
     _watching = watcher
-    if not _is_hooked:
-        _is_hooked = True
-        sys.addaudithook(_hook)
-
-
-def _hook(event: str, arguments: tuple[Any, ...]) -> None:
-    if _watching is not None and event in _WAYS_OUT and _watching.is_here():
-        raise _watching.refuse(event)

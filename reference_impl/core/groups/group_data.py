@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from reference_impl.core.identifiers import ErrorCode
-from reference_impl.wire.plain_fields import TEXT_BYTES_MAX
+from reference_impl.wire.record_fields import TEXT_BYTES_MAX
 
 NO_GENERATION = -1
 NO_MEMBER_ID = ""

@@ -16,7 +16,7 @@ from reference_impl.core.groups.rebalance import Rebalance
 from reference_impl.core.identifiers import ErrorCode, TopicPartition
 from reference_impl.wire.group_records import NO_TIME, CommittedOffset, OffsetKey, offset_record
 from reference_impl.wire.key_values import KeyValue, Producer
-from reference_impl.wire.plain_fields import TEXT_BYTES_MAX
+from reference_impl.wire.record_fields import TEXT_BYTES_MAX
 
 Outcomes = Mapping[TopicPartition, ErrorCode]
 Recorded = tuple[int, CommittedOffset]

@@ -12,7 +12,7 @@ from enum import Enum
 
 from reference_impl.core.identifiers import TopicPartition
 from reference_impl.wire.key_values import KeyValue, Producer
-from reference_impl.wire.plain_fields import UnreadableRecord
+from reference_impl.wire.record_fields import UnreadableRecord
 from reference_impl.wire.transaction_records import NO_PRODUCER_ID, StoredTransaction, transaction_record
 
 NO_EPOCH = -1

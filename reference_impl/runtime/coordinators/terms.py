@@ -19,8 +19,8 @@ from reference_impl.runtime.coordinators.log import PartitionTermLog
 from reference_impl.runtime.handlers.metadata import MetadataCache
 from reference_impl.runtime.replication.replica_manager import ReplicaManager
 from reference_impl.wire.compression import UnreadableRecords
-from reference_impl.wire.plain_fields import UnreadableRecord
 from reference_impl.wire.record_batches import parse_headers
+from reference_impl.wire.record_fields import UnreadableRecord
 
 logger = logging.getLogger(__name__)
 

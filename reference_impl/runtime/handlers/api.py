@@ -26,9 +26,9 @@ SPEAKER: Mapping[int, str] = {
     ApiKey.ALTER_PARTITION: "broker_id",
 }
 
-# What later versions of a client's request are for.
 TRANSACTION_VERSION, TRANSACTION_VERSION_MAX = "transaction.version", 2
 FEATURES_FROM_ZERO_SINCE = 4  # ApiVersions: older clients know no feature that may be 0 (KAFKA-17011)
+# What later versions of a client's request are for.
 BROKERS_ONLY_SINCE: Mapping[int, int] = {ApiKey.ADD_PARTITIONS_TO_TXN: 4}
 
 ApiVersionsResponse = response_class(ApiKey.API_VERSIONS)
@@ -83,11 +83,10 @@ class ApiVersions:
     only where `transaction.version` is 2 (R87)."""
 
     def __init__(self, *, transaction_version: int) -> None:
-        self._finalized = [
-            ApiVersionsResponse.FinalizedFeatureKey(
-                name=TRANSACTION_VERSION, max_version_level=transaction_version, min_version_level=transaction_version
-            )
-        ] * (transaction_version > 0)  # level 0 is the same as none, and Kafka names none
+        level = ApiVersionsResponse.FinalizedFeatureKey(
+            name=TRANSACTION_VERSION, max_version_level=transaction_version, min_version_level=transaction_version
+        )
+        self._finalized = [level] if transaction_version > 0 else []  # level 0 is the same as none: Kafka names none
 
     def answer(self, request: Request, caller: Caller) -> Any:
         """KIP-511: an unknown version is answered in v0 with error 35 and the supported ranges; the encoder selects

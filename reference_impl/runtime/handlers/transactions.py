@@ -18,7 +18,7 @@ from reference_impl.runtime.server import Answer, Caller
 from reference_impl.wire.api_keys import ApiKey
 from reference_impl.wire.key_values import Producer
 from reference_impl.wire.messages import Request, response_class
-from reference_impl.wire.plain_fields import TEXT_BYTES_MAX
+from reference_impl.wire.record_fields import TEXT_BYTES_MAX
 
 PRODUCER_FENCED_SINCE = {
     ApiKey.INIT_PRODUCER_ID: 4,

@@ -39,6 +39,17 @@ kind = "pause"
 target = "random(1)"
 when = "request(LeaderAndIsr)"
 for = "500 ms"
+[[faults]]
+kind = "power-off"
+target = "leader(orders/1)"
+at = "3500 ms"
+for = "500 ms"
+[[faults]]
+kind = "kill-at-write"
+options = { nth = 3, torn = true }
+target = "leader(orders/0)"
+at = "4800 ms"
+for = "500 ms"
 """
 
 
@@ -111,5 +122,5 @@ def test_the_run_has_its_world_and_did_what_it_says(run: Path) -> None:
     assert folder.run["skipped_faults"] == []
     records = folder.table("records")
     assert records.num_rows > 200
-    assert {row["kind"] for row in folder.table("faults").to_pylist()} == {"kill", "pause", "slow"}
+    assert {row["kind"] for row in folder.table("faults").to_pylist()} == {"kill", "pause", "power-loss", "slow"}
     assert (run / "nodes" / "1" / "log").read_text().count("registered") >= 1

@@ -20,7 +20,7 @@ from reference_impl.runtime.replication.purgatory import Purgatory
 from reference_impl.runtime.server import Caller
 from reference_impl.wire.api_keys import ApiKey
 from reference_impl.wire.messages import Request, request_class
-from reference_impl.wire.plain_fields import TEXT_BYTES_MAX
+from reference_impl.wire.record_fields import TEXT_BYTES_MAX
 from tests.reference_impl.runtime.test_coordinators import World
 
 CALLER = Caller(listener="CLIENT1", client_id="c", peer="here:1")

@@ -21,8 +21,8 @@ from reference_impl.wire.group_records import (
     offset_record,
 )
 from reference_impl.wire.key_values import KeyValue, StoredKeyValue, key_value_batch
-from reference_impl.wire.plain_fields import UnreadableRecord
 from reference_impl.wire.record_batches import validate
+from reference_impl.wire.record_fields import UnreadableRecord
 
 _text = st.text(st.characters(codec="utf-8"), max_size=30)
 _int32, _int64 = st.integers(-(2**31), 2**31 - 1), st.integers(-(2**63), 2**63 - 1)

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from reference_impl.core.identifiers import TopicPartition
 from reference_impl.core.transactions.transaction import Transaction, TransactionState
-from reference_impl.wire.plain_fields import UnreadableRecord
+from reference_impl.wire.record_fields import UnreadableRecord
 from reference_impl.wire.transaction_records import decode, transaction_record
 
 TEXTS = st.text(max_size=20)

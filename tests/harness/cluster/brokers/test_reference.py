@@ -20,6 +20,18 @@ def addresses() -> Iterator[AddressBlock]:
 
 
 @pytest.mark.cluster
+@pytest.mark.parametrize(("features", "told"), [({}, False), ({"transaction.version": "1"}, True)])
+async def test_the_level_of_a_feature_is_told_to_the_brokers(
+    addresses: AddressBlock, tmp_path: Path, features: dict[str, str], told: bool
+) -> None:
+    environment = LocalEnvironment(addresses=addresses, nodes_folder=tmp_path)
+    await ReferenceSystem(spec=ClusterSpec(brokers=(1, 2), features=features)).prepare(environment)
+    for node in (1, 2):
+        settings = (tmp_path / str(node) / "config" / "server.properties").read_text()
+        assert ("reference.transaction.version=1\n" in settings) is told
+
+
+@pytest.mark.cluster
 async def test_the_brokers_of_each_cluster_share_a_secret_of_their_own_that_nobody_else_may_read(
     addresses: AddressBlock, tmp_path: Path
 ) -> None:

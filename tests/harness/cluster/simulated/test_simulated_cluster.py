@@ -14,6 +14,7 @@ from harness.cluster.simulated.nodes import RunningNode
 from harness.errors import HarnessError
 from harness.host.clock import Clock
 from harness.ports.cluster import NodeId, Send, TopicDefinition
+from harness.ports.faults import NothingToStrike
 from reference_impl.storage.log_directory import CLEAN_SHUTDOWN_FILE
 from tests.harness.cluster.simulated.simulated_cluster import in_a_cluster
 
@@ -193,6 +194,25 @@ def test_a_kill_at_a_write_leaves_the_log_as_it_was_and_the_node_starts_again(tm
         await cluster.start_node(BROKER)
         await _leads(cluster)
         assert cluster.log_end(BROKER, "orders", 0) == 5
+
+    in_a_cluster(tmp_path, work)
+
+
+def test_a_kill_at_a_write_strikes_no_life_that_ended_before_and_none_that_came_after_it(tmp_path: Path) -> None:
+    async def work(cluster: SimulatedCluster, clock: Clock) -> None:
+        await cluster.create_topics([_topic_made(cluster)])
+        await _leads(cluster)
+        killing = asyncio.create_task(cluster.kill_at_write(BROKER, nth=1000, torn=False, within_s=60))
+        await asyncio.sleep(0)
+        began_ns = clock.monotonic_ns()
+        await cluster.kill(BROKER)
+        with pytest.raises(NothingToStrike, match="had not changed its disk 1000 times before it ended"):
+            await killing
+        assert clock.monotonic_ns() - began_ns < 10e9
+        await cluster.start_node(BROKER)
+        await _leads(cluster)
+        await _written(cluster, 5)
+        assert cluster.is_running(BROKER)
 
     in_a_cluster(tmp_path, work)
 

@@ -9,7 +9,7 @@ from reference_impl.core.groups.group_data import GroupSettings, Identity
 from reference_impl.core.groups.offsets import Outcomes
 from reference_impl.core.identifiers import ErrorCode, TopicPartition
 from reference_impl.wire.group_records import CommittedOffset
-from reference_impl.wire.plain_fields import TEXT_BYTES_MAX
+from reference_impl.wire.record_fields import TEXT_BYTES_MAX
 from tests.reference_impl.core.coordinator_world import Log
 from tests.reference_impl.core.groups.group_world import (
     FORGETTING,
