@@ -24,6 +24,8 @@ _PLAIN = {
     Kind.G_SINGLE: (RW, WW | WR, ()),
     Kind.G2_ITEM: (RW, WW | WR | RW, (Kind.G_SINGLE,)),
 }
+_EVERY = WW | WR | RW
+_ALONE = -1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,24 +46,48 @@ class _Component:
         ]
         self.time = moments(operations)
         self.visits = 0
+        self._parts_along: dict[int, Sequence[int]] = {}
 
     def distinguishing(self, relation: int, allowed: int) -> dict[int, list[int]]:
         """target -> sources of the edges of this relation that may lie on a cycle with the allowed ones."""
-        successors = [[target for target, bits in targets if bits & (allowed | relation)] for targets in self.data] + [
-            [] for _ in range(len(self.time) - len(self.data))
-        ]
-        if allowed & REALTIME:
-            successors = [data + time for data, time in zip(successors, self.time, strict=True)]
-        component_of = [0] * len(successors)
-        for number, members in enumerate(strong_components(successors)):
-            for member in members:
-                component_of[member] = number
+        part_of = self._parts(allowed | relation)
         found: dict[int, list[int]] = {}
         for source, targets in enumerate(self.data):
+            if part_of[source] == _ALONE:
+                continue
             for target, bits in targets:
-                if bits & relation and component_of[source] == component_of[target]:
+                if bits & relation and part_of[source] == part_of[target]:
                     found.setdefault(target, []).append(source)
         return found
+
+    def _parts(self, relations: int) -> Sequence[int]:
+        """Of each place, which component it is in along these relations, or _ALONE. Looked for inside those of one
+        relation more, which as a rule are few and small: along all of them the whole is one."""
+        if relations == _EVERY | REALTIME:
+            return [0] * len(self.time)
+        if relations not in self._parts_along:
+            missing = next(bit for bit in (WW, WR, RW, REALTIME) if not relations & bit)
+            within = self._parts(relations | missing)
+            self._parts_along[relations] = self._parted(relations, within)
+        return self._parts_along[relations]
+
+    def _parted(self, relations: int, within: Sequence[int]) -> Sequence[int]:
+        places = [place for place, part in enumerate(within) if part != _ALONE]
+        local = dict(zip(places, range(len(places)), strict=True))
+        successors = [
+            [local[target] for target in self._along(place, relations) if within[target] == within[place]]
+            for place in places
+        ]
+        parts = [_ALONE] * len(within)
+        for number, members in enumerate(strong_components(successors)):
+            if len(members) > 1:
+                for member in members:
+                    parts[places[member]] = number
+        return parts
+
+    def _along(self, place: int, relations: int) -> list[int]:
+        targets = [target for target, bits in self.data[place] if bits & relations] if place < len(self.data) else []
+        return targets + self.time[place] if relations & REALTIME else targets
 
     def way_back(self, start: int, goals: set[int], allowed: int, shorter_than: int) -> list[tuple[int, int]] | None:
         """(operation, relation that led to it) from `start` to the nearest goal, in fewer than that many steps."""

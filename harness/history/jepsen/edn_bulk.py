@@ -7,6 +7,7 @@ line that is not (a map over several lines, an open string, a discard of what fo
 as for every error, `NotInBulk` is raised: the plain reader reads the whole file and reports place and remedy.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -16,7 +17,7 @@ import pyarrow as pa
 
 from harness.errors import UsageError
 from harness.history.jepsen.clojure_order import set_orders_of_numbers
-from harness.history.jepsen.edn_reader import read_text
+from harness.history.jepsen.edn_reader import Keyword, read_text
 from harness.history.jepsen.micro_operations import NO_OFFSET
 from harness.history.jepsen.skeletons import INVOKED, NOTHING, NUMBER, ODD, PAIRS, PROCESS_MAX, Skeletons
 
@@ -26,6 +27,9 @@ _CHUNK_BYTES = 1 << 21  # what is made of it stays in a processor's cache
 _DIGITS_MAX = 18  # as many fit into 63 bits, whatever they are
 _SPACE, _ZERO = b" 0"
 _NUMBER, _PAIRS = NUMBER[0], PAIRS[0]
+# The numbers behind both names in a line; in a string they may stand too, or be a symbol's begin.
+_INDEX_AND_TIME = re.compile(rb":(index|time) (0|[1-9][0-9]{0,17})(?=[ ,}])")
+_PARTS = 7  # of a line with two of them
 _NO_DIGITS = bytes(byte for byte in range(256) if byte not in b"0123456789")
 _TO_NUMBER = bytes.maketrans(b"123456789", NUMBER * 9)
 
@@ -63,11 +67,12 @@ def blocks_of(text: bytes, skeletons: Skeletons, *, place: str) -> Iterator[Bloc
     if PAIRS in text:
         raise NotInBulk
     position = 0
+    read_before = _ReadBefore(place)
     at, end = _inside(text)
     while at < end:
         newline = text.find(b"\n", min(at + _CHUNK_BYTES, end), end)
         until = end if newline < 0 else newline
-        block = _Chunk(text[at:until], skeletons, place).block(at, position)
+        block = _Chunk(text[at:until], skeletons, read_before).block(at, position)
         position += block.events
         at = until + 1
         yield block
@@ -97,10 +102,10 @@ class _Chunk:
     """Some lines. number: of each number of the text its value; start: of each mark of a line's skeleton, the place of
     its first number, and behind the last one their count; first: of each line its first mark."""
 
-    def __init__(self, text: bytes, skeletons: Skeletons, place: str) -> None:
+    def __init__(self, text: bytes, skeletons: Skeletons, read_before: "_ReadBefore") -> None:
         self._text = text
-        self._place = place
         self._skeletons = skeletons
+        self._read_before = read_before
         raw = np.frombuffer(text, np.uint8)
         self._lines = np.concatenate([[0], np.flatnonzero(raw == 10) + 1, [len(text) + 1]])
         digit = (raw - np.uint8(_ZERO)) < 10
@@ -159,7 +164,7 @@ class _Chunk:
         )
 
     def _plainly(self, line: int) -> Sequence[Any]:
-        return events_of_line(self._text[self._lines[line] : self._lines[line + 1] - 1], self._place)
+        return self._read_before.events_of(self._text[self._lines[line] : self._lines[line + 1] - 1])
 
     def _numbered(self, lines: Column, marks: Column) -> Column:
         return self._number[self._start[self._first[lines] + marks]]
@@ -232,6 +237,38 @@ def _distinct(line: Column, micro_operation: Column, key: Column) -> None:
     in_map = np.cumsum(begins) * (int(key.max()) + 1) + key
     if len(np.unique(in_map)) < len(in_map):
         raise NotInBulk
+
+
+class _ReadBefore:
+    """Lines that are read plainly. Many subscribe or assign the same keys again: where only the numbers of :index and
+    :time differ from those of a line that was read before, the event differs in these alone."""
+
+    def __init__(self, place: str) -> None:
+        self._place = place
+        self._events: dict[tuple[bytes, ...], Mapping[Any, Any] | None] = {}
+
+    def events_of(self, line: bytes) -> Sequence[Any]:
+        parts = _INDEX_AND_TIME.split(line)
+        if len(parts) != _PARTS:
+            return events_of_line(line, self._place)
+        before, first, one, between, second, other, behind = parts
+        text = before, first, between, second, behind
+        if text not in self._events:
+            self._events[text] = self._alike(text)
+        if (event := self._events[text]) is None:
+            return events_of_line(line, self._place)
+        return [{**event, Keyword(first.decode()): int(one), Keyword(second.decode()): int(other)}]
+
+    def _alike(self, text: tuple[bytes, ...]) -> Mapping[Any, Any] | None:
+        """The event of a line with these parts, if what follows the two names are its index and its time."""
+        before, first, between, second, behind = text
+        line = b"%s:%s 1%s:%s 2%s" % (before, first, between, second, behind)
+        match events_of_line(line, self._place):
+            case [dict() as event] if (
+                event.get(Keyword(first.decode())) == 1 and event.get(Keyword(second.decode())) == 2
+            ):
+                return event
+        return None
 
 
 def events_of_line(line: bytes, place: str) -> Sequence[Any]:

@@ -252,6 +252,50 @@ def test_among_regular_lines_only_the_odd_ones_are_read_plainly() -> None:
     assert [(position, len(event)) for position, event in block.odd] == [(4, 4)]
 
 
+def test_of_lines_that_differ_in_index_and_time_alone_one_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+
+    def counted(text: str, **options: Any) -> Iterator[tuple[int, Any]]:
+        read.append(text)
+        return read_text(text, **options)
+
+    monkeypatch.setattr(edn_bulk, "read_text", counted)
+    text = "\n".join(
+        f"{{:index {2 * i + done}, :time {7 * i}, :type :{kind}, :process 3, :f :subscribe, :value [1 2]}}"
+        for i in range(100)
+        for done, kind in enumerate(("invoke", "ok"))
+    )
+    history = import_in_bulk("h", text.encode(), place="h")
+
+    assert len(read) == 2
+    assert [row["completed_ns"] for row in history.tables["operations"].to_pylist()] == [7 * i for i in range(100)]
+    _agree(text)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        ':time 4, :error ":index 7 "',
+        ':error ":index 7 , :time 5 "',
+        ":index 7, :error {:time 5 }",
+        ":index 7, :error [:time 5 ]",
+        ":time 5 :index 7 #_ :index 8",
+        ":index 7 :index/time 5 ",
+        ":index 7, :time 5 ; :time 6 }",
+        ":index 7 :time 007",
+        ":time 9 :index 7",
+    ],
+)
+def test_what_only_looks_like_index_and_time_is_what_the_plain_reader_says(fields: str) -> None:
+    def lines(process: int) -> str:
+        return "".join(
+            f"{{:type :{kind}, :process {process}, :f :subscribe, :value [1], {fields}}}\n" for kind in ("invoke", "ok")
+        )
+
+    _agree(lines(0) + lines(0))
+    _agree(lines(0) + lines(0).replace("7", "17").replace("5", "15"))
+
+
 def test_a_skeleton_is_read_once_however_many_its_lines_and_its_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
 
