@@ -3,8 +3,11 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TypedDict
+from typing import Any, TypedDict
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
@@ -13,11 +16,12 @@ from harness.checks.findings import Finding, RunContext
 from harness.checks.model.elections import Election
 from harness.checks.model.partition_history import RunHistory
 from harness.checks.spark.detection import AccountLine
+from harness.checks.spark.passing_by import records_of
 from harness.checks.spark.tables import Tables, small_frame
 from harness.history.facts.fault_facts import begin_of, begun, end_of, overlapping
 from harness.history.schema.client_rows import GROUP_EVENTS, TRANSACTIONS, ActivityRow
 from harness.history.schema.cluster_rows import FAULTS, BrokerEventRow, ConfigurationRow, ControllerRow
-from harness.history.schema.schemas import NEVER_BEGUN, STATUS_OK
+from harness.history.schema.schemas import KIND_SEND, NEVER_BEGUN, STATUS_OK
 from harness.history.schema.typed_rows import typed
 from harness.verdict import is_met, kinds_counted_by, meaning_of, unknown_coverage_name
 
@@ -28,11 +32,6 @@ class ZombieRow(TypedDict):
     run: int
     zombie_acks: int
     acks_unclean_epoch: int
-
-
-class _CountRow(TypedDict):
-    run: int
-    count: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -262,23 +261,36 @@ NO_ACTIVITY: ActivityRow = {
 NO_ZOMBIES: ZombieRow = {"run": -1, "zombie_acks": 0, "acks_unclean_epoch": 0}
 
 
-def acks_during_fault(spark: SparkSession, tables: Tables) -> dict[int, int]:
+def acks_during_fault(tables: Tables) -> dict[int, int]:
     """Run -> number of records acknowledged while a fault was in force."""
-    spans = [
-        {"run": row["run"], "begin_ns": begin_of(row), "end_ns": end_of(row)} for row in begun(tables.every(FAULTS))
-    ]
+    spans: dict[int, list[tuple[int, int]]] = {}
+    for row in begun(tables.every(FAULTS)):
+        if begin_of(row) <= end_of(row):
+            spans.setdefault(row["run"], []).append((begin_of(row), end_of(row)))
     if not spans:
         return {}
-    frame = small_frame(spark, ("run", "begin_ns", "end_ns"), spans)
-    in_force = frame.groupBy("run").agg(sf.collect_list(sf.struct("begin_ns", "end_ns")).alias("spans"))
-    counted = (
-        tables.records.where("kind = 0 and status = 0 and coalesce(acks, -1) <> 0")
-        .join(sf.broadcast(in_force), "run")
-        .where("exists(spans, s -> s.begin_ns <= completed_ns and completed_ns <= s.end_ns)")
-        .groupBy("run")
-        .count()
+    edges = {run: _edges(of_run) for run, of_run in spans.items()}
+    count = dict.fromkeys(edges, 0)
+    acknowledged = (
+        (pc.field("kind") == KIND_SEND)
+        & (pc.field("status") == STATUS_OK)
+        & pc.field("run").isin(pa.array([*edges], pa.int32()))
     )
-    return {row["run"]: row["count"] for row in typed(_CountRow, counted.toArrow())}
+    promised = pc.is_null(pc.field("acks")) | (pc.field("acks") != 0)
+    for batch in records_of(tables, ["run", "completed_ns"], acknowledged & promised):
+        run_of, completed_ns = batch["run"].to_numpy(), batch["completed_ns"].to_numpy()
+        for run in np.unique(run_of).tolist():
+            begins, ends = edges[run]
+            at = completed_ns[run_of == run]
+            in_force = np.searchsorted(begins, at, side="right") - np.searchsorted(ends, at, side="left")
+            count[run] += int(np.count_nonzero(in_force))
+    return {run: found for run, found in count.items() if found}
+
+
+def _edges(spans: Sequence[tuple[int, int]]) -> tuple[Any, Any]:
+    """The begins, and the ends, in order: in force is what has begun and not ended."""
+    begins, ends = zip(*spans, strict=True)
+    return np.sort(np.array(begins, np.int64)), np.sort(np.array(ends, np.int64))
 
 
 def zombies(spark: SparkSession, tables: Tables, histories: Sequence[RunHistory]) -> dict[int, ZombieRow]:

@@ -281,7 +281,7 @@ def _ask(spark: SparkSession, tables: Tables, inputs: Sequence[RunInput], tell: 
             all_at_once.ask("zombies", lambda: zombies(spark, tables, histories)) if wanted & _NEED_ZOMBIES else None
         )
         in_force = (
-            all_at_once.ask("acks during faults", lambda: acks_during_fault(spark, tables))
+            all_at_once.ask("acks during faults", lambda: acks_during_fault(tables))
             if "acks_during_fault" in wanted
             else None
         )

@@ -26,6 +26,12 @@ def grouped(batches: Iterable[pa.Table], keys: Sequence[str], asked: Asked) -> p
     return _grouped(pa.concat_tables(found), keys, again).rename_columns([*keys, *asked])
 
 
+def first_of(batches: Iterable[pa.Table], keys: Sequence[str], by: Sequence[str]) -> pa.Table | None:
+    """Of each group the row that comes first by these columns. None without a batch."""
+    found = [_first_of(batch, keys, by) for batch in batches]
+    return _first_of(pa.concat_tables(found), keys, by) if found else None
+
+
 def log_rows_at(tables: Tables, wanted: pa.Table, columns: Sequence[str]) -> Iterator[pa.Table]:
     """These columns of the rows of replicas' logs that have one of the keys: the columns of `wanted`, its partition
     among them."""
@@ -38,11 +44,16 @@ def records_at(
     tables: Tables, wanted: pa.Table, columns: Sequence[str], only: pc.Expression | None = None
 ) -> Iterator[pa.Table]:
     """The same of the records of partitions (`Tables.records`)."""
+    read = list(dict.fromkeys([*wanted.column_names, *columns]))
+    return _with_keys(records_of(tables, read, only), wanted, columns)
+
+
+def records_of(tables: Tables, columns: Sequence[str], only: pc.Expression | None = None) -> Iterable[pa.Table]:
+    """All records of partitions (`Tables.records`)."""
     for run, number in sorted(tables.set_apart):
         there = ~((pc.field("run") == run) & (pc.field("partition_id") == number))
         only = there if only is None else only & there
-    read = list(dict.fromkeys([*wanted.column_names, *columns]))
-    return _with_keys(tables.batches("records", read, only), wanted, columns)
+    return tables.batches("records", columns, only)
 
 
 def _with_keys(batches: Iterable[pa.Table], wanted: pa.Table, columns: Sequence[str]) -> Iterator[pa.Table]:
@@ -56,6 +67,12 @@ def _with_keys(batches: Iterable[pa.Table], wanted: pa.Table, columns: Sequence[
             waiting.clear()
             if len(rows):
                 yield rows.select(list(columns))
+
+
+def _first_of(rows: pa.Table, keys: Sequence[str], by: Sequence[str]) -> pa.Table:
+    rows = rows.sort_by([(name, "ascending") for name in by])
+    placed = rows.select(list(keys)).append_column("row", pa.array(range(len(rows)), pa.int64()))
+    return rows.take(_grouped(placed, keys, [("row", "min")]).column("row_min"))
 
 
 def _grouped(rows: pa.Table, keys: Sequence[str], asked: Sequence[tuple[str, str]]) -> pa.Table:

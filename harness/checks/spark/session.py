@@ -6,6 +6,7 @@ Masters other than local ones and standalone clusters use PySpark's ordinary way
 import contextlib
 import os
 import sys
+import threading
 import weakref
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -158,7 +159,20 @@ def _open(settings: Mapping[str, str]) -> SparkSession:
     with ThreadPoolExecutor(max_workers=1) as opening:
         session: SparkSession = opening.submit(builder.getOrCreate).result()
     session.sparkContext.setLogLevel("ERROR")
+    _end_accumulators(session.sparkContext)
     return session
+
+
+def _end_accumulators(context: Any) -> None:
+    """No query has workers in Python, from which their accumulators would be brought up to date. The server for it
+    takes up to half a second to end, which nobody is to wait for when all is said."""
+    server, context._accumulatorServer = context._accumulatorServer, None
+    threading.Thread(target=_ended, args=(server,), name="accumulators-end", daemon=True).start()
+
+
+def _ended(server: Any) -> None:
+    server.shutdown()
+    server.server_close()
 
 
 @contextlib.contextmanager

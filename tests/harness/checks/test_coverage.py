@@ -72,4 +72,4 @@ def test_a_record_counts_as_acknowledged_during_a_fault_if_its_leader_answered_w
         history.send(value, value if status == 0 else None, at=at, acks=acks, status=status)
     calm.send(0, 0, at=5.5)
 
-    assert acks_during_fault(spark, tables(spark, tmp_path, [history, calm])) == {0: 3}
+    assert acks_during_fault(tables(spark, tmp_path, [history, calm])) == {0: 3}

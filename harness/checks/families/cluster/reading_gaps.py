@@ -197,13 +197,8 @@ def _waited(runs: JudgedRuns, candidates: Sequence[_Candidate]) -> list[_Candida
         return []
     columns = ("place", "run", "partition_id", "end_ns", "reached")
     asked = sf.broadcast(runs.frame(columns, [{"place": place, **row} for place, row in enumerate(candidates)]))
-    committed = [row for row in runs.rows(TRANSACTIONS) if row["outcome"] == STATUS_OK]
-    ends = sf.broadcast(runs.frame(_ENDS, committed).withColumnRenamed("completed_ns", "ended_ns"))
     found = (
-        runs.tables.records.where(f"kind = 0 and status = {STATUS_OK} and offset is not null")
-        .select("run", "partition_id", "offset", "completed_ns", "transaction")
-        .join(ends, ["run", "transaction"], "left")
-        .withColumn("there_ns", sf.greatest("completed_ns", "ended_ns"))
+        _there(runs)
         .join(asked, ["run", "partition_id"])
         .where("offset > reached and there_ns <= coalesce(end_ns, there_ns)")
         .groupBy("place")
@@ -217,6 +212,17 @@ def _waited(runs: JudgedRuns, candidates: Sequence[_Candidate]) -> list[_Candida
             one["begin_ns"] = begin_ns
             waited.append(one)
     return waited
+
+
+def _there(runs: JudgedRuns) -> DataFrame:
+    """The acknowledged records: run, partition_id, offset, and from when on each could be read."""
+    sent = runs.tables.records.where(f"kind = 0 and status = {STATUS_OK} and offset is not null")
+    place = ("run", "partition_id", "offset")
+    if not (committed := [row for row in runs.rows(TRANSACTIONS) if row["outcome"] == STATUS_OK]):
+        return sent.select(*place, sf.col("completed_ns").alias("there_ns"))
+    ends = sf.broadcast(runs.frame(_ENDS, committed).withColumnRenamed("completed_ns", "ended_ns"))
+    answered = sent.select(*place, "completed_ns", "transaction").join(ends, ["run", "transaction"], "left")
+    return answered.select(*place, sf.greatest("completed_ns", "ended_ns").alias("there_ns"))
 
 
 def _asked_in_vain(runs: JudgedRuns, readers: _Readers, waited: Sequence[_Candidate]) -> list[Gap]:

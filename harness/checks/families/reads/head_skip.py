@@ -14,6 +14,7 @@ excused by what lawfully made its group forget it (group_forgetting.py).
 from collections.abc import Sequence
 from typing import TypedDict
 
+import pyarrow.compute as pc
 from pyspark.sql import functions as sf
 
 from harness.checks.contract.rulings import Cause, Class
@@ -28,10 +29,11 @@ from harness.checks.families.transactions.isolation import perhaps_committed_rea
 from harness.checks.family import Family
 from harness.checks.findings import Finding, RunContext
 from harness.checks.judged_runs import JudgedRuns, PlacedEvent
+from harness.checks.spark.passing_by import first_of, grouped, records_of
 from harness.checks.wording.causes import cause_words
 from harness.checks.wording.words import plural, span_words
 from harness.history.schema.client_rows import PROCESSES, ProcessRow
-from harness.history.schema.schemas import STATUS_FAIL, STATUS_OK
+from harness.history.schema.schemas import KIND_FINAL_POLL, KIND_POLL, STATUS_FAIL, STATUS_OK
 from harness.history.schema.typed_rows import RowsOf, typed
 
 CHECK = "head-skip"
@@ -234,20 +236,18 @@ def _certain_before(committed: Sequence[PlacedEvent], time_ns: int) -> bool:
 
 def _first_records(runs: JudgedRuns) -> list[FirstRow]:
     """One row per assignment whose first record is not the first of the final log."""
-    rows = runs.tables.records.where("kind = 1")
-    first = rows.groupBy("run", "process", "assignment", "partition_id").agg(
-        sf.min_by(
-            sf.struct("offset", "value", "operation", "invoked_ns", "completed_ns", "leader_epoch"),
-            sf.struct("operation", "position"),
-        ).alias("first")
-    )
-    lowest = (
-        runs.tables.records.where("kind = 2 and replica is null")
-        .groupBy("run", "partition_id")
-        .agg(sf.min("offset").alias("lowest"))
-    )
-    late = first.join(lowest, ["run", "partition_id"]).where("first.offset > lowest")
-    return typed(FirstRow, late.select("run", "process", "assignment", "partition_id", "first.*").toArrow())
+    place = ["run", "partition_id"]
+    client = ["run", "process", "assignment", "partition_id"]
+    read = [*FirstRow.__annotations__, "position"]
+    polled = records_of(runs.tables, read, pc.field("kind") == KIND_POLL)
+    first = first_of(polled, client, ["operation", "position"])
+    final = (pc.field("kind") == KIND_FINAL_POLL) & pc.field("replica").is_null()
+    lowest = grouped(records_of(runs.tables, [*place, "offset"], final), place, {"lowest": ("offset", "min")})
+    if first is None or lowest is None:
+        return []
+    beside = first.join(lowest, place, join_type="inner")
+    late = beside.filter(pc.field("offset") > pc.field("lowest")).sort_by([(name, "ascending") for name in client])
+    return typed(FirstRow, late.select(list(FirstRow.__annotations__)))
 
 
 def _between(runs: JudgedRuns, spans: Sequence[_SpanRow]) -> dict[tuple[int, ...], _BetweenRow]:
