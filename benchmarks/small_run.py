@@ -37,9 +37,11 @@ def program(checkout: Path) -> list[str]:
 
 
 def ended(command: Sequence[str], checkout: Path, environment: Mapping[str, str] = os.environ) -> tuple[str, float]:
-    """What it printed, and its wall seconds. It must come to a verdict."""
+    """What it printed, and its wall seconds. It must come to a verdict. An installed program is compiled once, so this
+    one is too, wherever the environment says that what is compiled is not kept."""
+    kept = {name: value for name, value in environment.items() if name != "PYTHONDONTWRITEBYTECODE"}
     began = time.perf_counter()
-    done = subprocess.run(command, cwd=checkout, env=dict(environment), capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=checkout, env=kept, capture_output=True, text=True, check=False)
     if done.returncode not in ANSWERED:
         give_up(f"{' '.join(command)} ended with code {done.returncode}: {done.stderr[-500:]}")
     return done.stdout, time.perf_counter() - began
