@@ -43,7 +43,13 @@ class ConsumerGroupsSettings(GroupSettings):
     @property
     def facts(self) -> LoadFacts:
         clients = {"producer": self.producers, "consumer": self.consumers}
-        return LoadFacts(clients=clients, group=self.group, value_bytes=self.value_bytes, in_flight=self.batch)
+        return LoadFacts(
+            clients=clients,
+            group=self.group,
+            session_timeout_ms=self.session_timeout_ms,
+            value_bytes=self.value_bytes,
+            in_flight=self.batch,
+        )
 
     def make_worker(self, *, role: str, place: int, places: int, partitions: Sequence[TopicPartition]) -> Workload:
         if role == "producer":

@@ -48,6 +48,7 @@ class TransactionsSettings(GroupSettings):
         return LoadFacts(
             clients={"producer": self.producers, "consumer": self.consumers, "processor": self.processors},
             group=self.group,
+            session_timeout_ms=self.session_timeout_ms,
             outputs=(self.output,),
             transactional_ids=tuple(self.transactional_id(place) for place in range(self.processors)),
             value_bytes=self.value_bytes,

@@ -12,14 +12,16 @@ class LoadFacts:
     """What other modules must know about a load. Its workload states it; it is never derived from the workload's name.
 
     clients: role -> number of clients; each is a separate process on its own link. group: the consumer group of the
-    clients; its committed offsets are fetched after the run. outputs: topics written only by transactions; if there is
-    one, the final log is what read_committed reads. transactional_ids: of its clients. value_bytes: approximate length
-    of a record's value. in_flight: the number of records, over all partitions, that a producer sends at once before it
-    waits for all answers.
+    clients; its committed offsets are fetched after the run. session_timeout_ms: of its members. outputs: topics
+    written only by transactions; if there is one, the final log is what read_committed reads. transactional_ids: of
+    its clients.
+    value_bytes: approximate length of a record's value. in_flight: the number of records, over all partitions, that a
+    producer sends at once before it waits for all answers.
     """
 
     clients: Mapping[str, int] = field(default_factory=dict)
     group: str = ""
+    session_timeout_ms: int = 0
     outputs: tuple[str, ...] = ()
     transactional_ids: tuple[str, ...] = ()
     value_bytes: int = 32

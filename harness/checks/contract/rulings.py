@@ -359,6 +359,7 @@ CauseCode = Literal[
     "answer-explained",
     "fenced-by-a-newer",
     "held-by-its-library",
+    "members-kept-crashing",
     "node-is-down",
     "fault-not-over",
     "transaction-open",

@@ -53,6 +53,7 @@ _WORDS: Mapping[CauseCode, str] = {
     "answer-explained": "what was answered is explained by the run",
     "fenced-by-a-newer": "a newer producer has its transactional id",
     "held-by-its-library": "no broker refuses it, so its library holds it up",
+    "members-kept-crashing": "its members kept crashing, and a coordinator waits for each until its session is over",
     "node-is-down": "{nodes} did not run any more",
     "fault-not-over": "a fault was not over",
     "transaction-open": "a transaction is open there",

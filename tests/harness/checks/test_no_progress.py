@@ -12,6 +12,7 @@ from harness.checks.judge import Judgement
 from harness.scenario.model import ClusterSpec
 from harness.verdict import Verdict
 from tests.harness.checks.histories.build import SECOND, History, judge_stories
+from workloads.consumer_groups import ConsumerGroupsSettings
 
 ISR = (1, 2, 3)
 ASKED, UNTIL = 50.0, 81.0
@@ -78,6 +79,18 @@ def _node_down() -> History:
     return _asked(history, "fresh", "membership", "unanswered", group="g")
 
 
+def _crashing(*at: float, fresh: str = "done") -> History:
+    """Members of the load's group crash at these times while they are asked, from 50 to 81; a session takes 6 s."""
+    history = _log()
+    workload = ConsumerGroupsSettings(group="g", session_timeout_ms=6000)
+    history.scenario = dataclasses.replace(history.scenario, workload=workload)
+    for process, second in enumerate(at, start=20):
+        history.client(process, role="consumer", group="g")
+        history.crash(process, at=second)
+    _asked(history, "fresh", "membership", fresh, until=UNTIL if fresh != "done" else 53, group="g")
+    return _asked(history, "old", "membership", "unanswered", group="g")
+
+
 def _another_node_down() -> History:
     """Broker 4 has no replica of the partition."""
     history = _log()
@@ -124,6 +137,10 @@ STORIES: dict[str, Story] = {
     "held by it or by others": lambda: _stuck(None, system="attached"),
     "group stands": told("old", "membership", "unanswered", group="g"),
     "group stands, node down": _node_down,
+    "members kept crashing": lambda: _crashing(55, 58, 72, 80),
+    "members crashed at first": lambda: _crashing(51, 53, 60),
+    "members crashed before": lambda: _crashing(30, 44),
+    "a fresh one gets nothing either": lambda: _crashing(55, 58, 72, 80, fresh="unanswered"),
     "stable offset stands": told("fresh", "stable", "unanswered", offset=1),
 }
 
@@ -162,6 +179,13 @@ def test_what_is_not_got_after_the_last_heal_has_the_class_that_the_contract_giv
         "held by it or by others": (undecided, [("observation", "old-write", True)]),
         "group stands": (undecided, [("observation", "old-membership", True)]),
         "group stands, node down": (found["group stands, node down"][0], [("observation", "fresh-membership", False)]),
+        "members kept crashing": (noted, [("observation", "old-membership", False)]),
+        "members crashed at first": (undecided, [("observation", "old-membership", True)]),
+        "members crashed before": (undecided, [("observation", "old-membership", True)]),
+        "a fresh one gets nothing either": (
+            undecided,
+            [("observation", "fresh-membership", True), ("observation", "old-membership", True)],
+        ),
         "stable offset stands": (undecided, [("observation", "fresh-stable", True)]),
     }
     doubts = {

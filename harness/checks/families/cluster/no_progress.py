@@ -9,6 +9,7 @@ explained is an observation, and the verdict's sentence says it too.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 
 from harness.checks.contract.rulings import NOTHING_PERMITS_IT, Cause, Class, Doubt, DoubtCode, min_isr_setting
 from harness.checks.explaining.answered_errors import Answered, answered, answered_words
@@ -16,6 +17,7 @@ from harness.checks.families.transactions import hanging_transaction
 from harness.checks.family import Family
 from harness.checks.findings import Finding, RunContext
 from harness.checks.model.partition_history import PartitionHistory
+from harness.checks.spark.tables import CRASHES
 from harness.checks.wording.causes import cause_words
 from harness.history.facts.error_codes import (
     INVALID_PRODUCER_EPOCH,
@@ -37,6 +39,9 @@ _FENCED = (INVALID_PRODUCER_EPOCH, PRODUCER_FENCED)
 _ALL = "all"
 _BEFORE_NS = 10_000_000_000  # an attempt that is under way may have been answered before its client was asked
 _Ruled = tuple[Class, Cause]
+# A crashed member is given up after its session; was it in the generation that is formed meanwhile, after one more, and
+# in a third the others join and are given their partitions.
+_RESTS_AFTER_SESSIONS = 3
 _WORDS: Mapping[AskedFor, str] = {
     "write": "{who} got no write acknowledged in {where}",
     "membership": "{who} {was} not given {where}",
@@ -178,6 +183,21 @@ def _held_by_its_library(context: RunContext, history: PartitionHistory, row: Pr
     return Cause(code="held-by-its-library") if codes <= OF_THE_MOMENT | {None} else None
 
 
+def _members_kept_crashing(context: RunContext, history: PartitionHistory, row: ProgressRow) -> Cause | None:
+    """Those of the load's group, by its own plan: there was no time in which it had to come to rest. Fresh members, of
+    whom none crashes, get what these did not."""
+    facts = None if context.history.scenario is None else context.history.scenario.workload.facts
+    if row["age"] != "old" or facts is None or row["group"] != facts.group or not _fresh_got(context, [row]):
+        return None
+    members = {each["process"] for each in context.tables[PROCESSES] if each["group"] == row["group"]}
+    crashes = sorted(each["invoked_ns"] for each in context.tables[CRASHES] if each["process"] in members)
+    inside = [at_ns for at_ns in crashes if row["asked_ns"] < at_ns < row["until_ns"]]
+    rest_ns = _RESTS_AFTER_SESSIONS * facts.session_timeout_ms * 1_000_000
+    edges = [row["asked_ns"], *inside, row["until_ns"]]
+    kept = bool(inside) and all(after - before < rest_ns for before, after in pairwise(edges))
+    return Cause(code="members-kept-crashing") if kept else None
+
+
 _EXPLANATIONS: Sequence[Callable[[RunContext, PartitionHistory, ProgressRow], Cause | None]] = (
     _no_leader,
     _by_a_rule,
@@ -188,6 +208,7 @@ _EXPLANATIONS: Sequence[Callable[[RunContext, PartitionHistory, ProgressRow], Ca
     _fenced,
     _explained,
     _held_by_its_library,
+    _members_kept_crashing,
 )
 
 
