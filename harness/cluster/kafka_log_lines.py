@@ -6,8 +6,8 @@ end and is ignored.
 
 Events have the names of the reference broker where it has them: truncation, leadership_start, leadership_end,
 broker_start. Others: leadership_resumed (the same epoch after a restart), followership_start, isr_shrink, isr_expand,
-isr_change_refused, epoch_fenced, unclean_election, records_deleted, high_watermark_lowered, log_recovery,
-corrupt_batch, broker_stopping, broker_stopped, broker_start_failed.
+isr_change_refused, isr_expand_refused, epoch_fenced, unclean_election, records_deleted, high_watermark_lowered,
+log_recovery, corrupt_batch, broker_stopping, broker_stopped, broker_start_failed.
 """
 
 import json
@@ -91,6 +91,7 @@ class _Reader:
             "isr_expand": self._isr_expand,
             "isr_updated": self._isr_updated,
             "isr_change_refused": self._isr_change_refused,
+            "isr_expand_refused": self._isr_expand_refused,
             "epoch_fenced": self._epoch_fenced,
             "unclean_election": self._unclean_election,
             "log_recovery": self._log_recovery,
@@ -290,6 +291,10 @@ class _Reader:
 
     def _isr_change_refused(self, where: tuple[str, int], replica: _Replica, said: Said) -> None:
         self._once("isr_change_refused", where, replica, said["why"], said["why"])
+
+    def _isr_expand_refused(self, where: tuple[str, int], replica: _Replica, said: Said) -> None:
+        """The leader goes on asking, and counts whom it asks for (its maximal ISR, KIP-497)."""
+        self._event("isr_expand_refused", where, epoch=replica.epoch, detail=said["why"])
 
     def _once(self, event: str, where: tuple[str, int], replica: _Replica, what: str, detail: str) -> None:
         """A refused leader logs the same line again and again."""

@@ -88,8 +88,9 @@ PATTERNS: Mapping[str, tuple[str, ...]] = {
     "isr_change_refused": (
         rf"Partition {_TP} on broker \d+: (?P<why>Cached zkVersion .* skip updating ISR)",
         rf"{_PARTITION}(?P<why>Cached zkVersion .* skip updating ISR)",
-        rf"{_PARTITION}(?P<why>Failed to (?:update ISR|alter partition) to .*)",
+        rf"{_PARTITION}(?P<why>Failed to (?:update ISR|alter partition) to (?!PendingExpandIsr\b).*)",
     ),
+    "isr_expand_refused": (rf"{_PARTITION}(?P<why>Failed to (?:update ISR|alter partition) to PendingExpandIsr\b.*)",),
     "epoch_fenced": (rf"Partition {_TP} has an older epoch \((?P<epoch>\d+)\) than the current leader",),
     "unclean_election": (
         rf"No broker in ISR is alive for {_TP}\. Elect leader (?P<leader>\d+) from live brokers",

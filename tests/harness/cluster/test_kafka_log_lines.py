@@ -5,6 +5,7 @@ nothing of interest. `elections`: records that only leader 1 has, 1 killed, 2 el
 back; 1 killed, more records, 2 killed, 1 elected uncleanly, 2 back; leader 1 paused until 2 is elected, and resumed;
 2 killed, its segment torn, 2 back; 2 stopped cleanly and started. `repair`: a torn segment with indexes. `retention`: a
 follower back when the leader has deleted all that it had. `trimming`: a client asks a leader to delete records.
+`fenced`: of a drawn run; broker 1 comes back to leader 3 while the controller still has it fenced.
 """
 
 import re
@@ -185,6 +186,13 @@ def test_an_unclean_election_is_of_the_broker_that_was_elected_whoever_reports_i
 def test_a_zombie_leaders_refused_change_is_reported_once(version: str) -> None:
     refused = [e for e in _events(version, 1) if e.event == "isr_change_refused" and e.epoch in (3, 4)]
     assert len({(e.epoch, e.detail) for e in refused}) == len(refused) > 0
+
+
+def test_a_refused_expansion_is_told_each_time_and_by_a_name_of_its_own() -> None:
+    """`fenced`: the controller refuses to take a broker back that it has fenced; the leader goes on asking."""
+    refused = _story(read_log_lines(NodeId(3), _DATA / "4.3.1-fenced-kraft-3.log", _ANCHOR), "isr_expand_refused")
+    assert refused == [("isr_expand_refused", 1, None, None)] * 2
+    assert not [each for version in VERSIONS for each in _events(version, 1) if each.event == "isr_expand_refused"]
 
 
 @pytest.mark.parametrize(("version", "to"), [("2.8.2", 17), ("3.9.1", 17), ("4.3.1", 17)])

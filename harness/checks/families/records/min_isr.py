@@ -3,8 +3,9 @@
 This breaks a promise without a loss. It is judged only for records that were sent after the leader knew of the shrink
 (it requested it, or its own metadata showed it: KIP-497 lets leaders request it, KRaft's controller shrinks by itself)
 and that were answered before the next expansion was committed, with a margin for a requested one: a leader already
-counts the replicas that it asked to add. If nothing shows that the leader knew when the record was sent, the finding
-stays open: also for a record sent before the leader is first seen to know, and answered after that.
+counts the replicas that it asked to add, also while it is refused. If nothing shows that the leader knew when the
+record was sent, the finding stays open: also for a record sent before the leader is first seen to know, and answered
+after that.
 
 A record whose copies all carry an earlier epoch was appended by an earlier leader, which answered for the ISR of its
 own epoch: a leader that shuts down hands over while its last answers are on their way. Where no copy's epoch is known,
@@ -170,7 +171,7 @@ def shortages_of(
         isr = tuple(state["isr"] or ())
         begin = state["time_ns"] + (state["uncertainty_ns"] or 0)
         after = partition.states[number + 1] if number + 1 < len(partition.states) else None
-        end = END_OF_TIME_NS if after is None else _end(partition, state, after)
+        end = _end(partition, state, after)
         if state["leader"] < 0 or not state["exact"] or begin >= end:
             continue
         for first, last, least in _pieces(partition, settings, state["leader"], begin, end):
@@ -218,10 +219,20 @@ def _pieces(
         yield first, last, least_in_sync(settings, partition.topic, since, last + LEARN_NS - 1, leader)
 
 
-def _end(partition: PartitionHistory, state: PartitionStateRow, after: PartitionStateRow) -> int:
-    """The end of a shortage: before the next state; if that one adds a replica, before it can have been requested."""
-    end = int(after["time_ns"] - (after["uncertainty_ns"] or 0))
-    if len(after["isr"] or ()) <= len(state["isr"] or ()):
+def _end(partition: PartitionHistory, state: PartitionStateRow, after: PartitionStateRow | None) -> int:
+    """The end of a shortage: before the next state; if that one adds a replica, before it can have been requested; and
+    before a request for one can have been sent that was refused, as the controller does with a broker that it has
+    fenced: until it is granted, the leader asks again and again."""
+    end = END_OF_TIME_NS if after is None else int(after["time_ns"] - (after["uncertainty_ns"] or 0))
+    refused = [
+        row["time_ns"]
+        for row in partition.events
+        if row["event"] == "isr_expand_refused"
+        and (row["node"], row["leader_epoch"]) == (state["leader"], state["leader_epoch"])
+        and state["time_ns"] <= row["time_ns"] < end
+    ]
+    end = min([end, *(at_ns - _PENDING_NS for at_ns in refused)])
+    if after is None or len(after["isr"] or ()) <= len(state["isr"] or ()):
         return end
     faults = partition.faults_between(state["time_ns"], end)
     held_up = [begin_of(row) for row in faults if holds_up(row, state["leader"])]

@@ -83,6 +83,34 @@ def acknowledged_while_an_expansion_may_have_been_asked_for() -> History:
     return alone(sent_at=6, again_at=6.15)
 
 
+def refused(*, asked_by: int, in_epoch: int = 0, sent_at: float = 5.35) -> History:
+    """The leader asks to take 2 back, which the controller refuses for as long as it has 2 fenced."""
+    history = alone(sent_at=sent_at, knows_at=None, again_at=9)
+    asked = {"topic": "t", "partition": 0, "event": "isr_expand_refused", "leader_epoch": in_epoch}
+    history._add("broker_events", node=asked_by, time_ns=int(5.4 * SECOND), **asked)
+    return history
+
+
+@story
+def acknowledged_while_an_expansion_is_asked_for_and_refused() -> History:
+    return refused(asked_by=1)
+
+
+@story
+def acknowledged_before_an_expansion_is_refused() -> History:
+    return refused(asked_by=1, sent_at=5.1)
+
+
+@story
+def acknowledged_while_another_leader_is_refused() -> History:
+    return refused(asked_by=2)
+
+
+@story
+def acknowledged_while_an_expansion_of_another_epoch_is_refused() -> History:
+    return refused(asked_by=1, in_epoch=1)
+
+
 @story
 def acknowledged_long_before_the_expansion() -> History:
     return alone(sent_at=6, again_at=9)
@@ -223,6 +251,14 @@ def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dic
             {("acknowledged-below-min-isr", "observation")},
         ),
         ("acknowledged_while_an_expansion_may_have_been_asked_for", PASS, set()),
+        ("acknowledged_while_an_expansion_is_asked_for_and_refused", PASS, set()),
+        ("acknowledged_before_an_expansion_is_refused", OPEN, {("acknowledged-below-min-isr", "observation")}),
+        ("acknowledged_while_another_leader_is_refused", OPEN, {("acknowledged-below-min-isr", "observation")}),
+        (
+            "acknowledged_while_an_expansion_of_another_epoch_is_refused",
+            OPEN,
+            {("acknowledged-below-min-isr", "observation")},
+        ),
         ("acknowledged_long_before_the_expansion", VIOLATION, {("acknowledged-below-min-isr", "violation")}),
         (
             "lost_to_an_allowed_election_after_it_was_acknowledged_below_the_minimum",
