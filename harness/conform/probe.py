@@ -16,7 +16,7 @@ from kafka.protocol.admin import CreateTopicsRequest
 from kafka.protocol.consumer import ListOffsetsRequest
 from kafka.protocol.metadata import ApiVersionsRequest, FindCoordinatorRequest, MetadataRequest
 
-from harness.cluster.attached.administration import ADDRESS, Administration, brokers_by
+from harness.cluster.attached.administration import ADDRESS, Administration, answers_of, told_brokers
 from harness.cluster.attached.journal import OwnTopic
 from harness.cluster.attached.reachability import look_at
 from harness.cluster.books.observing import CREATION_VERSION, creation, known_id
@@ -66,7 +66,7 @@ async def reach(bootstrap: Sequence[ADDRESS], *, connect: Connect) -> dict[NodeI
     """The registered brokers. Where nobody tells them in a form that can be read, the addresses that answer at all.
     Raises HarnessError if none does."""
     try:
-        return await brokers_by(bootstrap, connect=connect)
+        return dict(told_brokers(await answers_of(bootstrap, connect=connect)))
     except HarnessError:
         answers = {address for address in bootstrap if (await look_at(*address, connect=connect)).kind == "answers"}
         if not answers:
