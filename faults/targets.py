@@ -41,8 +41,8 @@ _OF_PARTITION: dict[str, Roles] = {
     ],
     "last_isr": lambda view, topic, partition: list(view.isr(topic, partition))[-1:],
 }
-_MOVING = (*_OF_PARTITION, "controller", "coordinator")
-ROLES = (*_MOVING, "random", "all", "broker")
+MOVING = (*_OF_PARTITION, "controller", "coordinator")
+ROLES = (*MOVING, "random", "all", "broker")
 _SIGN = re.compile(r"([+-])(?![^(]*\))")  # between terms: a topic's name in parentheses may have a hyphen
 _TERM = re.compile(r"\s*([a-z_]+|\d+)\s*(?:\(\s*([^()]*?)\s*\))?\s*")
 
@@ -100,7 +100,7 @@ class Target:
     @property
     def by_role(self) -> bool:
         """Whether it depends on roles, so that a later attempt may find nodes."""
-        return any(sign == "+" and word in _MOVING for sign, word, _ in self.terms)
+        return any(sign == "+" and word in MOVING for sign, word, _ in self.terms)
 
     def resolve(
         self,

@@ -31,7 +31,7 @@ from harness.history.schema.parquet_tables import check_texts, read_table, rows_
 from harness.history.schema.typed_rows import AnyRow, R, RowsOf
 from harness.host import memory
 from harness.host.printable import for_a_shell
-from harness.ports.cluster import COORDINATION
+from harness.ports.cluster import BEHIND_FRONT_ENDS, COORDINATION
 from harness.scenario.file import scenario_of
 from harness.scenario.model import Scenario
 
@@ -166,6 +166,8 @@ class RunData:
         return _COORDINATION.get(str(self.environment.get("coordination")), COORDINATION_WORDS)
 
     def node_name(self, node: int) -> str:
+        if self.scenario.cluster.attached.front_ends and node < COORDINATION:
+            return f"front end {node}" if node != BEHIND_FRONT_ENDS else "the node behind them"
         if node in self.brokers or node < COORDINATION:
             return f"broker {node}"
         return self.coordination if node == COORDINATION else f"controller {node}"

@@ -1,6 +1,7 @@
 """Systems and worlds by name: what runs ("reference", "kafka:4.3.1", "kafka:/opt/kafka", those of installed packages,
 somebody else's), where it runs, and what a scenario may ask of it."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -101,7 +102,7 @@ def cluster_kind(
         raise UsageError(f"unknown world {spec.world!r}; {nearest(spec.world, WORLDS)}")
     if spec.is_foreign:
         return _foreign_kind(spec)
-    if spec.bootstrap or spec.attached != AttachedSpec():
+    if spec.bootstrap or replace(spec.attached, front_ends=False) != AttachedSpec():
         raise UsageError(f"--bootstrap and [attached] are for --system attached and compose:FILE, not {spec.system}")
     if spec.world == SIMULATED:
         return _simulated_kind(spec)

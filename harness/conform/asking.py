@@ -7,7 +7,7 @@ answers others, breaks a promise; one that is silent leaves the row undecided.
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 
 from kafka.protocol.metadata import ApiVersionsRequest
 
@@ -24,6 +24,7 @@ from harness.conform.row import (
     State,
     Undecided,
     Undecodable,
+    together,
     words_of,
 )
 from harness.errors import MISFITS, misfit
@@ -42,21 +43,28 @@ ROW_S = 60.0
 ALL_S = 600.0
 
 
-async def results(probe: Probe, rows: Sequence[Row], *, all_s: float = ALL_S) -> AsyncIterator[Result]:
-    """What is not asked before the time is over is undecided."""
+async def results(probes: Mapping[str, Probe], rows: Sequence[Row], *, all_s: float = ALL_S) -> AsyncIterator[Result]:
+    """Each row is asked at every address (of `probes`), and is one result. What is not asked before the time is over is
+    undecided."""
     deadline = time.monotonic() + all_s
     for row in rows:
-        began = time.monotonic()
-        if began >= deadline:
-            yield Result(row=row, state=State.UNDECIDED, seen=f"not asked: {all_s:g} s were over")
-            continue
-        yield await _asked(probe, row, again=True, within_s=min(ROW_S, deadline - began))
+        yield together({at: await _in_time(probe, row, deadline, all_s) for at, probe in probes.items()})
 
 
-async def delete_all(probe: Probe) -> list[str]:
+async def _in_time(probe: Probe, row: Row, deadline: float, all_s: float) -> Result:
+    left_s = deadline - time.monotonic()
+    if left_s <= 0:
+        return Result(row=row, state=State.UNDECIDED, seen=f"not asked: {all_s:g} s were over")
+    return await _asked(probe, row, again=True, within_s=min(ROW_S, left_s))
+
+
+async def delete_all(probes: Mapping[str, Probe]) -> list[str]:
     """What rows have made; returns what may be left, and why."""
-    probe.close()
-    return [*await delete_groups(probe), *await probe.delete_topics()]
+    left = []
+    for probe in probes.values():
+        probe.close()
+        left += [*await delete_groups(probe), *await probe.delete_topics()]
+    return left
 
 
 async def _asked(probe: Probe, row: Row, *, again: bool, within_s: float) -> Result:

@@ -16,7 +16,15 @@ from kafka.protocol.admin import CreateTopicsRequest
 from kafka.protocol.consumer import ListOffsetsRequest
 from kafka.protocol.metadata import ApiVersionsRequest, FindCoordinatorRequest, MetadataRequest
 
-from harness.cluster.attached.administration import ADDRESS, Administration, brokers_by
+from harness.cluster.attached.administration import (
+    ADDRESS,
+    Administration,
+    Answered,
+    Unanswered,
+    answers_of,
+    told_brokers,
+)
+from harness.cluster.attached.front_ends import shared_id
 from harness.cluster.attached.journal import OwnTopic
 from harness.cluster.attached.reachability import look_at
 from harness.cluster.books.observing import CREATION_VERSION, creation, known_id
@@ -62,11 +70,47 @@ class Topic:
         return {} if self.topic_id is None else {"topic_id": self.topic_id}
 
 
+@dataclass(frozen=True, kw_only=True)
+class View:
+    """The cluster from one address that was given. brokers: all of them; first: who is there, None: whoever."""
+
+    at: str
+    brokers: Mapping[NodeId, ADDRESS]
+    first: NodeId | None = None
+
+
+async def views(bootstrap: Sequence[ADDRESS], *, connect: Connect) -> tuple[Sequence[View], Sequence[str]]:
+    """(A view for each address that somebody answers at, why others have none). Several addresses of one broker are
+    one view; front ends, which share an id, have one each. Raises HarnessError if nobody answers."""
+    answers = await answers_of(bootstrap, connect=connect)
+    if not any(isinstance(answer, Answered) for answer in answers):
+        return [View(at=_place(bootstrap[0]), brokers=await reach(bootstrap, connect=connect))], []
+    shared, known = shared_id(answers), told_brokers(answers)
+    nodes = {address: node for node, address in known.items()}
+    found: dict[tuple[NodeId | None, ADDRESS | None], View] = {}
+    for answer in answers:
+        if not isinstance(answer, Answered):
+            continue
+        at = _place(answer.address)
+        if shared is not None:
+            found[shared, answer.address] = View(at=at, brokers={shared: answer.address}, first=shared)
+        else:
+            node = nodes.get(answer.address)
+            found.setdefault((node, None), View(at=at, brokers=known, first=node))
+    named = [view for view in found.values() if view.first is not None]
+    silent = [answer.why for answer in answers if isinstance(answer, Unanswered)]
+    return named or list(found.values()), silent
+
+
+def _place(address: ADDRESS) -> str:
+    return f"{address[0]}:{address[1]}"
+
+
 async def reach(bootstrap: Sequence[ADDRESS], *, connect: Connect) -> dict[NodeId, ADDRESS]:
     """The registered brokers. Where nobody tells them in a form that can be read, the addresses that answer at all.
     Raises HarnessError if none does."""
     try:
-        return await brokers_by(bootstrap, connect=connect)
+        return dict(told_brokers(await answers_of(bootstrap, connect=connect)))
     except HarnessError:
         answers = {address for address in bootstrap if (await look_at(*address, connect=connect)).kind == "answers"}
         if not answers:
@@ -75,10 +119,14 @@ async def reach(bootstrap: Sequence[ADDRESS], *, connect: Connect) -> dict[NodeI
 
 
 class Probe:
-    """`addresses`: every broker. All that is made carries `mark`."""
+    """`addresses`: every broker. `first`: who is asked where any would do, if it answers; None: the lowest id. All that
+    is made carries `mark`."""
 
-    def __init__(self, addresses: Mapping[NodeId, ADDRESS], *, connect: Connect, clock: Clock) -> None:
+    def __init__(
+        self, addresses: Mapping[NodeId, ADDRESS], *, connect: Connect, clock: Clock, first: NodeId | None = None
+    ) -> None:
         self.addresses = dict(addresses)
+        self._first = first
         self.connect = connect
         self.clock = clock
         self.mark = f"kafka-chaos-conform-{secrets.token_hex(_MARK_BYTES)}"
@@ -118,7 +166,8 @@ class Probe:
 
     @property
     def first(self) -> NodeId:
-        return min(self._offered or self.addresses)
+        known = self._offered or self.addresses
+        return self._first if self._first is not None and self._first in known else min(known)
 
     def connection(self, node: NodeId, lane: str = "") -> BrokerConnection:
         """`lane`: answers that may keep each other waiting come on connections of their own."""
@@ -335,10 +384,24 @@ class Probe:
 
 
 @contextlib.asynccontextmanager
-async def probing(addresses: Mapping[NodeId, ADDRESS], *, connect: Connect, clock: Clock) -> AsyncIterator[Probe]:
-    probe = Probe(addresses, connect=connect, clock=clock)
+async def probing(
+    addresses: Mapping[NodeId, ADDRESS], *, connect: Connect, clock: Clock, first: NodeId | None = None
+) -> AsyncIterator[Probe]:
+    probe = Probe(addresses, connect=connect, clock=clock, first=first)
     try:
         await probe.learn()
         yield probe
     finally:
         probe.close()
+
+
+@contextlib.asynccontextmanager
+async def probing_each(seen: Sequence[View], *, connect: Connect, clock: Clock) -> AsyncIterator[Mapping[str, Probe]]:
+    """A probe for each view, by its address."""
+    async with contextlib.AsyncExitStack() as open_ones:
+        yield {
+            view.at: await open_ones.enter_async_context(
+                probing(view.brokers, connect=connect, clock=clock, first=view.first)
+            )
+            for view in seen
+        }

@@ -4,8 +4,8 @@ Whoever asks notes facts: what was seen and what was expected. Whether a row is 
 could not be found out is undecided, and what the cluster does not offer is neither kept nor broken.
 """
 
-from collections.abc import Awaitable, Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
@@ -133,6 +133,30 @@ class Result:
     facts: Sequence[Fact] = ()
     undecodable: Undecodable | None = None
     duration_s: float = 0.0
+
+
+_WORST_FIRST = (State.VIOLATES, State.UNDECIDED, State.NOT_OFFERED, State.CONFORMS)
+
+
+def together(found: Mapping[str, Result]) -> Result:
+    """What a row came to at each address, as one result: the worst. It says which answered otherwise, if any did: in
+    another state, or with other facts that do not hold."""
+    results = list(found.values())
+    worst = min(results, key=lambda each: _WORST_FIRST.index(each.state))
+    alike: dict[tuple[State, frozenset[str]], list[str]] = {}
+    for at, result in found.items():
+        broken = frozenset(fact.what for fact in result.facts if not fact.holds)
+        alike.setdefault((result.state, broken), []).append(at)
+    took_s = sum(each.duration_s for each in results)
+    if len(alike) == 1:
+        return replace(worst, duration_s=took_s)
+    order = sorted(alike.items(), key=lambda item: _WORST_FIRST.index(item[0][0]))
+    said = (
+        f"{', '.join(ats)}: {state.value}" + ("" if state is State.CONFORMS else f" ({found[ats[0]].seen})")
+        for (state, _), ats in order
+    )
+    facts = [replace(fact, what=f"{at}: {fact.what}") for at, result in found.items() for fact in result.facts]
+    return replace(worst, seen="; ".join(said), facts=facts, duration_s=took_s)
 
 
 def words_of(broken: Sequence[Fact]) -> str:

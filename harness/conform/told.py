@@ -40,11 +40,14 @@ def headline(results: Sequence[Result]) -> str:
     return f"{len(results)} rows: " + ", ".join(f"{counts[state]} {state.value}" for state in State)
 
 
-def document(results: Sequence[Result], *, bootstrap: str, mark: str, left: Sequence[str]) -> Mapping[str, Any]:
-    """`left`: what could not be deleted."""
+def document(
+    results: Sequence[Result], *, bootstrap: str, marks: Sequence[str], left: Sequence[str]
+) -> Mapping[str, Any]:
+    """`marks`: with which the names of all that was made begin, one for each address; `left`: what could not be
+    deleted."""
     return {
         "bootstrap": bootstrap,
-        "mark": mark,
+        "marks": list(marks),
         "exit_code": exit_code(results),
         "counts": {state.value: sum(each.state is state for each in results) for state in State},
         "rows": [

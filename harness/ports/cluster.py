@@ -19,6 +19,7 @@ from harness.ports.load import WorkloadSpec
 
 NodeId = NewType("NodeId", int)
 ClientId = NewType("ClientId", int)  # number of a client link, from 1; probes and the observer have none
+BEHIND_FRONT_ENDS = NodeId(0)  # who leads where all addresses answer with one id; front ends are numbered from 1
 COORDINATION = NodeId(100)  # node id; the coordination service is a node too, and a broker may be number 0
 _LINK = re.compile(r"\s*(c(?P<client>[0-9]+)|n?(?P<source>[0-9]+))\s*>\s*n?(?P<target>[0-9]+)\s*")
 

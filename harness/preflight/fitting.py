@@ -5,11 +5,14 @@ are brokers for, and what cannot be on so few brokers is known before the run.
 """
 
 import asyncio
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 
-from harness.cluster.attached.cluster import registered
+from harness.cluster.attached.administration import ADDRESS
+from harness.cluster.attached.cluster import registered, told_at
+from harness.cluster.attached.front_ends import OtherTopology, numbered
 from harness.errors import HarnessError, UsageError
+from harness.ports.cluster import NodeId
 from harness.scenario.model import DEFAULT_REPLICAS, ClusterSpec, Scenario
 from harness.scenario.recast import recast
 
@@ -22,7 +25,7 @@ class Registered:
 
     def of(self, on: ClusterSpec) -> Sequence[int]:
         by = on.attached
-        cluster = (on.system, on.bootstrap, by.security, by.project, tuple(by.services.items()))
+        cluster = (on.system, on.bootstrap, by.security, by.project, tuple(by.services.items()), by.front_ends)
         if cluster not in self._of:
             self._of[cluster] = brokers_of(on)
         return self._of[cluster]
@@ -33,11 +36,14 @@ def fitted(scenario: Scenario, asked: Registered) -> Scenario:
     why."""
     if not scenario.cluster.is_foreign:
         return scenario
-    brokers = asked.of(scenario.cluster)
+    try:
+        brokers = asked.of(scenario.cluster)
+    except OtherTopology as other:
+        return replace(scenario, not_here=scenario.not_here or str(other))
     if not brokers:
         return scenario
     traits = replace(scenario.traits, brokers=tuple(brokers))
-    replicas = min(DEFAULT_REPLICAS, len(brokers))
+    replicas = 1 if scenario.cluster.attached.front_ends else min(DEFAULT_REPLICAS, len(brokers))
     topics = tuple(
         replace(topic, replication_factor=replicas)
         if topic.assignment is None and topic.replication_factor is None
@@ -52,7 +58,7 @@ def fitted(scenario: Scenario, asked: Registered) -> Scenario:
 
 
 def brokers_of(on: ClusterSpec) -> Sequence[int]:
-    """The registered ones; none where nobody tells."""
+    """The registered ones, or front ends by number; none where nobody tells. Raises OtherTopology."""
     bootstrap = on.bootstrap
     try:
         if on.is_compose and not bootstrap:
@@ -61,7 +67,18 @@ def brokers_of(on: ClusterSpec) -> Sequence[int]:
             engine, containers = compose_project.find(on)
             engine.close()
             bootstrap = compose_project.published(containers.values())
-        known = asyncio.run(registered(bootstrap, "--bootstrap", security=on.attached.security)) if bootstrap else {}
+        if not bootstrap:
+            return ()
+        known = asyncio.run(_known(bootstrap, on))
+    except OtherTopology:
+        raise
     except (HarnessError, OSError):
         return ()
     return sorted(int(node) for node in known)
+
+
+async def _known(bootstrap: str, on: ClusterSpec) -> Mapping[NodeId, ADDRESS]:
+    security = on.attached.security
+    if on.attached.front_ends:
+        return numbered(await told_at(bootstrap, "--bootstrap", security=security))[0]
+    return await registered(bootstrap, "--bootstrap", security=security)

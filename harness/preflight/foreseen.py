@@ -15,8 +15,7 @@ def would_be_done(scenario: Scenario) -> Iterator[str]:
     if not scenario.cluster.is_foreign:
         return
     on = scenario.cluster
-    brokers = ", ".join(map(str, scenario.traits.brokers)) or "who do not answer"
-    yield f"it would connect to brokers {brokers}, by {on.bootstrap or on.system}"
+    yield f"it would connect to {_connected(scenario)}"
     afterwards = "deleted after the run" if on.attached.delete_topics else "kept after the run"
     for topic in scenario.topics:
         yield f"it would make topic {_there(scenario, topic.name)}: {_layout(topic)}; {afterwards}"
@@ -36,6 +35,14 @@ def would_be_done(scenario: Scenario) -> Iterator[str]:
     for name, command in on.attached.commands.items():
         yield f"by the {name} command: {command}"
     yield "no other topic, group or transactional id would be touched"
+
+
+def _connected(scenario: Scenario) -> str:
+    on, brokers = scenario.cluster, scenario.traits.brokers
+    if on.attached.front_ends and brokers:
+        addresses = dict.fromkeys(each.strip() for each in on.bootstrap.split(",") if each.strip())
+        return ", ".join(f"front end {number} at {at}" for number, at in zip(brokers, addresses, strict=True))
+    return f"brokers {', '.join(map(str, brokers)) or 'who do not answer'}, by {on.bootstrap or on.system}"
 
 
 def _there(scenario: Scenario, name: str) -> str:

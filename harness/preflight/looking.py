@@ -6,7 +6,7 @@ from dataclasses import replace
 from harness.clients import catalogue as clients
 from harness.cluster.catalogue import traits_of
 from harness.errors import Problem, Problems, UsageError, nearest
-from harness.preflight import capabilities, plan, refusals, target
+from harness.preflight import capabilities, front_ends, plan, refusals, target
 from harness.preflight.fitting import Registered, fitted
 from harness.scenario.file import Draft, drafted
 from harness.scenario.model import Scenario, Traits
@@ -86,6 +86,7 @@ def preflight(scenario: Scenario, *, checks: bool = True) -> list[Problem]:
         found += plan.names(scenario, topology)
         found += plan.order(scenario, topology)
         found += capabilities.problems(scenario, kind)
+        found += front_ends.problems(scenario)
         found += refusals.problems(scenario, topology)
     return sorted(dict.fromkeys(found), key=lambda problem: problem.place.line)
 

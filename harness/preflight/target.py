@@ -16,7 +16,7 @@ from harness.cluster.brokers.kafka import KafkaSystem
 from harness.cluster.catalogue import WORLDS, added_kind, cluster_kind, system_of
 from harness.cluster.local.addresses import NODES_MAX
 from harness.conform.asking import READING_ROWS, results
-from harness.conform.probe import probing, reach
+from harness.conform.probe import probing_each, views
 from harness.conform.row import State
 from harness.errors import HarnessError, Place, Problem
 from harness.host.clock import SystemClock
@@ -223,9 +223,9 @@ def notes(on: ClusterSpec) -> Sequence[str]:
 
 async def _broken_rows(bootstrap: str, connect: Connect) -> list[str]:
     try:
-        addresses = await reach(addresses_of(bootstrap, "bootstrap"), connect=connect)
-        async with probing(addresses, connect=connect, clock=SystemClock()) as probe:
-            found = [each async for each in results(probe, READING_ROWS, all_s=_WITHIN_S)]
+        seen, _ = await views(addresses_of(bootstrap, "bootstrap"), connect=connect)
+        async with probing_each(seen, connect=connect, clock=SystemClock()) as probes:
+            found = [each async for each in results(probes, READING_ROWS, all_s=_WITHIN_S)]
     except HarnessError as error:
         return [f"conform: not asked: {error}"]
     told = (State.VIOLATES, State.UNDECIDED)

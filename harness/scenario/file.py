@@ -60,6 +60,7 @@ from harness.verdict import COVERAGE_CONDITIONS, is_coverage_name
 
 SHIPPED = Path(__file__).parents[1] / "scenarios"
 WorkloadOf = Callable[[str], type[WorkloadSpec] | None]
+_FRONT_ENDS_ALONE = "it strikes front ends, several addresses that answer with one node id: give them by --bootstrap"
 
 
 def _read_table(
@@ -352,6 +353,8 @@ class Draft:
             document["workload"].setdefault("client", ON_A_LOOP)
         if len(set(cluster.brokers)) != len(cluster.brokers):
             source.wrong(source.places.key("cluster", "brokers"), "a broker id is given twice")
+        if cluster.attached.front_ends and not cluster.is_foreign:
+            not_here = not_here or _FRONT_ENDS_ALONE
         topics = _read_topics(source, document, cluster.brokers, is_foreign=cluster.is_foreign)
         scenario = Scenario(
             name=self._name,

@@ -101,6 +101,7 @@ CLUSTER: dict[str, tuple[str, Reader]] = {
 }
 ATTACHED: dict[str, tuple[str, Reader]] = {
     "nodes": ("nodes", settings_table),
+    "front_ends": ("front_ends", flag),
     **{name: (name, text) for name in COMMANDS},
     "timeout": ("command_timeout_s", seconds),
     "prefix": ("prefix", _prefix),

@@ -51,6 +51,7 @@ class AttachedSpec:
     """How faults begin and end on somebody else's cluster: by commands ("attached"), or as containers (compose)."""
 
     nodes: Mapping[str, str] = field(default_factory=dict)  # broker id -> host:port, if not as registered
+    front_ends: bool = False  # the addresses are front ends of one node, and numbered from 1 in their order
     kill: str = ""
     start: str = ""
     stop: str = ""

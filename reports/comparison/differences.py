@@ -36,6 +36,20 @@ def differences(columns: Sequence[Column]) -> list[Difference]:
 
 
 def headline(columns: Sequence[Column], found: Sequence[Difference]) -> str:
+    """What was compared, and the first of what differs."""
+    runs = _and([f"{_runs(column)} of {column.label}" for column in columns])
+    scenario = next(run.data.scenario.name for column in columns for run in column.runs if run.data is not None)
+    return f"{scenario}, {runs}: {_most_important(columns, found)}"
+
+
+def _runs(column: Column) -> str:
+    """2 runs, or 1 of 2 runs where the numbers of the others do not count."""
+    counted, total = len(column.counted), len(column.runs)
+    runs = f"{total} run{'s' * (total != 1)}"
+    return runs if counted == total else f"{counted} of {runs}"
+
+
+def _most_important(columns: Sequence[Column], found: Sequence[Difference]) -> str:
     """A broken promise or a column without numbers first, then what the measures say; a vacuous column says least."""
     verdict = found[0]
     first_of_all = any("violation" in tally(column) or not column.counted for column in columns)
@@ -48,8 +62,8 @@ def headline(columns: Sequence[Column], found: Sequence[Difference]) -> str:
     if empty:
         return f"{' and '.join(empty)} came to no run whose numbers count, so there is nothing to hold against."
     if any(len(column.counted) < 2 for column in columns):
-        return f"Of {names} there are too few runs to tell a difference from chance."
-    return f"No difference between {names} is larger than the spread between the repeats."
+        return f"of {names} there are too few runs to tell a difference from chance."
+    return f"of {len(found)} things compared, none differs between {names} by more than the repeats spread."
 
 
 # ---- verdicts -------------------------------------------------------------------------------------------------------

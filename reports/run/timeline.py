@@ -306,7 +306,7 @@ def _leader_span(
     data: RunData, row: PartitionStateRow, place: tuple[float, float], begin: int, word: str, unclean: bool
 ) -> Span:
     leader, epoch = row["leader"], row["leader_epoch"]
-    who = "no leader" if leader < 0 else f"broker {leader}{' ' if word else ''}{word}"
+    who = "no leader" if leader < 0 else f"{data.node_name(leader)}{' ' if word else ''}{word}"
     style = "none" if leader < 0 else f"ld L{data.colour(leader)}{' unc' if unclean else ''}{' dead' if word else ''}"
     how = ", elected uncleanly" if unclean and leader >= 0 else ""
     late = ", and no other leader yet" if word else ""

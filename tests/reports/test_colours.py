@@ -49,5 +49,20 @@ def test_every_text_colour_meets_aa_on_every_ground(scheme: dict[str, str]) -> N
     assert {pair: ratio for pair, ratio in fields.items() if ratio < AA} == {}
 
 
+AMBER = re.compile(r"var\(--per(bg|line)?\)")
+SHEETS = sorted(sheet.name for sheet in (files("reports") / "templates").iterdir() if sheet.name.endswith(".css"))
+
+
+@pytest.mark.parametrize("sheet", SHEETS)
+def test_amber_is_of_what_a_configuration_permits_and_of_no_verdict(sheet: str) -> None:
+    """A run that came to no conclusion is grey on every page: nothing was lost that was allowed to be."""
+    text = (files("reports") / "templates" / sheet).read_text(encoding="utf-8")
+    amber = [selector for selector, rules in re.findall(r"([^{}]+)\{([^{}]*)\}", text) if AMBER.search(rules)]
+    others = r"\b(v-|q-)?(pass|violation|error|inconclusive|vacuous|low|none)\b"
+    assert [selector for selector in amber if re.search(others, selector)] == []
+    assert LIGHT["hi"] != LIGHT["perbg"]
+    assert DARK["hi"] != DARK["perbg"]
+
+
 def test_both_schemes_have_every_colour() -> None:
     assert LIGHT.keys() == DARK.keys()

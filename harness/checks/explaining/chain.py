@@ -26,13 +26,14 @@ _STRIKES: Mapping[str, str] = {
 DEPOSED_WORDS = ", by a leader that had been deposed already"
 
 
-def fault_words(fault: FaultRow) -> str:
+def fault_words(fault: FaultRow, noun: str = "broker") -> str:
+    """noun: what the run's nodes are (RunHistory.node_noun)."""
     nodes = list(fault["nodes"] or ())
     struck = _STRIKES.get(fault["kind"])
     if struck is not None and nodes:
-        return f"{struck} {nodes_words(nodes)}"
+        return f"{struck} {nodes_words(nodes, noun)}"
     label = str(fault["label_text"] or fault["kind"])
-    return f"{label} ({nodes_words(nodes)})" if nodes and not fault["links"] else label
+    return f"{label} ({nodes_words(nodes, noun)})" if nodes and not fault["links"] else label
 
 
 def fault_link_words(fault: FaultRow) -> str:

@@ -322,6 +322,11 @@ class RunHistory:
     wall_ns: tuple[int, int] | None = None  # least and greatest difference of wall time to the run's clock
     set_back_ns: int = 0  # by how much wall time was set back in the run, at least
 
+    @property
+    def node_noun(self) -> str:
+        """What its nodes are to people, those below 100."""
+        return "front end" if self.scenario is not None and self.scenario.cluster.attached.front_ends else "broker"
+
     def seconds(self, time_ns: int | None) -> str:
         return "at an unknown time" if time_ns is None else f"at {(time_ns - self.origin) / 1e9:.3f} s"
 

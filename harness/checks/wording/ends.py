@@ -11,20 +11,21 @@ from harness.ports.cluster import COORDINATION
 _SHOWN_MAX = 3
 
 
-def node_words(node: int) -> str:
-    return f"broker {node}" if node < COORDINATION else f"node {node}"
+def node_words(history: RunHistory, node: int) -> str:
+    return f"{history.node_noun if node < COORDINATION else 'node'} {node}"
 
 
 def ended_words(history: RunHistory, end: NodeEndRow) -> str:
     """Who ended when and how, and what it logged last."""
     line = f" ({end['line_text']})" if end["line_text"] else ""
-    return f"{node_words(end['node']).capitalize()} ended {how_words(end)} {history.seconds(end['time_ns'])}{line}"
+    who = node_words(history, end["node"]).capitalize()
+    return f"{who} ended {how_words(end)} {history.seconds(end['time_ns'])}{line}"
 
 
 def down_words(history: RunHistory, ends: Sequence[NodeEndRow]) -> str:
     """Who was down by itself, as the cause of something else."""
     named = ", ".join(
-        f"{node_words(end['node'])} had ended {how_words(end)} {history.seconds(end['time_ns'])}"
+        f"{node_words(history, end['node'])} had ended {how_words(end)} {history.seconds(end['time_ns'])}"
         for end in ends[:_SHOWN_MAX]
     )
     more = len(ends) - _SHOWN_MAX
@@ -40,7 +41,8 @@ def all_ended_words(history: RunHistory, explained_by: Sequence[FaultRow]) -> st
     if not ends:
         return ""
     named = [
-        f"{node_words(end['node'])} {how_words(end)} {history.seconds(end['time_ns'])}" for end in ends[:_SHOWN_MAX]
+        f"{node_words(history, end['node'])} {how_words(end)} {history.seconds(end['time_ns'])}"
+        for end in ends[:_SHOWN_MAX]
     ]
     more = len(ends) - len(named)
     named += [f"{more} more"] if more else []

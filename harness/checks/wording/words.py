@@ -50,9 +50,11 @@ def epochs_words(numbers: Iterable[int | None]) -> str:
     return f"in epoch{'s' if len(known) > 1 else ''} {ranges(known)}"
 
 
-def nodes_words(nodes: Iterable[int]) -> str:
+def nodes_words(nodes: Iterable[int], noun: str = "broker") -> str:
+    """noun: what the run's nodes are (RunHistory.node_noun)."""
     ordered = [str(node) for node in nodes]
     if not ordered:
-        return "no broker"
-    noun = "broker " if len(ordered) == 1 else "brokers "
-    return noun + (ordered[0] if len(ordered) == 1 else ", ".join(ordered[:-1]) + " and " + ordered[-1])
+        return f"no {noun}"
+    return f"{noun}{'s' * (len(ordered) > 1)} " + (
+        ordered[0] if len(ordered) == 1 else ", ".join(ordered[:-1]) + " and " + ordered[-1]
+    )

@@ -15,7 +15,7 @@ from harness.cluster.attached.administration import ADDRESS, addresses_of
 from harness.cluster.broker_requests import Connect, connections
 from harness.conform import told
 from harness.conform.asking import ALL_S, READING_ROWS, ROWS, delete_all, results
-from harness.conform.probe import probing, reach
+from harness.conform.probe import probing_each, views
 from harness.conform.row import Result, Row, State
 from harness.errors import HarnessError, Problems, UsageError, nearest
 from harness.host.clock import SystemClock
@@ -51,11 +51,11 @@ def conform(
     """Asks a cluster whether it keeps Kafka's protocol: versions, fields, errors, groups, transactions, a row each."""
     rows = _chosen(names or [], READING_ROWS if only_reads else ROWS)
     addresses, connect = _connections(bootstrap, attached)
-    found, mark, left = asyncio.run(
+    found, marks, left = asyncio.run(
         _ask(addresses, rows, connect=connect, within_s=within_s, whole=whole, quiet=as_json)
     )
     if as_json:
-        terminal.say(json.dumps(told.document(found, bootstrap=bootstrap, mark=mark, left=left)))
+        terminal.say(json.dumps(told.document(found, bootstrap=bootstrap, marks=marks, left=left)))
     else:
         terminal.say(told.headline(found))
     if junit is not None:
@@ -94,16 +94,19 @@ def _chosen(names: Sequence[str], rows: Sequence[Row]) -> Sequence[Row]:
 
 async def _ask(
     addresses: Sequence[ADDRESS], rows: Sequence[Row], *, connect: Connect, within_s: float, whole: bool, quiet: bool
-) -> tuple[list[Result], str, list[str]]:
-    """(what each row came to, the mark of all that was made, what of it is left). Raises HarnessError.
+) -> tuple[list[Result], list[str], list[str]]:
+    """(what each row came to, the marks of all that was made, what of it is left). Raises HarnessError.
 
     The first Ctrl-C or SIGTERM has what was made deleted, the second ends at once.
     """
     signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))  # asyncio's own, which cancels this task
     found: list[Result] = []
-    async with probing(await reach(addresses, connect=connect), connect=connect, clock=SystemClock()) as probe:
+    seen, silent = await views(addresses, connect=connect)
+    for why in silent:
+        aside.say(f"kafka-chaos: not asked: {why}")
+    async with probing_each(seen, connect=connect, clock=SystemClock()) as probes:
         try:
-            async for result in results(probe, rows, all_s=within_s):
+            async for result in results(probes, rows, all_s=within_s):
                 found.append(result)
                 if not quiet:
                     head, *more = told.lines(result, whole=whole)
@@ -114,10 +117,10 @@ async def _ask(
             aside.say("kafka-chaos: interrupted: what was made is deleted first; once more ends it at once")
             raise
         finally:
-            left = await delete_all(probe)
+            left = await delete_all(probes)
             for line in left:
                 aside.say(f"kafka-chaos: {line}")
-    return found, probe.mark, left
+    return found, [probe.mark for probe in probes.values()], left
 
 
 def add_to(app: typer.Typer) -> None:

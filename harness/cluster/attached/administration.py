@@ -49,6 +49,25 @@ class NobodyAnswers(HarnessError):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Answered:
+    """What an address that was given told of the brokers: at least one."""
+
+    address: ADDRESS
+    brokers: Mapping[NodeId, ADDRESS]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unanswered:
+    """why: in words, with the address."""
+
+    address: ADDRESS
+    why: str
+
+
+Answers = Sequence[Answered | Unanswered]  # of each address once, in the order in which they were given
+
+
+@dataclass(frozen=True, kw_only=True)
 class Looked:
     """A topic as one broker knows it. `mark`: the value of the setting that was asked for, None if it tells none."""
 
@@ -78,30 +97,38 @@ def _can_be_asked(host: str, port: int) -> bool:
         return False
 
 
-async def brokers_by(bootstrap: Sequence[ADDRESS], *, connect: Connect) -> dict[NodeId, ADDRESS]:
-    """Returns the registered brokers from the first address that answers. Raises NobodyAnswers if none does."""
-    answers = []
-    for host, port in bootstrap:
-        connection = connect(host, port)
-        try:
-            answer = await connection.ask(_metadata([]), 9, timeout_s=_ASK_S)
-        except NotAdmitted as refused:
-            answers.append(str(refused))
-            continue
-        except (OSError, TimeoutError) as error:
-            answers.append(f"{host}:{port} {type(error).__name__} {error}".rstrip())
-            continue
-        finally:
-            connection.close()
-        for each in answer.brokers:
-            if not _can_be_asked(each.host, each.port):
-                place = shortened(f"{each.host}:{each.port}", _SHOWN)
-                raise HarnessError(f"broker {each.node_id} is registered under {place}, which is no address")
-        if answer.brokers:
-            return {NodeId(each.node_id): (each.host, each.port) for each in answer.brokers}
-        # the broker has just started, or cannot reach the controller
-        answers.append(f"{host}:{port} knows of no broker yet")
-    raise NobodyAnswers(f"no broker answers at the bootstrap addresses ({'; '.join(answers)}); is the cluster up?")
+async def answers_of(bootstrap: Sequence[ADDRESS], *, connect: Connect) -> Answers:
+    """Asks each address who the brokers are. Raises HarnessError for a broker that is registered under no address."""
+    return await asyncio.gather(*(_answer_of(address, connect) for address in dict.fromkeys(bootstrap)))
+
+
+async def _answer_of(address: ADDRESS, connect: Connect) -> Answered | Unanswered:
+    place = f"{address[0]}:{address[1]}"
+    connection = connect(*address)
+    try:
+        answer = await connection.ask(_metadata([]), 9, timeout_s=_ASK_S)
+    except NotAdmitted as refused:
+        return Unanswered(address=address, why=str(refused))
+    except (OSError, TimeoutError) as error:
+        return Unanswered(address=address, why=f"{place} {type(error).__name__} {error}".rstrip())
+    finally:
+        connection.close()
+    for each in answer.brokers:
+        if not _can_be_asked(each.host, each.port):
+            registered = shortened(f"{each.host}:{each.port}", _SHOWN)
+            raise HarnessError(f"broker {each.node_id} is registered under {registered}, which is no address")
+    if not answer.brokers:  # the broker has just started, or cannot reach the controller
+        return Unanswered(address=address, why=f"{place} knows of no broker yet")
+    return Answered(address=address, brokers={NodeId(each.node_id): (each.host, each.port) for each in answer.brokers})
+
+
+def told_brokers(answers: Answers) -> Mapping[NodeId, ADDRESS]:
+    """The registered brokers by the first address that told of them. Raises NobodyAnswers if none did."""
+    for answer in answers:
+        if isinstance(answer, Answered):
+            return answer.brokers
+    why = "; ".join(answer.why for answer in answers if isinstance(answer, Unanswered))
+    raise NobodyAnswers(f"no broker answers at the bootstrap addresses ({why}); is the cluster up?")
 
 
 def _metadata(topics: Sequence[str] | None) -> Any:
@@ -230,13 +257,14 @@ class Administration:
         except HarnessError:
             return {}
 
-    async def of_brokers(self, keys: Sequence[str]) -> dict[NodeId, dict[str, str]]:
+    async def of_brokers(self, keys: Sequence[str], *, shared: NodeId | None = None) -> dict[NodeId, dict[str, str]]:
         """Returns what each broker uses where a topic has no setting of its own, defaults included; nothing of a broker
-        that cannot report it."""
+        that cannot report it. shared: the id with which all of them answer, where they are front ends."""
         found = {}
         for node, connection in self._connections.items():
+            name = str(node if shared is None else shared)
             try:
-                answer = await connection.ask(_describing(_BROKER_RESOURCE, str(node), keys), 4, timeout_s=_ASK_S)
+                answer = await connection.ask(_describing(_BROKER_RESOURCE, name, keys), 4, timeout_s=_ASK_S)
             except (OSError, TimeoutError):
                 continue
             found[node] = _described(answer)

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from harness.cluster.attached.administration import ADDRESS, address_of
-from harness.cluster.attached.cluster import EFFECT_S, ForeignCluster, registered
+from harness.cluster.attached.cluster import EFFECT_S, ForeignCluster, registered, told_at
 from harness.cluster.attached.commands import PLACEHOLDERS, CommandRunner, Ran, check_template
+from harness.cluster.attached.front_ends import numbered
 from harness.cluster.attached.journal import DELETIONS
 from harness.cluster.attached.reachability import is_answering, is_gone, is_silent
 from harness.cluster.base_cluster import link_names
@@ -47,6 +48,8 @@ _UNDONE_BY: Mapping[str, str] = {
     "isolate": "rejoin",
     "wipe": "kill",
 }
+# Front ends have neither links between each other nor disks with replicas.
+_OF_BROKERS_ALONE = ("cut", "heal", "isolate", "rejoin", "slow", "wipe", "read_log")
 
 
 class CommandCluster(ForeignCluster):
@@ -60,6 +63,10 @@ class CommandCluster(ForeignCluster):
         )
 
     async def find(self) -> Mapping[NodeId, ADDRESS]:
+        if self._spec.attached.front_ends:
+            answers = await told_at(self._spec.bootstrap, "--bootstrap", security=self._spec.attached.security)
+            front_ends, self._shared_id = numbered(answers)
+            return front_ends
         known = await registered(self._spec.bootstrap, "--bootstrap", security=self._spec.attached.security)
         given = self._given()
         missing = [node for node in given if node not in known and node < COORDINATION]
@@ -292,7 +299,13 @@ def cluster_by_commands(spec: ClusterSpec) -> type[CommandCluster]:
     for node, text in spec.attached.nodes.items():
         if not is_number(node):
             raise UsageError(f'[attached] nodes: {node!r} is no broker id; write nodes = {{ 1 = "host:port" }}')
+        if spec.attached.front_ends and int(node) < COORDINATION:
+            raise UsageError(f"[attached] nodes: front end {node} is where --bootstrap says; leave it out")
         address_of(text, f"[attached] nodes {node}")
+    if spec.attached.front_ends and (of_brokers := [name for name in _OF_BROKERS_ALONE if name in commands]):
+        raise UsageError(
+            f"[attached] {of_brokers[0]}: front ends keep no replicas and do not fetch from each other; leave it out"
+        )
     return _made_of(frozenset(commands))
 
 

@@ -315,6 +315,8 @@ def cluster_by_docker(spec: ClusterSpec) -> type[ComposeCluster]:
     if spec.attached.commands:
         name = next(iter(spec.attached.commands))
         raise UsageError(f"[attached] {name}: a compose file's containers are harmed through Docker; leave it out")
+    if spec.attached.front_ends:
+        raise UsageError("[attached] front_ends: a compose file's services are told apart by name; leave it out")
     compose_project.file_of(spec)
     return _made_of(cuts=can_cut(), reads=bool(spec.attached.data))
 

@@ -11,7 +11,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
-from harness.cluster.attached.administration import ADDRESS, Administration, NobodyAnswers, addresses_of, brokers_by
+from harness.cluster.attached.administration import (
+    ADDRESS,
+    Administration,
+    Answers,
+    NobodyAnswers,
+    addresses_of,
+    answers_of,
+    told_brokers,
+)
+from harness.cluster.attached.front_ends import FrontEndsObservation, refuse_unsaid
 from harness.cluster.attached.journal import DELETE_GROUP, DELETE_TOPIC, DELETIONS, AttachedJournal
 from harness.cluster.attached.listener import refusal_of
 from harness.cluster.attached.own_groups import OwnGroups
@@ -34,6 +43,7 @@ from harness.errors import HarnessError
 from harness.history.schema.schemas import AT_START
 from harness.host.clock import Clock
 from harness.ports.cluster import (
+    BEHIND_FRONT_ENDS,
     COORDINATION,
     ClientId,
     ClusterHistory,
@@ -87,6 +97,7 @@ class ForeignCluster(ABC):
             clock=clock, is_struck=self._is_struck, code_of=self.exit_code_of, connect=self._connect
         )
         self._quorum = False
+        self._shared_id: NodeId | None = None  # of front ends, as the cluster has it
         self._controller: int | None = None
         self._made: dict[str, int] = {}  # the topics that this run has made, and how many partitions they have
         self._names = self._journal.names() or OwnNames.drawn(spec.attached.prefix)
@@ -153,12 +164,17 @@ class ForeignCluster(ABC):
         for node, (host, port) in self._addresses.items():
             _, seen = await becomes(host, port, is_there, within_s=EFFECT_S, connect=self._connect)
             if not is_answering(seen):
+                who = "front end" if self._spec.attached.front_ends else "broker"
                 raise HarnessError(
-                    f"broker {node}: {seen.words}; every broker has to be up, and reached from here, before a run"
+                    f"{self._name(node)}: {seen.words}; every {who} has to be up, and reached from here, before a run"
                 )
         administration = self._administration = Administration(self._addresses, connect=self._connect)
         self._quorum = await administration.has_quorum()
-        if self._quorum:
+        if self._spec.attached.front_ends:
+            self._observation = FrontEndsObservation(
+                self._addresses, is_running=self.is_running, clock=self._clock, connect=self._connect
+            )
+        elif self._quorum:
             # Brokers forward the request for the quorum's leader to it.
             self._observation = QuorumObservation(
                 self._addresses,
@@ -262,7 +278,12 @@ class ForeignCluster(ABC):
             self._journal.configured(topic, settings, t_ns=self._clock.monotonic_ns(), source=AT_START)
 
     async def _note_brokers_configuration(self) -> None:
-        for node, settings in (await self._administering().of_brokers(sorted(KEYS))).items():
+        """Front ends have those of the one node that they answer for."""
+        shared = self._shared_id
+        found = await self._administering().of_brokers(sorted(KEYS), shared=shared)
+        if shared is not None and found:
+            found = {BEHIND_FRONT_ENDS: next(iter(found.values()))}
+        for node, settings in found.items():
             self._journal.configured_broker(node, settings, t_ns=self._clock.monotonic_ns())
 
     def collect(self) -> ClusterHistory:
@@ -270,9 +291,13 @@ class ForeignCluster(ABC):
         return self._journal.history()
 
     def environment(self) -> Mapping[str, str]:
+        places = ", ".join(f"{node} at {host}:{port}" for node, (host, port) in self._addresses.items())
+        if self._spec.attached.front_ends:
+            system = f"{self.title}, {len(self._addresses)} front ends of node id {self._shared_id}"
+            return {"system": system, "front ends": places, "leaders and ISRs": "as each front end tells them"}
         environment = {"system": f"{self.title}, {'KRaft' if self._quorum else 'ZooKeeper'}"}
         environment["coordination"] = "kraft" if self._quorum else "zookeeper"
-        environment["brokers"] = ", ".join(f"{node} at {host}:{port}" for node, (host, port) in self._addresses.items())
+        environment["brokers"] = places
         return {**environment, "leaders and ISRs": "polled from each broker, not from the cluster's own books"}
 
     def coordination(self) -> str:
@@ -398,7 +423,9 @@ class ForeignCluster(ABC):
         return Evidence(t_ns=self._clock.monotonic_ns(), sentence=sentence)
 
     def _name(self, node: NodeId) -> str:
-        return f"node {node}" if node in self.apart() else f"broker {node}"
+        if node in self.apart():
+            return f"node {node}"
+        return f"front end {node}" if self._spec.attached.front_ends else f"broker {node}"
 
     # -- the replicas' logs, where they can be brought here -----------------------------------------------------------
 
@@ -439,14 +466,22 @@ class _Questions(BrokerQuestions):
         return code
 
 
-async def registered(given: str, place: str, *, security: SecuritySpec | None) -> dict[NodeId, ADDRESS]:
+async def registered(given: str, place: str, *, security: SecuritySpec | None) -> Mapping[NodeId, ADDRESS]:
     """Returns the brokers registered in the cluster at "host:port,host:port". Raises HarnessError, which says what a
-    listener wants where that is why nobody answers."""
-    addresses = addresses_of(given, place)
+    listener wants where that is why nobody answers, and OtherTopology where these are front ends."""
+    answers = await told_at(given, place, security=security)
+    refuse_unsaid(answers)
+    return told_brokers(answers)
+
+
+async def told_at(given: str, place: str, *, security: SecuritySpec | None) -> Answers:
+    """What each address tells of the brokers; one of them does. Raises HarnessError as `registered` does."""
+    answers = await answers_of(addresses_of(given, place), connect=connections(security))
     try:
-        return await brokers_by(addresses, connect=connections(security))
+        told_brokers(answers)
     except NobodyAnswers:
-        for address in addresses:
-            if (refused := await refusal_of(address, security)) is not None:
+        for answer in answers:
+            if (refused := await refusal_of(answer.address, security)) is not None:
                 raise HarnessError(str(refused)) from None
         raise
+    return answers

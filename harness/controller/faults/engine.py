@@ -157,6 +157,5 @@ def broker_ids(cluster: Cluster) -> list[NodeId]:
 
 
 def called(cluster: Cluster, node: NodeId) -> str:
-    """The node's name for people: "broker 1", or what the cluster calls a node that is not a broker."""
-    apart = {each.node: each.name for each in cluster.nodes if each.role != "broker"}
-    return apart.get(node, f"broker {node}")
+    """The node's name for people: what the cluster calls it."""
+    return {each.node: each.name for each in cluster.nodes}.get(node, f"broker {node}")

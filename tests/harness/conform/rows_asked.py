@@ -46,7 +46,7 @@ def asked(addresses: Addresses, name: str, lie: Lie | None = None) -> tuple[Resu
             lying(addresses, lie) as (liars, liar),
             probing(liars, connect=BrokerConnection, clock=SystemClock()) as probe,
         ):
-            (result,) = [each async for each in results(probe, [NAMED[name]])]
+            (result,) = [each async for each in results({"there": probe}, [NAMED[name]])]
             return result, liar.told
 
     return asyncio.run(ask())

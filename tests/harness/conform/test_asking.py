@@ -109,7 +109,7 @@ def test_silence_is_not_held_against_a_broker(one_broker: Addresses, monkeypatch
 def test_what_is_not_asked_in_time_is_undecided_and_needs_no_time(one_broker: Addresses) -> None:
     async def ask() -> list[State]:
         async with probing(one_broker, connect=BrokerConnection, clock=SystemClock()) as probe:
-            return [each.state async for each in results(probe, ROWS, all_s=0)]
+            return [each.state async for each in results({"there": probe}, ROWS, all_s=0)]
 
     assert set(asyncio.run(ask())) == {State.UNDECIDED}
 

@@ -65,7 +65,7 @@ def test_a_new_topic_is_asked_about_once_every_broker_knows_it(reference: Addres
             await probe.learn()
             await probe.topic()
         finally:
-            await delete_all(probe)
+            await delete_all({"there": probe})
             probe.close()
 
     asyncio.run(ask())

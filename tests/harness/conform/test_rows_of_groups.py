@@ -49,10 +49,10 @@ def test_groups_and_topics_of_a_row_are_gone_afterwards(kafka: Addresses) -> Non
     async def ask() -> tuple[list[str], set[str]]:
         async with probing(kafka, connect=BrokerConnection, clock=SystemClock()) as probe:
             rows = [NAMED["group-deleted"], NAMED["group-offsets"], NAMED["group-rebalance"]]
-            assert [each.state async for each in results(probe, rows)] == [State.CONFORMS] * len(rows)
+            assert [each.state async for each in results({"there": probe}, rows)] == [State.CONFORMS] * len(rows)
             listed = [await probe.ask(ListGroupsRequest(), node=node) for node in kafka]
             assert any(group.group_id.startswith(probe.mark) for answer in listed for group in answer.groups)
-            left = await delete_all(probe)
+            left = await delete_all({"there": probe})
             listed = [await probe.ask(ListGroupsRequest(), node=node) for node in kafka]
             groups = {group.group_id for answer in listed for group in answer.groups}
             known = await probe.becomes(topics_of(probe), lambda names: not of_this_run(probe, names))

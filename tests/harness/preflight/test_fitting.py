@@ -5,8 +5,11 @@ from typing import Any
 
 import pytest
 
+from harness.cluster.attached.administration import Answered
+from harness.cluster.attached.front_ends import OtherTopology
 from harness.errors import HarnessError
-from harness.preflight import fitting, looking, plan
+from harness.ports.cluster import NodeId
+from harness.preflight import fitting, front_ends, looking, plan
 from harness.preflight.capabilities import notes
 from harness.preflight.fitting import Registered, fitted
 from harness.preflight.foreseen import would_be_done
@@ -168,3 +171,69 @@ def test_expectations_that_write_are_told_as_acts_are(there: Callable[..., None]
         "it would, at step 5, expect elect unclean (error 84)",
         "it would, at step 6, expect configure log.dirs = x (error 40)",
     ]
+
+
+FRONT_ENDS = '[cluster]\nsystem = "attached"\nbootstrap = "a:1, b:1,c:1"\n[attached]\nfront_ends = true\n'
+LOADED = "[[topics]]\nname = 'orders'\n"
+
+
+@pytest.fixture
+def three_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def told_at(given: str, *_: Any, **__: Any) -> Any:
+        places = [(each.strip().partition(":")[0], 1) for each in given.split(",")]
+        return [Answered(address=place, brokers={NodeId(111): place}) for place in places]
+
+    monkeypatch.setattr(fitting, "told_at", told_at)
+
+
+@pytest.mark.usefixtures("three_ends")
+def test_front_ends_stand_by_number_where_brokers_are_named() -> None:
+    scenario = fit(FRONT_ENDS + LOADED + "[[faults]]\nkind = 'pause'\ntarget = '3'\nat = '1 s'\n")
+    assert scenario.traits.brokers == scenario.cluster.brokers == (1, 2, 3)
+    assert [topic.replicas for topic in scenario.topics] == [1]
+    assert next(iter(would_be_done(scenario))) == (
+        "it would connect to front end 1 at a:1, front end 2 at b:1, front end 3 at c:1"
+    )
+    assert list(front_ends.problems(scenario)) == []
+
+
+@pytest.mark.usefixtures("three_ends")
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        (LOADED + "[[faults]]\nkind = 'kill'\ntarget = 'leader(orders/0)'\nat = '1 s'\n", "leader is none of them"),
+        (LOADED + "[[faults]]\nkind = 'kill'\ntarget = 'all - controller'\nat = '1 s'\n", "controller is none of them"),
+        (
+            LOADED + "[[faults]]\nkind = 'kill'\ntarget = '1'\nwhen = 'new_leader(orders/0)'\n",
+            "leader or ISR ever chan",
+        ),
+        (LOADED + "[[faults]]\nkind = 'unclean-election'\nat = '1 s'\n", "it is about several"),
+        ("[[topics]]\nname = 'orders'\nassignment = [[1, 2]]\n", "assignment is about several; leave it out"),
+        ("[[topics]]\nname = 'orders'\nreplication_factor = 2\n", "replication_factor is about several; leave it out"),
+        (LOADED + "[[steps]]\nwait = { isr = [1] }\n", "it asks for them; there are acks, recovered, elapsed"),
+        (LOADED + "[[steps]]\nact = { kill = 'isr(orders/0)' }\n", "isr is none of them"),
+        (LOADED + "[run]\nread_every_replica = true\n", "read as one; leave it out"),
+    ],
+)
+def test_what_only_several_ids_have_is_refused_of_front_ends_in_one_line(text: str, wrong: str) -> None:
+    (problem,) = front_ends.problems(fit(FRONT_ENDS + text))
+    assert wrong in f"{problem.what}; {problem.remedy}"
+    assert problem.of_machine, "another system can do it: a list of scenarios leaves it out with this reason"
+
+
+def test_scenarios_of_front_ends_are_named_as_not_for_other_systems(there: Callable[..., None]) -> None:
+    for name in ("front-end-crash", "front-end-pause", "front-end-stop"):
+        assert why_left_out(for_its_system(drafted(name))) == (
+            "not for reference: it strikes front ends, several addresses that answer with one node id: give them by "
+            "--bootstrap"
+        )
+
+
+def test_addresses_with_one_id_are_named_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def registered(*_: Any, **__: Any) -> Any:
+        raise OtherTopology("a:1, b:1 answer with one node id, 7: give front_ends = true")
+
+    monkeypatch.setattr(fitting, "registered", registered)
+    assert why_left_out(fit(THERE + LOADED)) == (
+        "not for attached: a:1, b:1 answer with one node id, 7: give front_ends = true"
+    )

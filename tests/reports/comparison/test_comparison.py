@@ -17,6 +17,11 @@ from tests.reports.stories.build_run import build_run
 from tests.reports.stories.crash_story import crash_run
 from tests.reports.stories.judged_folder import HOSTILE, quiet_run
 
+SLOW_LOST = (
+    "leader-crash-acks-all, 3 runs of slow and 3 runs of quick: slow lost 20 acknowledged records, as its "
+    "configuration permits; quick lost none."
+)
+
 
 def column(label: str, *paths: Path, change: tuple[str, ...] = ()) -> GivenColumn:
     return GivenColumn(label=label, runs=[GivenRun(path=path) for path in paths], change=change)
@@ -65,7 +70,7 @@ class _Tags(HTMLParser):
 def test_a_loss_in_every_run_of_one_system_is_the_headline(tmp_path: Path) -> None:
     _, page = told(slow_and_quick(tmp_path), tmp_path)
 
-    assert page.headline == "slow lost 20 acknowledged records, as its configuration permits; quick lost none."
+    assert page.headline == SLOW_LOST
     assert [head.badges[0].text for head in page.heads] == ["PASS 3 of 3", "PASS 3 of 3"]
     kind, said = sentence(page, "new leader")
     assert (kind, said) == ("differs", "slow had a new leader within 4.00 s, quick within 0.50 s.")
@@ -77,7 +82,10 @@ def test_systems_that_do_the_same_are_said_to_be_within_the_spread(tmp_path: Pat
     given = [column(label, *runs_of(tmp_path, 3)) for label in ("one", "other")]
     _, page = told(given, tmp_path)
 
-    assert page.headline == "No difference between one and other is larger than the spread between the repeats."
+    assert page.headline == (
+        "leader-crash-acks-all, 3 runs of one and 3 runs of other: of 16 things compared, none differs between one "
+        "and other by more than the repeats spread."
+    )
     assert sentence(page, "no writes")[0] == "within"
     assert {each.kind for each in page.differences} == {"within", "same"}
 
@@ -85,7 +93,10 @@ def test_systems_that_do_the_same_are_said_to_be_within_the_spread(tmp_path: Pat
 def test_one_run_each_tells_no_difference_from_chance(tmp_path: Path) -> None:
     _, page = told(slow_and_quick(tmp_path, times=1), tmp_path)
 
-    assert page.headline == "Of slow and quick there are too few runs to tell a difference from chance."
+    assert page.headline == (
+        "leader-crash-acks-all, 1 run of slow and 1 run of quick: of slow and quick there are too few runs to tell a "
+        "difference from chance."
+    )
     assert sentence(page, "new leader")[0] == "unknown"
     assert "differs" not in {each.kind for each in page.differences}
 
@@ -210,7 +221,10 @@ def test_a_system_that_never_comes_to_an_end_is_the_headline(tmp_path: Path) -> 
     late = [crash_run(tmp_path, verdict="inconclusive", reasons=["No leader."]) for _ in range(2)]
     _, page = told([column("good", *runs_of(tmp_path, 2)), column("stuck", *late)], tmp_path)
 
-    assert page.headline == "good passed in all 2 runs; stuck came to no conclusion in all 2 runs."
+    assert page.headline == (
+        "leader-crash-acks-all, 2 runs of good and 0 of 2 runs of stuck: good passed in all 2 runs; stuck came to no "
+        "conclusion in all 2 runs."
+    )
     assert page.heads[1].note == "No numbers: No leader."
     assert [each.topic for each in page.differences] == ["Verdict"]
     assert all(row.mark == "" for row in page.accounting)
@@ -351,7 +365,7 @@ def test_the_json_beside_the_page_has_the_numbers_of_every_run(tmp_path: Path) -
 
     assert [each["label"] for each in data["columns"]] == ["slow", "quick"]
     assert [run["numbers"]["sums"]["lost"] for run in data["columns"][0]["runs"]] == [20, 20, 20]
-    assert data["headline"] == "slow lost 20 acknowledged records, as its configuration permits; quick lost none."
+    assert data["headline"] == SLOW_LOST
     [leader] = [each for each in data["measures"] if each["key"].startswith("leader/")]
     assert [each["median"] for each in leader["columns"]] == pytest.approx([4.0, 0.5])
     assert leader["kind"] == "differs"

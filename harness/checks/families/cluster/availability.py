@@ -178,7 +178,7 @@ def _gap(context: RunContext, row: Gap, bound_s: float | None) -> Finding:
     without = coordinator is not None and _had_no_leader(coordinator, row)
     if coordinator is not None and without:
         sentence += f"; {coordinator.name}, where the group is kept, had no leader for part of it"
-    sentence += f"; in force: {', '.join(fault_words(fault) for fault in faults[:3])}" if faults else ""
+    sentence += f"; in force: {', '.join(fault_words(fault, run.node_noun) for fault in faults[:3])}" if faults else ""
     ended = history.ends_between(row["begin_ns"], row["end_ns"])
     sentence += f"; {down_words(run, ended)}" if ended else ""
     errors = [] if reader else answered(context, begin_ns=row["begin_ns"], end_ns=row["end_ns"], partition=history)
@@ -275,7 +275,7 @@ def _recovery(context: RunContext, fault: FaultRow, touched: Sequence[Gap], boun
     worst = max(touched, key=lambda row: (row["open"], row["end_ns"]))
     seconds = (worst["end_ns"] - begin_of(fault)) / 1e9
     history = context.partition(worst["partition_id"])
-    what = f"Fault {fault['fault']} ({fault_words(fault)})"
+    what = f"Fault {fault['fault']} ({fault_words(fault, context.history.node_noun)})"
     count, reader = len({row["partition_id"] for row in touched}), reader_words(worst)
     if worst["open"]:
         never = "never took a write again" if not reader else f"was never read by {reader} again"

@@ -337,7 +337,7 @@ def _finding(context: RunContext, row: StuckRow) -> Finding:
     last = max(ended, key=end_of, default=None)
     if last is not None:
         since_s = (row["begin_ns"] - end_of(last)) / 1e9
-        sentence += f"; the last fault ({fault_words(last)}) had ended {since_s:.3f} s before"
+        sentence += f"; the last fault ({fault_words(last, history.node_noun)}) had ended {since_s:.3f} s before"
     return Finding(
         run=context.run,
         check=CHECK,
