@@ -21,7 +21,11 @@ from harness.checks.spark.jvm import end_ahead, start_ahead  # noqa: E402
 
 signal.signal(signal.SIGINT, _HANDLER)
 _NO_JVM = {"--help", "--master", "--memory-mb"}  # nothing is checked, or perhaps elsewhere, or by a JVM of another size
-_HIDDEN = {"worker": "harness.cli.client_process", "simulate": "harness.cli.simulated_run"}
+_HIDDEN = {
+    "worker": "harness.cli.client_process",
+    "simulate": "harness.cli.simulated_run",
+    "forked-runs": "harness.cli.forked_runs",
+}
 _JEPSEN = "jepsen"  # histories that need none
 
 

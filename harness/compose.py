@@ -63,18 +63,24 @@ def run_scenario(
     accepted: Mapping[str, Accepted] | None = None,
     on_healed: Callable[[Path], None] = lambda _: None,
     tell: Callable[[str], None] = lambda _: None,
+    simulated: Callable[[RunFolder], RunOutcome] | None = None,
 ) -> tuple[RunFolder, RunOutcome]:
     """One run, sealed and not yet judged, of a scenario with nothing known against it (preflight). Raises HarnessError.
 
     accepted: what is set aside of it, whoever judges it, and if it is killed, too. `tell` gets lines on when each fault
     of a schedule was planned and came, after the run; `on_healed` the run's folder when the last fault is over.
+    simulated: does a simulated run in this process, and shows nothing; None: a process of its own does it.
     """
     scenario, folder = _begun(scenario, runs=runs, seed=seed, command=command, accepted=accepted)
-    with RunOwnership(folder.path) as owner, _logging_to(folder):
+    is_simulated = scenario.cluster.world == SIMULATED
+    with RunOwnership(folder.path) as owner, contextlib.nullcontext() if is_simulated else _logging_to(folder):
         if unlinked := folder.link_latest():
             tell(unlinked)
-        run = _simulate if scenario.cluster.world == SIMULATED else _run
-        outcome = asyncio.run(run(scenario, folder, _noticing_healing(progress, lambda: on_healed(folder.path))))
+        if is_simulated and simulated is not None:
+            outcome = simulated(folder)
+        else:
+            run = _simulate if is_simulated else _run
+            outcome = asyncio.run(run(scenario, folder, _noticing_healing(progress, lambda: on_healed(folder.path))))
         owner.owes = owes(folder.path)
     for line in plan_words(folder):
         tell(line)

@@ -16,6 +16,7 @@ from time import monotonic
 from harness.campaign.drawing.draw import draw
 from harness.campaign.drawing.profiles import profile
 from harness.campaign.file import refuse_drawn
+from harness.campaign.forked import ForkedRuns
 from harness.campaign.journal import Begun, Ended, Finished, Journal, JudgedLine
 from harness.campaign.judging import judge_runs
 from harness.campaign.outcome import Outcome, Stop, outcome_of
@@ -75,6 +76,13 @@ class Conduct:
 
     async def go_on(self) -> Stop:
         """Does what is left. Returns what stopped it before all was done."""
+        forked = ForkedRuns()
+        try:
+            return await self._go_on(forked)
+        finally:
+            await forked.close()
+
+    async def _go_on(self, forked: ForkedRuns) -> Stop:
         interrupt = asyncio.Event()
         goes_on = f"what has ended is kept in {self.files.top}; the same command goes on where it stopped"
         catch_signals(asyncio.get_running_loop(), interrupt, remedy=goes_on)
@@ -83,7 +91,7 @@ class Conduct:
         judging: asyncio.Task[None] | None = None
         while True:
             while len(tasks) < self.plan.jobs and not self._stops(interrupt) and (run := next(todo, None)) is not None:
-                tasks.add(asyncio.ensure_future(self._run(run, interrupt)))
+                tasks.add(asyncio.ensure_future(self._run(run, interrupt, forked)))
             waiting = self.journal.state.ended
             if judging is None and waiting and (len(waiting) >= self._batch() or not tasks):
                 judging = asyncio.ensure_future(self._judge(list(waiting.values())))
@@ -117,7 +125,7 @@ class Conduct:
             self._stop = "runs"
         return bool(self._stop)
 
-    async def _run(self, planned: PlannedRun, interrupt: asyncio.Event) -> None:
+    async def _run(self, planned: PlannedRun, interrupt: asyncio.Event, forked: ForkedRuns) -> None:
         attempt = self.journal.state.attempts.get(planned.number, 0) + 1
         if attempt > _ATTEMPTS_MAX:
             error = f"the campaign was killed during each of {_ATTEMPTS_MAX} attempts at it"
@@ -130,7 +138,7 @@ class Conduct:
         try:
             scenario = await asyncio.to_thread(self._scenario_of, planned)
             limit_s = self.plan.run_limit_s
-            ended = await run_one(self.files, planned, scenario, limit_s=limit_s, interrupt=interrupt)
+            ended = await run_one(self.files, planned, scenario, limit_s=limit_s, interrupt=interrupt, forked=forked)
         except HarnessError as error:  # one bad run never stops the rest
             ended = Ended(number=planned.number, folder="", error=str(error), took_s=monotonic() - began)
         finally:

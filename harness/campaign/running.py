@@ -1,4 +1,5 @@
-"""One run of a campaign as a process of its own, so that whatever becomes of it costs no other run.
+"""One run of a campaign as a process of its own, so that whatever becomes of it costs no other run. Simulated ones are
+forked from a process that has read what they need (forked.py).
 
 It dies with the campaign, and its nodes with it; the next command sweeps what is left (containers, packet rules).
 """
@@ -12,13 +13,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.campaign.forked import ForkedRuns, RunProcess
 from harness.campaign.journal import Ended
 from harness.campaign.plan import PlannedRun
 from harness.cluster.local.processes import die_with_parent
 from harness.errors import HarnessError
 from harness.history.files_below import FilesBelow
+from harness.scenario.model import SIMULATED
 from harness.verdict import Verdict
 
+_PROGRAM = "kafka-chaos"
 _PATIENCE_S = 120.0  # of a run that was asked to end: it heals, reads back and seals
 _LINE_MAX = 300
 
@@ -31,7 +35,13 @@ class Interrupted:
 
 
 async def run_one(
-    files: FilesBelow, planned: PlannedRun, scenario: Path, *, limit_s: float, interrupt: asyncio.Event
+    files: FilesBelow,
+    planned: PlannedRun,
+    scenario: Path,
+    *,
+    limit_s: float,
+    interrupt: asyncio.Event,
+    forked: ForkedRuns,
 ) -> Ended | Interrupted:
     """Raises HarnessError where no process can be started."""
     runs = f"runs/{planned.number:04d}"
@@ -39,29 +49,15 @@ async def run_one(
         files.make_folder(part)
     folder = files.top / runs
     new = _new_run_folder(folder)
-    command = [sys.executable, "-m", "harness", "run", str(scenario), "--no-check", "--runs", str(folder)]
     began = time.monotonic()
-    with (folder / "output.txt").open("wb") as output:
-        try:
-            process = await asyncio.create_subprocess_exec(
-                *command,
-                "--seed",
-                str(planned.seed),
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                start_new_session=True,
-                preexec_fn=die_with_parent(),
-            )
-        except OSError as error:
-            raise HarnessError(f"run {planned.number}: no process can be started: {error.strerror}") from error
-        try:
-            ended_by = await _watched(process, limit_s=limit_s, interrupt=interrupt)
-        finally:
-            if process.returncode is None:
-                with contextlib.suppress(ProcessLookupError):
-                    process.kill()
-                await process.wait()
+    process = await _begun(planned, scenario, folder, forked)
+    try:
+        ended_by = await _watched(process, limit_s=limit_s, interrupt=interrupt)
+    finally:
+        if process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
     if ended_by == "campaign":
         return Interrupted(number=planned.number)
     took_s = round(time.monotonic() - began, 3)
@@ -75,12 +71,33 @@ async def run_one(
     return Ended(number=planned.number, folder=f"{runs}/{name}", error=why, took_s=took_s)
 
 
+async def _begun(planned: PlannedRun, scenario: Path, folder: Path, forked: ForkedRuns) -> RunProcess:
+    arguments = ["run", str(scenario), "--no-check", "--runs", str(folder), "--seed", str(planned.seed)]
+    with (folder / "output.txt").open("wb") as output:
+        if planned.world == SIMULATED:
+            command = [_PROGRAM, *arguments]
+            return await forked.begin(
+                scenario=scenario, seed=planned.seed, runs=folder, command=command, output=folder / "output.txt"
+            )
+        try:
+            return await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "harness", *arguments),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+                preexec_fn=die_with_parent(),
+            )
+        except OSError as error:
+            raise HarnessError(f"run {planned.number}: no process can be started: {error.strerror}") from error
+
+
 def broke_off(returncode: int | None) -> bool:
     """Whether the run ended by an error or a signal: what its folder holds is not all there was to see."""
     return returncode is not None and (returncode < 0 or returncode == Verdict.ERROR.exit_code)
 
 
-async def _watched(process: asyncio.subprocess.Process, *, limit_s: float, interrupt: asyncio.Event) -> str:
+async def _watched(process: RunProcess, *, limit_s: float, interrupt: asyncio.Event) -> str:
     """What ended it: itself "", "limit" or "campaign"."""
     ends, stops = asyncio.ensure_future(process.wait()), asyncio.ensure_future(interrupt.wait())
     try:

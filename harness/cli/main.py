@@ -55,7 +55,6 @@ from harness.preflight.foreseen import would_be_done
 from harness.scenario.file import load, seed_names, shipped_names
 from harness.scenario.model import ClusterSpec
 from harness.scenario.places import Places, Said
-from harness.verdict import Verdict
 
 PROGRAM = "kafka-chaos"
 COMPLETING = "_KAFKA_CHAOS_COMPLETE"  # the shell asks what could come next
@@ -142,7 +141,11 @@ def run(
             tell=terminal.say,
         )
     took_s = time.monotonic() - began
-    raise typer.Exit(_judge(folder, outcome, live.session, master, took_s) if check else _recorded(folder, outcome))
+    raise typer.Exit(
+        _judge(folder, outcome, live.session, master, took_s)
+        if check
+        else presentation.recorded(terminal, folder, outcome)
+    )
 
 
 def _judge(
@@ -176,15 +179,6 @@ def _judged(
     finally:
         session.close()  # once on a machine this takes long: class_archive.py
     return judged.judgement.exit_code
-
-
-def _recorded(folder: RunFolder, outcome: RunOutcome) -> int:
-    """Of a run that nobody judges here: 0 where there is something to judge."""
-    if outcome.error:
-        raise HarnessError(f"the run could not be done: {outcome.error}; what there is of it: {folder.path}")
-    terminal.say(f"Recorded, and not judged: {folder.path}; `kafka-chaos check` judges it, here or elsewhere")
-    presentation.print_origin(terminal, folder)
-    return Verdict.PASS.exit_code if outcome.status == "complete" else Verdict.INCONCLUSIVE.exit_code
 
 
 for each in (check, campaign, explore, bisect, serve, trends, results, nightly, conform):

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 from harness import compose
 from harness.checks.judged import Judged
 from harness.cli.terminal import Terminal
-from harness.controller.run import Progress
-from harness.errors import MISFITS, misfit
+from harness.controller.run import Progress, RunOutcome
+from harness.errors import MISFITS, HarnessError, misfit
 from harness.history.run_folder import RunFolder
 from harness.host.printable import for_a_shell
+from harness.verdict import Verdict
 
 if TYPE_CHECKING:
     from reports.comparison.page import Comparison
@@ -117,6 +118,15 @@ def print_origin(terminal: Terminal, folder: RunFolder) -> None:
     commit = "" if ours is None else f" ({ours['commit'][:12]}, {ours['state']})"
     version = f"kafka-chaos {run['versions']['kafka-chaos']}{commit}"
     terminal.say(f"Seed {run['seed']}, {version}; again: kafka-chaos run {for_a_shell(str(folder.path))}")
+
+
+def recorded(terminal: Terminal, folder: RunFolder, outcome: RunOutcome) -> int:
+    """Of a run that nobody judges here: 0 where there is something to judge."""
+    if outcome.error:
+        raise HarnessError(f"the run could not be done: {outcome.error}; what there is of it: {folder.path}")
+    terminal.say(f"Recorded, and not judged: {folder.path}; `kafka-chaos check` judges it, here or elsewhere")
+    print_origin(terminal, folder)
+    return Verdict.PASS.exit_code if outcome.status == "complete" else Verdict.INCONCLUSIVE.exit_code
 
 
 def unmet(expectations: Iterable[Mapping[str, Any]]) -> str:

@@ -13,7 +13,7 @@ from harness.controller.run import Progress, RunOutcome
 from harness.errors import HarnessError
 from harness.history.run_folder import RunFolder
 
-_LOG = "harness.log"
+LOG = "harness.log"
 HEARS = b"hears\n"  # its first line: from now on SIGTERM interrupts the run, and no longer ends the process
 
 
@@ -21,7 +21,7 @@ async def simulate_apart(
     folder: RunFolder, *, interrupt: asyncio.Event, progress: Callable[[Progress], None]
 ) -> RunOutcome:
     """Raises HarnessError if the process could not do it. An interrupt ends its plan early, as of every run."""
-    with folder.files.append(_LOG) as log:
+    with folder.files.append(LOG) as log:
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "harness", "simulate", str(folder.path.resolve())),
             stdin=asyncio.subprocess.DEVNULL,
@@ -47,7 +47,7 @@ async def simulate_apart(
             process.kill()
             await process.wait()
     if code != 0:
-        raise HarnessError(f"the simulated run ended with code {code}; see {folder.path / _LOG}")
+        raise HarnessError(f"the simulated run ended with code {code}; see {folder.path / LOG}")
     run = folder.run
     return RunOutcome(status=run["status"], inconclusive=tuple(run["inconclusive"]), error=run["error"])
 

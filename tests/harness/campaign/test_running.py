@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.campaign.forked import ForkedRuns
 from harness.campaign.journal import Ended
 from harness.campaign.running import run_one
 from harness.history.files_below import FilesBelow
@@ -33,7 +34,12 @@ async def test_a_run_that_an_error_or_a_signal_ended_is_an_error_though_it_left_
     monkeypatch.setattr(sys, "executable", str(run))
 
     ended = await run_one(
-        FilesBelow(tmp_path), planned(1), tmp_path / "no.toml", limit_s=60.0, interrupt=asyncio.Event()
+        FilesBelow(tmp_path),
+        planned(1),
+        tmp_path / "no.toml",
+        limit_s=60.0,
+        interrupt=asyncio.Event(),
+        forked=ForkedRuns(),
     )
 
     assert isinstance(ended, Ended)
