@@ -258,3 +258,87 @@ def committed_without_its_offset_and_never_fetched() -> HistoryBuilder:
 @case("told committed, and its offset is followed by a commit marker", PASS, why="so it has to be")
 def committed_with_its_offset() -> HistoryBuilder:
     return _marked(COMMITTED, commits=True)
+
+
+def _marked_after_an_election(
+    *, at: float, allowed: bool = True, had: bool | None = None, marked: float = 20
+) -> HistoryBuilder:
+    """Told aborted, and the next marker behind its offset commits. The only one in sync had led the offsets' log, and
+    was replaced at `at`; had: whether its log was read while it was down, with the marker that aborts or without."""
+    history = _processed(ABORTED, settings={"unclean.leader.election.enable": "true"} if allowed else {})
+    place = (TOPICS[OFFSETS], 7)
+    history.kept_state((TOPICS[TRANSACTIONS], 7), 3, 0, (1, 2, 3), at=0)
+    history.kept_state(place, 1, 0, (1,), at=0)
+    history.fault("kill", [1], at=at - 1, until=at + 5)
+    history.kept_state(place, 2, 1, (2,), at=at)
+    _kept(history, OFFSETS, 1, epochs="0:0 1:2")
+    _offset(history, 2, at=4.005)
+    _offset(history, 4, at=7.55, transactional=True)
+    _marker(history, True, at=marked)
+    for row in history.rows[OFFSETS]:
+        row["snapshots"] = [1]
+    if had is not None:
+        end = 3 if had else 2
+        taken = {"node": 1, "time_ns": int((at - 0.5) * SECOND), "reason": "kill", "log_end_offset": end}
+        _kept(history, OFFSETS, 0)
+        history.rows["internal_replica_snapshots"][-1].update(taken)
+        for row in history.rows[OFFSETS][:2]:
+            row["snapshots"] = [0, 1]
+    if had:
+        _marker(history, False, at=7.95)
+        history.rows[OFFSETS][-1].update(offset=2, leader_epoch=0)
+    return _ended(history)
+
+
+LOST_ITS_MARKER = {"transaction-outcome permitted": SOME}
+
+
+@case(
+    "told aborted; an allowed unclean election of the offsets' log takes the marker, and its producer's next commits",
+    PASS,
+    LOST_ITS_MARKER,
+    why="the marker was lost by leave, and whoever leads then knows of an open transaction only",
+)
+def its_marker_went_with_an_allowed_election() -> HistoryBuilder:
+    return _marked_after_an_election(at=12)
+
+
+@case(
+    "the same, and the log that was replaced had the marker",
+    PASS,
+    LOST_ITS_MARKER,
+    why="that is what the election cost",
+)
+def its_marker_stood_in_the_log_that_was_replaced() -> HistoryBuilder:
+    return _marked_after_an_election(at=12, had=True)
+
+
+@case(
+    "the same, and the log that was replaced had no marker either",
+    VIOLATION,
+    TOLD_OTHERWISE,
+    why="the election took nothing: nobody had aborted its offset there",
+)
+def the_election_took_no_marker() -> HistoryBuilder:
+    return _marked_after_an_election(at=12, had=False)
+
+
+@case(
+    "told aborted; an election that nobody allowed takes the marker, and its producer's next one commits",
+    VIOLATION,
+    TOLD_OTHERWISE,
+    also=["unclean-election violation"],
+    why="such an election is forbidden, and what follows from it too",
+)
+def its_marker_went_with_a_forbidden_election() -> HistoryBuilder:
+    return _marked_after_an_election(at=12, allowed=False)
+
+
+@case(
+    "told aborted, and a marker that commits stands behind its offset; then an unclean election is allowed",
+    VIOLATION,
+    TOLD_OTHERWISE,
+    why="what came later took nothing from before",
+)
+def marked_before_the_election() -> HistoryBuilder:
+    return _marked_after_an_election(at=30, marked=10)
