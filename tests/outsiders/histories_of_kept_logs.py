@@ -85,14 +85,18 @@ def _asked(history: HistoryBuilder, offset: int, *, at: float, stable: bool | No
 # -- the order of records ---------------------------------
 
 
-def _beside_each_other(*, plain_first: bool) -> HistoryBuilder:
-    """A plain commit of 3, and 4 in a transaction: both were asked for before either was answered."""
+def _beside_each_other(*, plain_first: bool, again: bool = False) -> HistoryBuilder:
+    """A plain commit of 3, and 4 in a transaction: both were asked for before either was answered. again: the plain one
+    was sent again, and stands there twice."""
     history = _processed(COMMITTED, plain=(7.4, 7.7))
     _kept(history, OFFSETS, 0)
     _offset(history, 2, at=4.005)
-    for offset in (3, 4) if plain_first else (4, 3):
+    for offset in ((3, 3, 4) if again else (3, 4)) if plain_first else ((4, 3, 3) if again else (4, 3)):
         _offset(history, offset, at=7.55, transactional=offset == 4)
     _marker(history, True, at=7.95)
+    if again:  # which of the two was answered is said by a log from which nothing is missing
+        history.kept_state((TOPICS[OFFSETS], 7), 1, 0, (1, 2, 3), at=0)
+        history.rows["internal_replica_snapshots"][-1]["log_end_offset"] = len(history.rows[OFFSETS])
     return history
 
 
@@ -119,6 +123,31 @@ def the_plain_ones_record_stands_later() -> HistoryBuilder:
 )
 def applied_by_its_marker() -> HistoryBuilder:
     return _asked(_beside_each_other(plain_first=False), 4, at=90)
+
+
+@case(
+    "the plain one's two records stand later, and what the transaction committed is answered at the end",
+    VIOLATION,
+    MISSED,
+    why="whichever of the two was answered, it stands behind the transaction's",
+)
+def applied_by_its_marker_over_one_that_was_sent_again() -> HistoryBuilder:
+    return _asked(_beside_each_other(plain_first=False, again=True), 4, at=90)
+
+
+@case("the same, and the plain one is answered", PASS, why="the record that stands later holds")
+def one_that_was_sent_again_stands_later() -> HistoryBuilder:
+    return _asked(_beside_each_other(plain_first=False, again=True), 3, at=90)
+
+
+@case(
+    "the plain one's two records stand before the transaction's, and the plain one is answered at the end",
+    VIOLATION,
+    MISSED,
+    why="whichever of the two was answered, the transaction's stands later",
+)
+def the_transactions_record_stands_behind_both() -> HistoryBuilder:
+    return _asked(_beside_each_other(plain_first=True, again=True), 3, at=90)
 
 
 @case("the log was not kept, and the plain one is answered", PASS, why="nobody knows which record stands later")

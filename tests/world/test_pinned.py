@@ -79,6 +79,7 @@ PINNED = {
         (10401431, "full"),  # a later one of its key had been compacted at one of its places, and was lost from another
     ),
     PROCESSING: (
+        (21000773, "full"),  # its commit was sent again, and stands twice in the log
         (
             14001581,
             "full",
