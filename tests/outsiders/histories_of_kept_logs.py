@@ -85,14 +85,18 @@ def _asked(history: HistoryBuilder, offset: int, *, at: float, stable: bool | No
 # -- the order of records ---------------------------------
 
 
-def _beside_each_other(*, plain_first: bool) -> HistoryBuilder:
-    """A plain commit of 3, and 4 in a transaction: both were asked for before either was answered."""
+def _beside_each_other(*, plain_first: bool, again: bool = False) -> HistoryBuilder:
+    """A plain commit of 3, and 4 in a transaction: both were asked for before either was answered. again: the plain one
+    was sent again, and stands there twice."""
     history = _processed(COMMITTED, plain=(7.4, 7.7))
     _kept(history, OFFSETS, 0)
     _offset(history, 2, at=4.005)
-    for offset in (3, 4) if plain_first else (4, 3):
+    for offset in ((3, 3, 4) if again else (3, 4)) if plain_first else ((4, 3, 3) if again else (4, 3)):
         _offset(history, offset, at=7.55, transactional=offset == 4)
     _marker(history, True, at=7.95)
+    if again:  # which of the two was answered is said by a log from which nothing is missing
+        history.kept_state((TOPICS[OFFSETS], 7), 1, 0, (1, 2, 3), at=0)
+        history.rows["internal_replica_snapshots"][-1]["log_end_offset"] = len(history.rows[OFFSETS])
     return history
 
 
@@ -119,6 +123,31 @@ def the_plain_ones_record_stands_later() -> HistoryBuilder:
 )
 def applied_by_its_marker() -> HistoryBuilder:
     return _asked(_beside_each_other(plain_first=False), 4, at=90)
+
+
+@case(
+    "the plain one's two records stand later, and what the transaction committed is answered at the end",
+    VIOLATION,
+    MISSED,
+    why="whichever of the two was answered, it stands behind the transaction's",
+)
+def applied_by_its_marker_over_one_that_was_sent_again() -> HistoryBuilder:
+    return _asked(_beside_each_other(plain_first=False, again=True), 4, at=90)
+
+
+@case("the same, and the plain one is answered", PASS, why="the record that stands later holds")
+def one_that_was_sent_again_stands_later() -> HistoryBuilder:
+    return _asked(_beside_each_other(plain_first=False, again=True), 3, at=90)
+
+
+@case(
+    "the plain one's two records stand before the transaction's, and the plain one is answered at the end",
+    VIOLATION,
+    MISSED,
+    why="whichever of the two was answered, the transaction's stands later",
+)
+def the_transactions_record_stands_behind_both() -> HistoryBuilder:
+    return _asked(_beside_each_other(plain_first=True, again=True), 3, at=90)
 
 
 @case("the log was not kept, and the plain one is answered", PASS, why="nobody knows which record stands later")
@@ -258,3 +287,87 @@ def committed_without_its_offset_and_never_fetched() -> HistoryBuilder:
 @case("told committed, and its offset is followed by a commit marker", PASS, why="so it has to be")
 def committed_with_its_offset() -> HistoryBuilder:
     return _marked(COMMITTED, commits=True)
+
+
+def _marked_after_an_election(
+    *, at: float, allowed: bool = True, had: bool | None = None, marked: float = 20
+) -> HistoryBuilder:
+    """Told aborted, and the next marker behind its offset commits. The only one in sync had led the offsets' log, and
+    was replaced at `at`; had: whether its log was read while it was down, with the marker that aborts or without."""
+    history = _processed(ABORTED, settings={"unclean.leader.election.enable": "true"} if allowed else {})
+    place = (TOPICS[OFFSETS], 7)
+    history.kept_state((TOPICS[TRANSACTIONS], 7), 3, 0, (1, 2, 3), at=0)
+    history.kept_state(place, 1, 0, (1,), at=0)
+    history.fault("kill", [1], at=at - 1, until=at + 5)
+    history.kept_state(place, 2, 1, (2,), at=at)
+    _kept(history, OFFSETS, 1, epochs="0:0 1:2")
+    _offset(history, 2, at=4.005)
+    _offset(history, 4, at=7.55, transactional=True)
+    _marker(history, True, at=marked)
+    for row in history.rows[OFFSETS]:
+        row["snapshots"] = [1]
+    if had is not None:
+        end = 3 if had else 2
+        taken = {"node": 1, "time_ns": int((at - 0.5) * SECOND), "reason": "kill", "log_end_offset": end}
+        _kept(history, OFFSETS, 0)
+        history.rows["internal_replica_snapshots"][-1].update(taken)
+        for row in history.rows[OFFSETS][:2]:
+            row["snapshots"] = [0, 1]
+    if had:
+        _marker(history, False, at=7.95)
+        history.rows[OFFSETS][-1].update(offset=2, leader_epoch=0)
+    return _ended(history)
+
+
+LOST_ITS_MARKER = {"transaction-outcome permitted": SOME}
+
+
+@case(
+    "told aborted; an allowed unclean election of the offsets' log takes the marker, and its producer's next commits",
+    PASS,
+    LOST_ITS_MARKER,
+    why="the marker was lost by leave, and whoever leads then knows of an open transaction only",
+)
+def its_marker_went_with_an_allowed_election() -> HistoryBuilder:
+    return _marked_after_an_election(at=12)
+
+
+@case(
+    "the same, and the log that was replaced had the marker",
+    PASS,
+    LOST_ITS_MARKER,
+    why="that is what the election cost",
+)
+def its_marker_stood_in_the_log_that_was_replaced() -> HistoryBuilder:
+    return _marked_after_an_election(at=12, had=True)
+
+
+@case(
+    "the same, and the log that was replaced had no marker either",
+    VIOLATION,
+    TOLD_OTHERWISE,
+    why="the election took nothing: nobody had aborted its offset there",
+)
+def the_election_took_no_marker() -> HistoryBuilder:
+    return _marked_after_an_election(at=12, had=False)
+
+
+@case(
+    "told aborted; an election that nobody allowed takes the marker, and its producer's next one commits",
+    VIOLATION,
+    TOLD_OTHERWISE,
+    also=["unclean-election violation"],
+    why="such an election is forbidden, and what follows from it too",
+)
+def its_marker_went_with_a_forbidden_election() -> HistoryBuilder:
+    return _marked_after_an_election(at=12, allowed=False)
+
+
+@case(
+    "told aborted, and a marker that commits stands behind its offset; then an unclean election is allowed",
+    VIOLATION,
+    TOLD_OTHERWISE,
+    why="what came later took nothing from before",
+)
+def marked_before_the_election() -> HistoryBuilder:
+    return _marked_after_an_election(at=30, marked=10)

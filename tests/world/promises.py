@@ -199,16 +199,22 @@ def _hidden(history: History, amiss: _Amiss) -> Iterator[Broken]:
 
 
 def _torn(history: History, amiss: _Amiss) -> Iterator[Broken]:
-    """Of a transaction whose outcome nobody knows read_committed was given a part, though it was read to the end."""
+    """Of a transaction whose outcome nobody knows read_committed was given a part, though it was read to the end. A
+    send without an answer belongs to it, too, if its records are there."""
     chronicle = history.chronicle
     given = {entry.value for poll in chronicle.polls if poll.final for read in poll.reads for entry in read.entries}
+    held = given | {entry.value for final in chronicle.final.values() for entry in final.unread}
     for transaction in chronicle.transactions:
-        sends = [send for send in chronicle.sends if send.transaction == transaction.number and send.base is not None]
+        sends = [
+            send
+            for send in chronicle.sends
+            if send.transaction == transaction.number and (send.base is not None or held.issuperset(send.values))
+        ]
         values = {value for send in sends for value in send.values}
         if transaction.outcome != UNKNOWN or not values & given or values <= given:
             continue
         read = all(chronicle.final[send.partition].read_to_end for send in sends)
-        there = values <= given | {e.value for final in chronicle.final.values() for e in final.unread}
+        there = values <= held
         unsaid = not read or not there or amiss.excuses(transaction.producer[0])
         yield Broken(
             kind="torn",
@@ -220,7 +226,8 @@ def _torn(history: History, amiss: _Amiss) -> Iterator[Broken]:
 
 def _read_while_open(history: History) -> Iterator[Broken]:
     """read_committed was given a record of a transaction whose client knows no outcome, and nobody is given it at the
-    end, or its coordinator had aborted it: who reads the coordinator's log may call it aborted."""
+    end, or its coordinator had aborted it: who reads the coordinator's log may call it aborted, and who does not, torn,
+    where others of it were given and those of a send without an answer were not."""
     final = {entry.value for poll in history.chronicle.polls if poll.final for r in poll.reads for entry in r.entries}
     read = {
         entry.value

@@ -34,6 +34,7 @@ PINNED = {
         (7501196, "no books, no journals"),  # a cycle of what was read before a cut of which nobody knows the reason
     ),
     TRANSACTIONS: (
+        (11501513, "full"),  # of an aborted transaction a part was given, and a record without an answer was not
         (7000080, "full"),  # what was sent to a log that had been wiped stands below where a reader had begun
         (5000135, "clients alone"),  # hidden or lost: no log was read
         (6000677, "nothing of states"),  # it is not known who was in sync
@@ -78,6 +79,11 @@ PINNED = {
         (10401431, "full"),  # a later one of its key had been compacted at one of its places, and was lost from another
     ),
     PROCESSING: (
+        (21000773, "full"),  # its commit was sent again, and stands twice in the log
+        (
+            14001581,
+            "full",
+        ),  # its marker in the offsets' log went with an allowed unclean election, and the next commits
         (
             10403917,
             "full",

@@ -129,8 +129,6 @@ _WORDS: Mapping[CauseCode, str] = {
     "inputs-moved": "records of {partitions} were lost, and others got their offsets",
     "inputs-read-again": "the log of {partitions} was lawfully cut below the position of a member, which began anew",
     "fenced-producer-committed": "a fenced producer committed",
-    "decision-on-a-lost-disk": "{doubt}",
-    "decision-elected-uncleanly": "{doubt}",
     "producer-ids-in-doubt": "{doubt}",
     "forgotten-decision": "its coordinator lawfully forgot how its transaction was to end",
     "marker-not-due": "its coordinator still had time to end it",

@@ -131,10 +131,6 @@ _DOUBTS: Mapping[DoubtCode, str] = {
     "group-offsets-elected-uncleanly": (
         "unclean elections were allowed, and those of the group's offsets are not recorded"
     ),
-    "decision-on-a-lost-disk": "a disk was lost, and nobody recorded which copies of the decision it held",
-    "decision-elected-uncleanly": (
-        "unclean elections were allowed of the transactions' log, and the decision may have gone in one"
-    ),
     "producer-ids-in-doubt": "what the cluster remembered of the producer ids that it handed out may have been lost",
     "coordinators-log-on-a-lost-disk": (
         "a disk was lost, and nobody recorded whether it held the log of the transaction's coordinator"

@@ -33,8 +33,8 @@ Asking = Literal["any", "stable", "late"]
 @dataclass(frozen=True, slots=True)
 class Commit:
     """Its record was written between invoked_ns and completed_ns. sent: to a transaction, and when it is seen. place:
-    of its record in the offsets' log, if that is known; of one without an answer the first that it may have, and
-    last_place the last. gone_ns: from then on no leader had it."""
+    of its record in the offsets' log, if that is known; of one without an answer, or sent again, the first that
+    it may have, and last_place the last. gone_ns: from then on no leader had it."""
 
     offset: int
     invoked_ns: int
@@ -306,7 +306,10 @@ def _registers(
             if transactional is not None and transactional.was_aborted(event):
                 aborted.setdefault(key, []).append(commit)
             elif event["status"] != STATUS_FAIL or (transactional is not None and transactional.was_forgotten(event)):
-                trace = None if commit.certain else traces.of(event, record)
+                if commit.certain:
+                    trace = traces.of_answered(event) if record is None else None
+                else:
+                    trace = traces.of(event, record)
                 where = aborted if trace is not None and trace.aborted else commits
                 where.setdefault(key, []).extend(_as_traced(commit, trace))
     return {

@@ -2,7 +2,8 @@
 
 Of two commits the one whose record stands later holds, whichever was answered first (KAFKA-5247). Of a commit without
 an answer a whole log says more, since nothing was taken from it: where its records stand, if it has any, so that what
-stands above them holds, and whether markers abort them.
+stands above them holds, and whether markers abort them. One that was answered may have been sent, and written, again:
+it stands at one of those records.
 """
 
 from collections.abc import Mapping, Sequence
@@ -65,7 +66,7 @@ class Trace:
 
 
 class Traces:
-    """Of commits of which their clients do not know whether they count; to be asked for by `runs.once`."""
+    """Of commits that no certain record is of; to be asked for by `runs.once`."""
 
     def __init__(self, runs: JudgedRuns) -> None:
         self._runs = runs
@@ -98,6 +99,16 @@ class Traces:
         own = own if record is None else [record]
         aborted = bool(own) and since_ns <= event["invoked_ns"] and all(each.commits is False for each in own)
         return Trace(since_ns=since_ns, records=own, aborted=aborted)
+
+    def of_answered(self, event: PlacedEvent) -> Trace | None:
+        """Of one that was answered, and may have been written more than once: from the first record that may be what
+        was answered to the last that may be its own."""
+        since_ns = self._since(event["run"], event["group"])
+        if since_ns is None or since_ns > event["invoked_ns"]:
+            return None
+        begin_ns = event["invoked_ns"] - CLOCKS_APART_NS
+        own = [each for each in self._logged.get(_key_of(event), ()) if each.time_ns >= begin_ns]
+        return Trace(since_ns=since_ns, records=own) if any(_may_be_of(each, event) for each in own) else None
 
     def _since(self, run: int, group: str) -> int | None:
         if (run, group) not in self._complete_since:

@@ -7,18 +7,28 @@ logs hold counts; what is not there may have been compacted, or not have been ke
 """
 
 from collections.abc import Sequence
+from functools import partial
 
-from harness.checks.contract.rulings import NOTHING_PERMITS_IT, Cause, Class, Doubt
+from harness.checks.contract.coordinators_log import Ruled, Stored, perhaps_taken, taken_by, taken_from
+from harness.checks.contract.rulings import NOTHING_PERMITS_IT, Cause, Class
+from harness.checks.contract.timelines import Timelines
 from harness.checks.families.groups import offsets_in_logs
-from harness.checks.families.transactions import transactions_in_logs
+from harness.checks.families.groups.group_forgetting import CODES
+from harness.checks.families.groups.group_partition import partition_of_group
+from harness.checks.families.transactions import transaction_forgetting, transactions_in_logs
+from harness.checks.families.transactions.transaction_forgetting import TransactionForgetting
 from harness.checks.families.transactions.transactions_in_logs import Key, key_of
 from harness.checks.family import Family
 from harness.checks.findings import Finding, RunContext
 from harness.checks.judged_runs import JudgedRuns
+from harness.checks.model.elections import Election
+from harness.checks.model.partition_history import PartitionHistory
 from harness.checks.wording.causes import cause_words
 from harness.checks.wording.words import plural
-from harness.history.facts.internal_topics import COORDINATORS_TOPICS, GROUP_OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from harness.history.facts.internal_topics import CLOCKS_APART_NS, GROUP_OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from harness.history.schema.client_rows import TRANSACTIONS, TransactionRow
+from harness.history.schema.column_types import END_OF_TIME_NS
+from harness.history.schema.internal_rows import CONSUMER_OFFSETS, ConsumerOffsetsRow
 from harness.history.schema.schemas import STATUS_FAIL, STATUS_OK
 from harness.history.schema.typed_rows import RowsOf
 
@@ -78,25 +88,64 @@ def query(runs: JudgedRuns) -> list[ToldOtherwiseRow]:
 
 def find(context: RunContext) -> list[Finding]:
     groups: dict[tuple[str, str, Class, Cause], list[ToldOtherwiseRow]] = {}
+    lawful = _Lawful(context)
     for row in sorted(context.rows[ANSWER], key=lambda row: row["invoked_ns"]):
         kind = "told-committed" if row["outcome"] == STATUS_OK else "told-aborted"
-        groups.setdefault((kind, row["log"], *_ruled(context, row)), []).append(row)
+        groups.setdefault((kind, row["log"], *lawful.ruled(row)), []).append(row)
     ordered = sorted(groups.items(), key=lambda group: group[0][:3])
     return [_finding(context, key[0], key[1], key[2:], rows) for key, rows in ordered]
 
 
-def _ruled(context: RunContext, row: ToldOtherwiseRow) -> tuple[Class, Cause]:
-    """What was decided may lawfully be gone with the log that held it, and have been decided anew."""
-    history, since_ns = context.history, row["invoked_ns"]
-    topics = (None, *COORDINATORS_TOPICS)
-    if any(loss.time_ns >= since_ns and loss.event.topic in topics for loss in history.disk_losses):
-        return "observation", Cause(code="decision-on-a-lost-disk", doubt=Doubt(code="decision-on-a-lost-disk"))
-    struck = any(
-        fault["begin_ns"] is not None and (fault["end_ns"] or since_ns) >= since_ns for fault in history.faults
-    )
-    if history.unclean_transactions is not False and struck:
-        return "observation", Cause(code="decision-elected-uncleanly", doubt=Doubt(code="decision-elected-uncleanly"))
-    return "violation", NOTHING_PERMITS_IT
+class _Lawful:
+    """What may lawfully have made a log of one run say otherwise, before it said so: what its coordinator had stored of
+    the transaction went, and it was decided anew; or its marker went from the log of offsets, and the next one of its
+    producer ended it."""
+
+    def __init__(self, context: RunContext) -> None:
+        self._context = context
+        self._forgetting = TransactionForgetting.of(context)
+
+    def ruled(self, row: ToldOtherwiseRow) -> Ruled:
+        decided_ns = row["decided_ns"]
+        until_ns = END_OF_TIME_NS if decided_ns is None else decided_ns + CLOCKS_APART_NS
+        ruled = self._forgetting.ruled(row, until_ns) or self._doubted(row)
+        if row["log"] == GROUP_OFFSETS_TOPIC and (ruled is None or ruled[0] != "permitted"):
+            ruled = self._by_its_marker(row, until_ns) or ruled
+        return ruled or ("violation", NOTHING_PERMITS_IT)
+
+    def _doubted(self, row: ToldOtherwiseRow) -> Ruled | None:
+        """Where nobody recorded who led that log, nobody knows whose clock says when it was decided."""
+        ruled = self._forgetting.ruled(row, END_OF_TIME_NS)
+        unrecorded = (transaction_forgetting.CODES.on_a_lost_disk, transaction_forgetting.CODES.elected_uncleanly)
+        return ruled if ruled is not None and ruled[1] in unrecorded else None
+
+    def _by_its_marker(self, row: ToldOtherwiseRow, until_ns: int) -> Ruled | None:
+        history, since_ns = self._context.history, row["invoked_ns"]
+        place = partition_of_group(self._context, row["group"] or "")
+        stored = Stored(sent_ns=since_ns, stored_ns=since_ns, gone_ns=until_ns)
+        if place is None:
+            return perhaps_taken(history, None, stored, CODES)
+        taken = taken_from(place, Timelines(place), stored, CODES, partial(self._is_spared, row, place))
+        return perhaps_taken(history, place, stored, CODES) if taken is None and not place.exact else taken
+
+    def _is_spared(self, row: ToldOtherwiseRow, place: PartitionHistory, election: Election) -> bool:
+        """Whether all is known that an election took of that log, and no marker of its producer is in it."""
+        taken, rows = taken_by(place, election), self._context.tables[CONSUMER_OFFSETS]
+        if taken is None:
+            return False
+        numbers = {log.number for log in taken.logs}
+        own = {each["producer_id"] for each in rows if _is_its_offset(row, place, each)}
+        return not any(
+            each["kind"] == "marker" and each["producer_id"] in own and numbers & set(each["snapshots"])
+            for each in rows
+            if each["partition"] == place.partition and each["offset"] >= taken.start
+        )
+
+
+def _is_its_offset(row: ToldOtherwiseRow, place: PartitionHistory, record: ConsumerOffsetsRow) -> bool:
+    told = (row["group"], row["topic"], row["partition"], row["offset"])
+    said = (record["group"], record["topic"], record["topic_partition"], record["committed_offset"])
+    return record["partition"] == place.partition and record["transactional"] and said == told
 
 
 def _finding(
