@@ -155,6 +155,11 @@ class RunData:
         return sorted(self.scenario.cluster.brokers)
 
     @cached_property
+    def nodes_counted(self) -> str:
+        """3 brokers, or 3 front ends."""
+        return f"{len(self.brokers)} {'front ends' if self.scenario.cluster.attached.front_ends else 'brokers'}"
+
+    @cached_property
     def system(self) -> str:
         """What was tested, for people: the title that the run wrote down, else the scenario's word."""
         title = (self.run.get("environment") or {}).get("system")

@@ -39,7 +39,7 @@ def _cells(row: RunSummary) -> dict[str, str]:
     return {
         "run": row.id,
         "time (UTC)": f"{began:%d %b %H:%M}" if began else "",
-        "system": f"{row.system}/{row.world}" if row.world not in ("", "local") else row.system,
+        "system": row.placed,
         "verdict": UNREADABLE if row.error else row.verdict,
         "violations": row.violations_words,
         "permitted": str(row.permitted),

@@ -31,6 +31,11 @@ class RunSummary:
     error: str
 
     @property
+    def placed(self) -> str:
+        """The system, and its world where that says more: it is not named for our default, nor twice."""
+        return self.system if self.world in ("", "local", self.system) else f"{self.system}/{self.world}"
+
+    @property
     def violations_words(self) -> str:
         return f"{self.violations} ({self.set_aside} known)" if self.set_aside else str(self.violations)
 

@@ -118,7 +118,8 @@ def _run(path: Path) -> tuple[RunOfNight, list[FindingOfNight]]:
 
 
 def _system(system: str, world: str) -> str:
-    return system if world in ("", "local") else f"{system} ({world})"
+    """A cluster of somebody else's is in no other world than its own."""
+    return system if world in ("", "local", system) else f"{system} ({world})"
 
 
 def _most(values: Iterable[float | None]) -> float | None:

@@ -93,12 +93,12 @@ class Comparison:
         counts = dict.fromkeys(len(column.runs) for column in self.columns)
         worlds = dict.fromkeys(data.scenario.cluster.where for data in self._every())
         loads = dict.fromkeys(f"{d.scenario.workload.name}, {d.scenario.workload.client}" for d in self._every())
-        brokers = dict.fromkeys(len(data.scenario.cluster.brokers) for data in self._every())
+        nodes = dict.fromkeys(data.nodes_counted for data in self._every())
         return [
             ("Scenario", self._first().scenario.name),
             ("Seed", seeds),
             ("Runs of each", " or ".join(str(count) for count in counts)),
-            ("World", f"{', '.join(worlds)}, {' or '.join(str(count) for count in brokers)} brokers"),
+            ("World", f"{', '.join(worlds)}, {' or '.join(nodes)}"),
             ("Load", "; ".join(loads)),
         ]
 

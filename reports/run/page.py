@@ -122,11 +122,10 @@ def _aside(data: RunData) -> str:
 def _facts(data: RunData) -> list[tuple[str, str]]:
     run = data.run
     cluster = data.scenario.cluster
-    nodes = "front ends" if cluster.attached.front_ends else "brokers"
     began = run["anchors"][0]["wall_ns"] // 1_000_000_000
     return [
         ("System", data.system),
-        ("World", f"{cluster.where}, {len(cluster.brokers)} {nodes}"),
+        ("World", f"{cluster.where}, {data.nodes_counted}"),
         *([("Brokers there", there)] if (there := _said_there(run, "brokers_there")) else []),
         *([("Names there", there)] if (there := _said_there(run, "names_there")) else []),
         ("Seed", str(run["seed"])),

@@ -178,4 +178,8 @@ def test_what_names_are_on_somebody_elses_cluster_is_told_once_and_the_world_is_
     facts = dict(build(run).facts)
     assert facts["Names there"] == "orders is chaos-3f2a-orders, readers is chaos-3f2a-readers"
     assert facts["World"] == "attached, 3 brokers"
+    ends = scenario.replace("[cluster]", '[cluster]\nsystem = "attached"\nbootstrap = "a:1,b:1,c:1"')
+    (run / "scenario.toml").write_text(f"{ends}\n[attached]\nfront_ends = true\n")
+    assert dict(build(run).facts)["World"] == "attached, 3 front ends"
+    (run / "scenario.toml").write_text(ends.replace('bootstrap = "a:1,b:1,c:1"', 'bootstrap = "a:1"'))
     assert page_of(run).count("chaos-3f2a-orders") == 1

@@ -156,6 +156,7 @@ def test_a_campaign_is_a_night_with_the_longest_times_of_each_run(tmp_path: Path
         run_row(1, verdict="violation"),
         run_row(2, verdict="not_run", began="", sentence_text="its time is over"),
         run_row(3, world="docker"),
+        run_row(4, system="attached", world="attached"),
     ]
     folder = campaign_folder(
         tmp_path / "c", runs, findings=[group_row("aa")], occurrences=[("aa", 1)], measures=measures
@@ -165,6 +166,7 @@ def test_a_campaign_is_a_night_with_the_longest_times_of_each_run(tmp_path: Path
     assert [(run.system, run.recovery_s, run.gap_s) for run in made.runs] == [
         ("reference", 4.0, 2.5),
         ("reference (docker)", None, None),
+        ("attached", None, None),
     ]
     assert [(each.fingerprint, each.scenario) for each in made.findings] == [("aa", "leader-crash")]
     assert [(each.scenario, each.count, each.reason) for each in made.not_run] == [

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.browser import Pipe
 from harness.errors import UsageError
 from harness.trends.store import Night, NotRun, Store
 from reports.trends.page import build, write_trends
 from tests.harness.trends.test_store import night
+from tests.reports.pages_in_a_browser import Opened
 
 
 def filled_store(path: Path) -> Store:
@@ -34,6 +36,31 @@ def test_findings_have_their_first_and_last_night_and_a_new_one_is_told_first(tm
     assert (new.fingerprint, new.is_new, new.is_gone) == ("bb", True, False)
     assert (old.first, old.last) == ("20261101-020000-nightly", "20261120-020000-nightly")
     assert (old.nights, old.lately, old.is_gone) == (3, "seen in 2 of the last 20 nights", True)
+
+
+_BROKEN_WORDS = """[...document.querySelectorAll(".fnd td:first-child")].flatMap((cell) => {
+  const text = cell.firstChild, range = document.createRange();
+  return [...text.textContent.matchAll(/[a-z]+/g)].filter((word) => {
+    range.setStart(text, word.index);
+    range.setEnd(text, word.index + word[0].length);
+    return range.getClientRects().length > 1;
+  }).map((word) => word[0]);
+})"""
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [390, 1400])
+def test_no_word_of_a_finding_is_broken_and_no_page_is_wider_than_its_window(
+    tmp_path: Path, pipe: Pipe, width: int
+) -> None:
+    plain, store = night(1, "3045ad3fda59b98b"), Store(tmp_path)
+    found = [replace(each, check="acknowledged-regression", classification="observation") for each in plain.findings]
+    store.append(replace(plain, findings=found))
+    page, _ = write_trends(store, out=tmp_path / "out")
+    opened = Opened(pipe, page, width=width)
+    assert opened.ask("document.querySelectorAll('.fnd td:first-child').length") == 1
+    assert opened.ask(_BROKEN_WORDS) == []
+    assert opened.ask("document.documentElement.scrollWidth <= innerWidth")
 
 
 def test_a_change_is_marked_at_its_night_and_named(tmp_path: Path) -> None:
