@@ -74,15 +74,15 @@ def test_whoever_asks_for_the_session_ends_the_warm_up_at_its_next_stage_and_get
     stand_in: Spark, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun = threading.Event()
-    stages: list[str] = []
+    phases: list[str] = []
 
     def warm(session: object, *, progress: Callable[[str], None]) -> None:
         assert session is stand_in.made
         begun.set()
         assert early._wanted.wait(AT_MOST_S)
-        stages.append("the first")
+        phases.append("the first")
         progress("the second")
-        stages.append("the second")
+        phases.append("the second")
 
     monkeypatch.setattr(warm_up, "warm_up", warm)
     early = EarlySession(master="local[2]")
@@ -93,7 +93,7 @@ def test_whoever_asks_for_the_session_ends_the_warm_up_at_its_next_stage_and_get
     assert early.session() is stand_in.made
     early.close()
 
-    assert stages == ["the first"]
+    assert phases == ["the first"]
     assert stand_in.told == ["opened", "closed", "jvm ended"]
 
 

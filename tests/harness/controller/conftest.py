@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from harness.controller.client_progress import ClientProgress, ProgressReporter
 from harness.controller.context import Acknowledgements, PlanResult, RunContext
 from harness.controller.run import Progress, Run
-from harness.controller.told_progress import Told, ToldProgress
 from harness.controller.workers.acting import WorkerSpec, act, settings_of
 from harness.controller.workers.processes import controller_numbers, worker_specs
 from harness.errors import HarnessError
@@ -239,8 +239,8 @@ class TaskWorkers:
         self._specs: Sequence[WorkerSpec] = ()
         self._until = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
-        self._progress: dict[str, ToldProgress] = {}
-        self._hear: Callable[[str, Told], None] | None = None
+        self._progress: dict[str, ProgressReporter] = {}
+        self._hear: Callable[[str, ClientProgress], None] | None = None
 
     async def prepare(self, acks: Acknowledgements) -> None:
         self._acks = acks
@@ -252,7 +252,7 @@ class TaskWorkers:
             self._acks.add(**dict(counts))
 
         for spec in self._specs:
-            self._progress[spec.name] = ToldProgress(partial(self._told, spec.name))
+            self._progress[spec.name] = ProgressReporter(partial(self._told, spec.name))
             work = act(
                 spec,
                 settings=settings_of(spec),
@@ -266,9 +266,9 @@ class TaskWorkers:
 
     def _told(self, name: str, told: Mapping[str, Any]) -> None:
         assert self._hear is not None, "nobody asked"
-        self._hear(name, msgspec.convert(told, Told))
+        self._hear(name, msgspec.convert(told, ClientProgress))
 
-    def ask(self, hear: Callable[[str, Told], None]) -> None:
+    def ask(self, hear: Callable[[str, ClientProgress], None]) -> None:
         self._hear = hear
         for progress in self._progress.values():
             progress.ask()

@@ -78,7 +78,7 @@ class _Client:
             case ("done", f):
                 journal.done(f)
             case ("met", event, place, status, late):
-                journal.met(self._first if late else self._process - 10, [self._met(event, place, status)])
+                journal.client_met(self._first if late else self._process - 10, [self._met(event, place, status)])
             case ("begin",):
                 self._transaction = journal.begin_transaction()
             case ("end", outcome) if self._transaction is not None:
