@@ -55,8 +55,8 @@ def test_what_was_sent_and_read_is_told_with_its_input_in_the_sealed_table(tmp_p
             journal.send("invoices", 0, value, None, transaction=None)
         journal.polled(journal.poll(), [Delivered(topic="orders", partition=0, offset=0, value=numbered)])
         assert list(journal.values) == ["invoices", "orders"]
-        told: dict[bytes, bytes | None] = {b"invoice of \xff": b"\xff", b"invoice of tea": b"tea", b"letter": None}
-        journal.origins("invoices", told)
+        origins: dict[bytes, bytes | None] = {b"invoice of \xff": b"\xff", b"invoice of tea": b"tea", b"letter": None}
+        journal.origins("invoices", origins)
         journal.origins("orders", {numbered: numbered})
         journal.close()
     names = ValueNames()

@@ -356,13 +356,13 @@ def test_the_statements_of_the_libraries_take_the_recorded_clients(tmp_path: Pat
     class Consumer(aiokafka.AIOKafkaConsumer):  # type: ignore[misc]
         def __init__(self) -> None:
             self._closed = True
-            self.told: list[str] = []
+            self.calls: list[str] = []
 
         async def start(self) -> None:
-            self.told.append("started")
+            self.calls.append("started")
 
         async def stop(self) -> None:
-            self.told.append("stopped")
+            self.calls.append("stopped")
 
         async def getone(self) -> Any:
             raise aiokafka.errors.ConsumerStoppedError
@@ -372,7 +372,7 @@ def test_the_statements_of_the_libraries_take_the_recorded_clients(tmp_path: Pat
         async with recorded_consumer(own, Journal(tmp_path / "j", process=0, worker="shop")) as consumer:
             async for _ in consumer:
                 raise AssertionError("it is stopped")
-        return own.told
+        return own.calls
 
     assert asyncio.run(reading()) == ["started", "stopped"]
     with recorded_consumer(

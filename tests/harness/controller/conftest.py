@@ -252,7 +252,7 @@ class TaskWorkers:
             self._acks.add(**dict(counts))
 
         for spec in self._specs:
-            self._progress[spec.name] = ProgressReporter(partial(self._told, spec.name))
+            self._progress[spec.name] = ProgressReporter(partial(self._progressed, spec.name))
             work = act(
                 spec,
                 settings=settings_of(spec),
@@ -264,9 +264,9 @@ class TaskWorkers:
             )
             self._tasks.append(asyncio.create_task(work))
 
-    def _told(self, name: str, told: Mapping[str, Any]) -> None:
+    def _progressed(self, name: str, progress: Mapping[str, Any]) -> None:
         assert self._hear is not None, "nobody asked"
-        self._hear(name, msgspec.convert(told, ClientProgress))
+        self._hear(name, msgspec.convert(progress, ClientProgress))
 
     def ask(self, hear: Callable[[str, ClientProgress], None]) -> None:
         self._hear = hear
@@ -296,7 +296,7 @@ class PlanOf:
 
 
 @dataclasses.dataclass(kw_only=True)
-class Staged:
+class StagedRun:
     run: Run
     cluster: MemoryCluster
     folder: RunFolder
@@ -304,11 +304,11 @@ class Staged:
 
 
 @pytest.fixture
-def stage(tmp_path: Path, scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Staged]:
+def staged_run(tmp_path: Path, scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> Callable[..., StagedRun]:
     """Makes a run of `scenario` under a plan; everything else is in memory."""
     monkeypatch.setattr("harness.controller.run.STEADY_S", 0.1)
 
-    def make(story: Callable[[RunContext], Any], *, cluster: MemoryCluster | None = None, **changes: Any) -> Staged:
+    def make(story: Callable[[RunContext], Any], *, cluster: MemoryCluster | None = None, **changes: Any) -> StagedRun:
         wanted = dataclasses.replace(scenario, **{"seed": 1, **changes})
         memory = cluster or MemoryCluster()
         folder = RunFolder.create(tmp_path / "runs", scenario=wanted.name, clock=CLOCK, seed=1, stamp="now")
@@ -332,7 +332,7 @@ def stage(tmp_path: Path, scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -
             interrupt=asyncio.Event(),
             progress=progress.append,
         )
-        return Staged(run=run, cluster=memory, folder=folder, progress=progress)
+        return StagedRun(run=run, cluster=memory, folder=folder, progress=progress)
 
     return make
 

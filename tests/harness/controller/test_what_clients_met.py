@@ -27,10 +27,10 @@ class Client:
     tells_attempts = True
 
     def __init__(self) -> None:
-        self.met: list[ClientEvent] = []
+        self.events: list[ClientEvent] = []
 
     def take_events(self) -> Sequence[ClientEvent]:
-        taken, self.met = self.met, []
+        taken, self.events = self.events, []
         return taken
 
 
@@ -42,7 +42,7 @@ def failed(t_ns: int, *, topic: str = "orders") -> ClientEvent:
 
 def at_work(path: Path, *, makes: Any = Client) -> tuple[FreshClients, CountingJournal, JournalFile]:
     journal = JournalFile(path, worker="p", clock=SystemClock())
-    progress = ProgressReporter(lambda told: None)
+    progress = ProgressReporter(lambda progress: None)
     clients = FreshClients(
         make_client=lambda **_: makes(),
         bootstrap="",
@@ -67,7 +67,7 @@ def test_a_failed_attempt_is_written_before_the_answer_of_its_record(tmp_path: P
     clients, journal, _ = at_work(tmp_path / "p.jsonl")
     client: Any = clients(None)
     operation = send(journal)
-    client.met.append(failed(5))
+    client.events.append(failed(5))
     journal.complete_send(operation, [OK])
 
     lines = [line for line in read_lines(tmp_path / "p.jsonl") if isinstance(line, ClientMet | Sent)]
@@ -78,7 +78,7 @@ def test_what_a_client_met_after_its_last_answer_is_its_own_and_not_its_successo
     clients, journal, file = at_work(tmp_path / "p.jsonl")
     first: Any = clients(None)
     journal.complete_send(send(journal), [OK])
-    first.met.append(failed(5))
+    first.events.append(failed(5))
     clients(ClientUse(role="producer"))
     file.close()
 
@@ -101,7 +101,7 @@ def test_what_a_client_met_after_its_last_answer_is_its_own_and_not_its_successo
 def test_nothing_is_said_of_a_partition_that_nobody_used(tmp_path: Path) -> None:
     clients, journal, _ = at_work(tmp_path / "p.jsonl")
     client: Any = clients(None)
-    client.met.append(failed(5, topic="audit"))
+    client.events.append(failed(5, topic="audit"))
     journal.complete_send(send(journal), [OK])
 
     assert not [line for line in read_lines(tmp_path / "p.jsonl") if isinstance(line, ClientMet)]
@@ -167,7 +167,7 @@ def test_a_transactional_client_of_plain_producers_without_idempotence_is_idempo
         numbers=ProcessNumbers(first=0, step=1),
         name="p",
         role="both",
-        progress=ProgressReporter(lambda told: None),
+        progress=ProgressReporter(lambda progress: None),
     )
 
     clients(ClientUse(role="both", transactional_id="x"))
