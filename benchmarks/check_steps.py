@@ -16,7 +16,7 @@ from harness.history.run_folder import RunFolder
 from harness.history.sealed.sealing import seal
 
 
-class Stages:
+class Steps:
     """Wall and CPU seconds of named pieces of work, the CPU of this process and all below it (the JVM)."""
 
     def __init__(self) -> None:
@@ -37,44 +37,44 @@ def table_mb(folder: Path) -> float:
 
 def check(folder: Path, bench: EarlySession, *, began: float, waiting: bool) -> dict[str, Any]:
     """Seal and judge. `waiting`: as beside a run, the JVM is warm before it ends."""
-    stages = Stages()
+    steps = Steps()
     try:
         if waiting:
             warm_up(bench.session())
             began = time.perf_counter()
         bench.open()
         run = RunFolder(folder)
-        stages.timed("load", lambda: seal(run))
-        spark = stages.timed("start", bench.session)
-        judgement = stages.timed("check", lambda: judge(folder, spark))
+        steps.timed("load", lambda: seal(run))
+        spark = steps.timed("start", bench.session)
+        judgement = steps.timed("check", lambda: judge(folder, spark))
         total = time.perf_counter() - began
         cpu = sum(map(cpu_s, tree_of(os.getpid())))
-        stages.timed("report", lambda: compose.render(folder))
-        stages.timed("warm_load", lambda: seal(run))
-        again = stages.timed("warm_check", lambda: judge(folder, spark))
+        steps.timed("report", lambda: compose.render(folder))
+        steps.timed("warm_load", lambda: seal(run))
+        again = steps.timed("warm_check", lambda: judge(folder, spark))
         assert again.counts == judgement.counts
     finally:
         bench.close()
-    return stages.measured | {
+    return steps.measured | {
         "seconds_total": round(total, 3),
         "total_cpu_s": cpu,
         "verdict": judgement.sentence,
-        "warm_total_s": stages.measured["warm_load_s"] + stages.measured["warm_check_s"],
+        "warm_total_s": steps.measured["warm_load_s"] + steps.measured["warm_check_s"],
         "table_mb": table_mb(folder),
     }
 
 
 def many(place: Path, bench: EarlySession) -> dict[str, Any]:
     folders = sorted(place.iterdir())
-    stages = Stages()
+    steps = Steps()
     try:
-        spark = stages.timed("start", bench.session)
-        judged = stages.timed("check", lambda: judge_many(folders, spark))
-        stages.timed("warm_check", lambda: judge_many(folders, spark))
+        spark = steps.timed("start", bench.session)
+        judged = steps.timed("check", lambda: judge_many(folders, spark))
+        steps.timed("warm_check", lambda: judge_many(folders, spark))
     finally:
         bench.close()
     verdicts = sorted({judgement.verdict.value for judgement in judged})
-    return stages.measured | {"runs": len(folders), "verdicts": " ".join(verdicts)}
+    return steps.measured | {"runs": len(folders), "verdicts": " ".join(verdicts)}
 
 
 def duckdb_ratio(folder: Path, bench: EarlySession) -> dict[str, Any]:
@@ -87,7 +87,7 @@ def duckdb_ratio(folder: Path, bench: EarlySession) -> dict[str, Any]:
 
     path = folder / "tables" / "records.parquet"
     names = list(FLAGS.bits)
-    stages = Stages()
+    steps = Steps()
     try:
         records, jumps = (
             read_large(bench.session(), name, [str(path.with_name(f"{name}.parquet"))]) for name in ("records", "jumps")
@@ -100,7 +100,7 @@ def duckdb_ratio(folder: Path, bench: EarlySession) -> dict[str, Any]:
             ]
 
         expected = spark_counts()
-        assert stages.timed("spark_query", spark_counts) == expected
+        assert steps.timed("spark_query", spark_counts) == expected
     finally:
         bench.close()
     # The same text; hints are comments there, and the name offset needs its quotes.
@@ -117,9 +117,9 @@ def duckdb_ratio(folder: Path, bench: EarlySession) -> dict[str, Any]:
             ]
 
         duckdb_counts()
-        assert stages.timed("duckdb_query", duckdb_counts) == expected
-    return stages.measured | {
-        "duckdb_ratio": round(stages.measured["spark_query_cpu_s"] / stages.measured["duckdb_query_cpu_s"], 2),
+        assert steps.timed("duckdb_query", duckdb_counts) == expected
+    return steps.measured | {
+        "duckdb_ratio": round(steps.measured["spark_query_cpu_s"] / steps.measured["duckdb_query_cpu_s"], 2),
         "flags": dict(zip((*names, "values"), expected, strict=True)),
         "duckdb": duckdb.__version__,
     }

@@ -5,7 +5,7 @@ from typing import cast
 from harness.history.schema.typed_rows import R, columns_of
 
 
-def row_of(row: type[R], /, **told: object) -> R:
+def row_of(row: type[R], /, **values: object) -> R:
     columns = columns_of(row)
-    assert told.keys() <= columns.keys(), f"{row.__name__} has no {', '.join(sorted(told.keys() - columns.keys()))}"
-    return cast(R, dict.fromkeys(columns) | told)
+    assert values.keys() <= columns.keys(), f"{row.__name__} has no {', '.join(sorted(values.keys() - columns.keys()))}"
+    return cast(R, dict.fromkeys(columns) | values)

@@ -118,9 +118,9 @@ class EarlySession:
             _LOG.warning("the checks could not be made ready early: %s", first_line(error))
             self._forget_what_is_broken()
 
-    def _unless_wanted(self, stage: str) -> None:
+    def _unless_wanted(self, phase: str) -> None:
         if self._wanted.is_set():
-            raise _Wanted(stage)
+            raise _Wanted(phase)
 
     def _forget_what_is_broken(self) -> None:
         """Drops a session that could not be opened, or whose JVM is gone; the next request opens a new one."""

@@ -217,8 +217,8 @@ class RunContext:
         return found
 
     def _answered_by(self, history: PartitionHistory, row: Flagged) -> int | None:
-        told = row.answered or row.status == STATUS_OK
-        if not told or row.process is None or row.invoked_ns is None or row.completed_ns is None:
+        is_answered = row.answered or row.status == STATUS_OK
+        if not is_answered or row.process is None or row.invoked_ns is None or row.completed_ns is None:
             return None
         return self._leader_views.answered_by(
             row.process, history.topic, history.partition, sent_ns=row.invoked_ns, answered_ns=row.completed_ns
@@ -284,7 +284,7 @@ def is_damaged(history: PartitionHistory, offset: int | None) -> bool:
     """Whether a batch with that offset may have been damaged in a log, which says nothing of those beside it then."""
     return any(
         loss.event.extent in ("batch", "unknown")
-        and loss.event.took(history.topic, history.partition, offset) is not False
+        and loss.event.destroyed(history.topic, history.partition, offset) is not False
         for loss in history.disk_losses
     )
 

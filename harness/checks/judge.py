@@ -249,7 +249,7 @@ def _evidence_asked(
         return by_run(logs.result()), by_run(operations.result())
 
 
-def _nobody(stage: str) -> None:
+def _nobody(phase: str) -> None:
     """Ignores progress."""
 
 

@@ -31,13 +31,13 @@ def outcome_of(expect: ExpectSpec | None, verdict: Verdict, findings: Sequence[F
     for pattern in expect.required:
         seen = _seen(pattern, findings)
         rows.append(
-            _row(f"required {describe(pattern)}", _bounds(pattern, default="at least 1"), seen, _met(pattern, seen))
+            _row(f"required {describe(pattern)}", _bounds(pattern, default="at least 1"), seen, _is_met(pattern, seen))
         )
     for pattern in expect.forbidden:
         seen = _seen(pattern, findings)
         # A forbidden pattern with bounds forbids what is within them; without, anything that matches.
         bounded = any(bound is not None for bound in (pattern.count, pattern.at_least, pattern.at_most))
-        hit = _met(pattern, seen) if bounded else seen > 0
+        hit = _is_met(pattern, seen) if bounded else seen > 0
         rows.append(_row(f"forbidden {describe(pattern)}", "none", seen, not hit))
     return Outcome(holds=all(row["met"] for row in rows), expected=expect.verdict, expectations=rows)
 
@@ -55,7 +55,7 @@ def _seen(pattern: FindingPattern, findings: Sequence[Finding]) -> int:
     return sum(finding.count for finding in findings if matches(pattern, finding))
 
 
-def _met(pattern: FindingPattern, seen: int) -> bool:
+def _is_met(pattern: FindingPattern, seen: int) -> bool:
     if pattern.count is not None and seen != pattern.count:
         return False
     if pattern.at_most is not None and seen > pattern.at_most:

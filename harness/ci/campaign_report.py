@@ -120,8 +120,8 @@ JOB = "job.json"  # beside the results of a night
 
 def keep_job(folder: Path, job: Job) -> None:
     """For the campaign's page, which is made of its folder alone."""
-    told = {"exit_code": job.exit_code, "sentence": job.sentence}
-    FilesBelow(folder).replace(JOB, json.dumps(told, indent=2).encode() + b"\n")
+    came_to = {"exit_code": job.exit_code, "sentence": job.sentence}
+    FilesBelow(folder).replace(JOB, json.dumps(came_to, indent=2).encode() + b"\n")
 
 
 def job(results: CampaignResults, fails: Collection[str], least: Least) -> Job:

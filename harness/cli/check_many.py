@@ -25,7 +25,7 @@ _QUIET_S = 3.0
 PAGES_UNASKED = 20  # a page takes longer than the verdict of a small run
 
 
-class Stages:
+class PhaseReports:
     """Reports the stages of a check, but only after it has taken some seconds: first the current one, then each new."""
 
     def __init__(
@@ -34,12 +34,12 @@ class Stages:
         self._tell = tell
         self._began = time.monotonic()
         self._lock = threading.Lock()
-        self._stage = first
+        self._phase = first
         self._loud = False
         self._timer = threading.Timer(quiet_s, self._speak)
         self._timer.daemon = True
 
-    def __enter__(self) -> "Stages":
+    def __enter__(self) -> "PhaseReports":
         self._timer.start()
         return self
 
@@ -50,9 +50,9 @@ class Stages:
         with self._lock:
             self._loud = False
 
-    def begins(self, stage: str) -> None:
+    def begins(self, phase: str) -> None:
         with self._lock:
-            new, self._stage = stage != self._stage, stage
+            new, self._phase = phase != self._phase, phase
             if new and self._loud:
                 self._say()
 
@@ -62,7 +62,7 @@ class Stages:
             self._say()
 
     def _say(self) -> None:
-        self._tell(f"checking: {time.monotonic() - self._began:5.1f} s  {self._stage}")
+        self._tell(f"checking: {time.monotonic() - self._began:5.1f} s  {self._phase}")
 
 
 @contextlib.contextmanager
@@ -82,8 +82,8 @@ def check_runs(
     session = compose.JudgingSession(master=master, folders=folders)
     wanted = len(folders) <= PAGES_UNASKED if pages is None else pages
     try:
-        with Stages(tell) as stages:
-            judged = session.judge_many(folders, progress=stages.begins, pages=wanted, accepted=accepted)
+        with PhaseReports(tell) as reports:
+            judged = session.judge_many(folders, progress=reports.begins, pages=wanted, accepted=accepted)
         if not wanted and pages is None:
             verdicts = sum(isinstance(each, Judged) for each in judged)
             tell(f"{verdicts} verdicts and no pages; --pages writes them, `kafka-chaos report RUN` writes one")
@@ -116,7 +116,7 @@ def check_jepsen(
         if not path.exists():
             raise UsageError(f"{path}: no such file or folder; give .edn files of Jepsen, or folders of them")
     memory.keep_freed()
-    with Stages(tell, first="reading of the histories") as stages:
+    with PhaseReports(tell, first="reading of the histories") as reports:
         from harness.checks.jepsen import check_histories
 
         def judged(some: Sequence[Any]) -> list[Any]:
@@ -136,7 +136,7 @@ def check_jepsen(
         waiting: dict[int, Any] = {}
 
         def settle() -> None:
-            stages.begins(f"{len(waiting)} histories")
+            reports.begins(f"{len(waiting)} histories")
             answers.update(zip(waiting, judged(list(waiting.values())), strict=True))
             waiting.clear()
 

@@ -169,8 +169,8 @@ def _judged(
 ) -> int:
     session = session or compose.JudgingSession(master=master, folders=[folder.path])
     try:
-        with check_many.Stages(aside.say) as stages:
-            judged = session.judge(folder.path, progress=stages.begins)
+        with check_many.PhaseReports(aside.say) as phases:
+            judged = session.judge(folder.path, progress=phases.begins)
         if outcome.error:
             terminal.say(f"The run could not be done: {outcome.error}")
         presentation.print_outcome(terminal, judged)
@@ -319,7 +319,7 @@ def cluster(
     """Runs a cluster alone, in the foreground, until Ctrl-C, and says when a node has ended."""
 
     def ready(facts: dict[str, Any]) -> None:
-        told.write(facts)
+        ready_writer.write(facts)
         for name in ("bootstrap", "coordination", *(("control",) if "control" in facts else ())):
             terminal.say(f"{name:<14}{facts[name]}")
         for node in facts.get("nodes", ()):
@@ -332,7 +332,7 @@ def cluster(
     asked_for = Places(overridden={Said(section="cluster", key="system"): said})
     looking.refuse(targets.problems(spec, asked_for, checks=False))
     commanded = _control(control, runs, spec, until_stdin_closes=until_stdin_closes)
-    with serving.starters(starters_folder), ReadyFile(ready_file) as told:
+    with serving.starters(starters_folder), ReadyFile(ready_file) as ready_writer:
         serving.run_cluster(spec, ready=ready, tell=terminal.say, control=commanded)
 
 

@@ -128,7 +128,7 @@ def _one(
             progress=lambda seen: show(f"{seen.phase}, {seen.elapsed_s:.0f} s, {seen.acknowledged} acknowledged"),
             on_healed=session.warm_up,
         )
-        judged = session.judge(folder.path, progress=lambda stage: show(f"checking, {stage}"))
+        judged = session.judge(folder.path, progress=lambda phase: show(f"checking, {phase}"))
     except HarnessError as error:
         seconds = time.monotonic() - began
         return Cell(

@@ -37,8 +37,8 @@ def events_of(node: NodeId, lines: Iterable[str], anchor: Anchor) -> list[Broker
     reader = _Reader(node, anchor)
     for line in lines:
         if (match := LINE.fullmatch(line.rstrip("\r\n"))) is not None:
-            for says, said in matches(match[3]):
-                reader.take(match[1], says, said)
+            for kind, said in matches(match[3]):
+                reader.take(match[1], kind, said)
     return reader.events
 
 
@@ -98,20 +98,20 @@ class _Reader:
             "corrupt_batch": self._corrupt_batch,
         }
 
-    def take(self, time: str, says: str, said: Said) -> None:
+    def take(self, time: str, kind: str, said: Said) -> None:
         wall = datetime.fromisoformat(time.replace(",", ".")).replace(tzinfo=UTC)
         self._t_ns = self._anchor.monotonic_from_wall((wall - _EPOCH) // _MICROSECOND * 1000)
-        if says == "fetcher":
+        if kind == "fetcher":
             for spelling in FETCHERS:
                 for match in spelling.finditer(said["fetchers"]):
                     where = _partition(match["tp"])
                     self._fetches(where, self._replica(where), match.groupdict())
-        elif says in self._of_replica:
+        elif kind in self._of_replica:
             where = _partition(said["tp"])
             if where[0] != METADATA_TOPIC:
-                self._of_replica[says](where, self._replica(where), said)
+                self._of_replica[kind](where, self._replica(where), said)
         else:
-            self._of_broker(says, said)
+            self._of_broker(kind, said)
 
     def _replica(self, where: tuple[str, int]) -> _Replica:
         return self._replicas.setdefault(where, _Replica())
@@ -127,19 +127,19 @@ class _Reader:
 
     # -- the broker itself --------------------------------------------------------------------------------------------
 
-    def _of_broker(self, says: str, said: Said) -> None:
-        if says == "starting":
+    def _of_broker(self, kind: str, said: Said) -> None:
+        if kind == "starting":
             self._clean = None
             for replica in self._replicas.values():
                 replica.restarted()
-        elif says in ("clean_shutdown", "unclean_shutdown"):
-            self._clean = says == "clean_shutdown"
-        elif says == "started":
+        elif kind in ("clean_shutdown", "unclean_shutdown"):
+            self._clean = kind == "clean_shutdown"
+        elif kind == "started":
             self._event("broker_start", detail=json.dumps({"broker": self._node, "clean": self._clean}))
-        elif says == "start_failed":
+        elif kind == "start_failed":
             self._event("broker_start_failed", detail=said["why"].strip(" .") or None)
         else:
-            self._event({"stopping": "broker_stopping", "stopped": "broker_stopped"}[says])
+            self._event({"stopping": "broker_stopping", "stopped": "broker_stopped"}[kind])
 
     # -- leading and following ----------------------------------------------------------------------------------------
 

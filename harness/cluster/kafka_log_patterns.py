@@ -113,7 +113,7 @@ PATTERNS: Mapping[str, tuple[str, ...]] = {
     "stopping": (r"^\[(?:Kafka ?Server|BrokerServer) (?:id=)?\d+\],? shutting down$",),
     "stopped": (r"^\[(?:Kafka ?Server|BrokerServer) (?:id=)?\d+\],? shut down completed$",),
 }
-_COMPILED = {says: tuple(re.compile(words) for words in spellings) for says, spellings in PATTERNS.items()}
+_COMPILED = {kind: tuple(re.compile(words) for words in spellings) for kind, spellings in PATTERNS.items()}
 FETCHERS = (  # several partitions per line; the old spelling has the high watermark, the newer ones the log end
     re.compile(rf"{_TP}, initOffset \d+ to broker BrokerEndPoint"),
     re.compile(rf"{_TP} -> InitialFetchState\(.*?BrokerEndPoint.*?[\])],(?P<epoch>\d+),(?P<offset>\d+)\)"),
@@ -123,8 +123,8 @@ Said = Mapping[str, Any]
 
 def matches(message: str) -> Iterator[tuple[str, Said]]:
     """The events in a message, according to the table; at most one spelling per event matches."""
-    for says, spellings in _COMPILED.items():
+    for kind, spellings in _COMPILED.items():
         for spelling in spellings:
             if (match := spelling.search(message)) is not None:
-                yield says, match.groupdict()
+                yield kind, match.groupdict()
                 break

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from harness.cluster.last_words import LastWords
-from harness.history.facts.node_end_facts import signal_told_by
+from harness.history.facts.node_end_facts import signal_of_status
 from harness.ports.cluster import NodeEnd, NodeId
 
 
@@ -63,4 +63,4 @@ def status_and_signal(code: int) -> tuple[int | None, int | None]:
     """Of what a process ended with: -9 as Python says it, 137 as a shell and Docker do, 143 of a JVM after SIGTERM."""
     if code < 0:
         return None, -code
-    return code, signal_told_by(code)
+    return code, signal_of_status(code)

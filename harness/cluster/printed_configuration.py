@@ -59,11 +59,11 @@ def printed(node: NodeId, lines: Iterable[str], anchor: Anchor) -> Iterator[Conf
                 last.values[found[1]] = "" if found[2] == _UNSET else found[2].strip("[]")
         else:
             if inside and starts and last is not None:
-                yield from last.told_by(node, anchor)
+                yield from last.changes_of(node, anchor)
                 last, starts = None, False
             inside, since = False, since + 1
             if _is_of_a_start(line) and last is not None and since <= _LINES_BETWEEN + 1:
-                yield from last.told_by(node, anchor)
+                yield from last.changes_of(node, anchor)
                 last = None
             elif _is_of_a_start(line):
                 starts = True
@@ -74,7 +74,7 @@ class _Print:
     wall: str
     values: dict[str, str] = field(default_factory=dict)
 
-    def told_by(self, node: NodeId, anchor: Anchor) -> Iterator[ConfigurationChange]:
+    def changes_of(self, node: NodeId, anchor: Anchor) -> Iterator[ConfigurationChange]:
         at = datetime.fromisoformat(self.wall.replace(",", ".")).replace(tzinfo=UTC)
         t_ns = anchor.monotonic_from_wall(round(at.timestamp() * 1000) * 1_000_000)
         for key, value in self.values.items():

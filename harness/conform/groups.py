@@ -337,8 +337,8 @@ async def _rebalance(probe: Probe, looked: Looked) -> str:
     leaders = {answer.leader for answer in answers}
     looked.same("leaders", len(leaders), 1)
     leading, other = (first, second) if first.member_id in leaders else (second, first)
-    told = {each.member_id for answer in answers for each in answer.members if answer.member_id == leading.member_id}
-    looked.note("members told to the leader", len(told), told == {first.member_id, second.member_id}, "both")
+    members = {each.member_id for answer in answers for each in answer.members if answer.member_id == leading.member_id}
+    looked.note("members told to the leader", len(members), members == {first.member_id, second.member_id}, "both")
     following = asyncio.create_task(other.sync({}))
     try:
         led = await leading.sync({leading.member_id: b"for-leader", other.member_id: b"for-other"})

@@ -65,10 +65,12 @@ async def _append_time(probe: Probe, looked: Looked) -> str:
     topic = await probe.topic(settings={"message.timestamp.type": "LogAppendTime"})
     answer = await produce(probe, topic, batch([b"a"], times=[1]))
     looked.code("error", answer.error_code)
-    told = int(answer.log_append_time_ms)
-    looked.note("log_append_time_ms", told, _YEAR_2000_MS < told < _YEAR_2100_MS, "milliseconds since 1970")
+    answered_ms = int(answer.log_append_time_ms)
+    looked.note(
+        "log_append_time_ms", answered_ms, _YEAR_2000_MS < answered_ms < _YEAR_2100_MS, "milliseconds since 1970"
+    )
     kept = [record.timestamp_ms for record in fetched(await fetch(probe, topic, 0))]
-    looked.same("timestamp of the record that is read", str(kept), f"[{told}]")
+    looked.same("timestamp of the record that is read", str(kept), f"[{answered_ms}]")
     return "the time that the record has in the log"
 
 

@@ -100,9 +100,9 @@ async def _settings(probe: Probe, looked: Looked) -> str:
         answer = await probe.ask(request, node=probe.first, version=version)
         result = only(answer.results, "resources")
         looked.code(f"version {version}, error", result.error_code)
-        told = {each.name: each.value for each in result.configs}
-        looked.same(f"version {version}, {key}", told.get(key), value)
-        looked.same(f"version {version}, settings that were not asked for", len(set(told) - {key}), 0)
+        answered = {each.name: each.value for each in result.configs}
+        looked.same(f"version {version}, {key}", answered.get(key), value)
+        looked.same(f"version {version}, settings that were not asked for", len(set(answered) - {key}), 0)
     return f"versions {versions[0]} to {versions[-1]}"
 
 

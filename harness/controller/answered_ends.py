@@ -23,7 +23,7 @@ class AnsweredEnds:
         self._rows: dict[tuple[FinalReadEvent, TopicPartition], tuple[int, dict[str, Any]]] = {}
         self._leaders: dict[TopicPartition, tuple[int | None, int | None]] = {}
 
-    def told(
+    def answered(
         self,
         client: Client,
         ends: Mapping[TopicPartition, int],

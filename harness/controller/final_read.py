@@ -268,11 +268,11 @@ class FinalRead:
         """Only read_uncommitted is answered the log's end: the other one's may lawfully be lower."""
         committed = use.isolation == "read_committed"
 
-        def told(
+        def answered(
             client: Client, ends: Mapping[TopicPartition, int], asked_ns: int, reached: Mapping[TopicPartition, int]
         ) -> None:
             now = self._context.clock.monotonic_ns()
-            self._answered.told(
+            self._answered.answered(
                 client,
                 ends,
                 event="stable" if committed else "end",
@@ -282,7 +282,7 @@ class FinalRead:
                 reached=reached,
             )
 
-        return Beyond(known={} if committed else known or {}, told=told)
+        return Beyond(known={} if committed else known or {}, answered=answered)
 
     def _heard(self, records: Sequence[ReadRecord]) -> None:
         for record in records:

@@ -9,9 +9,9 @@ a moment.
 import asyncio
 from collections.abc import Iterable, Sequence
 
+from harness.controller.client_progress import ClientProgress
 from harness.controller.observer import Observer
 from harness.controller.recorder import Recorder
-from harness.controller.told_progress import Told
 from harness.controller.workers.processes import Workers
 from harness.history.schema.cluster_rows import Age, AskedFor, AskOutcome, WhyNotAsked
 from harness.host.clock import Clock
@@ -113,7 +113,7 @@ class OldClients:
         self._given: dict[_Place, int] = {}  # to the group's members
         self._member_read: dict[_Place, int] = {}
         self._written: set[_Place] = set()
-        self._refused: dict[tuple[str, str, _Place], Told] = {}
+        self._refused: dict[tuple[str, str, _Place], ClientProgress] = {}
 
     async def ask(self, workers: Workers, *, timeout_s: float) -> None:
         self._rows.begin()
@@ -135,27 +135,29 @@ class OldClients:
             self._changed.clear()
         self._record()
 
-    def _hear(self, name: str, told: Told) -> None:
-        place, now = (told.topic, told.partition), self._clock.monotonic_ns()
+    def _hear(self, name: str, progress: ClientProgress) -> None:
+        place, now = (progress.topic, progress.partition), self._clock.monotonic_ns()
         self._spoke.add(name)
-        if told.state == "refused":
-            self._refused[name, told.what, place] = told
-        if told.what == "write":
-            self._heard(self._writers, (name, place), told, now)
-        elif told.what == "read" and told.topic:
-            if told.state == "tried" or (name, place) in self._readers:
-                self._heard(self._readers, (name, place), told, now)
+        if progress.state == "refused":
+            self._refused[name, progress.what, place] = progress
+        if progress.what == "write":
+            self._heard(self._writers, (name, place), progress, now)
+        elif progress.what == "read" and progress.topic:
+            if progress.state == "tried" or (name, place) in self._readers:
+                self._heard(self._readers, (name, place), progress, now)
             else:
                 self._member_read.setdefault(place, now)
-        elif told.what == "membership":
+        elif progress.what == "membership":
             self._given.setdefault(place, now)
-        elif told.what == "written":
+        elif progress.what == "written":
             self._written.add(place)
         self._changed.set()
 
-    def _heard(self, of: dict[tuple[str, _Place], int | None], key: tuple[str, _Place], told: Told, now: int) -> None:
+    def _heard(
+        self, of: dict[tuple[str, _Place], int | None], key: tuple[str, _Place], progress: ClientProgress, now: int
+    ) -> None:
         of.setdefault(key, None)
-        if told.state == "done" and of[key] is None:
+        if progress.state == "done" and of[key] is None:
             of[key] = now
 
     def _is_somebody_silent(self) -> bool:

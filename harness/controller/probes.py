@@ -101,7 +101,7 @@ class Probes:
             operation = journal.invoke("probe_send", records)
             outcomes = await client.send(records)
             if isinstance(client, ReportsEvents):
-                journal.met(journal.process, client.take_events())
+                journal.client_met(journal.process, client.take_events())
             journal.complete_send(operation, outcomes)
         finally:
             await client.close()

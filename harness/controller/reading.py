@@ -36,7 +36,7 @@ class Beyond:
     """
 
     known: Mapping[TopicPartition, int]
-    told: Callable[[Client, Mapping[TopicPartition, int], int, Mapping[TopicPartition, int]], None]
+    answered: Callable[[Client, Mapping[TopicPartition, int], int, Mapping[TopicPartition, int]], None]
 
 
 @dataclass(kw_only=True)
@@ -102,7 +102,7 @@ async def read_to_end(
             reading.starts = await client.first_offsets(partitions)
         if beyond is not None:
             reading.known = beyond.known
-            beyond.told(client, reading.ends, asked_ns, {})
+            beyond.answered(client, reading.ends, asked_ns, {})
         await client.assign(partitions, from_beginning=True)
     journal.assigned(partitions)
     moved_ns = asked_ns = clock.monotonic_ns()
@@ -145,7 +145,7 @@ async def _asked_again(
 ) -> bool:
     """Whether an end changed. The higher one counts: what was read is there."""
     ends = await client.end_offsets(partitions)
-    beyond.told(client, ends, asked_ns, reading.next_offsets)
+    beyond.answered(client, ends, asked_ns, reading.next_offsets)
     higher = {each: end for each, end in ends.items() if end > reading.ends[each]}
     reading.ends |= higher
     return bool(higher)

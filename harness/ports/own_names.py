@@ -17,7 +17,7 @@ from harness.ports.cluster import TopicPartition
 PREFIX = "chaos"
 _MARK_BYTES = 2
 
-Told = TypeVar("Told")
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
@@ -48,11 +48,11 @@ class OwnNames:
     def all_there(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
         return [self.partition_there(each) for each in partitions]
 
-    def keyed_there(self, told: Mapping[TopicPartition, Told]) -> dict[TopicPartition, Told]:
-        return {self.partition_there(each): value for each, value in told.items()}
+    def keyed_there(self, values: Mapping[TopicPartition, Value]) -> dict[TopicPartition, Value]:
+        return {self.partition_there(each): value for each, value in values.items()}
 
-    def keyed_here(self, told: Mapping[TopicPartition, Told]) -> dict[TopicPartition, Told]:
-        return {self.partition_here(each): value for each, value in told.items()}
+    def keyed_here(self, values: Mapping[TopicPartition, Value]) -> dict[TopicPartition, Value]:
+        return {self.partition_here(each): value for each, value in values.items()}
 
     def use_there(self, use: ClientUse | None) -> ClientUse | None:
         if use is None:

@@ -310,7 +310,7 @@ def _without_effect(scenario: Scenario) -> list[str]:
 
 _IDEMPOTENCE_SINCE = (0, 11)
 _RESOLVE_IN_PYTHON = ("kafka-python", "aiokafka")
-_CAN_BE_TOLD_THE_VERSION = ("kafka-python",)
+_TAKES_A_VERSION = ("kafka-python",)
 
 
 def _of_old_brokers(scenario: Scenario) -> Iterator[Problem]:
@@ -321,9 +321,9 @@ def _of_old_brokers(scenario: Scenario) -> Iterator[Problem]:
     kafka = f"Kafka {'.'.join(str(number) for number in version)}"
     of_client = places.key("workload", "client")
     if workload.workers:
-        if traits.silent_version and workload.client not in _CAN_BE_TOLD_THE_VERSION:
+        if traits.silent_version and workload.client not in _TAKES_A_VERSION:
             asks = f"client {workload.client!r}: it asks brokers for their version, and {kafka} cannot answer that"
-            yield Problem(place=of_client, what=asks, remedy=f"use {' or '.join(_CAN_BE_TOLD_THE_VERSION)}")
+            yield Problem(place=of_client, what=asks, remedy=f"use {' or '.join(_TAKES_A_VERSION)}")
         elif version < NAMED_LISTENERS_SINCE and workload.client not in _RESOLVE_IN_PYTHON:
             named = f"client {workload.client!r}: {kafka} advertises itself by names, which this library cannot resolve"
             yield Problem(place=of_client, what=named, remedy=f"use {' or '.join(_RESOLVE_IN_PYTHON)}")

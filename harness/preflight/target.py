@@ -228,5 +228,5 @@ async def _broken_rows(bootstrap: str, connect: Connect) -> list[str]:
             found = [each async for each in results(probes, READING_ROWS, all_s=_WITHIN_S)]
     except HarnessError as error:
         return [f"conform: not asked: {error}"]
-    told = (State.VIOLATES, State.UNDECIDED)
-    return [f"conform: {each.row.name} {each.state.value}: {each.seen}" for each in found if each.state in told]
+    unfit = (State.VIOLATES, State.UNDECIDED)
+    return [f"conform: {each.row.name} {each.state.value}: {each.seen}" for each in found if each.state in unfit]

@@ -120,8 +120,8 @@ def _keyed(value: Any, move: Move, *, leads: bool) -> Any:
     if not isinstance(value, Mapping):
         return value
     return {
-        str(move(int(node))) if is_number(str(node)) else node: _id(told, move) if leads else told
-        for node, told in value.items()
+        str(move(int(node))) if is_number(str(node)) else node: _id(recorded, move) if leads else recorded
+        for node, recorded in value.items()
     }
 
 

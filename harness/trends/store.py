@@ -178,7 +178,7 @@ class Store:
             if _NAME.fullmatch(name) and not stat.S_ISREG(mode)
         ]
 
-    def told(self, place: Path) -> str:
+    def place_words(self, place: Path) -> str:
         """Where a night was kept, and if not as the newest one: names sort by time, and a clock can be set back."""
         newer = [name for name in self.names() if name > place.name]
         if not newer:

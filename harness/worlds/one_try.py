@@ -81,12 +81,12 @@ class OneTryClient(AioClient):
     async def _leader(self, partition: TopicPartition) -> tuple[NodeId, _Addresses]:
         while True:
             for address in self._bootstrap:
-                found = await self._leader_as_told_by(address, partition)
+                found = await self._leader_answered_by(address, partition)
                 if found is not None:
                     return found
             await asyncio.sleep(_AGAIN_S)
 
-    async def _leader_as_told_by(
+    async def _leader_answered_by(
         self, address: tuple[str, int], partition: TopicPartition
     ) -> tuple[NodeId, _Addresses] | None:
         kinds = MetadataRequest

@@ -22,7 +22,7 @@ NAMES = {
 WORST_FIRST = tuple(NAMES)
 _BY_PROFILE = "Profile"
 _BY_SCENARIO = "Scenario"
-_AS_TOLD = 160
+_SENTENCE_WIDTH = 160
 
 
 def grid(runs: Sequence[Run], anchors: Mapping[int, str]) -> Grid | None:
@@ -96,7 +96,7 @@ def tally(counts: Mapping[str, int]) -> str:
 
 
 def _title(run: Run) -> str:
-    sentence = cut(run.sentence, _AS_TOLD)
+    sentence = cut(run.sentence, _SENTENCE_WIDTH)
     title = (
         f"run {run.number}",
         NAMES[run.verdict] + (", as stated" if run.as_stated else ""),

@@ -124,7 +124,7 @@ def _answers(data: CampaignData) -> list[Answer]:
     groups = Counter(group.classification for group in data.groups)
     fresh = sum(group.classification == "violation" and not group.accepted for group in data.groups)
     flaky = sum(group.flaky for group in data.groups)
-    took = sum(run.took_s or 0.0 for run in data.runs)
+    elapsed_s = sum(run.took_s or 0.0 for run in data.runs)
     opened = counts["inconclusive"] + counts["vacuous"]
     slowest = max(
         (each for each in data.measures if each.recovery_s is not None),
@@ -148,7 +148,7 @@ def _answers(data: CampaignData) -> list[Answer]:
             question="Runs that prove nothing",
             short=count_of(opened + counts["error"]),
             more=f"{count_of(counts['error'])} errors, {count_of(counts['inconclusive'])} inconclusive, "
-            f"{count_of(counts['vacuous'])} vacuous. All runs together took {_long(took)}.",
+            f"{count_of(counts['vacuous'])} vacuous. All runs together took {_long(elapsed_s)}.",
             link="#runs",
         ),
         Answer(

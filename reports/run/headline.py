@@ -251,7 +251,7 @@ def _without_finding(data: RunData) -> list[Answer]:
         (row["end_ns"] or row["begin_ns"]) - row["begin_ns"] for row in data.evidence(GAPS) if row["reader"] is None
     ]
     coverage = data.verdict.get("coverage", ())
-    met = sum(bool(row["met"]) for row in coverage)
+    count_met = sum(bool(row["met"]) for row in coverage)
     return [
         Answer(
             question="Acknowledged",
@@ -274,7 +274,7 @@ def _without_finding(data: RunData) -> list[Answer]:
         ),
         Answer(
             question="Coverage",
-            short=f"{met} of {len(coverage)} met",
+            short=f"{count_met} of {len(coverage)} met",
             more="conditions that make the run worth judging",
         ),
     ]

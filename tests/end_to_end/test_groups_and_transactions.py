@@ -117,9 +117,9 @@ def test_what_the_coordinators_kept_says_what_the_clients_were_told(fresh_shell:
     assert {row["require_stable"] for row in fetches} == {True}
     outcomes = {row["outcome"] for row in rows_of(folder, "transactions")}
     states = {row["state"] for row in rows_of(folder, "transaction_state")}
-    told = {state for outcome, state in ((0, "CompleteCommit"), (1, "CompleteAbort")) if outcome in outcomes}
-    assert told
-    assert told <= states  # what a client was told nothing of, its coordinator aborts too
+    decided = {state for outcome, state in ((0, "CompleteCommit"), (1, "CompleteAbort")) if outcome in outcomes}
+    assert decided
+    assert decided <= states  # what a client was told nothing of, its coordinator aborts too
     led = {(row["topic"], row["partition"]) for row in rows_of(folder, "internal_partition_states") if row["exact"]}
     ids = {row["transactional_id"] for row in rows_of(folder, "transactions")}
     used = {("__consumer_offsets", partition_of("processors", 3))}

@@ -30,8 +30,8 @@ def test_a_broker_that_answers_its_end_too_low_is_told_and_loses_nothing(tmp_pat
     tables = shell.folder / "tables"
     verdict = json.loads((shell.folder / "verdict.json").read_text(encoding="utf-8"))
     checks = {row["check"] for row in pq.read_table(tables / "findings.parquet").to_pylist()}
-    (told,) = pq.read_table(tables / "final_reads.parquet").to_pylist()
+    (answer,) = pq.read_table(tables / "final_reads.parquet").to_pylist()
     assert (ended.returncode, verdict["verdict"], checks) == (1, "violation", {"end-told-too-low"}), ended.stdout
-    assert (told["event"], told["to_offset"]) == ("end", 0)
-    assert told["from_offset"] == verdict["accounting"]["in_final_log"] > 100
-    assert told["node"] in (1, 2, 3)
+    assert (answer["event"], answer["to_offset"]) == ("end", 0)
+    assert answer["from_offset"] == verdict["accounting"]["in_final_log"] > 100
+    assert answer["node"] in (1, 2, 3)

@@ -102,7 +102,7 @@ def test_links_of_a_fault_move_at_both_ends() -> None:
 )
 def test_a_step_names_the_clusters_brokers(step: str, there: dict[str, Any]) -> None:
     def plain(body: dict[str, Any]) -> dict[str, Any]:
-        return {kind: {key: _keyed(value) for key, value in told.items()} for kind, told in body.items()}
+        return {kind: {key: _keyed(value) for key, value in entry.items()} for kind, entry in body.items()}
 
     assert plain(step_on(step)) == plain(there)
 

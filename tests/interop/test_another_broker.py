@@ -89,9 +89,11 @@ if not (LEAVE_OUT and go_lacking()):
         ended = _run(kfake, SCENARIO.format(duration_s=12) + KILLED)
         assert (ended.code, ended.verdict) == (3, "inconclusive"), ended.said
         assert "violation" not in {each["classification"] for each in ended.findings}, ended.said
-        told = {each["check"]: json.loads(str(each["evidence"])) for each in ended.findings}
-        assert told["no-progress"]["errors"] == ["_FATAL"], ended.said
-        assert [each["code"] for each in told["client-stuck"]["answered"]] == [OUT_OF_ORDER_SEQUENCE_NUMBER], ended.said
+        evidence = {each["check"]: json.loads(str(each["evidence"])) for each in ended.findings}
+        assert evidence["no-progress"]["errors"] == ["_FATAL"], ended.said
+        assert [each["code"] for each in evidence["client-stuck"]["answered"]] == [OUT_OF_ORDER_SEQUENCE_NUMBER], (
+            ended.said
+        )
 
     def test_a_broker_that_is_stopped_in_order_passes(kfake: tuple[Shell, str]) -> None:
         ended = _run(kfake, SCENARIO.format(duration_s=6))

@@ -136,11 +136,11 @@ async def test_aiokafka_goes_through_a_leader_change_without_loss_or_duplicate(c
         await admin.create_topics([AioNewTopic(TOPIC, 1, 3, topic_configs={"min.insync.replicas": "2"})])
         described: list[dict[str, Any]] = []
 
-        async def told() -> bool:  # a broker tells of a topic once the controller has told it
+        async def is_known() -> bool:  # a broker tells of a topic once the controller has told it
             described[:] = await admin.describe_topics([TOPIC])
             return bool(described and described[0]["partitions"])
 
-        await comes_true(told, "the topic in the metadata")
+        await comes_true(is_known, "the topic in the metadata")
         assert len(described[0]["partitions"][0]["replicas"]) == 3
     finally:
         await admin.close()

@@ -43,9 +43,9 @@ def test_a_run_on_a_node_of_any_id_touches_nothing_that_was_there_and_leaves_not
     before = topics_and_groups(kafka)
     where = ("--bootstrap", kafka.bootstrap, "--attached", "mine.toml")
 
-    told = shell.run("run", "node-groups", *where, "--preflight")
-    assert told.returncode == 0, told.stderr
-    assert "it would make topic chaos-<mark>-orders: 4 partitions of 1 replica; deleted after the run" in told.stdout
+    shown = shell.run("run", "node-groups", *where, "--preflight")
+    assert shown.returncode == 0, shown.stderr
+    assert "it would make topic chaos-<mark>-orders: 4 partitions of 1 replica; deleted after the run" in shown.stdout
     assert topics_and_groups(kafka) == before, "a preflight only reads"
 
     ended = shell.run("run", "node-groups", *where, "--no-check", timeout_s=600)

@@ -93,9 +93,9 @@ def passed_over_before_the_disks_were_lost() -> HistoryBuilder:
 def passed_over_before_they_were_acknowledged() -> HistoryBuilder:
     history = led(7)
     for value in (7, 8, 9):
-        history.ack(value, at=14.95 + value / 100, took=1.5)
-    history.ack(10, at=15.05, took=0.01)
-    history.ack(11, at=15.06, took=0.01)
+        history.ack(value, at=14.95 + value / 100, elapsed_s=1.5)
+    history.ack(10, at=15.05, elapsed_s=0.01)
+    history.ack(11, at=15.06, elapsed_s=0.01)
     history.poll([(5, 5), (6, 6), (10, 10), (11, 11)], at=15.1, epoch=0)
     _all_disks_are_lost(history, at=35)
     history.finish()

@@ -157,7 +157,7 @@ def zombie_keeps_what_it_alone_has_to_itself() -> HistoryBuilder:
 def zombie_answers_acks_all() -> HistoryBuilder:
     history = led()
     history.fault("cut", [1], at=4, until=15)
-    history.send(10, 10, at=7.9, took=1.5)
+    history.send(10, 10, at=7.9, elapsed_s=1.5)
     history.state(2, 1, (2, 3), at=8, start=10)
     history.replica(1, [*history.log, (10, 0, 10)], at=15, reason="heal", high_watermark=10)
     history.truncation(1, 10, 11, epoch=1, at=16)

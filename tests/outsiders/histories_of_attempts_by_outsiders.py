@@ -26,7 +26,7 @@ def _attempts(*outcomes: int, isolation: str = "read_committed") -> HistoryBuild
                 value,
                 2 * (number - 1),
                 at=at + partition_id / 10,
-                took=0.05,
+                elapsed_s=0.05,
                 process=PRODUCER,
                 transaction=number,
                 status=outcome,
@@ -141,7 +141,7 @@ def the_copy_is_given_to_the_next_member() -> HistoryBuilder:
     history.client(1, role="producer", acks=-1, idempotent=True, tells_attempts=True)
     for process in (11, 12):
         history.client(process, role="consumer", group="g", offset_reset="earliest", isolation="read_uncommitted")
-    history.send(50, None, at=4, took=2, status=2)
+    history.send(50, None, at=4, elapsed_s=2, status=2)
     history.send(50, 4, at=7)
     history.log += [(3, 0, 50), (4, 0, 50)]
     history.group("assigned", at=2.5, process=11, generation=1, offset=0)

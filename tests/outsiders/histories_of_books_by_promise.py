@@ -272,7 +272,7 @@ def perhaps_nobody_sent_it() -> HistoryBuilder:
 # ---- the end that the final read is told -------------------------------------------------------------------------
 
 
-def _told(system: str, *, isolation: str = "read_uncommitted", acks: int = -1, end: int = 7) -> HistoryBuilder:
+def _answered(system: str, *, isolation: str = "read_uncommitted", acks: int = -1, end: int = 7) -> HistoryBuilder:
     """Asked at second 99 for the end, broker 1 answers `end`, and half a second later 10."""
     history = led(acks=acks, system=system)
     history.client(99, role="consumer", isolation=isolation, offset_reset="earliest")
@@ -301,7 +301,7 @@ def _told(system: str, *, isolation: str = "read_uncommitted", acks: int = -1, e
     why="KIP-207: it answers its high watermark, and that had passed what acks=all had answered",
 )
 def end_told_too_low_since_kip_207() -> HistoryBuilder:
-    return _told("kafka:2.8.2")
+    return _answered("kafka:2.8.2")
 
 
 @case(
@@ -311,7 +311,7 @@ def end_told_too_low_since_kip_207() -> HistoryBuilder:
     why="before 2.2 a high watermark that lags was answered",
 )
 def end_told_too_low_before_kip_207() -> HistoryBuilder:
-    return _told("kafka:2.1.1")
+    return _answered("kafka:2.1.1")
 
 
 @case(
@@ -321,7 +321,7 @@ def end_told_too_low_before_kip_207() -> HistoryBuilder:
     why="they may not have been replicated yet",
 )
 def end_told_too_low_of_acks_1() -> HistoryBuilder:
-    return _told("kafka:2.8.2", acks=1)
+    return _answered("kafka:2.8.2", acks=1)
 
 
 # ---- nodes that end by themselves --------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ def _twice(
     """Value 5, sent from second 3 to 4, is in the log at offsets 5 and 6."""
     history = led(5, workload=workload)
     history.client(1, role="producer", acks=acks, idempotent=idempotent, tells_attempts=tells)
-    history.ack(5, at=3, took=1, acks=acks)
+    history.ack(5, at=3, elapsed_s=1, acks=acks)
     history.log.append((6, 0, 5))
     return history
 
@@ -252,7 +252,7 @@ def read_just_before_its_send() -> HistoryBuilder:
 )
 def lower_offset_at_the_moment_of_an_answer() -> HistoryBuilder:
     history = led(3)
-    history.send(51, 4, at=2.0, took=1.0)
+    history.send(51, 4, at=2.0, elapsed_s=1.0)
     history.send(50, 3, at=3.0, process=2)
     history.log += [(3, 0, 50), (4, 0, 51)]
     history.finish()
@@ -284,8 +284,8 @@ def lower_offset_after_an_answer() -> HistoryBuilder:
 def pipelined_out_of_order() -> HistoryBuilder:
     history = led(3)
     history.client(1, role="producer", acks=-1, idempotent=True, tells_attempts=True)
-    history.send(51, 4, at=2.0, took=2.0)
-    history.send(50, 3, at=2.5, took=0.5)
+    history.send(51, 4, at=2.0, elapsed_s=2.0)
+    history.send(50, 3, at=2.5, elapsed_s=0.5)
     history.log += [(3, 0, 50), (4, 0, 51)]
     history.finish()
     return history
@@ -300,8 +300,8 @@ def pipelined_out_of_order() -> HistoryBuilder:
 def pipelined_out_of_order_by_a_retry() -> HistoryBuilder:
     history = led(3, workload=AT_LEAST_ONCE)
     history.client(1, role="producer", acks=-1, idempotent=False, tells_attempts=True)
-    history.send(51, 4, at=2.0, took=2.0)
-    history.send(50, 3, at=2.5, took=0.5)
+    history.send(51, 4, at=2.0, elapsed_s=2.0)
+    history.send(50, 3, at=2.5, elapsed_s=0.5)
     history.failed_attempt(at=2.2)
     history.log += [(3, 0, 50), (4, 0, 51)]
     history.finish()

@@ -244,7 +244,7 @@ def a_tail_at_the_heal() -> HistoryBuilder:
     history = led(10)
     history.fault("pause", [1], at=10, until=20)
     history.state(2, 1, (2, 3), at=14, start=10)
-    history.send(30, None, at=9.9, took=6, status=2)
+    history.send(30, None, at=9.9, elapsed_s=6, status=2)
     history.replica(1, [*history.log, (10, 0, 30)], at=20, reason="heal", high_watermark=10)
     history.ack(40, at=16, process=2)
     history.truncation(1, 10, 11, epoch=1, at=20.5)

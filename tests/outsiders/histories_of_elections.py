@@ -350,7 +350,7 @@ def retry_after_the_unclean_election_lost_by_a_clean_one() -> HistoryBuilder:
     history = led(7, topics={"t": {UNCLEAN: "true"}})
     history.state(1, 0, (1,), at=4)
     history.log.append((7, 0, 50))
-    history.send(50, 7, at=5.5, took=6.5)
+    history.send(50, 7, at=5.5, elapsed_s=6.5)
     history.failed_attempt(at=6.1)
     history.fail_over(2, kept=7, isr=(2,))
     history.log.append((7, 1, 50))

@@ -322,7 +322,7 @@ def final_read_ends_early_and_no_disk_has_it() -> HistoryBuilder:
 )
 def everything_at_one_moment() -> HistoryBuilder:
     history = led()
-    history.send(10, 10, at=8, took=0)
+    history.send(10, 10, at=8, elapsed_s=0)
     history.log.append((10, 0, 10))
     history.state(2, 1, (2, 3), at=8, start=11)
     history.state(3, 2, (2, 3), at=8, start=11)

@@ -598,7 +598,7 @@ def _under_way(*, until: float) -> HistoryBuilder:
         history.client(process, role="consumer", group="g", offset_reset="earliest", isolation="read_uncommitted")
     history.group("assigned", at=2.5, process=OLD, generation=1, offset=0)
     history.poll([(offset, offset) for offset in range(10)], at=3, process=OLD)
-    history.group("committed", at=5, took=10, process=OLD, generation=1, offset=10)
+    history.group("committed", at=5, elapsed_s=10, process=OLD, generation=1, offset=10)
     history.destroyed("wipe", 3, "disk", at=6, until=until)
     history.group("revoked", at=16, process=OLD, generation=1)
     history.group("assigned", at=30, process=NEW, generation=2, offset=0)

@@ -29,7 +29,7 @@ def _processed(*, replicas: Sequence[int] = (3,), isr: Sequence[int] | None = No
     history.poll([(offset, offset) for offset in range(4)], at=3, process=PROCESSOR)
     history.group("committed", at=4, process=PROCESSOR, generation=1, offset=2)
     history.transaction(1, COMMITTED, at=7, until=8, process=PROCESSOR, transactional_id="p", group="g")
-    history.group("committed", at=7.5, took=0.1, process=PROCESSOR, generation=1, offset=4, transaction=1)
+    history.group("committed", at=7.5, elapsed_s=0.1, process=PROCESSOR, generation=1, offset=4, transaction=1)
     return history
 
 

@@ -82,7 +82,7 @@ def old_generation_is_not_answered() -> HistoryBuilder:
     why="it may have arrived in its own generation",
 )
 def old_generation_under_way() -> HistoryBuilder:
-    return _zombie(_replaced(), at=11.9, took=3)
+    return _zombie(_replaced(), at=11.9, elapsed_s=3)
 
 
 @case(

@@ -30,7 +30,7 @@ def _finished(history: HistoryBuilder) -> HistoryBuilder:
 # ---- two groups --------------------------------------------------------------------------------------------------
 
 
-def _two_groups(*, told: int) -> HistoryBuilder:
+def _two_groups(*, answered: int) -> HistoryBuilder:
     """g and h read everything; a tool sets g back to 0; then h's next member asks for its own place."""
     history = _worked(group_of(A, B, TOOL))
     for process in (OTHER, NEXT_OTHER):
@@ -44,10 +44,10 @@ def _two_groups(*, told: int) -> HistoryBuilder:
     history.group("assigned", at=12, process=B, generation=2, offset=0)
     reads(history, B, range(10), at=13)
     history.group("committed", at=14, process=B, offset=10, generation=2)
-    history.group("fetched", at=15, process=NEXT_OTHER, offset=told, name="h")
-    history.group("assigned", at=15.1, process=NEXT_OTHER, generation=2, offset=told, name="h")
-    if told < 10:
-        reads(history, NEXT_OTHER, range(told, 10), at=16)
+    history.group("fetched", at=15, process=NEXT_OTHER, offset=answered, name="h")
+    history.group("assigned", at=15.1, process=NEXT_OTHER, generation=2, offset=answered, name="h")
+    if answered < 10:
+        reads(history, NEXT_OTHER, range(answered, 10), at=16)
     return _finished(history)
 
 
@@ -58,7 +58,7 @@ def _two_groups(*, told: int) -> HistoryBuilder:
     why="each group has offsets of its own",
 )
 def one_group_set_back_beside_another() -> HistoryBuilder:
-    return _two_groups(told=10)
+    return _two_groups(answered=10)
 
 
 @case(
@@ -69,7 +69,7 @@ def one_group_set_back_beside_another() -> HistoryBuilder:
     why="nobody set that one back",
 )
 def the_other_group_is_set_back_too() -> HistoryBuilder:
-    return _two_groups(told=0)
+    return _two_groups(answered=0)
 
 
 @case(

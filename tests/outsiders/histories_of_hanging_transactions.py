@@ -28,8 +28,8 @@ def _open(
     history.client(PROCESSOR, role="producer", transactional_id="p", acks=-1, idempotent=True)
     history.client(99, role="consumer", isolation="read_committed")
     history.transaction(1, outcome, at=3.9, until=ended, process=PROCESSOR, transactional_id="p")
-    took = answered - 4
-    history.send(VALUE, AT, at=4, took=took, process=PROCESSOR, transaction=1, status=outcome)
+    elapsed_s = answered - 4
+    history.send(VALUE, AT, at=4, elapsed_s=elapsed_s, process=PROCESSOR, transaction=1, status=outcome)
     history.log.append((AT, 0, VALUE))
     history.ack(4, at=7)
     history.ack(5, at=8)
@@ -41,7 +41,9 @@ def _end(history: HistoryBuilder, *, stable: int = AT, hangs: bool | None = True
     transaction without an end; None: they were not read for that."""
     for node in history.brokers:
         history.replica(node, history.log, high_watermark=len(history.log), at=at)
-        history.rows["replica_snapshots"][-1]["open_transactions"] = None if hangs is None else [_told()][: int(hangs)]
+        history.rows["replica_snapshots"][-1]["open_transactions"] = (
+            None if hangs is None else [_open_transaction()][: int(hangs)]
+        )
     history.final([(offset, value) for offset, _, value in history.log if offset < stable and value != VALUE])
     history.partition |= {
         "end_offset": len(history.log),
@@ -51,7 +53,7 @@ def _end(history: HistoryBuilder, *, stable: int = AT, hangs: bool | None = True
     return history
 
 
-def _told() -> dict[str, Any]:
+def _open_transaction() -> dict[str, Any]:
     place = {"first_offset": AT, "last_offset": AT}
     return {"producer_id": PRODUCER_ID, "producer_epoch": 0, "begun_ms": 4_000, **place}
 
@@ -516,5 +518,5 @@ def in_its_time_where_it_is_looked_for_seldom() -> HistoryBuilder:
 def stamped_before_it_began() -> HistoryBuilder:
     history = _end(_coordinated(_open(), [(4.05, "Ongoing")], timeout_ms=47_000))
     for row in history.rows["replica_snapshots"]:
-        row["open_transactions"] = [{**_told(), "begun_ms": 0}]
+        row["open_transactions"] = [{**_open_transaction(), "begun_ms": 0}]
     return history

@@ -68,11 +68,11 @@ def _processed(outcome: int, *, plain: tuple[float, float] | None = None, **more
     history.group("committed", at=4, process=PROCESSOR, generation=1, offset=2)
     history.transaction(1, outcome, at=7, until=8, process=PROCESSOR, transactional_id="p", group="g")
     history.group(
-        "committed", at=7.5, took=0.1, process=PROCESSOR, generation=1, offset=4, transaction=1, status=outcome
+        "committed", at=7.5, elapsed_s=0.1, process=PROCESSOR, generation=1, offset=4, transaction=1, status=outcome
     )
     if plain is not None:
         begin, end = plain
-        history.group("committed", at=begin, took=end - begin, process=PROCESSOR, generation=1, offset=3)
+        history.group("committed", at=begin, elapsed_s=end - begin, process=PROCESSOR, generation=1, offset=3)
     return history
 
 
@@ -195,7 +195,7 @@ def aborted_by_the_log_and_applied() -> HistoryBuilder:
 # -- what clients were told -------------------------------
 
 
-def _told(outcome: int, state: str, *, epochs: str = "0:0", begun: float = 7.55, **more: Any) -> HistoryBuilder:
+def _answered(outcome: int, state: str, *, epochs: str = "0:0", begun: float = 7.55, **more: Any) -> HistoryBuilder:
     history = _processed(outcome, **more)
     _kept(history, TRANSACTIONS, 0, epochs=epochs)
     _state(history, "Ongoing", at=begun, begun=begun)
@@ -211,32 +211,32 @@ def _ended(history: HistoryBuilder) -> HistoryBuilder:
 
 @case("told committed, and the coordinator's log says aborted", VIOLATION, TOLD_OTHERWISE, why="KIP-98")
 def told_committed_and_aborted() -> HistoryBuilder:
-    return _ended(_told(COMMITTED, "Abort"))
+    return _ended(_answered(COMMITTED, "Abort"))
 
 
 @case("told aborted, and the coordinator's log says committed", VIOLATION, TOLD_OTHERWISE, why="KIP-98")
 def told_aborted_and_committed() -> HistoryBuilder:
-    return _ended(_told(ABORTED, "Commit"))
+    return _ended(_answered(ABORTED, "Commit"))
 
 
 @case("told committed, and the log says so", PASS, why="that is what was decided")
 def told_committed_as_it_was() -> HistoryBuilder:
-    return _ended(_told(COMMITTED, "Commit"))
+    return _ended(_answered(COMMITTED, "Commit"))
 
 
 @case("told aborted, and the log says so", PASS, why="that is what was decided")
 def told_aborted_as_it_was() -> HistoryBuilder:
-    return _ended(_told(ABORTED, "Abort"))
+    return _ended(_answered(ABORTED, "Abort"))
 
 
 @case("told committed; one that began seconds later was aborted", PASS, why="that is another transaction")
 def another_one_was_aborted() -> HistoryBuilder:
-    return _ended(_told(COMMITTED, "Abort", begun=12))
+    return _ended(_answered(COMMITTED, "Abort", begun=12))
 
 
 @case("told committed; only a replica that was deposed says aborted", PASS, why="the log that was led last counts")
 def a_deposed_replica_says_otherwise() -> HistoryBuilder:
-    history = _told(COMMITTED, "Abort")
+    history = _answered(COMMITTED, "Abort")
     _kept(history, TRANSACTIONS, 1, epochs="0:0 3:40")
     for state, at in (("Ongoing", 7.55), ("PrepareCommit", 7.9), ("CompleteCommit", 8.0)):
         _state(history, state, at=at, begun=7.55, snapshots=(1,))
@@ -250,7 +250,7 @@ def a_deposed_replica_says_otherwise() -> HistoryBuilder:
     why="the decision may have gone in one, and the transaction have been aborted by time-out",
 )
 def decided_anew_perhaps() -> HistoryBuilder:
-    history = _told(COMMITTED, "Abort", settings={"unclean.leader.election.enable": "true"})
+    history = _answered(COMMITTED, "Abort", settings={"unclean.leader.election.enable": "true"})
     history.fault("kill", [3], at=8.5, until=20)
     return _ended(history)
 

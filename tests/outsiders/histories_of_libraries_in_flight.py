@@ -25,9 +25,9 @@ def _producer(*, idempotent: bool, count: int = 3) -> HistoryBuilder:
 )
 def the_first_of_four_expires() -> HistoryBuilder:
     history = _producer(idempotent=True)
-    history.send(50, None, at=3, took=6, status=2)
+    history.send(50, None, at=3, elapsed_s=6, status=2)
     for number in (1, 2, 3):
-        history.send(50 + number, 2 + number, at=3 + number / 100, took=0.5)
+        history.send(50 + number, 2 + number, at=3 + number / 100, elapsed_s=0.5)
         history.log.append((2 + number, 0, 50 + number))
     history.finish()
     return history
@@ -37,8 +37,8 @@ def _flipped(*, attempt_at: float | None, partition_id: int = 0) -> HistoryBuild
     """Two in flight of a producer without idempotence; the second one stands first."""
     history = _producer(idempotent=False)
     history.place(1, "t", 1)
-    history.send(50, 4, at=30, took=1)
-    history.send(51, 3, at=30.1, took=0.2)
+    history.send(50, 4, at=30, elapsed_s=1)
+    history.send(51, 3, at=30.1, elapsed_s=0.2)
     history.log += [(3, 0, 51), (4, 0, 50)]
     if attempt_at is not None:
         history.failed_attempt(at=attempt_at, partition_id=partition_id, error="NotLeaderOrFollower 6", status=1)
@@ -90,12 +90,12 @@ def an_allowed_cut_among_five_in_flight() -> HistoryBuilder:
     history = _producer(idempotent=True, count=5)
     history.unclean_config("true")
     history.state(1, 0, (1,), at=5)
-    history.send(50, 5, at=6, took=0.2)
+    history.send(50, 5, at=6, elapsed_s=0.2)
     history.replica(1, [*history.log, (5, 0, 50)], at=7, reason="kill", high_watermark=6)
     history.fault("kill", [1], at=7, until=12)
     history.state(2, 1, (2,), at=8, start=5)
     for number in range(1, 5):
-        history.send(50 + number, 4 + number, at=6 + number / 100, took=3)
+        history.send(50 + number, 4 + number, at=6 + number / 100, elapsed_s=3)
         history.log.append((4 + number, 1, 50 + number))
     history.started(1, at=12)
     history.truncation(1, 5, 6, epoch=1, at=13)
@@ -113,7 +113,7 @@ def an_allowed_cut_among_five_in_flight() -> HistoryBuilder:
 )
 def a_whole_batch_again() -> HistoryBuilder:
     history = _producer(idempotent=False)
-    history.sends([(50 + number, 6 + number, 0) for number in range(3)], at=10, took=4)
+    history.sends([(50 + number, 6 + number, 0) for number in range(3)], at=10, elapsed_s=4)
     history.failed_attempt(at=13)
     history.log += [(3 + number, 0, 50 + number % 3) for number in range(3)]
     history.log += [(6 + number, 0, 50 + number) for number in range(3)]
@@ -135,7 +135,7 @@ def _stamped(stamps: Sequence[int]) -> HistoryBuilder:
     history.sends(
         [(50 + number, 3 + number, 0) for number in range(3)],
         at=10,
-        took=4,
+        elapsed_s=4,
         timestamp_ms=NOW + 10_020,
         log_append=False,
     )
@@ -182,7 +182,7 @@ def _one_copy_expired(*, idempotent: bool) -> HistoryBuilder:
     history.client(1, role="producer", acks=-1, idempotent=idempotent, tells_attempts=True)
     history.client(2, role="producer", acks=-1, idempotent=True, tells_attempts=True)
     history.client(9, role="consumer", isolation="read_uncommitted", offset_reset="earliest")
-    history.send(50, 8, at=2, took=3)
+    history.send(50, 8, at=2, elapsed_s=3)
     history.failed_attempt(at=4)
     for number in range(4):
         history.send(60 + number, 4 + number, at=2.2 + number / 10, process=2)

@@ -78,8 +78,8 @@ def _trimmed(
     """Nothing is too old, and the log begins at 6. asked_for: where the leader says that a client had it begin."""
     history = led(10, system=system, topics={"t": {"retention.ms": "-1"}}, workload=workload)
     if asked_for is not None:
-        told = {"node": 1, "topic": "t", "partition": 0, "leader_epoch": 0, "to_offset": asked_for}
-        history._add("broker_events", time_ns=20 * SECOND, event="records_deleted", **told)
+        place = {"node": 1, "topic": "t", "partition": 0, "leader_epoch": 0, "to_offset": asked_for}
+        history._add("broker_events", time_ns=20 * SECOND, event="records_deleted", **place)
     return _left(history, range(6, 10), policy="delete", start=6)
 
 
@@ -147,8 +147,8 @@ def _trimmed_and_assigned_again(*, wiped: float, asked: float, start: int = 0) -
     """A client has the log begin at 6 at second `asked`; all disks are lost at second `wiped`, and the offsets are
     assigned again. 103 is missing at the end, and the log begins at `start`."""
     history = led(10, system="kafka:4.3.1", topics={"t": {"retention.ms": "-1", "cleanup.policy": "compact,delete"}})
-    told = {"node": 1, "topic": "t", "partition": 0, "leader_epoch": 0, "to_offset": 6}
-    history._add("broker_events", time_ns=int(asked * SECOND), event="records_deleted", **told)
+    place = {"node": 1, "topic": "t", "partition": 0, "leader_epoch": 0, "to_offset": 6}
+    history._add("broker_events", time_ns=int(asked * SECOND), event="records_deleted", **place)
     for node in history.brokers:
         history.destroyed("wipe", node, "disk", at=wiped)
     history.state(-1, 1, history.brokers, at=wiped + 2)
@@ -198,8 +198,8 @@ def _asked_and_passed(*, again: bool) -> HistoryBuilder:
     were lost since, and the offsets assigned again."""
     history = led(10, system="kafka:4.3.1", topics={"t": {"retention.ms": "-1"}})
     history.client(READER, role="consumer", isolation="read_uncommitted", offset_reset="latest")
-    told = {"node": 1, "topic": "t", "partition": 0, "leader_epoch": 0}
-    history._add("broker_events", time_ns=20 * SECOND, event="records_deleted", to_offset=6, **told)
+    place = {"node": 1, "topic": "t", "partition": 0, "leader_epoch": 0}
+    history._add("broker_events", time_ns=20 * SECOND, event="records_deleted", to_offset=6, **place)
     if again:
         for node in history.brokers:
             history.destroyed("wipe", node, "disk", at=25)
@@ -212,7 +212,7 @@ def _asked_and_passed(*, again: bool) -> HistoryBuilder:
     else:
         history.poll([(0, 0), (1, 1)], at=2.5)
     history.poll([(9, 109 if again else 9)], at=62)
-    history._add("broker_events", time_ns=80 * SECOND, event="records_deleted", to_offset=6, **told)
+    history._add("broker_events", time_ns=80 * SECOND, event="records_deleted", to_offset=6, **place)
     return _left(history, [*range(6, 10), *range(106, 110)], policy="delete", start=6)
 
 

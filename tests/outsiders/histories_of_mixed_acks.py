@@ -120,7 +120,7 @@ def _five(offsets: Sequence[int], *, idempotent: bool, refused: int = 0, over: b
         history.failed_attempt(at=10.5 + number / 100, status=1, error="NotLeaderOrFollowerError")
     epoch = history._epoch
     for number, offset in enumerate(offsets):
-        history.send(50 + number, offset, at=10 + number / 100, took=2)
+        history.send(50 + number, offset, at=10 + number / 100, elapsed_s=2)
         history.log.append((offset, epoch, 50 + number))
     history.log.sort()
     if over:
@@ -173,10 +173,10 @@ def order_over_two_partitions() -> HistoryBuilder:
     for value in range(8):
         called = 2 + value / 100
         if value % 2:
-            history.send(value, value // 2, at=called, took=0.5 - value / 100, partition_id=1)
+            history.send(value, value // 2, at=called, elapsed_s=0.5 - value / 100, partition_id=1)
             beside.append((value // 2, 0, value))
         else:
-            history.send(value, value // 2, at=called, took=1 - value / 100)
+            history.send(value, value // 2, at=called, elapsed_s=1 - value / 100)
             history.log.append((value // 2, 0, value))
     history.finish()
     history.finish_partition(1, beside)
@@ -194,7 +194,7 @@ def sent_again_in_a_new_epoch() -> HistoryBuilder:
     history.client(1, role="producer", idempotent=True, acks=ALL, tells_attempts=True)
     history.fault("kill", [3], at=3.9, until=6)
     history.failed_attempt(at=4.5, status=2, error="E 45")
-    history.send(3, 4, at=4, took=2)
+    history.send(3, 4, at=4, elapsed_s=2)
     history.log += [(3, 0, 3), (4, 0, 3)]
     history.finish()
     return history
@@ -209,9 +209,9 @@ def sent_again_and_known() -> HistoryBuilder:
     history = led(3, system="kafka:4.3.1")
     history.client(1, role="producer", idempotent=True, acks=ALL, tells_attempts=True)
     history.failed_attempt(at=4.5, status=2, error="E 7")
-    history.send(4, 3, at=4.1, took=0.1)
+    history.send(4, 3, at=4.1, elapsed_s=0.1)
     history.log.append((3, 0, 4))
-    history.send(3, 4, at=4.4, took=2)
+    history.send(3, 4, at=4.4, elapsed_s=2)
     history.log.append((4, 0, 3))
     history.finish()
     return history
@@ -241,9 +241,9 @@ def given_up_and_not_there() -> HistoryBuilder:
     history = led(5, system="kafka:0.11.0.3", settings={"min.insync.replicas": "2"})
     history.fault("kill", [1], at=6, until=20)
     for value in range(40, 50):
-        history.send(value, None, at=6 + value / 100, took=3, status=2, error="timed out")
+        history.send(value, None, at=6 + value / 100, elapsed_s=3, status=2, error="timed out")
     for value in range(50, 60):
-        history.send(value, None, at=6 + value / 100, took=3, status=1, error="NotLeaderForPartitionError")
+        history.send(value, None, at=6 + value / 100, elapsed_s=3, status=1, error="NotLeaderForPartitionError")
     history.state(2, 1, (2, 3), at=10, start=5)
     for value in range(60, 65):
         history.ack(value, at=12 + value / 100)
@@ -261,7 +261,7 @@ def given_up_and_not_there() -> HistoryBuilder:
 def unanswered_and_its_place_taken() -> HistoryBuilder:
     history = led(3, system="kafka:0.10.2.2", workload=AT_LEAST_ONCE)
     history.client(1, role="producer", idempotent=False, acks=ONE, tells_attempts=True)
-    history.send(3, None, at=4, took=5, status=2, acks=ONE, error="timed out")
+    history.send(3, None, at=4, elapsed_s=5, status=2, acks=ONE, error="timed out")
     history.ack(4, at=4.01, acks=ONE)
     history.finish()
     return history

@@ -152,7 +152,7 @@ def nothing_answered_while_a_node_was_down() -> HistoryBuilder:
     history = led(system=KAFKA)
     history.client(1, role="producer", acks=-1, idempotent=True, tells_attempts=True)
     for number in range(30):
-        history.send(100 + number, None, at=26 + number, took=30 - number, status=2)
+        history.send(100 + number, None, at=26 + number, elapsed_s=30 - number, status=2)
     history._add("node_ends", node=3, time_ns=25 * SECOND, exit_status=1, reason="exception", fresh=True)
     history.state(1, 0, (1, 2), at=56)
     history.ack(200, at=57)

@@ -21,7 +21,7 @@ def _producer(*, idempotent: bool = True, tells: bool | None = True, count: int 
 
 def _calls(history: HistoryBuilder, calls: Sequence[Call], *, process: int = 1, acks: int = -1) -> HistoryBuilder:
     for value, offset, called, answered in calls:
-        history.send(value, offset, at=called, took=answered - called, process=process, acks=acks)
+        history.send(value, offset, at=called, elapsed_s=answered - called, process=process, acks=acks)
         history.log.append((offset, 0, value))
     history.log.sort()
     return history
@@ -94,9 +94,9 @@ def _beside(first: int, second: int) -> HistoryBuilder:
     history = _producer()
     history.place(1, "t", 1)
     history.state(2, 0, (1, 2, 3), at=0, start=0, partition_id=1)
-    history.send(50, first, at=2.0, took=1.0)
+    history.send(50, first, at=2.0, elapsed_s=1.0)
     history.log.append((first, 0, 50))
-    history.send(51, second, at=2.1, took=0.2, partition_id=1)
+    history.send(51, second, at=2.1, elapsed_s=0.2, partition_id=1)
     history.final([(second, 51)], partition_id=1)
     return _finished(history)
 
@@ -152,7 +152,7 @@ def called_at_one_moment() -> HistoryBuilder:
 )
 def unanswered_and_later() -> HistoryBuilder:
     history = _calls(_producer(), [(51, 3, 2.5, 2.8)])
-    history.send(50, None, at=2.0, took=0.4, status=2)
+    history.send(50, None, at=2.0, elapsed_s=0.4, status=2)
     history.failed_attempt(at=2.3)
     history.log.append((4, 0, 50))
     return _finished(history)
@@ -166,7 +166,7 @@ def unanswered_and_later() -> HistoryBuilder:
 def late_record_of_a_restarted_producer() -> HistoryBuilder:
     history = _producer()
     history.client(3, role="producer", acks=-1, idempotent=True, tells_attempts=True)
-    history.send(50, None, at=2.0, took=0.5, status=2)
+    history.send(50, None, at=2.0, elapsed_s=0.5, status=2)
     _calls(history, [(60, 3, 3.0, 3.2)], process=3)
     history.log.append((4, 0, 50))
     return _finished(history)
@@ -358,8 +358,8 @@ def acks_all_of_a_deposed_leader() -> HistoryBuilder:
 )
 def over_a_fail_over() -> HistoryBuilder:
     history = _producer()
-    history.send(50, 3, at=5.9, took=4.1)
-    history.send(51, 4, at=6.0, took=3.5)
+    history.send(50, 3, at=5.9, elapsed_s=4.1)
+    history.send(51, 4, at=6.0, elapsed_s=3.5)
     history.log.append((3, 0, 50))
     history.failed_attempt(at=6.2)
     history.fail_over(2, isr=(2, 3))
@@ -375,8 +375,8 @@ def over_a_fail_over() -> HistoryBuilder:
 )
 def turned_round_over_a_fail_over() -> HistoryBuilder:
     history = _producer()
-    history.send(50, 4, at=5.9, took=4.1)
-    history.send(51, 3, at=6.0, took=3.5)
+    history.send(50, 4, at=5.9, elapsed_s=4.1)
+    history.send(51, 3, at=6.0, elapsed_s=3.5)
     history.failed_attempt(at=6.2)
     history.fail_over(2, isr=(2, 3))
     history.log += [(3, 1, 51), (4, 1, 50)]

@@ -25,9 +25,9 @@ def _answered(history: HistoryBuilder) -> HistoryBuilder:
 def third_of_an_application_stands_first() -> HistoryBuilder:
     history = led(3, workload=WorkloadSpec())
     history.client(1, role="producer", acks=-1, idempotent=True, tells_attempts=True)
-    history.send(C, 3, at=4.2, took=0.2, returned_ns=int(4.25 * SECOND))
-    history.send(A, 4, at=4.0, took=0.9, returned_ns=int(4.05 * SECOND))
-    history.send(B, 5, at=4.02, took=0.95)
+    history.send(C, 3, at=4.2, elapsed_s=0.2, returned_ns=int(4.25 * SECOND))
+    history.send(A, 4, at=4.0, elapsed_s=0.9, returned_ns=int(4.05 * SECOND))
+    history.send(B, 5, at=4.02, elapsed_s=0.95)
     history.log += [(3, 0, C), (4, 0, A), (5, 0, B)]
     return _answered(history)
 
@@ -42,8 +42,8 @@ def in_flight_together_in_an_applications_transaction() -> HistoryBuilder:
     history = led(3, workload=WorkloadSpec())
     history.client(1, role="producer", acks=-1, idempotent=True, tells_attempts=True, transactional_id="p")
     history.client(99, role="consumer", isolation="read_committed")
-    history.send(B, 3, at=4.2, took=0.3, transaction=1)
-    history.send(A, 4, at=4.0, took=0.6, transaction=1)
+    history.send(B, 3, at=4.2, elapsed_s=0.3, transaction=1)
+    history.send(A, 4, at=4.0, elapsed_s=0.6, transaction=1)
     history.transaction(1, 0, at=3.9, until=5, transactional_id="p")
     history.log += [(3, 0, B), (4, 0, A)]
     return _answered(history)
@@ -57,7 +57,7 @@ def in_flight_together_in_an_applications_transaction() -> HistoryBuilder:
 def second_of_a_call_comes_late() -> HistoryBuilder:
     history = led(3, system="kafka:2.4.1")
     history.client(1, role="producer", acks=-1, idempotent=True, tells_attempts=True)
-    history.sends([(A, 3, 0), (B, None, 2), (C, 4, 0)], at=4, took=1)
+    history.sends([(A, 3, 0), (B, None, 2), (C, 4, 0)], at=4, elapsed_s=1)
     history.log += [(3, 0, A), (4, 0, C), (5, 0, B)]
     return _answered(history)
 
@@ -130,7 +130,7 @@ def sent_again_by_another_process() -> HistoryBuilder:
     history = led(3, workload=WorkloadSpec())
     for process in (1, 2):
         history.client(process, role="producer", acks=-1, idempotent=True, tells_attempts=True)
-    history.send(A, None, at=4, took=2, status=2)
+    history.send(A, None, at=4, elapsed_s=2, status=2)
     history.send(A, 4, at=7, process=2)
     history.log += [(3, 0, A), (4, 0, A)]
     return _answered(history)

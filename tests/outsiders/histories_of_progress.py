@@ -8,7 +8,7 @@ from tests.outsiders.history_builder import OPEN, PASS, SOME, VIOLATION, History
 
 REQUEST_TIMED_OUT, NOT_ENOUGH_REPLICAS, NOT_AUTHORIZED, OLD_EPOCH = 7, 19, 29, 47
 BROKEN = {"no-progress violation": 1}
-TOLD = {"no-progress observation": SOME}
+REPORTED = {"no-progress observation": SOME}
 BEGIN, END = 101.0, 132.0  # the final read is at 100, and recovery may take 30 s
 
 
@@ -66,7 +66,7 @@ def refused_by_a_minimum_of_before() -> HistoryBuilder:
 @case(
     "the same, and min.insync.replicas is 4 of a topic with three replicas",
     PASS,
-    TOLD,
+    REPORTED,
     why="a minimum above the number of replicas refuses every write, lawfully",
 )
 def refused_by_a_minimum_above_the_replicas() -> HistoryBuilder:
@@ -95,7 +95,7 @@ def one_of_two_partitions_takes_nothing() -> HistoryBuilder:
 @case(
     "a write times out for 31 s; broker 3 is down since second 50 by itself, and the books still call it in sync",
     VIOLATION,
-    {"node-ended violation": 1, **TOLD},
+    {"node-ended violation": 1, **REPORTED},
     why="a write waits for every replica in sync: a node that is down explains it, and its own end is the violation",
 )
 def a_follower_in_sync_is_down() -> HistoryBuilder:
@@ -107,7 +107,7 @@ def a_follower_in_sync_is_down() -> HistoryBuilder:
 @case(
     "a write times out for 31 s, all replicas in sync and running; a fourth broker, which has none, is down",
     VIOLATION,
-    {"node-ended violation": 1, **TOLD},
+    {"node-ended violation": 1, **REPORTED},
     why="it is promised while every node runs; the node's own end is the violation",
 )
 def a_broker_without_a_replica_is_down() -> HistoryBuilder:
@@ -119,7 +119,7 @@ def a_broker_without_a_replica_is_down() -> HistoryBuilder:
 @case(
     "a write times out for 31 s; broker 3 is out of the ISR, no fault is left, and two in sync are enough",
     OPEN,
-    TOLD,
+    REPORTED,
     why="not every replica is in sync, and nothing that was recorded explains it",
 )
 def two_of_three_in_sync() -> HistoryBuilder:
@@ -131,7 +131,7 @@ def two_of_three_in_sync() -> HistoryBuilder:
 @case(
     "a write is refused for 5 s only, all in sync; recovery may take 30 s",
     OPEN,
-    TOLD,
+    REPORTED,
     why="it is promised that it comes, not that it comes at once",
 )
 def refused_for_a_moment() -> HistoryBuilder:
@@ -141,7 +141,7 @@ def refused_for_a_moment() -> HistoryBuilder:
 @case(
     "a fresh client may not write to the topic",
     PASS,
-    TOLD,
+    REPORTED,
     why="a right that is lacking is a rule's",
 )
 def not_authorized() -> HistoryBuilder:
@@ -151,7 +151,7 @@ def not_authorized() -> HistoryBuilder:
 @case(
     "a fresh client gets no answer for 31 s; the fault that cut it off is not over",
     PASS,
-    TOLD,
+    REPORTED,
     why="faults suspend it",
 )
 def a_fault_that_is_left() -> HistoryBuilder:
@@ -163,7 +163,7 @@ def a_fault_that_is_left() -> HistoryBuilder:
 @case(
     "an old producer is refused for its epoch; the next client of its transactional id goes on",
     PASS,
-    TOLD,
+    REPORTED,
     why="a newer producer of the transactional id fences the older one",
 )
 def fenced_by_its_successor() -> HistoryBuilder:
@@ -184,7 +184,7 @@ def a_new_member_that_was_not_waited_for() -> HistoryBuilder:
 @case(
     "the members of a group were given nothing for 31 s, all brokers ran, and everything was led and in sync",
     OPEN,
-    TOLD,
+    REPORTED,
     why="a coordinator gives up a member of whom it hears nothing, and nothing explains that it did not",
 )
 def a_group_that_stands_still() -> HistoryBuilder:
@@ -194,7 +194,7 @@ def a_group_that_stands_still() -> HistoryBuilder:
 @case(
     "a producer of before is answered CORRUPT_MESSAGE for 31 s by the leader, while fresh clients get theirs",
     OPEN,
-    TOLD,
+    REPORTED,
     why="the broker refuses it, so that it is not certain that its library holds it up",
 )
 def an_old_producer_that_is_refused_for_long() -> HistoryBuilder:
@@ -205,7 +205,7 @@ def an_old_producer_that_is_refused_for_long() -> HistoryBuilder:
 @case(
     "the same, and no broker answers it anything",
     PASS,
-    TOLD,
+    REPORTED,
     why="a fresh client shows that the partition takes writes: what lies between is the library",
 )
 def an_old_producer_that_its_library_holds_up() -> HistoryBuilder:

@@ -90,7 +90,7 @@ def read_where_no_log_was_read() -> HistoryBuilder:
 def _written_again(**more: Any) -> HistoryBuilder:
     """Value 9 is read at offset 9 in epoch 0, goes in an unclean election, and its producer's retry gets offset 9."""
     history = led(9, **more)
-    history.send(9, None, at=4, took=8.5, status=2)
+    history.send(9, None, at=4, elapsed_s=8.5, status=2)
     history.log.append((9, 0, 9))
     history.poll([(offset, offset) for offset in range(10)], at=5, epoch=0)
     history.state(1, 0, (1,), at=5.5)

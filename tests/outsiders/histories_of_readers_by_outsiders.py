@@ -14,7 +14,7 @@ KEPT = ("__consumer_offsets", partition_of("g", 50))
 OUT_OF_ORDER, UNKNOWN_PRODUCER_ID = 45, 59
 
 
-def _told(history: HistoryBuilder, event: str, end: int, *, at: float, **columns: Any) -> None:
+def _answered(history: HistoryBuilder, event: str, end: int, *, at: float, **columns: Any) -> None:
     history._add(
         "final_reads",
         **{
@@ -45,7 +45,7 @@ def one_late_and_one_lost() -> HistoryBuilder:
     history.log = kept
     history.finish(snapshots=False)
     for first, found in ((7, 1), (9, 0)):
-        _told(
+        _answered(
             history,
             "again",
             first + 1,
@@ -76,9 +76,9 @@ def last_stable_offset_before_the_end() -> HistoryBuilder:
         history.ack(value, at=96 + value / 100)
     history.finish()
     history.partition.update(end_offset=12, last_stable_offset=12)
-    _told(history, "end", 12, at=100)
-    _told(history, "stable", 5, at=100.1)
-    _told(history, "stable", 12, at=102, from_offset=5)
+    _answered(history, "end", 12, at=100)
+    _answered(history, "stable", 5, at=100.1)
+    _answered(history, "stable", 12, at=102, from_offset=5)
     return history
 
 
@@ -96,8 +96,8 @@ def end_told_by_a_deposed_leader() -> HistoryBuilder:
     for value in range(20, 24):
         history.ack(value, at=15)
     history.finish(only=(2, 3))
-    _told(history, "end", 10, at=99)
-    _told(history, "end", 14, at=100, node=2, leader_epoch=1)
+    _answered(history, "end", 10, at=99)
+    _answered(history, "end", 14, at=100, node=2, leader_epoch=1)
     return history
 
 

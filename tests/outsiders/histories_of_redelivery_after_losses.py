@@ -12,10 +12,12 @@ PERMITTED = {"group-redelivery permitted": SOME, "lost-group-offset permitted": 
 BROKEN = {"group-redelivery violation": SOME, "lost-group-offset violation": SOME}
 
 
-def _again(history: HistoryBuilder, *, told: int | None = -1, at: float = 40, generation: int = 2) -> HistoryBuilder:
+def _again(
+    history: HistoryBuilder, *, answered: int | None = -1, at: float = 40, generation: int = 2
+) -> HistoryBuilder:
     """B asks for the group's place, is told that one (or none), and is given all from there on."""
-    history.group("fetched", at=at, process=B, offset=told)
-    start = max(told or 0, 0)
+    history.group("fetched", at=at, process=B, offset=answered)
+    start = max(answered or 0, 0)
     history.group("assigned", at=at + 0.1, process=B, generation=generation, offset=start)
     reads(history, B, range(start, 10), at=at + 1)
     history.finish()
@@ -64,7 +66,7 @@ def _power(*, lost_from: int) -> HistoryBuilder:
     history.state(-1, 1, (1,), at=21)
     history.state(1, 2, (1,), at=25, start=10)
     history.state(1, 2, (1, 2, 3), at=27)
-    return _again(history, told=5)
+    return _again(history, answered=5)
 
 
 @case(
@@ -189,7 +191,7 @@ def one_of_two_partitions_refused() -> HistoryBuilder:
         history.group("revoked", at=6, process=A, generation=1, partition_id=partition_id)
     history.group("fetched", at=39, process=B, offset=5, partition_id=1)
     history.finish_partition(1, [(value, 0, 100 + value) for value in range(5)])
-    return _again(history, told=4)
+    return _again(history, answered=4)
 
 
 @case(
@@ -203,7 +205,7 @@ def sought_back_without_a_commit() -> HistoryBuilder:
     history.group("seek", at=6, process=A, offset=3)
     reads(history, A, range(3, 10), at=6.5, assignment=1)
     history.group("revoked", at=9, process=A, generation=1)
-    return _again(history, told=10)
+    return _again(history, answered=10)
 
 
 # ---- the log under the group --------------------------------------------------------------------------------------

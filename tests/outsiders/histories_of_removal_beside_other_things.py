@@ -12,8 +12,8 @@ KAFKA = "kafka:4.3.1"
 
 def _asked(history: HistoryBuilder, start: int, *, at: float = 20, partition: int = 0) -> None:
     """The leader's own log: a client had the log begin there (DeleteRecords)."""
-    told = {"node": 1, "topic": "t", "partition": partition, "leader_epoch": 0, "to_offset": start}
-    history._add("broker_events", time_ns=int(at * SECOND), event="records_deleted", **told)
+    place = {"node": 1, "topic": "t", "partition": partition, "leader_epoch": 0, "to_offset": start}
+    history._add("broker_events", time_ns=int(at * SECOND), event="records_deleted", **place)
 
 
 def _left(history: HistoryBuilder, keep: Sequence[int], *, policy: str, start: int, end: int) -> HistoryBuilder:

@@ -54,7 +54,7 @@ def _processes(
             value,
             out + number,
             at=at + 0.3,
-            took=0.1,
+            elapsed_s=0.1,
             partition_id=1,
             process=process,
             transaction=transaction,
@@ -148,7 +148,7 @@ def went_on_behind_an_unknown_one() -> HistoryBuilder:
     return _results(history, [*seen, *_processes(history, 2, COMMITTED, (2, 3), at=6, out=3, process=SECOND_ONE)])
 
 
-def _told_again(fault: str | None) -> HistoryBuilder:
+def _answered_again(fault: str | None) -> HistoryBuilder:
     """Broker 1 coordinates until 5, and knows 1; its successor knows 4. The second processor is told 1 at 20."""
     history = _pipeline()
     for leader, epoch, isr, at in ((1, 0, (1, 2, 3), 0), (2, 1, (2, 3), 5)):
@@ -173,7 +173,7 @@ AGAIN = "group-redelivery observation"
     why="an OffsetFetch asks no replica",
 )
 def processed_again_by_the_word_of_a_deposed_coordinator() -> HistoryBuilder:
-    return _told_again("cut")
+    return _answered_again("cut")
 
 
 @case(
@@ -184,12 +184,12 @@ def processed_again_by_the_word_of_a_deposed_coordinator() -> HistoryBuilder:
     why="each input has one result",
 )
 def processed_again_by_the_word_of_a_coordinator_nobody_held_up() -> HistoryBuilder:
-    return _told_again(None)
+    return _answered_again(None)
 
 
-def _doubled_beside_an_answer(*, again: Sequence[int], told_at: float, told: int = 2) -> HistoryBuilder:
+def _doubled_beside_an_answer(*, again: Sequence[int], answered_at: float, answered: int = 2) -> HistoryBuilder:
     """Broker 1 coordinates until 5, and knows 2; its successor knows 4. The second processor reads `again` at 21, and
-    makes results of it; the first coordinator tells it `told`."""
+    makes results of it; the first coordinator tells it `answered`."""
     history = _pipeline()
     for leader, epoch, isr, at in ((1, 0, (1, 2, 3), 0), (2, 1, (2, 3), 5)):
         history.kept_state(("__consumer_offsets", 3), leader, epoch, isr, at=at)
@@ -197,7 +197,7 @@ def _doubled_beside_an_answer(*, again: Sequence[int], told_at: float, told: int
     history.fault("cut", [1], at=4.5, until=30)
     history.state(2, 1, (2, 3), at=5, start=4)
     seen += _processes(history, 2, COMMITTED, (2, 3), at=6, out=3)
-    history.group("fetched", at=told_at, process=SECOND_ONE, offset=told, require_stable=True)
+    history.group("fetched", at=answered_at, process=SECOND_ONE, offset=answered, require_stable=True)
     seen += _processes(history, 3, COMMITTED, again, at=21, out=6, process=SECOND_ONE)
     return _results(history, seen)
 
@@ -210,7 +210,7 @@ def _doubled_beside_an_answer(*, again: Sequence[int], told_at: float, told: int
     why="nobody sent it back below 2",
 )
 def processed_again_from_below_the_word_of_a_deposed_coordinator() -> HistoryBuilder:
-    return _doubled_beside_an_answer(again=(0, 1, 2, 3), told_at=20)
+    return _doubled_beside_an_answer(again=(0, 1, 2, 3), answered_at=20)
 
 
 @case(
@@ -221,7 +221,7 @@ def processed_again_from_below_the_word_of_a_deposed_coordinator() -> HistoryBui
     why="what is told afterwards sent nobody back",
 )
 def processed_again_before_the_word_of_a_deposed_coordinator() -> HistoryBuilder:
-    return _doubled_beside_an_answer(again=(2, 3), told_at=25)
+    return _doubled_beside_an_answer(again=(2, 3), answered_at=25)
 
 
 @case(
@@ -232,4 +232,4 @@ def processed_again_before_the_word_of_a_deposed_coordinator() -> HistoryBuilder
     why="an OffsetFetch asks no replica",
 )
 def processed_again_from_the_word_of_a_deposed_coordinator() -> HistoryBuilder:
-    return _doubled_beside_an_answer(again=(2, 3), told_at=20)
+    return _doubled_beside_an_answer(again=(2, 3), answered_at=20)

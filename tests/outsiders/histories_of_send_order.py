@@ -41,7 +41,7 @@ def _in_flight(
             value,
             3 + stored.index(value),
             at=called,
-            took=answered - called,
+            elapsed_s=answered - called,
             acks=acks,
             returned_ns=None if returned is None else int(returned * 10**9),
         )
@@ -90,7 +90,7 @@ def below_the_one_before_the_one_before() -> HistoryBuilder:
     history = led(3)
     history.client(1, role="producer", acks=-1, idempotent=True, tells_attempts=True)
     for value, offset, called, answered in ((B, 3, 4.1, 4.5), (52, 4, 4.2, 4.6), (A, 5, 4.0, 4.7)):
-        history.send(value, offset, at=called, took=answered - called)
+        history.send(value, offset, at=called, elapsed_s=answered - called)
     history.log += [(3, 0, B), (4, 0, 52), (5, 0, A)]
     history.finish()
     return history
@@ -113,8 +113,8 @@ def two_partitions_in_flight() -> HistoryBuilder:
     history = led(3)
     history.place(1, "t", 1)
     history.state(2, 0, (1, 2, 3), at=0, start=0, partition_id=1)
-    history.send(B, 0, at=4.2, took=0.3, partition_id=1)
-    history.ack(A, at=4.0, took=0.6)
+    history.send(B, 0, at=4.2, elapsed_s=0.3, partition_id=1)
+    history.ack(A, at=4.0, elapsed_s=0.6)
     history.finish()
     history.final([(0, B)], partition_id=1)
     return history
@@ -128,8 +128,8 @@ def two_partitions_in_flight() -> HistoryBuilder:
 )
 def unanswered_and_behind() -> HistoryBuilder:
     history = led(3)
-    history.send(B, 3, at=4.2, took=0.3)
-    history.send(A, None, at=4.0, took=6.0, status=2)
+    history.send(B, 3, at=4.2, elapsed_s=0.3)
+    history.send(A, None, at=4.0, elapsed_s=6.0, status=2)
     history.log += [(3, 0, B), (4, 0, A)]
     history.finish()
     return history
@@ -265,7 +265,7 @@ def one_after_the_other_in_an_application() -> HistoryBuilder:
 def within_one_operation_of_an_application() -> HistoryBuilder:
     history = led(3, workload=APPLICATION)
     history.client(1, role="producer", acks=-1, idempotent=True, tells_attempts=True)
-    history.sends([(A, 4, 0), (B, 3, 0)], at=4.0, took=0.5)
+    history.sends([(A, 4, 0), (B, 3, 0)], at=4.0, elapsed_s=0.5)
     history.log += [(3, 0, B), (4, 0, A)]
     history.finish()
     return history
@@ -296,9 +296,9 @@ def acks_0_in_another_order() -> HistoryBuilder:
 def the_log_was_cut_between_the_two() -> HistoryBuilder:
     history = led(acks=1)
     history.client(1, role="producer", acks=1, idempotent=False, tells_attempts=True)
-    history.ack(10, at=5.0, acks=1, took=0.1)
+    history.ack(10, at=5.0, acks=1, elapsed_s=0.1)
     history.fail_over(2, kept=10)
-    history.send(11, 10, at=5.05, took=4.0, acks=1)
+    history.send(11, 10, at=5.05, elapsed_s=4.0, acks=1)
     history.log.append((10, 1, 11))
     history.finish()
     return history

@@ -47,7 +47,7 @@ def leadership_goes_round() -> HistoryBuilder:
 def sent_across_a_fail_over() -> HistoryBuilder:
     history = led(5)
     history.client(1, role="producer", acks=-1, idempotent=True, tells_attempts=True)
-    history.send(50, 5, at=5, took=7)
+    history.send(50, 5, at=5, elapsed_s=7)
     history.failed_attempt(at=6.1)
     history.fail_over(2)
     history.log.append((5, 1, 50))
@@ -81,7 +81,7 @@ def eligible_replica_leads() -> HistoryBuilder:
 )
 def answered_after_the_shrink() -> HistoryBuilder:
     history = led(5, topics={"t": {MINIMUM: "2"}})
-    history.send(5, 5, at=4.95, took=0.1)
+    history.send(5, 5, at=4.95, elapsed_s=0.1)
     history.log.append((5, 0, 5))
     history.state(1, 0, (1,), at=5)
     history.polled(1, 1, 0, (1,), at=5.01)

@@ -192,7 +192,7 @@ def _open(outcome: int = UNKNOWN, *, ended: float = 6.0, answered: float = 4.1, 
     """Values 0 to 2; at second 4 a transaction's record at 3; plain ones at 4 and 5."""
     history = _begun(3, **more)
     history.transaction(1, outcome, at=3.9, until=ended, process=PRODUCER, transactional_id="p")
-    history.send(900, 3, at=4, took=answered - 4, process=PRODUCER, transaction=1, status=outcome)
+    history.send(900, 3, at=4, elapsed_s=answered - 4, process=PRODUCER, transaction=1, status=outcome)
     history.log.append((3, 0, 900))
     history.ack(4, at=7)
     history.ack(5, at=8)
@@ -202,10 +202,10 @@ def _open(outcome: int = UNKNOWN, *, ended: float = 6.0, answered: float = 4.1, 
 def _end_of(history: HistoryBuilder, *, stable: int = 3, open_on: Sequence[int] = (1, 2, 3)) -> HistoryBuilder:
     """The logs at 90, with the transaction open on these brokers, and the final read up to the last stable offset."""
     place = {"first_offset": 3, "last_offset": 3}
-    told = {"producer_id": PRODUCER_ID, "producer_epoch": 0, "begun_ms": 4_000, **place}
+    open_transaction = {"producer_id": PRODUCER_ID, "producer_epoch": 0, "begun_ms": 4_000, **place}
     for node in history.brokers:
         history.replica(node, history.log, high_watermark=len(history.log))
-        history.rows["replica_snapshots"][-1]["open_transactions"] = [told] if node in open_on else []
+        history.rows["replica_snapshots"][-1]["open_transactions"] = [open_transaction] if node in open_on else []
     history.final([(offset, value) for offset, _, value in history.log if offset < stable and value != 900])
     end = len(history.log)
     history.partition.update(end_offset=end, last_stable_offset=stable, read_to_end=stable == end)
@@ -359,7 +359,7 @@ def passed_before_the_record_was_answered() -> HistoryBuilder:
     history = _begun()
     history.client(3, role="producer", acks=-1, idempotent=True)
     history.client(9, role="consumer", isolation="read_committed", offset_reset="earliest")
-    history.send(10, 0, at=1, took=4, process=PRODUCER, transaction=1)
+    history.send(10, 0, at=1, elapsed_s=4, process=PRODUCER, transaction=1)
     history.send(30, 1, at=1.5, process=3)
     history.poll([(1, 30)], at=2.4)
     history.transaction(1, COMMITTED, at=0.9, until=6, process=PRODUCER, transactional_id="p")

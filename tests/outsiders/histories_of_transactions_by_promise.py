@@ -38,7 +38,7 @@ def _txn(
             value,
             offset,
             at=at + 0.1 + number / 10,
-            took=0.05,
+            elapsed_s=0.05,
             partition_id=partition_id,
             transaction=transaction,
             status=outcome,

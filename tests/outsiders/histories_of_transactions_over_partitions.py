@@ -45,7 +45,7 @@ def _sent(
                 10 * number + partition_id,
                 offset,
                 at=at + 0.1 + partition_id / 10,
-                took=0.05,
+                elapsed_s=0.05,
                 process=process,
                 transaction=number,
                 status=outcome,
@@ -297,7 +297,7 @@ def none_of_two_producers_committed() -> HistoryBuilder:
 # ---- groups ------------------------------------------------------------------------------------------------------
 
 
-def _two_groups(outcome: int, *, told: int, stable: bool | None, at: float) -> HistoryBuilder:
+def _two_groups(outcome: int, *, answered: int, stable: bool | None, at: float) -> HistoryBuilder:
     """The offsets of groups g and h are sent to one transaction, which ends at second 8; h is asked for at `at`."""
     history = led(10, system="kafka:3.5.1")
     history.client(P, role="both", transactional_id="p", acks=-1, idempotent=True, offset_reset="latest", group="g")
@@ -310,7 +310,7 @@ def _two_groups(outcome: int, *, told: int, stable: bool | None, at: float) -> H
     for name in ("g", "h"):
         history.group("committed", at=7, process=P, offset=6, transaction=1, status=outcome, name=name)
     history.group("fetched", at=at, process=31, offset=2 if outcome == ABORTED else 6, require_stable=True)
-    history.group("fetched", at=at, process=32, offset=told, require_stable=stable, name="h")
+    history.group("fetched", at=at, process=32, offset=answered, require_stable=stable, name="h")
     history.finish()
     return history
 
@@ -322,7 +322,7 @@ def _two_groups(outcome: int, *, told: int, stable: bool | None, at: float) -> H
     why="KIP-447: a stable fetch waits for what is pending, whichever group",
 )
 def second_group_is_told_the_one_before() -> HistoryBuilder:
-    return _two_groups(COMMITTED, told=2, stable=True, at=9)
+    return _two_groups(COMMITTED, answered=2, stable=True, at=9)
 
 
 @case(
@@ -331,7 +331,7 @@ def second_group_is_told_the_one_before() -> HistoryBuilder:
     why="the marker of the second group's partition may be under way",
 )
 def second_group_is_told_the_one_before_unstably() -> HistoryBuilder:
-    return _two_groups(COMMITTED, told=2, stable=False, at=9)
+    return _two_groups(COMMITTED, answered=2, stable=False, at=9)
 
 
 @case(
@@ -340,7 +340,7 @@ def second_group_is_told_the_one_before_unstably() -> HistoryBuilder:
     why="aborted offsets never counted",
 )
 def both_groups_are_told_the_ones_before() -> HistoryBuilder:
-    return _two_groups(ABORTED, told=2, stable=True, at=9)
+    return _two_groups(ABORTED, answered=2, stable=True, at=9)
 
 
 @case(
@@ -350,7 +350,7 @@ def both_groups_are_told_the_ones_before() -> HistoryBuilder:
     why="aborted offsets never counted",
 )
 def second_group_is_told_the_aborted_one() -> HistoryBuilder:
-    return _two_groups(ABORTED, told=6, stable=True, at=60)
+    return _two_groups(ABORTED, answered=6, stable=True, at=60)
 
 
 # ---- at the end of the run ---------------------------------------------------------------------------------------

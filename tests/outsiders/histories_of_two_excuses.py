@@ -331,7 +331,7 @@ def acknowledged_in_the_blur_of_the_election() -> HistoryBuilder:
     history.fail_over(2, kept=7, isr=(2,))
     for row in history.rows["partition_states"]:
         row["uncertainty_ns"] = 500_000_000 if row["leader_epoch"] == 1 else 0
-    history.ack(20, at=7.9, took=0.2, process=2)
+    history.ack(20, at=7.9, elapsed_s=0.2, process=2)
     history.replica(2, history.log, at=20, reason="heal", high_watermark=8)
     history.log = history.log[:7]
     history.finish()

@@ -23,7 +23,7 @@ BROKEN = {"lost-group-offset violation": SOME, "group-redelivery violation": SOM
 def _set_by_a_tool(
     offset: int,
     *,
-    told: int,
+    answered: int,
     read: int = 10,
     begins: int | None = None,
     at: float = 20,
@@ -31,7 +31,7 @@ def _set_by_a_tool(
     workload: WorkloadSpec | None = None,
     **more: Any,
 ) -> HistoryBuilder:
-    """A reads to `read` and commits that; by the group's log somebody committed `offset` then; B is told `told`, and
+    """A reads to `read` and commits that; by the group's log somebody committed `offset` then; B gets `answered`, and
     begins there or elsewhere. sent_by_a: A had asked for that commit, and was not answered."""
     history = group_of(A, B, system=KAFKA, workload=workload, **more)
     history.kept_state(KEPT, 2, 0, (1, 2, 3), at=0)
@@ -41,9 +41,9 @@ def _set_by_a_tool(
     if sent_by_a:
         history.group("committed", at=4.5, process=A, offset=offset, generation=1, status=2)
     history.group("revoked", at=5, process=A, generation=1)
-    history.group("fetched", at=40, process=B, offset=told)
-    history.group("assigned", at=40.1, process=B, generation=2, offset=told)
-    reads(history, B, range(told if begins is None else begins, 10), at=41)
+    history.group("fetched", at=40, process=B, offset=answered)
+    history.group("assigned", at=40.1, process=B, generation=2, offset=answered)
+    reads(history, B, range(answered if begins is None else begins, 10), at=41)
     history.group("committed", at=42, process=B, offset=10, generation=2)
     for node in history.brokers:
         history.kept_log(KEPT, node, 3)
@@ -61,7 +61,7 @@ def _set_by_a_tool(
     why="the group's log has the commit of 3 behind that of 10: it is what was committed last",
 )
 def set_back_by_a_tool() -> HistoryBuilder:
-    return _set_by_a_tool(3, told=3, workload=WorkloadSpec())
+    return _set_by_a_tool(3, answered=3, workload=WorkloadSpec())
 
 
 @case(
@@ -78,7 +78,7 @@ def set_back_by_a_tool() -> HistoryBuilder:
     why="kafka-consumer-groups --reset-offsets --shift-by 3: whoever did that wanted it so",
 )
 def set_ahead_by_a_tool() -> HistoryBuilder:
-    return _set_by_a_tool(8, told=8, read=5, workload=WorkloadSpec())
+    return _set_by_a_tool(8, answered=8, read=5, workload=WorkloadSpec())
 
 
 @case(
@@ -89,7 +89,7 @@ def set_ahead_by_a_tool() -> HistoryBuilder:
     why="nobody ever committed 1",
 )
 def told_less_than_a_tool_set() -> HistoryBuilder:
-    return _set_by_a_tool(3, told=1, workload=WorkloadSpec())
+    return _set_by_a_tool(3, answered=1, workload=WorkloadSpec())
 
 
 @case(
@@ -100,7 +100,7 @@ def told_less_than_a_tool_set() -> HistoryBuilder:
     why="there is nobody else",
 )
 def committed_by_nobody() -> HistoryBuilder:
-    return _set_by_a_tool(3, told=3)
+    return _set_by_a_tool(3, answered=3)
 
 
 @case(
@@ -111,7 +111,7 @@ def committed_by_nobody() -> HistoryBuilder:
     why="nobody ever set it below 3",
 )
 def read_from_below_what_a_tool_set() -> HistoryBuilder:
-    return _set_by_a_tool(3, told=3, begins=0, workload=WorkloadSpec())
+    return _set_by_a_tool(3, answered=3, begins=0, workload=WorkloadSpec())
 
 
 @case(
@@ -122,7 +122,7 @@ def read_from_below_what_a_tool_set() -> HistoryBuilder:
     why="it had to begin at 3",
 )
 def begun_above_what_a_tool_set() -> HistoryBuilder:
-    return _set_by_a_tool(3, told=3, begins=8, read=5, workload=WorkloadSpec(), reset="latest")
+    return _set_by_a_tool(3, answered=3, begins=8, read=5, workload=WorkloadSpec(), reset="latest")
 
 
 @case(
@@ -132,7 +132,7 @@ def begun_above_what_a_tool_set() -> HistoryBuilder:
     why="what is committed afterwards moves nobody before it",
 )
 def set_ahead_only_after_the_skip() -> HistoryBuilder:
-    return _set_by_a_tool(8, told=5, begins=8, read=5, at=60, workload=WorkloadSpec())
+    return _set_by_a_tool(8, answered=5, begins=8, read=5, at=60, workload=WorkloadSpec())
 
 
 @case(
@@ -142,17 +142,17 @@ def set_ahead_only_after_the_skip() -> HistoryBuilder:
     why="the group's own member committed past what nobody read",
 )
 def set_ahead_by_a_member_that_was_not_answered() -> HistoryBuilder:
-    return _set_by_a_tool(8, told=8, read=5, sent_by_a=True, workload=WorkloadSpec())
+    return _set_by_a_tool(8, answered=8, read=5, sent_by_a=True, workload=WorkloadSpec())
 
 
 # ---- a coordinator that was deposed ---------------------------------------------------------------------------------
 
 
 def _replaced(
-    fault: str | None, *, until: float, at: float, told: int, took: float = 0.01, known: bool = True
+    fault: str | None, *, until: float, at: float, answered: int, elapsed_s: float = 0.01, known: bool = True
 ) -> HistoryBuilder:
-    """Broker 1 coordinates until 14, when 2 takes over, which answers a commit of 10 at 16; B is told `told`, and reads
-    on from there. known: somebody recorded who coordinates."""
+    """Broker 1 coordinates until 14, when 2 takes over, which answers a commit of 10 at 16; B gets `answered`, and
+    reads on from there. known: somebody recorded who coordinates."""
     history = group_of(A, B, system=KAFKA)
     if known:
         history.kept_state(KEPT, 1, 0, (1, 2, 3), at=0)
@@ -165,8 +165,8 @@ def _replaced(
     if known:
         history.kept_state(KEPT, 2, 1, (2, 3), at=14)
     history.group("committed", at=16, process=A, offset=10, generation=1)
-    history.group("fetched", at=at, process=B, offset=told, took=took)
-    reads(history, B, range(max(told, 0), 10), at=at + 1)
+    history.group("fetched", at=at, process=B, offset=answered, elapsed_s=elapsed_s)
+    reads(history, B, range(max(answered, 0), 10), at=at + 1)
     history.finish()
     return history
 
@@ -178,7 +178,7 @@ def _replaced(
     why="it hears of its successor in a moment, not at once; and who is told 5 reads on from there",
 )
 def told_by_a_coordinator_that_was_paused() -> HistoryBuilder:
-    return _replaced("pause", until=30, at=30.4, told=5)
+    return _replaced("pause", until=30, at=30.4, answered=5)
 
 
 @case(
@@ -188,7 +188,7 @@ def told_by_a_coordinator_that_was_paused() -> HistoryBuilder:
     why="it answers from memory before it has heard of its successor",
 )
 def told_by_a_coordinator_that_was_paused_when_it_was_asked() -> HistoryBuilder:
-    return _replaced("pause", until=30, at=29.9, told=5, took=0.2)
+    return _replaced("pause", until=30, at=29.9, answered=5, elapsed_s=0.2)
 
 
 @case(
@@ -198,7 +198,7 @@ def told_by_a_coordinator_that_was_paused_when_it_was_asked() -> HistoryBuilder:
     why="the one that was cut off may have been the coordinator",
 )
 def told_by_whom_while_a_broker_is_cut_off() -> HistoryBuilder:
-    return _replaced("cut", until=50, at=40, told=5, known=False)
+    return _replaced("cut", until=50, at=40, answered=5, known=False)
 
 
 @case(
@@ -209,7 +209,7 @@ def told_by_whom_while_a_broker_is_cut_off() -> HistoryBuilder:
     why="by then every broker has heard",
 )
 def told_by_whom_long_after_a_broker_was_cut_off() -> HistoryBuilder:
-    return _replaced("cut", until=20, at=50, told=5, known=False)
+    return _replaced("cut", until=20, at=50, answered=5, known=False)
 
 
 @case(
@@ -220,7 +220,7 @@ def told_by_whom_long_after_a_broker_was_cut_off() -> HistoryBuilder:
     why="every broker that may coordinate had 5 before",
 )
 def told_nothing_by_whom_while_a_broker_is_cut_off() -> HistoryBuilder:
-    return _replaced("cut", until=50, at=40, told=-1, known=False)
+    return _replaced("cut", until=50, at=40, answered=-1, known=False)
 
 
 @case(
@@ -231,7 +231,7 @@ def told_nothing_by_whom_while_a_broker_is_cut_off() -> HistoryBuilder:
     why="it has in memory what it answered",
 )
 def told_nothing_by_a_deposed_coordinator() -> HistoryBuilder:
-    return _replaced("cut", until=50, at=40, told=-1)
+    return _replaced("cut", until=50, at=40, answered=-1)
 
 
 @case(
@@ -243,7 +243,7 @@ def told_nothing_by_a_deposed_coordinator() -> HistoryBuilder:
     why="KAFKA-10614: nothing kept it from hearing",
 )
 def told_by_a_coordinator_nobody_held_up() -> HistoryBuilder:
-    return _replaced(None, until=0, at=44, told=5)
+    return _replaced(None, until=0, at=44, answered=5)
 
 
 def _told_none(fault: str | None) -> HistoryBuilder:

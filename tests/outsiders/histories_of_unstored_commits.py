@@ -120,7 +120,7 @@ def last_commit_of_a_transaction_in_no_log() -> HistoryBuilder:
     history = _commits(last=5)
     history.client(21, role="both", group="g", transactional_id="p", offset_reset="latest", acks=-1)
     history.transaction(1, COMMITTED, at=9, until=10, process=21, transactional_id="p", group="g")
-    history.group("committed", at=9.5, took=0.1, process=21, generation=1, offset=9, transaction=1)
+    history.group("committed", at=9.5, elapsed_s=0.1, process=21, generation=1, offset=9, transaction=1)
     return _logs(history, (5, 4.02), (8, 5.02))
 
 

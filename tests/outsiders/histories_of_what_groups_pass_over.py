@@ -78,8 +78,8 @@ def committed_and_passed_over_by_a_group() -> HistoryBuilder:
 # ---- clocks of coordinators --------------------------------------------------------------------------------------
 
 
-def _kept(clock: float, *, told: int, at: float = 60) -> HistoryBuilder:
-    """A group commits 4 and then 8, and its log has both, by a clock that is off by so much; then it is told `told`."""
+def _kept(clock: float, *, answered: int, at: float = 60) -> HistoryBuilder:
+    """A group commits 4 and then 8, and its log has both, by a clock that is off so much; then it gets `answered`."""
     history = led(10, system="kafka:4.3.1")
     history.anchors = [{"monotonic_ns": 0, "wall_ns": 0}]
     history.client(A, role="consumer", group="g", isolation="read_uncommitted", offset_reset="earliest")
@@ -91,7 +91,7 @@ def _kept(clock: float, *, told: int, at: float = 60) -> HistoryBuilder:
     for number, offset in enumerate((4, 8)):
         history.group("committed", at=4 + number, process=A, generation=1, offset=offset)
         history.kept_offset(KEPT[1], offset, at=4 + number + clock)
-    history.group("fetched", at=at, process=A, offset=told)
+    history.group("fetched", at=at, process=A, offset=answered)
     history.finish()
     return history
 
@@ -102,7 +102,7 @@ def _kept(clock: float, *, told: int, at: float = 60) -> HistoryBuilder:
     why="its log has both commits in their order, whatever the clock says",
 )
 def coordinators_clock_ahead() -> HistoryBuilder:
-    return _kept(2 * HOUR, told=8)
+    return _kept(2 * HOUR, answered=8)
 
 
 @case(
@@ -112,7 +112,7 @@ def coordinators_clock_ahead() -> HistoryBuilder:
     why="the later one stands in the log",
 )
 def coordinators_clock_ahead_and_told_the_one_before() -> HistoryBuilder:
-    return _kept(2 * HOUR, told=4)
+    return _kept(2 * HOUR, answered=4)
 
 
 @case(
@@ -121,7 +121,7 @@ def coordinators_clock_ahead_and_told_the_one_before() -> HistoryBuilder:
     why="the same",
 )
 def coordinators_clock_behind() -> HistoryBuilder:
-    return _kept(-HOUR + 3590, told=8)
+    return _kept(-HOUR + 3590, answered=8)
 
 
 # ---- positions of groups whose partition was written over --------------------------------------------------------

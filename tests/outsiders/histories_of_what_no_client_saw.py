@@ -395,7 +395,9 @@ def a_follower_says_that_it_lowered_it() -> HistoryBuilder:
 # ---- generations ----------------------------------------------------------------------------------------------------
 
 
-def _told(history: HistoryBuilder, first: int, second: int, *, at: float = 19.0, process: int = B) -> HistoryBuilder:
+def _answered(
+    history: HistoryBuilder, first: int, second: int, *, at: float = 19.0, process: int = B
+) -> HistoryBuilder:
     history.group("assigned", at=2.5, process=A, generation=first, offset=0)
     history.group("assigned", at=at, process=process, generation=second, offset=0)
     history.finish()
@@ -404,7 +406,7 @@ def _told(history: HistoryBuilder, first: int, second: int, *, at: float = 19.0,
 
 @case("each assignment is told in a higher generation", PASS, why="that is how a group rebalances")
 def generations_that_rise() -> HistoryBuilder:
-    return _told(group_of(A, B), 7, 8)
+    return _answered(group_of(A, B), 7, 8)
 
 
 @case(
@@ -413,7 +415,7 @@ def generations_that_rise() -> HistoryBuilder:
     why="its client had not polled since, and does not know yet that it was removed",
 )
 def an_older_generation_told_a_moment_later() -> HistoryBuilder:
-    return _told(group_of(A, B), 7, 6, at=3.0)
+    return _answered(group_of(A, B), 7, 6, at=3.0)
 
 
 @case(
@@ -425,7 +427,7 @@ def an_older_generation_told_a_moment_later() -> HistoryBuilder:
 def an_older_generation_told_after_a_cut() -> HistoryBuilder:
     history = group_of(A, B)
     history.fault("cut", [1], at=2.4, until=18.5)
-    return _told(history, 7, 6)
+    return _answered(history, 7, 6)
 
 
 @case(
@@ -434,7 +436,7 @@ def an_older_generation_told_after_a_cut() -> HistoryBuilder:
     why="a member has an epoch of its own, and reaches the group's when it has given up what it must",
 )
 def member_epochs_are_their_own() -> HistoryBuilder:
-    return _told(group_of(A, B, protocol="consumer"), 7, 5)
+    return _answered(group_of(A, B, protocol="consumer"), 7, 5)
 
 
 @case(
@@ -444,7 +446,7 @@ def member_epochs_are_their_own() -> HistoryBuilder:
     why="a member's own epoch only rises",
 )
 def a_members_own_epoch_goes_back() -> HistoryBuilder:
-    return _told(group_of(A, B, protocol="consumer"), 7, 5, process=A)
+    return _answered(group_of(A, B, protocol="consumer"), 7, 5, process=A)
 
 
 @case(
@@ -454,7 +456,7 @@ def a_members_own_epoch_goes_back() -> HistoryBuilder:
     why="it may be an epoch of its own",
 )
 def generations_of_an_unknown_protocol() -> HistoryBuilder:
-    return _told(group_of(A, B, protocol=None), 7, 5)
+    return _answered(group_of(A, B, protocol=None), 7, 5)
 
 
 @case(
@@ -489,7 +491,7 @@ def a_group_that_others_still_had() -> HistoryBuilder:
     history.kept_state(OFFSETS, 2, 0, (1, 2, 3), at=0)
     history.destroyed("wipe", 3, "disk", at=10, until=12)
     history.started(3, at=12)
-    return _told(history, 7, 2)
+    return _answered(history, 7, 2)
 
 
 @case(
@@ -498,7 +500,7 @@ def a_group_that_others_still_had() -> HistoryBuilder:
     why="before KAFKA-2720 (0.10.1) a group was gone with its last member",
 )
 def an_empty_group_of_an_old_release() -> HistoryBuilder:
-    return _told(group_of(A, B, system="kafka:0.10.0.1"), 7, 1)
+    return _answered(group_of(A, B, system="kafka:0.10.0.1"), 7, 1)
 
 
 def _logged(history: HistoryBuilder, *records: tuple[int | None, float]) -> HistoryBuilder:

@@ -151,12 +151,12 @@ def told_too_low_in_a_folder_of_old() -> HistoryBuilder:
     return history
 
 
-def _answers(*told: tuple[float, int], system: str = "kafka:4.3.1", acks: int = -1) -> HistoryBuilder:
+def _answers(*answers: tuple[float, int], system: str = "kafka:4.3.1", acks: int = -1) -> HistoryBuilder:
     """The final reader asks for the end again and again, and reads everything."""
     history = led(system=system, acks=acks)
     history.client(99, role="consumer", isolation="read_uncommitted", offset_reset="earliest")
     history.finish()
-    for at, end in told:
+    for at, end in answers:
         history._add(
             "final_reads",
             topic="t",

@@ -19,7 +19,7 @@ from workloads.produce_and_poll import ProduceAndPollSettings
 VIOLATION, PASS, OPEN, VACUOUS = Verdict.VIOLATION, Verdict.PASS, Verdict.INCONCLUSIVE, Verdict.VACUOUS
 SOME = None  # at least one such finding, however many records it counts
 Entry = tuple[int, int, int]  # offset, epoch, value
-Says = Mapping[str, Collection[int] | int | None]  # "check class" -> values, or how many records, or SOME
+Findings = Mapping[str, Collection[int] | int | None]  # "check class" -> values, or how many records, or SOME
 UNJUDGED = {"availability observation", "recovery observation"}
 # By class: what the same places, given to other records, look like from other sides.
 REWOUND = {
@@ -30,12 +30,12 @@ REWOUND = {
 
 @dataclass(frozen=True, kw_only=True)
 class ExpectedJudgement:
-    """says: exactly these findings, but for those in `also`, which may be there or not."""
+    """findings: exactly these, but for those in `also`, which may be there or not."""
 
     name: str
     story: str
     verdicts: tuple[Verdict, ...]
-    says: Says
+    findings: Findings
     also: frozenset[str]
     why: str
     make: Callable[[], History]
@@ -47,7 +47,7 @@ class ExpectedJudgement:
         wrong = []
         if judgement.verdict not in self.verdicts:
             wrong.append(f"verdict {judgement.verdict.value}, not {' or '.join(each.value for each in self.verdicts)}")
-        for name, expected in self.says.items():
+        for name, expected in self.findings.items():
             if name not in found:
                 wrong.append(f"no {name}")
             elif isinstance(expected, int):
@@ -57,7 +57,7 @@ class ExpectedJudgement:
                 values = {value for finding in found[name] for value in finding.values}
                 if values != set(expected):
                     wrong.append(f"{name}: values {sorted(values)}, not {sorted(expected)}")
-        for name in found.keys() - self.says.keys() - self.also - UNJUDGED:
+        for name in found.keys() - self.findings.keys() - self.also - UNJUDGED:
             wrong.append(f"{name} though nothing is wrong: {found[name][0].sentence}")
         return wrong
 
@@ -69,7 +69,7 @@ T = TypeVar("T", bound=History)
 def case(
     story: str,
     verdicts: Verdict | tuple[Verdict, ...],
-    says: Says | None = None,
+    findings: Findings | None = None,
     *,
     why: str,
     also: Collection[str] = (),
@@ -81,7 +81,7 @@ def case(
             name=name,
             story=story,
             verdicts=verdicts if isinstance(verdicts, tuple) else (verdicts,),
-            says=says or {},
+            findings=findings or {},
             also=frozenset(also),
             why=why,
             make=make,

@@ -41,14 +41,14 @@ assert THEMES, "imported, so that all themes are among CASES"
 
 
 def in_other_words(make: Callable[[], History], seed: str) -> Callable[[], History]:
-    def told() -> History:
+    def renamed() -> History:
         history, random = make(), Random(seed)
         for table, columns in TEXTS.items():
             for row in history.rows[table]:
                 row.update({column: " ".join(random.choices(WORDS, k=random.randint(1, 4))) for column in columns})
         return history
 
-    return told
+    return renamed
 
 
 def decided(judgement: Judgement) -> dict[str, Any]:

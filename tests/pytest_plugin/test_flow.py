@@ -55,8 +55,8 @@ def test_what_was_sent_and_read_is_told_with_its_input_in_the_sealed_table(tmp_p
             journal.send("invoices", 0, value, None, transaction=None)
         journal.polled(journal.poll(), [Delivered(topic="orders", partition=0, offset=0, value=numbered)])
         assert list(journal.values) == ["invoices", "orders"]
-        told: dict[bytes, bytes | None] = {b"invoice of \xff": b"\xff", b"invoice of tea": b"tea", b"letter": None}
-        journal.origins("invoices", told)
+        origins: dict[bytes, bytes | None] = {b"invoice of \xff": b"\xff", b"invoice of tea": b"tea", b"letter": None}
+        journal.origins("invoices", origins)
         journal.origins("orders", {numbered: numbered})
         journal.close()
     names = ValueNames()
@@ -85,16 +85,16 @@ class PythonConsumer(kafka.KafkaConsumer):  # type: ignore[misc]
 
 def test_the_group_of_a_consumer_is_its_own_or_told_or_not_known(tmp_path: Path) -> None:
     theirs = confluent_kafka.Consumer({"bootstrap.servers": "", "group.id": "g"})
-    assert group_of(PythonConsumer(group_id="g"), told=None) == "g"
-    assert group_of(PythonConsumer(group_id=None), told=None) == ""
-    assert group_of(theirs, told=None) is None
-    assert group_of(theirs, told="g") == "g"
+    assert group_of(PythonConsumer(group_id="g"), given=None) == "g"
+    assert group_of(PythonConsumer(group_id=None), given=None) == ""
+    assert group_of(theirs, given=None) is None
+    assert group_of(theirs, given="g") == "g"
     with pytest.warns(UserWarning, match="group 'g', which counts"):
-        assert group_of(PythonConsumer(group_id="g"), told="other") == "g"
+        assert group_of(PythonConsumer(group_id="g"), given="other") == "g"
 
     async def own() -> list[str | None]:
         made = [aiokafka.AIOKafkaConsumer(bootstrap_servers="localhost:1", group_id=group) for group in ("g", None)]
-        return [group_of(each, told=None) for each in made]
+        return [group_of(each, given=None) for each in made]
 
     assert asyncio.run(own()) == ["g", ""]
     journal = Journal(tmp_path / "j.jsonl", process=0, worker="shop")

@@ -128,8 +128,8 @@ def test_a_partition_is_begun_at_the_beginning_once_and_then_where_the_applicati
     reading.sought()
     reading.polled(journal.poll(), (), [first, second])
     journal.close()
-    told = [line for line in lines_of(tmp_path / "j") if line[0] in ("A", "G")]
-    assert [(line[0], line[2] if line[0] == "A" else line[4:]) for line in told] == [
+    group_lines = [line for line in lines_of(tmp_path / "j") if line[0] in ("A", "G")]
+    assert [(line[0], line[2] if line[0] == "A" else line[4:]) for line in group_lines] == [
         ("A", [0]),
         ("A", [0, 1]),
         ("G", [[0], [None], 0]),
@@ -147,8 +147,8 @@ def test_a_partition_that_was_sought_before_it_was_ever_read_is_begun_where_the_
     reading.sought(first)
     reading.polled(journal.poll(), (), [first, second])
     journal.close()
-    told = [line for line in lines_of(tmp_path / "j") if line[0] in ("A", "G")]
-    assert [(line[0], line[2] if line[0] == "A" else line[4:]) for line in told] == [
+    group_lines = [line for line in lines_of(tmp_path / "j") if line[0] in ("A", "G")]
+    assert [(line[0], line[2] if line[0] == "A" else line[4:]) for line in group_lines] == [
         ("A", [0, 1]),
         ("G", [[0], [None], 0]),
     ]

@@ -113,56 +113,56 @@ def test_the_context_of_aiokafka_is_recorded_too(tmp_path: Path) -> None:
 
 
 def test_the_acks_of_a_producer_are_its_own_whatever_the_test_says() -> None:
-    assert acks_of(PythonProducer(acks=1), told=None) == 1
+    assert acks_of(PythonProducer(acks=1), given=None) == 1
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert acks_of(PythonProducer(acks=-1), told="all") == -1
-        assert acks_of(confluent_kafka.Producer(NOWHERE), told=1) == 1
+        assert acks_of(PythonProducer(acks=-1), given="all") == -1
+        assert acks_of(confluent_kafka.Producer(NOWHERE), given=1) == 1
     with pytest.warns(UserWarning, match="acks=1, which counts"):
-        assert acks_of(PythonProducer(acks=1), told="all") == 1
+        assert acks_of(PythonProducer(acks=1), given="all") == 1
 
     async def own() -> Any:
-        return acks_of(aiokafka.AIOKafkaProducer(bootstrap_servers="localhost:1", acks=0), told=None)
+        return acks_of(aiokafka.AIOKafkaProducer(bootstrap_servers="localhost:1", acks=0), given=None)
 
     assert asyncio.run(own()) == 0
 
 
 def test_acks_that_neither_the_producer_nor_the_test_tells_are_asked_for() -> None:
     with pytest.raises(ChaosError, match="does not tell its acks"):
-        acks_of(confluent_kafka.Producer(NOWHERE), told=None)
+        acks_of(confluent_kafka.Producer(NOWHERE), given=None)
     with pytest.raises(ChaosError, match="no setting"):
-        acks_of(confluent_kafka.Producer(NOWHERE), told="some")
+        acks_of(confluent_kafka.Producer(NOWHERE), given="some")
 
 
 def test_the_isolation_of_a_consumer_is_its_own_or_told_or_not_known() -> None:
     theirs = confluent_kafka.Consumer({**NOWHERE, "group.id": "g"})
-    assert isolation_of(PythonConsumer(isolation_level="read_committed"), told=None) == "read_committed"
-    assert isolation_of(theirs, told=None) is None
-    assert isolation_of(theirs, told="read_committed") == "read_committed"
+    assert isolation_of(PythonConsumer(isolation_level="read_committed"), given=None) == "read_committed"
+    assert isolation_of(theirs, given=None) is None
+    assert isolation_of(theirs, given="read_committed") == "read_committed"
     with pytest.raises(ChaosError, match="read_uncommitted"):
-        isolation_of(theirs, told="committed")
+        isolation_of(theirs, given="committed")
 
     async def own() -> Any:
         consumer = aiokafka.AIOKafkaConsumer(bootstrap_servers="localhost:1", isolation_level="read_committed")
-        return isolation_of(consumer, told=None)
+        return isolation_of(consumer, given=None)
 
     assert asyncio.run(own()) == "read_committed"
 
 
 def test_the_idempotence_of_a_producer_is_its_own_or_told_or_not_known() -> None:
     theirs = confluent_kafka.Producer(NOWHERE)
-    assert idempotence_of(PythonProducer(enable_idempotence=False), told=None) is False
-    assert idempotence_of(theirs, told=None) is None
-    assert idempotence_of(theirs, told=True) is True
+    assert idempotence_of(PythonProducer(enable_idempotence=False), given=None) is False
+    assert idempotence_of(theirs, given=None) is None
+    assert idempotence_of(theirs, given=True) is True
     with pytest.warns(UserWarning, match="idempotence=False, which counts"):
-        assert idempotence_of(PythonProducer(enable_idempotence=False), told=True) is False
+        assert idempotence_of(PythonProducer(enable_idempotence=False), given=True) is False
 
     async def own() -> list[bool | None]:
         made = [
             aiokafka.AIOKafkaProducer(bootstrap_servers="localhost:1", enable_idempotence=each)
             for each in (True, False)
         ]
-        return [idempotence_of(each, told=None) for each in made]
+        return [idempotence_of(each, given=None) for each in made]
 
     assert asyncio.run(own()) == [True, False]
 
@@ -186,10 +186,10 @@ def answered(path: Path) -> list[tuple[str, int, int | None]]:
 
 def test_a_batch_of_librdkafka_is_recorded_message_by_message(librdkafka: Any) -> None:
     producer, path = librdkafka
-    told: list[Any] = []
+    given: list[Any] = []
 
     def delivered(error: Any, message: Any) -> None:
-        told.append((message.value(), message.partition()))
+        given.append((message.value(), message.partition()))
 
     messages: list[dict[str, Any]] = [
         {"value": b"tea"},
@@ -199,7 +199,7 @@ def test_a_batch_of_librdkafka_is_recorded_message_by_message(librdkafka: Any) -
     assert producer.produce_batch("orders", messages, partition=0) == 3
     producer.flush(20)
     assert answered(path) == [("tea", 0, 0), ("jam", 0, 1), ("nut", 0, 0)]
-    assert told == [(b"nut", 2)]
+    assert given == [(b"nut", 2)]
     assert "callback" not in messages[0], "the application's own messages stay as they were"
 
 
@@ -356,13 +356,13 @@ def test_the_statements_of_the_libraries_take_the_recorded_clients(tmp_path: Pat
     class Consumer(aiokafka.AIOKafkaConsumer):  # type: ignore[misc]
         def __init__(self) -> None:
             self._closed = True
-            self.told: list[str] = []
+            self.calls: list[str] = []
 
         async def start(self) -> None:
-            self.told.append("started")
+            self.calls.append("started")
 
         async def stop(self) -> None:
-            self.told.append("stopped")
+            self.calls.append("stopped")
 
         async def getone(self) -> Any:
             raise aiokafka.errors.ConsumerStoppedError
@@ -372,7 +372,7 @@ def test_the_statements_of_the_libraries_take_the_recorded_clients(tmp_path: Pat
         async with recorded_consumer(own, Journal(tmp_path / "j", process=0, worker="shop")) as consumer:
             async for _ in consumer:
                 raise AssertionError("it is stopped")
-        return own.told
+        return own.calls
 
     assert asyncio.run(reading()) == ["started", "stopped"]
     with recorded_consumer(

@@ -19,7 +19,7 @@ from reports.run_data import RunData
 from tests.reports.stories.unclean_story import loss_run
 
 
-def told(command: str, run: Path, *more: str) -> str:
+def refusal(command: str, run: Path, *more: str) -> str:
     ended = CliRunner().invoke(app, [command, str(run), *more])
     assert isinstance(ended.exception, HarnessError), (ended.exception, ended.output)
     assert "\n" not in str(ended.exception)
@@ -54,7 +54,7 @@ def test_the_evidence_of_a_finding_in_another_shape_is_reported_by_table_and_fin
     change(run, "findings", FINDINGS, evidence=evidence)
 
     name, *more = command
-    line = told(name, run, *more)
+    line = refusal(name, run, *more)
 
     assert line.startswith(f"{run}/tables/findings.parquet: the evidence of F1 is unfit (")
     assert why in line
@@ -64,14 +64,14 @@ def test_the_evidence_of_a_finding_in_another_shape_is_reported_by_table_and_fin
 def test_a_finding_without_its_sentence_is_reported(tmp_path: Path) -> None:
     run = loss_run(tmp_path)
     change(run, "findings", FINDINGS, sentence_text=None)
-    assert f"{run}/tables/findings.parquet: column sentence_text is null in 1 row" in told("show", run)
+    assert f"{run}/tables/findings.parquet: column sentence_text is null in 1 row" in refusal("show", run)
 
 
 @pytest.mark.parametrize("name", ["log_rows", "operations"])
 def test_a_row_of_evidence_that_belongs_to_no_finding_is_reported(tmp_path: Path, name: str) -> None:
     run = loss_run(tmp_path)
     change(run, f"evidence_{name}", EVIDENCE[name], finding=None)
-    line = told("show", run, "F1")
+    line = refusal("show", run, "F1")
     assert line.startswith(f"{run}/tables/evidence_{name}.parquet: column finding is null in 1 row: ")
 
 

@@ -23,7 +23,7 @@ def event(kind: Any, offsets: Mapping[TopicPartition, int | None], *, fails: boo
     return GroupEvent(event=kind, offsets=offsets, begin_ns=1, end_ns=2, status=status, generation=1, member="m")
 
 
-class Stage:
+class Script:
     """`fails(what, number)`: whether the so-manieth call of that name fails. The end is set after `polls` polls."""
 
     def __init__(self, *, polls: int, fails: Callable[[str, int], bool] = lambda what, number: False) -> None:
@@ -56,16 +56,16 @@ class Stage:
 class Member:
     """Implements TransactionalClient. Every poll has BATCH records of an endless log."""
 
-    def __init__(self, stage: Stage) -> None:
-        self._stage = stage
+    def __init__(self, script: Script) -> None:
+        self._script = script
         self._heard: list[GroupEvent] = []
-        self._position = stage.stored or 0
+        self._position = script.stored or 0
         self._pending: int | None = None
         self._joined = False
         self.ended: str | None = None
 
     async def subscribe(self, topics: Sequence[str]) -> None:
-        if self._stage.fails("subscribe"):
+        if self._script.fails("subscribe"):
             raise ConnectionError("no coordinator")
         self._joined = True
         self._heard.append(event("assigned", {ORDERS: None}))
@@ -76,9 +76,9 @@ class Member:
 
     async def poll(self, limit: int, *, timeout_s: float) -> Sequence[ReadRecord]:
         await asyncio.sleep(0)
-        if self._stage.fails("poll"):
+        if self._script.fails("poll"):
             raise ConnectionError("gone")
-        if self._stage.fails("rebalance"):
+        if self._script.fails("rebalance"):
             self._heard.append(event("revoked", {ORDERS: None}))
         first, self._position = self._position, self._position + BATCH
         return [
@@ -87,16 +87,16 @@ class Member:
         ]
 
     async def commit(self, offsets: Mapping[TopicPartition, int]) -> GroupEvent:
-        if self._stage.fails("commit"):
+        if self._script.fails("commit"):
             return event("committed", offsets, fails=True)
-        self._stage.stored = offsets[ORDERS]
+        self._script.stored = offsets[ORDERS]
         return event("committed", offsets)
 
     async def committed(self, partitions: Sequence[TopicPartition]) -> GroupEvent:
-        return event("fetched", dict.fromkeys(partitions, self._stage.stored))
+        return event("fetched", dict.fromkeys(partitions, self._script.stored))
 
     async def seek(self, offsets: Mapping[TopicPartition, int]) -> GroupEvent:
-        if self._stage.fails("seek"):
+        if self._script.fails("seek"):
             return event("seek", offsets, fails=True)
         self._position = offsets.get(ORDERS, self._position)
         return event("seek", offsets)
@@ -108,16 +108,16 @@ class Member:
         return {}
 
     async def send(self, records: Sequence[Send]) -> Sequence[SendOutcome]:
-        status: Literal["ok", "info"] = "info" if self._stage.fails("send") else "ok"
+        status: Literal["ok", "info"] = "info" if self._script.fails("send") else "ok"
         return [SendOutcome(status=status, offset=None, error=None, end_ns=1) for _ in records]
 
     async def begin_transaction(self) -> None:
-        if self._stage.fails("begin"):
+        if self._script.fails("begin"):
             raise TimeoutError
         self._pending = None
 
     async def send_offsets(self, offsets: Mapping[TopicPartition, int]) -> GroupEvent:
-        if self._stage.fails("offsets"):
+        if self._script.fails("offsets"):
             return event("committed", offsets, fails=True)
         self._pending = offsets[ORDERS]
         return event("committed", offsets)
@@ -125,9 +125,9 @@ class Member:
     async def end_transaction(self, *, commit: bool) -> TransactionEnd:
         if not commit:
             return TransactionEnd(outcome="aborted")
-        if self._stage.fails("end"):
+        if self._script.fails("end"):
             return TransactionEnd(outcome="unknown", error="no answer")
-        self._stage.stored = self._pending
+        self._script.stored = self._pending
         return TransactionEnd(outcome="committed")
 
     async def crash(self) -> None:

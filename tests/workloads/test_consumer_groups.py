@@ -4,95 +4,95 @@ from typing import Any
 
 from harness.ports.clients import ClientUse
 from harness.ports.cluster import TopicPartition
-from tests.workloads.members import BATCH, ORDERS, Stage, in_a_group
+from tests.workloads.members import BATCH, ORDERS, Script, in_a_group
 from workloads.produce_and_poll import ProduceAndPoll
 
 PARTITIONS = [TopicPartition(topic="orders", partition=number) for number in range(2)]
 
 
-async def consume(stage: Stage, **changes: Any) -> None:
+async def consume(script: Script, **changes: Any) -> None:
     workload = in_a_group(**changes).make_worker(role="consumer", place=0, places=1, partitions=PARTITIONS)
-    await stage.act(workload)
+    await script.act(workload)
 
 
-def committed(stage: Stage) -> list[int | None]:
-    return [event.offsets[ORDERS] for event, _ in stage.notes.events if event.event == "committed"]
+def committed(script: Script) -> list[int | None]:
+    return [event.offsets[ORDERS] for event, _ in script.notes.events if event.event == "committed"]
 
 
 async def test_a_member_tells_what_it_was_given_and_commits_what_it_has_processed() -> None:
-    stage = Stage(polls=3)
+    script = Script(polls=3)
 
-    await consume(stage)
+    await consume(script)
 
-    assert stage.notes.story == [
+    assert script.notes.story == [
         "subscribe",
         *("poll", "assigned", "read 3", "fetched", "committed"),
         *("poll", "read 3", "committed"),
         *("poll", "read 3", "committed"),
         "revoked",
     ]
-    assert committed(stage) == [BATCH, 2 * BATCH, 3 * BATCH]
-    assert stage.uses == [ClientUse(role="consumer", group="readers", offset_reset="earliest")]
+    assert committed(script) == [BATCH, 2 * BATCH, 3 * BATCH]
+    assert script.uses == [ClientUse(role="consumer", group="readers", offset_reset="earliest")]
 
 
 async def test_what_was_taken_away_in_a_poll_is_not_committed() -> None:
-    stage = Stage(polls=2, fails=lambda what, number: what == "rebalance" and number == 2)
+    script = Script(polls=2, fails=lambda what, number: what == "rebalance" and number == 2)
 
-    await consume(stage)
+    await consume(script)
 
-    assert committed(stage) == [BATCH]
+    assert committed(script) == [BATCH]
 
 
 async def test_a_member_that_goes_back_reads_the_same_records_again() -> None:
-    stage = Stage(polls=3)
+    script = Script(polls=3)
 
-    await consume(stage, seek_share=1.0)
+    await consume(script, seek_share=1.0)
 
-    assert committed(stage) == []
-    seeks = [event.offsets for event, _ in stage.notes.events if event.event == "seek"]
+    assert committed(script) == []
+    seeks = [event.offsets for event, _ in script.notes.events if event.event == "seek"]
     assert seeks == [{ORDERS: 0}] * 3
 
 
 async def test_a_commit_that_was_refused_is_reported_and_does_not_end_the_member() -> None:
-    stage = Stage(polls=3, fails=lambda what, number: what == "commit" and number == 1)
+    script = Script(polls=3, fails=lambda what, number: what == "commit" and number == 1)
 
-    await consume(stage)
+    await consume(script)
 
-    assert [event.status for event, _ in stage.notes.events if event.event == "committed"] == ["fail", "ok", "ok"]
-    assert len(stage.members) == 1
+    assert [event.status for event, _ in script.notes.events if event.event == "committed"] == ["fail", "ok", "ok"]
+    assert len(script.members) == 1
 
 
 async def test_a_member_whose_poll_fails_is_replaced_by_one_that_starts_at_the_committed_offset() -> None:
-    stage = Stage(polls=4, fails=lambda what, number: what == "poll" and number == 2)
+    script = Script(polls=4, fails=lambda what, number: what == "poll" and number == 2)
 
-    await consume(stage)
+    await consume(script)
 
-    assert [member.ended for member in stage.members] == ["left", "left"]
-    assert "ConnectionError" in stage.notes.story
-    fetched = [event.offsets[ORDERS] for event, _ in stage.notes.events if event.event == "fetched"]
+    assert [member.ended for member in script.members] == ["left", "left"]
+    assert "ConnectionError" in script.notes.story
+    fetched = [event.offsets[ORDERS] for event, _ in script.notes.events if event.event == "fetched"]
     assert fetched == [None, BATCH]
-    assert committed(stage) == [BATCH, 2 * BATCH, 3 * BATCH]
+    assert committed(script) == [BATCH, 2 * BATCH, 3 * BATCH]
 
 
 async def test_a_member_that_cannot_subscribe_is_replaced() -> None:
-    stage = Stage(polls=1, fails=lambda what, number: what == "subscribe" and number == 1)
+    script = Script(polls=1, fails=lambda what, number: what == "subscribe" and number == 1)
 
-    await consume(stage)
+    await consume(script)
 
-    assert stage.notes.story[:2] == ["subscribe: ConnectionError", "subscribe"]
+    assert script.notes.story[:2] == ["subscribe: ConnectionError", "subscribe"]
 
 
 async def test_members_come_and_go_and_a_crash_says_nothing_to_the_group() -> None:
-    stage = Stage(polls=400)
+    script = Script(polls=400)
 
-    await consume(stage, stay_s=0.001, crash_share=0.5)
+    await consume(script, stay_s=0.001, crash_share=0.5)
 
-    ended = [member.ended for member in stage.members]
+    ended = [member.ended for member in script.members]
     assert {"crashed", "left"} <= set(ended)
-    assert stage.notes.story.count("crash") == ended.count("crashed")
-    assert stage.notes.story.count("revoked") == ended.count("left")
+    assert script.notes.story.count("crash") == ended.count("crashed")
+    assert script.notes.story.count("revoked") == ended.count("left")
     # What a member had polled when it went was not committed: the next one starts there again.
-    assert stage.notes.story[stage.notes.story.index("crash") - 1] in ("read 3", "fetched")
+    assert script.notes.story[script.notes.story.index("crash") - 1] in ("read 3", "fetched")
 
 
 def test_producers_are_those_of_produce_and_poll() -> None:

@@ -20,14 +20,14 @@ PARTITIONS = [TopicPartition(topic="t", partition=number) for number in range(3)
 class Scripted:
     """A client whose answers a test decides; the end is set once `operations` were done."""
 
-    def __init__(self, stage: "Stage") -> None:
-        self._stage = stage
+    def __init__(self, script: "Script") -> None:
+        self._script = script
         self.closed = False
 
     async def send(self, records: Sequence[Send]) -> Sequence[SendOutcome]:
-        self._stage.step()
+        self._script.step()
         await asyncio.sleep(0)
-        status, error = self._stage.answer(self._stage.operations)
+        status, error = self._script.answer(self._script.operations)
         last = (error or "").rpartition(" ")[2]
         code = int(last) if last.isdigit() else None
         return [SendOutcome(status=status, offset=None, error=error, code=code, end_ns=1) for _ in records]
@@ -36,9 +36,9 @@ class Scripted:
         assert from_beginning
 
     async def poll(self, limit: int, *, timeout_s: float) -> Sequence[ReadRecord]:
-        self._stage.step()
+        self._script.step()
         await asyncio.sleep(0)
-        status, error = self._stage.answer(self._stage.operations)
+        status, error = self._script.answer(self._script.operations)
         if status == "info":
             raise ConnectionError(error)
         return []
@@ -50,7 +50,7 @@ class Scripted:
         self.closed = True
 
 
-class Stage:
+class Script:
     def __init__(self, answer: Any, *, operations: int) -> None:
         self.answer = answer
         self.notes = Notes()
@@ -81,11 +81,11 @@ def ok(operation: int) -> tuple[str, str | None]:
 
 
 async def test_values_are_unique_padded_and_go_to_every_partition() -> None:
-    stage = Stage(ok, operations=20)
+    script = Script(ok, operations=20)
 
-    await stage.act("producer", value_bytes=40)
+    await script.act("producer", value_bytes=40)
 
-    sent = [record for _, record in stage.notes.sent]
+    sent = [record for _, record in script.notes.sent]
     assert len(sent) == 80
     assert len({record.value for record in sent}) == 80
     assert {len(record.value) for record in sent} == {40}
@@ -94,85 +94,85 @@ async def test_values_are_unique_padded_and_go_to_every_partition() -> None:
 
 
 async def test_an_unknown_outcome_ends_the_client_and_values_carry_the_next_process() -> None:
-    stage = Stage(lambda operation: ("info", "KafkaTimeoutError") if operation == 2 else ("ok", None), operations=4)
+    script = Script(lambda operation: ("info", "KafkaTimeoutError") if operation == 2 else ("ok", None), operations=4)
 
-    await stage.act("producer")
+    await script.act("producer")
 
-    assert len(stage.clients) == 2
-    assert all(client.closed for client in stage.clients)
-    assert [process for process, _ in stage.notes.sent] == [0] * 8 + [1] * 8
-    assert values.decode(stage.notes.sent[8][1].value) == values.number(1, 0)
+    assert len(script.clients) == 2
+    assert all(client.closed for client in script.clients)
+    assert [process for process, _ in script.notes.sent] == [0] * 8 + [1] * 8
+    assert values.decode(script.notes.sent[8][1].value) == values.number(1, 0)
 
 
 async def test_a_client_that_shall_not_be_replaced_goes_on_after_an_unknown_outcome() -> None:
-    stage = Stage(lambda operation: ("info", "KafkaTimeoutError"), operations=4)
+    script = Script(lambda operation: ("info", "KafkaTimeoutError"), operations=4)
 
-    await stage.act("producer", replace_client=False)
+    await script.act("producer", replace_client=False)
 
-    assert len(stage.clients) == 1
-    assert [process for process, _ in stage.notes.sent] == [0] * 16
+    assert len(script.clients) == 1
+    assert [process for process, _ in script.notes.sent] == [0] * 16
 
 
 @pytest.mark.parametrize("error", ["OutOfOrderSequenceNumberError 45", "INVALID_PRODUCER_EPOCH 47", "_FATAL"])
 async def test_a_sequence_error_ends_an_idempotent_client(error: str) -> None:
-    stage = Stage(lambda operation: ("fail", error) if operation == 1 else ("ok", None), operations=3)
+    script = Script(lambda operation: ("fail", error) if operation == 1 else ("ok", None), operations=3)
 
-    await stage.act("producer")
+    await script.act("producer")
 
-    assert len(stage.clients) == 2
+    assert len(script.clients) == 2
 
 
 async def test_a_definite_refusal_does_not_end_the_client() -> None:
-    stage = Stage(lambda operation: ("fail", "NotEnoughReplicasError 19"), operations=5)
+    script = Script(lambda operation: ("fail", "NotEnoughReplicasError 19"), operations=5)
 
-    await stage.act("producer")
+    await script.act("producer")
 
-    assert len(stage.clients) == 1
+    assert len(script.clients) == 1
 
 
 async def test_unanswered_records_of_acks_0_do_not_end_the_client() -> None:
-    stage = Stage(lambda operation: ("info", None), operations=5)
+    script = Script(lambda operation: ("info", None), operations=5)
 
-    await stage.act("producer", acks="0", idempotence=False)
+    await script.act("producer", acks="0", idempotence=False)
 
-    assert len(stage.clients) == 1
+    assert len(script.clients) == 1
 
 
 async def test_keys_are_drawn_by_the_seed_from_as_many_as_asked_for() -> None:
-    stage = Stage(ok, operations=40)
+    script = Script(ok, operations=40)
 
-    await stage.act("producer", keys=3)
+    await script.act("producer", keys=3)
 
-    keys = [record.key for _, record in stage.notes.sent]
+    keys = [record.key for _, record in script.notes.sent]
     assert set(keys) == {b"k0", b"k1", b"k2"}
-    again = Stage(ok, operations=40)
+    again = Script(ok, operations=40)
     await again.act("producer", keys=3)
     assert [record.key for _, record in again.notes.sent] == keys
 
 
 async def test_without_keys_records_have_none() -> None:
-    stage = Stage(ok, operations=3)
+    script = Script(ok, operations=3)
 
-    await stage.act("producer")
+    await script.act("producer")
 
-    assert {record.key for _, record in stage.notes.sent} == {None}
+    assert {record.key for _, record in script.notes.sent} == {None}
 
 
 async def test_the_rate_is_kept_by_the_loops_time() -> None:
-    stage = Stage(ok, operations=10)
+    script = Script(ok, operations=10)
     loop = asyncio.get_running_loop()
     began = loop.time()
 
-    await stage.act("producer", rate_per_second=200)
+    await script.act("producer", rate_per_second=200)
 
     # Ten operations of four records at 200/s: nine intervals of 20 ms.
     assert loop.time() - began >= 0.17
 
 
 async def test_a_consumer_whose_poll_fails_starts_anew_from_the_beginning() -> None:
-    stage = Stage(lambda operation: ("info", "gone") if operation == 2 else ("ok", None), operations=4)
+    script = Script(lambda operation: ("info", "gone") if operation == 2 else ("ok", None), operations=4)
 
-    await stage.act("consumer")
+    await script.act("consumer")
 
-    assert stage.notes.polls == [(0, None), (0, "ConnectionError"), (1, None), (1, None)]
-    assert stage.notes.assignments == 2
+    assert script.notes.polls == [(0, None), (0, "ConnectionError"), (1, None), (1, None)]
+    assert script.notes.assignments == 2

@@ -1,9 +1,10 @@
 """A world that knows the truth: a small simulated Kafka that judges our verdicts.
 
-From a seed, `plots` draws a cluster, its faults and perhaps a flaw; `world`, `brokers`, `controller` and `clients` play
-it out in virtual time and write a `chronicle` of everything that happened, also of what nobody could see. `truth` reads
-from the chronicle what really took each lost record and whether the promise allows that; `evidence` writes the tables
-that the harness would have recorded, less what `Sight` withholds. Checks that are right agree with the truth.
+From a seed, `storylines` draws a cluster, its faults and perhaps a flaw; `world`, `brokers`, `controller` and
+`clients` play it out in virtual time and write a `chronicle` of everything that happened, also of what nobody could
+see. `truth` reads from the chronicle what really took each lost record and whether the promise allows that;
+`evidence` writes the tables that the harness would have recorded, less what `Sight` withholds. Checks that are
+right agree with the truth.
 
 There are several worlds, each with a drawing and seeds of its own (`drawing`): records; transactions, with coordinators
 that keep their states in a replicated partition; groups, whose offsets and generations lie in one; settings that

@@ -3,7 +3,7 @@ what else was broken."""
 
 import sys
 
-from tests.world.chronicle import Appended, Checkpointed, Committed, Cut, Entry, Learned, Led, Removed, Told
+from tests.world.chronicle import Appended, Checkpointed, Committed, Cut, Entry, Learned, Led, Removed, Reported
 from tests.world.histories import History, history
 from tests.world.promises import broken_promises
 from tests.world.truth import lost_records
@@ -45,7 +45,7 @@ def lines(history: History) -> list[str]:
     for lost in lost_records(history.chronicle):
         place = f"{lost.partition[0]}-{lost.partition[1]} offset {lost.offset} value {lost.value} acks {lost.acks}"
         texts.append(
-            f"LOST {place}: {lost.verdict.value}, {lost.took} at {(lost.time_ns - BEGIN) / MS:.1f} ms: {lost.story}"
+            f"LOST {place}: {lost.verdict.value}, {lost.fate} at {(lost.time_ns - BEGIN) / MS:.1f} ms: {lost.story}"
         )
     texts += [
         f"BROKEN {each.partition} {each.kind}: {each.verdict.value}: {each.story}" for each in broken_promises(history)
@@ -77,7 +77,7 @@ def _words(each: object) -> str:
             return f"{place} {each.node} high watermark {each.high_watermark}"
         case Removed():
             return f"{place} {each.node} starts at {each.to}"
-        case Told():
+        case Reported():
             return f"{each.node} {each.event}"
         case _:
             return ""

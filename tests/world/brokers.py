@@ -20,11 +20,11 @@ from tests.world.chronicle import (
     Node,
     Partition,
     Removed,
+    Reported,
     Send,
     Sequenced,
     Snapshot,
     State,
-    Told,
 )
 from tests.world.replica import Remote, Replica, Waiting
 from tests.world.sequences import follows
@@ -90,7 +90,7 @@ class Broker:
         world = self.world
         self.alive, self.paused = True, False
         self.incarnation += 1
-        world.chronicle.happenings.append(Told(time_ns=world.now, node=self.node, event="broker_start"))
+        world.chronicle.happenings.append(Reported(time_ns=world.now, node=self.node, event="broker_start"))
         for replica in self.replicas.values():
             self._recover(replica)
         self.tick(self.incarnation)

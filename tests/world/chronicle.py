@@ -150,7 +150,7 @@ class Checkpointed:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Told:
+class Reported:
     """Broker events without a partition: broker_start, broker_registered, broker_gone, directory_lost."""
 
     time_ns: int
@@ -346,7 +346,7 @@ class Kept:
     what: object
 
 
-Happening = Committed | Appended | Cut | Removed | Compacted | Led | Learned | Checkpointed | Told
+Happening = Committed | Appended | Cut | Removed | Compacted | Led | Learned | Checkpointed | Reported
 
 
 @dataclass(kw_only=True)

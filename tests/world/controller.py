@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from tests.world.chronicle import Committed, Node, Partition, State, Told
+from tests.world.chronicle import Committed, Node, Partition, Reported, State
 from tests.world.world import MS, World
 
 MARGIN_NS = 2_000 * MS
@@ -21,7 +21,7 @@ class Controller:
         self.alive = set(world.brokers)
         for node, broker in world.brokers.items():
             self.directories[node] = broker.directory
-            world.chronicle.happenings.append(Told(time_ns=world.now, node=node, event="broker_registered"))
+            world.chronicle.happenings.append(Reported(time_ns=world.now, node=node, event="broker_registered"))
         for topic in world.setup.topics:
             stated = topic.unclean_stated if topic.unclean_stated is not None else topic.unclean_allowed
             self.set_unclean(topic.name, topic.unclean_allowed, always=stated)
@@ -75,7 +75,7 @@ class Controller:
 
     def expire(self, node: Node) -> None:
         self.alive.discard(node)
-        self.world.chronicle.happenings.append(Told(time_ns=self.world.now, node=node, event="broker_gone"))
+        self.world.chronicle.happenings.append(Reported(time_ns=self.world.now, node=node, event="broker_gone"))
         for partition, state in self.states.items():
             if state.leader == node:
                 self._elect(partition)
@@ -101,11 +101,13 @@ class Controller:
                     self._leaves(partition, node)
         self.alive.add(node)
         broker.registered_incarnation = broker.incarnation
-        world.chronicle.happenings.append(Told(time_ns=world.now, node=node, event="broker_registered"))
+        world.chronicle.happenings.append(Reported(time_ns=world.now, node=node, event="broker_registered"))
         if lost:
             self.directories[node] = broker.directory
             detail = f"registered with directory ['{broker.directory}'], before it was another one"
-            world.chronicle.happenings.append(Told(time_ns=world.now, node=node, event="directory_lost", detail=detail))
+            world.chronicle.happenings.append(
+                Reported(time_ns=world.now, node=node, event="directory_lost", detail=detail)
+            )
             for partition, state in list(self.states.items()):
                 if node in state.isr and len(state.isr) > 1:
                     self._leaves(partition, node)

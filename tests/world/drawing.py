@@ -1,5 +1,5 @@
-"""What a history is drawn as: from a seed a cluster, its clients, a plot, perhaps a flaw. Each world has a drawing of
-its own, so that a seed stays the same history whatever another world is given.
+"""What a history is drawn as: from a seed a cluster, its clients, a storyline, perhaps a flaw. Each world has a
+drawing of its own, so that a seed stays the same history whatever another world is given.
 """
 
 from collections.abc import Callable, Mapping
@@ -7,14 +7,14 @@ from random import Random
 
 from harness.history.facts.internal_topics import GROUP_OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from tests.world.ends import WAYS
-from tests.world.plots import BASIC, PLOTS
+from tests.world.storylines import BASIC, STORYLINES
 from tests.world.world import InFlight, Processing, Setup, Topic
 
 RECORDS, TRANSACTIONS, GROUPS, SETTINGS = "records", "transactions", "groups", "settings"
 IN_FLIGHT, PROCESSING, ENDS = "in-flight", "processing", "ends"
 CLEANING = "cleaning"
 
-# A flaw, and the plots in which it can show.
+# A flaw, and the storylines in which it can show.
 FLAWS: dict[str, tuple[str, ...]] = {
     "acknowledge-early": ("cut-short-then-dies", "leader-dies", "zombie", "alone-then-dies", "mixed"),
     "high-watermark-early": ("cut-short-then-dies", "leader-dies", "alone-then-dies"),
@@ -47,7 +47,7 @@ def drawn(seed: int) -> Setup:
     """Four in ten histories are of a sound system."""
     random = Random(seed)
     flaw = random.choice(tuple(FLAWS)) if random.random() < 0.6 else None
-    plot = random.choice(tuple(PLOTS) if flaw is None else FLAWS[flaw])
+    storyline = random.choice(tuple(STORYLINES) if flaw is None else FLAWS[flaw])
     brokers = tuple(range(1, 1 + random.choice((2, 3, 3, 3, 4, 5))))
     topics = []
     for place in range(random.choice((1, 1, 1, 2))):
@@ -67,7 +67,7 @@ def drawn(seed: int) -> Setup:
     sure = all(each == -1 for each in acks)  # idempotence needs acks=all
     return Setup(
         seed=seed,
-        plot=plot,
+        storyline=storyline,
         brokers=brokers,
         topics=tuple(topics),
         flaws=frozenset({flaw} if flaw else ()),
@@ -82,9 +82,9 @@ def drawn(seed: int) -> Setup:
 # ---- transactions ---------------------------------------------------------------------------------------------------
 
 # DeleteRecords within an open transaction is not played: what it leaves of its first offset is not modelled.
-_WITH_TRANSACTIONS = tuple(plot for plot in PLOTS if plot != "removal")
+_WITH_TRANSACTIONS = tuple(storyline for storyline in STORYLINES if storyline != "removal")
 _LEADERS_FALL = ("leader-dies", "zombie", "paused", "cut-from-controller", "quick-restart", "retried", "everyone-dies")
-# What a system with transactions does although no Kafka must, and the plots in which it can show.
+# What a system with transactions does although no Kafka must, and the storylines in which it can show.
 TRANSACTION_FLAWS: Mapping[str, tuple[str, ...]] = {
     "aborted-delivered": ("calm", *_LEADERS_FALL),
     "stable-offset-passed": ("calm", *_LEADERS_FALL),
@@ -102,7 +102,7 @@ def drawn_with_transactions(seed: int) -> Setup:
     """Half of the histories are of a sound system."""
     random = Random(f"transactions {seed}")
     flaw = random.choice(tuple(TRANSACTION_FLAWS)) if random.random() < 0.5 else None
-    plot = random.choice(_WITH_TRANSACTIONS if flaw is None else TRANSACTION_FLAWS[flaw])
+    storyline = random.choice(_WITH_TRANSACTIONS if flaw is None else TRANSACTION_FLAWS[flaw])
     brokers = tuple(range(1, 1 + random.choice((3, 3, 4))))
     layout = tuple(tuple(random.sample(brokers, random.choice((2, 3, 3)))) for _ in range(random.choice((2, 2, 3))))
     unclean = random.random() < (0.1 if flaw == "unclean-forbidden" else 0.3)
@@ -115,7 +115,7 @@ def drawn_with_transactions(seed: int) -> Setup:
     )
     return Setup(
         seed=seed,
-        plot=plot,
+        storyline=storyline,
         brokers=brokers,
         topics=(topic, states),
         flaws=frozenset({flaw} if flaw else ()),
@@ -128,7 +128,7 @@ def drawn_with_transactions(seed: int) -> Setup:
 
 # ---- groups ---------------------------------------------------------------------------------------------------------
 
-# What a coordinator of groups does although no Kafka must, and the plots in which it can show.
+# What a coordinator of groups does although no Kafka must, and the storylines in which it can show.
 GROUP_FLAWS: Mapping[str, tuple[str, ...]] = {
     "offsets-forgotten": _LEADERS_FALL,
     "fetch-stale": ("calm", *_LEADERS_FALL),
@@ -143,7 +143,7 @@ def drawn_with_groups(seed: int) -> Setup:
     """Half of the histories are of a sound system."""
     random = Random(f"groups {seed}")
     flaw = random.choice(tuple(GROUP_FLAWS)) if random.random() < 0.5 else None
-    plot = random.choice(tuple(PLOTS) if flaw is None else GROUP_FLAWS[flaw])
+    storyline = random.choice(tuple(STORYLINES) if flaw is None else GROUP_FLAWS[flaw])
     brokers = tuple(range(1, 1 + random.choice((3, 3, 4))))
     layout = tuple(tuple(random.sample(brokers, random.choice((2, 3, 3)))) for _ in range(random.choice((2, 3))))
     unclean = random.random() < (0.1 if flaw == "unclean-forbidden" else 0.3)
@@ -156,7 +156,7 @@ def drawn_with_groups(seed: int) -> Setup:
     )
     return Setup(
         seed=seed,
-        plot=plot,
+        storyline=storyline,
         brokers=brokers,
         topics=(topic, offsets),
         flaws=frozenset({flaw} if flaw else ()),
@@ -186,7 +186,7 @@ def drawn_with_settings(seed: int) -> Setup:
     release = random.choice(_ERAS)
     flaws = [flaw for flaw in SETTINGS_FLAWS if flaw != "unclean-forbidden" or release not in RELEASES_BEFORE_EPOCHS]
     flaw = random.choice(flaws) if random.random() < 0.5 else None
-    plot = random.choice(tuple(BASIC) if flaw is None else SETTINGS_FLAWS[flaw])
+    storyline = random.choice(tuple(BASIC) if flaw is None else SETTINGS_FLAWS[flaw])
     brokers = tuple(range(1, 1 + random.choice((3, 3, 4))))
     layout = tuple(tuple(random.sample(brokers, random.choice((2, 3, 3)))) for _ in range(random.choice((1, 2))))
     stated = random.choice((True, None, None))
@@ -202,7 +202,7 @@ def drawn_with_settings(seed: int) -> Setup:
     acks = tuple(random.choice((-1, -1, 1)) for _ in range(random.choice((1, 2))))
     return Setup(
         seed=seed,
-        plot=plot,
+        storyline=storyline,
         brokers=brokers,
         topics=(topic,),
         flaws=frozenset({flaw} if flaw else ()),
@@ -230,7 +230,7 @@ def drawn_in_flight(seed: int) -> Setup:
     """Half of the histories are of a sound system, and half of the producers are idempotent."""
     random = Random(f"in flight {seed}")
     flaw = random.choice(tuple(IN_FLIGHT_FLAWS)) if random.random() < 0.5 else None
-    plot = random.choice(tuple(BASIC) if flaw is None else IN_FLIGHT_FLAWS[flaw])
+    storyline = random.choice(tuple(BASIC) if flaw is None else IN_FLIGHT_FLAWS[flaw])
     swapped = flaw == "requests-swapped"
     idempotent = flaw in _IDEMPOTENT_FLAWS or random.random() < (0.3 if swapped else 0.5)
     brokers = tuple(range(1, 1 + random.choice((3, 3, 4))))
@@ -241,7 +241,7 @@ def drawn_in_flight(seed: int) -> Setup:
     quiet = swapped and random.random() < 0.7  # nothing is sent again that could be taken for the reason
     return Setup(
         seed=seed,
-        plot=plot,
+        storyline=storyline,
         brokers=brokers,
         topics=(topic,),
         flaws=frozenset({flaw} if flaw else ()),
@@ -274,7 +274,7 @@ def drawn_with_processing(seed: int) -> Setup:
     """Half of the histories are of a sound system."""
     random = Random(f"processing {seed}")
     flaw = random.choice(tuple(PROCESSING_FLAWS)) if random.random() < 0.5 else None
-    plot = random.choice(_WITH_TRANSACTIONS if flaw is None else PROCESSING_FLAWS[flaw])
+    storyline = random.choice(_WITH_TRANSACTIONS if flaw is None else PROCESSING_FLAWS[flaw])
     release, stable, late = random.choice(_OF_OFFSETS[1:] if flaw == "stable-ignored" else _OF_OFFSETS)
     brokers = tuple(range(1, 1 + random.choice((3, 3, 4))))
     layout = tuple(tuple(random.sample(brokers, random.choice((2, 3, 3)))) for _ in range(2))
@@ -291,7 +291,7 @@ def drawn_with_processing(seed: int) -> Setup:
     ]
     return Setup(
         seed=seed,
-        plot=plot,
+        storyline=storyline,
         brokers=brokers,
         topics=(inputs, outputs, *internal),
         flaws=frozenset({flaw} if flaw else ()),
@@ -332,7 +332,7 @@ def drawn_with_ends(seed: int) -> Setup:
     acks = tuple(random.choice((-1, -1, 1)) for _ in range(random.choice((1, 2))))
     return Setup(
         seed=seed,
-        plot=random.choice(_BESIDE_ENDS),
+        storyline=random.choice(_BESIDE_ENDS),
         brokers=brokers,
         topics=(topic,),
         bad_answers=random.choice((0.0, 0.0, 0.0, 0.1)),
@@ -364,7 +364,7 @@ def drawn_with_cleaning(seed: int) -> Setup:
     """Half of the histories are of a sound system."""
     random = Random(f"cleaning {seed}")
     flaw = random.choice(tuple(CLEANING_FLAWS)) if random.random() < 0.5 else None
-    plot = random.choice(tuple(BASIC) if flaw is None else CLEANING_FLAWS[flaw])
+    storyline = random.choice(tuple(BASIC) if flaw is None else CLEANING_FLAWS[flaw])
     brokers = tuple(range(1, 1 + random.choice((3, 3, 4))))
     layout = tuple(tuple(random.sample(brokers, random.choice((2, 3, 3)))) for _ in range(random.choice((1, 2))))
     policies = random.choice(_POLICIES[:4])
@@ -379,7 +379,7 @@ def drawn_with_cleaning(seed: int) -> Setup:
     )
     return Setup(
         seed=seed,
-        plot=plot,
+        storyline=storyline,
         brokers=brokers,
         topics=(topic,),
         flaws=frozenset({flaw} if flaw else ()),

@@ -20,8 +20,8 @@ from tests.world.chronicle import (
     Node,
     NodeEnd,
     Partition,
+    Reported,
     Snapshot,
-    Told,
 )
 from tests.world.client_evidence import WALL_MS, client_events, group_events, operations, processes, transactions
 from tests.world.histories import History
@@ -220,7 +220,7 @@ def _broker_events(history: History, visibility: Visibility, *, internal: bool =
         if (getattr(each, "partition", history.partitions[0]) not in history.partitions) is not internal:
             continue
         match each:
-            case Told():
+            case Reported():
                 if visibility.books if each.event in _FROM_BOOKS else visibility.journals:
                     rows.append(
                         {

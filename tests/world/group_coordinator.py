@@ -142,12 +142,12 @@ class GroupCoordinator:
             reply(NOT_LEADER, None)
             return
         nothing = Answered(offset=-1, source=None)
-        told = {partition: self.offsets.get(partition, nothing) for partition in partitions}
+        answers = {partition: self.offsets.get(partition, nothing) for partition in partitions}
         if any(partition in self.before for partition in partitions) and self.world.flawed("fetch-stale", 0.4):
-            told |= {partition: self.before[partition] for partition in partitions if partition in self.before}
+            answers |= {partition: self.before[partition] for partition in partitions if partition in self.before}
         state = self.world.controller.states[OFFSETS]
         deposed = (state.leader, state.epoch) != (self.broker.node, self.loaded)
-        reply(None, {partition: replace(each, deposed=deposed) for partition, each in told.items()})
+        reply(None, {partition: replace(each, deposed=deposed) for partition, each in answers.items()})
 
     # -- generations --------------------------------------------------------------------------------------------------
 

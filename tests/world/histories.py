@@ -1,4 +1,4 @@
-"""From a seed to a history: what cluster, which plot, which flaw; then the whole run as the harness would do it."""
+"""From a seed to a history: what cluster, which storyline and flaw; then the whole run as the harness would do it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,9 +16,9 @@ from tests.world.group_coordinator import GROUP, GroupCoordinator
 from tests.world.in_flight import PipelinedProducer
 from tests.world.members import Member, Place
 from tests.world.offsets_coordinator import OffsetsCoordinator
-from tests.world.plots import PLOTS, policies_change, settings_change
 from tests.world.processing import processors, watch
 from tests.world.stability import served, stability_of
+from tests.world.storylines import STORYLINES, policies_change, settings_change
 from tests.world.transaction_coordinator import TransactionCoordinator
 from tests.world.transactional import TransactionalId
 from tests.world.world import MS, Setup, World
@@ -77,7 +77,7 @@ def played(setup: Setup) -> tuple[World, Processes]:
             world.after(world.some(2_000, 9_000), lambda: _drop(world))
     if setup.bad_answers:
         world.after(world.some(200, 3_000), lambda: faults.lose_answers(world, setup.bad_answers))
-    PLOTS[setup.plot](world)
+    STORYLINES[setup.storyline](world)
     if setup.ends:
         one_ends(world)
     if setup.settings_change:

@@ -101,8 +101,8 @@ def _seen(lost: Lost, visibility: Visibility) -> Lost:
     shows = {"journals": visibility.truncations, "disks": visibility.snapshots > {"end"}}
     if lost.verdict is Verdict.VIOLATION and lost.shown_by and not any(shows[each] for each in lost.shown_by):
         return replace(lost, verdict=Verdict.UNSAID)
-    known = (lost.told and visibility.journals) or (lost.read and visibility.reads)
-    untold = (lost.told or lost.read) and not known
+    known = (lost.was_answered and visibility.journals) or (lost.read and visibility.reads)
+    untold = (lost.was_answered or lost.read) and not known
     return replace(lost, verdict=Verdict.UNSAID) if untold and lost.verdict is Verdict.VIOLATION else lost
 
 
@@ -123,7 +123,7 @@ def _scenario(history: History) -> Scenario:
     if setup.members:
         return _scenario_with_a_group(setup, topics)
     return Scenario(
-        name=setup.plot,
+        name=setup.storyline,
         story="",
         source="",
         topics=topics,
@@ -192,7 +192,7 @@ def _scenario_with_transactions(setup: Setup, topics: tuple[TopicSpec, ...]) -> 
         delivery_timeout_ms=DELIVERY_NS // MS,
     )
     return Scenario(
-        name=setup.plot,
+        name=setup.storyline,
         story="",
         source="",
         cluster=ClusterSpec(brokers=setup.brokers, settings=_of_coordinators(setup)),
@@ -216,7 +216,7 @@ def _scenario_with_a_group(setup: Setup, topics: tuple[TopicSpec, ...]) -> Scena
         delivery_timeout_ms=DELIVERY_NS // MS,
     )
     return Scenario(
-        name=setup.plot,
+        name=setup.storyline,
         story="",
         source="",
         cluster=ClusterSpec(brokers=setup.brokers, settings=_of_coordinators(setup)),
@@ -268,9 +268,10 @@ class Disagreement:
         said_by = self.judged.by.get((*lost.partition, lost.value))
         flaws = ", ".join(sorted(self.judged.history.chronicle.flaws_acted)) or "sound"
         return (
-            f"seed {setup.seed} ({setup.plot}; {flaws}; sight: {self.judged.visibility.name}), {lost.partition[0]}-"
-            f"{lost.partition[1]} offset {lost.offset} value {lost.value} acks {lost.acks}: in truth "
-            f"{lost.verdict.value} ({lost.took}: {lost.story}), said: {self.said}: "
+            f"seed {setup.seed} ({setup.storyline}; {flaws}; sight: {self.judged.visibility.name}), "
+            f"{lost.partition[0]}-{lost.partition[1]} offset {lost.offset} value {lost.value} acks {lost.acks}: "
+            "in truth "
+            f"{lost.verdict.value} ({lost.fate}: {lost.story}), said: {self.said}: "
             f"{said_by.sentence if said_by else ''}"
         )
 
@@ -302,7 +303,7 @@ def kept_silent(judged: Judged) -> list[str]:
     if judged.judgement.verdict.exit_code:  # a violation, or the question is open: nothing was passed over
         return []
     chronicle, setup = judged.history.chronicle, judged.history.setup
-    place = f"seed {setup.seed} ({setup.plot})"
+    place = f"seed {setup.seed} ({setup.storyline})"
     below = [send for send in chronicle.sends if send.status == OK and send.below_minimum]
     rows = [f"{place}: {len(below)} sends acknowledged below min.insync.replicas"] if below else []
     terms: dict[tuple[object, int], set[int]] = {}
@@ -386,7 +387,7 @@ def _without_a_cause(judged: Judged) -> list[str]:
     of_losses = any(lost.verdict is not Verdict.PERMITTED for lost in (*judged.lost, *judged.lost_before))
     of_losses |= any(broken.kind == "hidden" for broken in may)  # who has to see it does not: as good as lost
     return [
-        f"seed {setup.seed} ({setup.plot}; {', '.join(sorted(judged.history.chronicle.flaws_acted)) or 'sound'}; "
+        f"seed {setup.seed} ({setup.storyline}; {', '.join(sorted(judged.history.chronicle.flaws_acted)) or 'sound'}; "
         f"sight: {judged.visibility.name}): {finding.check}: {finding.sentence}"
         for _, finding in judged.judgement.findings
         if finding.classification == "violation"
@@ -401,7 +402,7 @@ def _of_promise(judged: Judged, broken: Broken, said: str) -> str:
     flaws = ", ".join(sorted(judged.history.chronicle.flaws_acted)) or "sound"
     why = "; ".join(each.sentence for _, each in judged.judgement.findings if each.check in broken.checks)
     return (
-        f"seed {setup.seed} ({setup.plot}; {flaws}; sight: {judged.visibility.name}) {broken.partition}: in truth "
+        f"seed {setup.seed} ({setup.storyline}; {flaws}; sight: {judged.visibility.name}) {broken.partition}: in truth "
         f"{broken.verdict.value} ({broken.kind}: {broken.story}), said: {said}: {why}"
     )
 

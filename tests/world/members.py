@@ -74,11 +74,11 @@ class Member:
     def join(self) -> None:
         begun_ns = self.world.now
 
-        def joined(error: str | None, told: tuple[int, Sequence[Partition]] | None, _: bool) -> None:
-            if error is not None or told is None:
+        def joined(error: str | None, answer: tuple[int, Sequence[Partition]] | None, _: bool) -> None:
+            if error is not None or answer is None:
                 self._ends(100, 500)
                 return
-            self.generation, owned = told
+            self.generation, owned = answer
             self.gained += 1
             self._tell("assigned", dict.fromkeys(owned), begun_ns)
             self._fetch(owned)
@@ -88,13 +88,13 @@ class Member:
     def _fetch(self, owned: Sequence[Partition]) -> None:
         begun_ns = self.world.now
 
-        def fetched(error: str | None, told: Mapping[Partition, Answered] | None, _: bool) -> None:
-            if error is not None or told is None:
+        def fetched(error: str | None, answer: Mapping[Partition, Answered] | None, _: bool) -> None:
+            if error is not None or answer is None:
                 self._ends(100, 500)
                 return
-            offsets = {partition: each.offset for partition, each in told.items()}
-            sources = {partition: each.source for partition, each in told.items()}
-            deposed = any(each.deposed for each in told.values())
+            offsets = {partition: each.offset for partition, each in answer.items()}
+            sources = {partition: each.source for partition, each in answer.items()}
+            deposed = any(each.deposed for each in answer.values())
             self._tell("fetched", offsets, begun_ns, sources=sources, deposed=deposed)
             self.positions = {
                 partition: offset if offset >= 0 else self._start(partition) for partition, offset in offsets.items()
@@ -118,7 +118,7 @@ class Member:
     def _beat(self) -> None:
         """Whether it is still wanted; then it reads."""
 
-        def told(error: str | None, _: object, __: bool) -> None:
+        def answer(error: str | None, _: object, __: bool) -> None:
             if not self.world.loading or self.over:
                 return
             if error is None:
@@ -130,7 +130,7 @@ class Member:
                 self._gives_up("lost")
                 self._ends(50, 300)
 
-        self._ask(lambda coordinator, reply: coordinator.heartbeat(self.name, self.generation, reply), told)
+        self._ask(lambda coordinator, reply: coordinator.heartbeat(self.name, self.generation, reply), answer)
 
     def _gives_up(self, event: str) -> None:
         if self.positions:

@@ -137,12 +137,12 @@ class OffsetsCoordinator:
             return
         state = self.world.controller.states[OFFSETS]
         deposed = (state.leader, state.epoch) != (self.broker.node, self.loaded)
-        told = {}
+        answers = {}
         for partition in partitions:
             held = self.counts.get(partition)
-            told[partition] = Answered(
+            answers[partition] = Answered(
                 offset=-1 if held is None else held.offset,
                 source=None if held is None else held.source,
                 deposed=deposed,
             )
-        reply(None, told)
+        reply(None, answers)

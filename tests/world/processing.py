@@ -79,11 +79,11 @@ class Processor(TransactionalProducer):
             self.before = dict(self.positions)
             self._poll()
 
-    def _begins_at(self, told: Mapping[Partition, Answered] | None) -> None:
-        if told is None:
+    def _begins_at(self, answer: Mapping[Partition, Answered] | None) -> None:
+        if answer is None:
             self._replace()
             return
-        self.positions = {partition: max(each.offset, 0) for partition, each in told.items()}
+        self.positions = {partition: max(each.offset, 0) for partition, each in answer.items()}
         self._tell("assigned", dict.fromkeys(self.positions), self.world.now)
         self.transact()
 
@@ -248,8 +248,8 @@ def fetch_offsets(
     begun_ns, spec = world.now, world.setup.processing
     assert spec is not None
 
-    def fetched(error: str | None, told: Mapping[Partition, Answered] | None, _: bool) -> None:
-        if error is not None or told is None:
+    def fetched(error: str | None, answer: Mapping[Partition, Answered] | None, _: bool) -> None:
+        if error is not None or answer is None:
             then(None)
             return
         world.chronicle.group_events += [
@@ -267,9 +267,9 @@ def fetch_offsets(
                 deposed=each.deposed,
                 require_stable=spec.stable,
             )
-            for partition, each in told.items()
+            for partition, each in answer.items()
         ]
-        then(told)
+        then(answer)
 
     _ask_offsets(
         world, metadata, lambda coordinator, reply: coordinator.fetch(partitions, reply, stable=spec.stable), fetched

@@ -88,13 +88,13 @@ class _Amiss:
 def _read_and_lost(history: History) -> Iterator[Broken]:
     """Records that a reader was given, so that they were committed, though nobody was told so: acks=0 or no answer."""
     chronicle = history.chronicle
-    told = {value for send in chronicle.sends if send.status == OK for value in send.values}
+    answered = {value for send in chronicle.sends if send.status == OK for value in send.values}
     sent = {value: send for send in chronicle.sends for value in send.values}
     read: dict[Partition, dict[int, Send]] = {}
     for poll in chronicle.polls:
         for each in () if poll.final else poll.reads:
             for offset, entry in each.placed():
-                if entry.value not in told and entry.value in sent:
+                if entry.value not in answered and entry.value in sent:
                     base = replace(
                         sent[entry.value],
                         values=[entry.value],
@@ -108,21 +108,21 @@ def _read_and_lost(history: History) -> Iterator[Broken]:
                     )
                     read.setdefault(each.partition, {}).setdefault(entry.value, base)
     given = {entry.value for poll in chronicle.polls if poll.final for r in poll.reads for entry in r.entries}
-    lost_and_told = lost_records(chronicle)
+    missing = lost_records(chronicle)
     for partition, sends in read.items():
         final = chronicle.final[partition]
         there = given | {entry.value for entry in final.unread}
         if not final.read_to_end:
             continue
         vanished = fates(chronicle, partition, list(sends.values()), there, final.log_start or 0)
-        for lost in perhaps_replaced(chronicle, partition, vanished, told=lost_and_told):
+        for lost in perhaps_replaced(chronicle, partition, vanished, missing=missing):
             yield Broken(
                 kind="read and lost",
                 checks=frozenset({"dirty-read"}),
                 partition=partition,
                 value=lost.value,
                 verdict=lost.verdict,
-                story=f"at {lost.offset}: {lost.took}: {lost.story}",
+                story=f"at {lost.offset}: {lost.fate}: {lost.story}",
             )
 
 
@@ -137,15 +137,15 @@ def _aborted_reads(history: History, amiss: _Amiss) -> Iterator[Broken]:
         if (transaction := _transaction_of(history, send)) is not None and transaction.outcome == ABORTED
         for value in send.values
     }
-    told: set[int] = set()
+    answered: set[int] = set()
     for poll in history.chronicle.polls:
         if history.processes.isolation.get(poll.process) != "read_committed":
             continue
         for read in poll.reads:
             for entry in read.entries:
-                if entry.value not in aborted or entry.value in told:
+                if entry.value not in aborted or entry.value in answered:
                     continue
-                told.add(entry.value)
+                answered.add(entry.value)
                 transaction, send = aborted[entry.value]
                 excused = amiss.excuses(transaction.producer[0])
                 yield Broken(
@@ -383,7 +383,7 @@ def _lost_uncommitted(history: History) -> Iterator[Broken]:
                 partition=partition,
                 value=lost.value,
                 verdict=Verdict.PERMITTED if lost.verdict is Verdict.PERMITTED else Verdict.UNSAID,
-                story=f"of a transaction that was not committed, at {lost.offset}: {lost.took}: {lost.story}",
+                story=f"of a transaction that was not committed, at {lost.offset}: {lost.fate}: {lost.story}",
             )
 
 

@@ -120,7 +120,7 @@ def _doubled(history: History, there: Mapping[tuple[Partition, int], set[int]]) 
 
 
 def _copies_lost(
-    history: History, there: Mapping[tuple[Partition, int], set[int]], told: Sequence[Lost]
+    history: History, there: Mapping[tuple[Partition, int], set[int]], missing: Sequence[Lost]
 ) -> Iterator[Broken]:
     """Of a record that stands elsewhere too: one that was read, or acknowledged, where it is no more."""
     chronicle = history.chronicle
@@ -155,7 +155,7 @@ def _copies_lost(
         if not final.read_to_end:
             continue
         cut = fates(chronicle, partition, moved, set(), final.log_start or 0)
-        for lost in perhaps_replaced(chronicle, partition, cut, told=told):
+        for lost in perhaps_replaced(chronicle, partition, cut, missing=missing):
             yield Broken(
                 kind="copy lost",
                 checks=frozenset({"duplicate", "inconsistent-offsets"}),
@@ -163,5 +163,5 @@ def _copies_lost(
                 value=lost.value,
                 offset=lost.offset,
                 verdict=lost.verdict,
-                story=f"it stood at {lost.offset} too: {lost.took}: {lost.story}",
+                story=f"it stood at {lost.offset} too: {lost.fate}: {lost.story}",
             )

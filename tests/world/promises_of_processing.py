@@ -55,8 +55,8 @@ def broken_in_processing(history: History) -> Iterator[Broken]:
         goes_on = fetch.process in history.processes.transactional_ids  # from what it was told
         wrong |= (behind and goes_on) or verdict is Verdict.UNSAID
         if verdict is not None:
-            told = (verdict, story)
-            worst[fetch.partition] = min(worst.get(fetch.partition, told), told, key=lambda one: _WORST.index(one[0]))
+            ruled = (verdict, story)
+            worst[fetch.partition] = min(worst.get(fetch.partition, ruled), ruled, key=lambda one: _WORST.index(one[0]))
     for partition, (verdict, story) in worst.items():
         yield Broken(
             kind="wrong offset",
@@ -98,7 +98,7 @@ def _answer(
     )
     if fetch.offset in may:
         return None, "", behind
-    told = f"process {fetch.process} was told {fetch.offset} of {sorted(may)}"
+    answer = f"process {fetch.process} was told {fetch.offset} of {sorted(may)}"
     answered = by_order.get(fetch.source or -1, -1)
     newer = {each.source for each in certain if each.order > answered}
     concerned = [each for each in records if each.source in newer or each.source == fetch.source] or records
@@ -110,9 +110,9 @@ def _answer(
     if newer and all(_is_excused(each.transaction, before) for each in certain if each.source in newer):
         fates = {Verdict.UNSAID if each is Verdict.VIOLATION else each for each in fates}
     if fates:
-        return next(each for each in _WORST if each in fates), told, behind
+        return next(each for each in _WORST if each in fates), answer, behind
     unknown = fetch.deposed or OFFSETS not in history.chronicle.last_logs
-    return (Verdict.UNSAID if unknown else Verdict.VIOLATION), told, behind
+    return (Verdict.UNSAID if unknown else Verdict.VIOLATION), answer, behind
 
 
 def _is_excused(transaction: Transaction | None, lost: Sequence[LostWrite]) -> bool:
@@ -174,7 +174,7 @@ def _states(history: History) -> Iterator[tuple[object, int]]:
 def _records(history: History) -> Iterator[tuple[Partition, _Record]]:
     """All that leaders of the offsets' log ever wrote, in order; after an election, what was cut stays in it."""
     chronicle = history.chronicle
-    told = {
+    events = {
         each.source: each for each in chronicle.group_events if each.event == "committed" and each.source is not None
     }
     windows = _windows(chronicle.transactions)
@@ -186,7 +186,7 @@ def _records(history: History) -> Iterator[tuple[Partition, _Record]]:
             if not isinstance(entry.kept, Commits):
                 continue
             order += 1
-            event = told.get(entry.value)
+            event = events.get(entry.value)
             transaction = None
             if entry.producer is not None:
                 transaction = next(

@@ -94,4 +94,4 @@ def accused(one: Judged) -> Sequence[str]:
     }:
         return []
     setup = one.history.setup
-    return [f"seed {setup.seed} ({setup.plot}; sight: {one.visibility.name}): {each}" for each in one.violations]
+    return [f"seed {setup.seed} ({setup.storyline}; sight: {one.visibility.name}): {each}" for each in one.violations]

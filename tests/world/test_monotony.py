@@ -50,13 +50,13 @@ def _turned(before: Judged, after: Judged, lost: Lost) -> str:
     place = f"{lost.partition[0]}-{lost.partition[1]} offset {lost.offset} value {lost.value} acks {lost.acks}"
     return (
         f"seed {before.history.setup.seed}, {place}: {before.of(lost)} with sight {before.visibility.name}, "
-        f"{after.of(lost)} with {after.visibility.name}; in truth {lost.verdict.value} ({lost.took}: {lost.story})"
+        f"{after.of(lost)} with {after.visibility.name}; in truth {lost.verdict.value} ({lost.fate}: {lost.story})"
     )
 
 
 def _is_asked(lost: Lost) -> bool:
     """Whether the promise says something of the record, and not only by what its brokers wrote down of it."""
-    return not lost.told_only and lost.verdict is not Verdict.UNSAID
+    return not lost.answered_only and lost.verdict is not Verdict.UNSAID
 
 
 @pytest.mark.timeout(3600)
@@ -68,7 +68,7 @@ def test_a_further_sighting_never_turns_a_violation_into_a_permitted_loss(
         for dim, brighter in _judged_each(spark, tmp_path, losing, (DIM, *SIGHTINGS))
         for seen in brighter
         for lost in dim.lost
-        if dim.of(lost) == "violation" and seen.of(lost) == "permitted" and not lost.told_only
+        if dim.of(lost) == "violation" and seen.of(lost) == "permitted" and not lost.answered_only
     ]
     assert not turned, f"{len(turned)} records:\n" + "\n".join(turned[:SHOWN])
 

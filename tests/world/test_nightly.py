@@ -48,9 +48,9 @@ def test_a_wrong_verdict_is_printed_with_the_command_that_repeats_it() -> None:
 
 def test_why_something_stayed_undecided_is_printed_by_its_codes_most_frequent_first() -> None:
     why = Counter({("dirty-read", "unknown", "what-the-disks-held"): 1, ("lost-write", "fail-over"): 2})
-    told = lines("records", Tally(histories=2, asked=100, undecided=why))
-    place = told.index("undecided with full evidence: 3 of 100 (3.0%)")
-    assert told[place + 1 :] == [
+    shown = lines("records", Tally(histories=2, asked=100, undecided=why))
+    place = shown.index("undecided with full evidence: 3 of 100 (3.0%)")
+    assert shown[place + 1 :] == [
         "  2 (2.0%): lost-write, fail-over",
         "  1 (1.0%): dirty-read, unknown, what-the-disks-held",
     ]
@@ -72,9 +72,9 @@ def test_the_night_judges_each_seed_seen_in_full_and_in_part(
 
     monkeypatch.setattr(nightly, "judge_all", at_once)
     assert main(["--seed", "4", "--histories", "2", "--worlds", "records"]) == 0
-    told = capsys.readouterr().out
-    assert "seeds 4 to 5\nrecords: 5 histories judged" in told
-    assert "passed over: 0\ninvented: 0\nundecided with full evidence: 0 of" in told
+    shown = capsys.readouterr().out
+    assert "seeds 4 to 5\nrecords: 5 histories judged" in shown
+    assert "passed over: 0\ninvented: 0\nundecided with full evidence: 0 of" in shown
 
 
 def test_worlds_take_turns_in_the_seeds() -> None:

@@ -34,7 +34,7 @@ ENOUGH = {
 
 
 @pytest.fixture(scope="module", params=list(ENOUGH))
-def told(
+def tallied(
     spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
 ) -> tuple[str, Tally]:
     played = [history(seed, request.param) for seed in range(HISTORIES)]
@@ -44,18 +44,18 @@ def told(
 
 
 @pytest.mark.timeout(3600)
-def test_no_broken_promise_is_passed_over_and_none_invented(told: tuple[str, Tally]) -> None:
-    _, found = told
+def test_no_broken_promise_is_passed_over_and_none_invented(tallied: tuple[str, Tally]) -> None:
+    _, found = tallied
     assert not found.wrong, f"{len(found.wrong)} wrong:\n" + "\n".join(each.text for each in found.wrong[:SHOWN])
 
 
 @pytest.mark.timeout(3600)
-def test_hardly_anything_stays_undecided_with_full_evidence(told: tuple[str, Tally]) -> None:
-    _, found = told
+def test_hardly_anything_stays_undecided_with_full_evidence(tallied: tuple[str, Tally]) -> None:
+    _, found = tallied
     assert found.undecided.total() <= UNDECIDED_MAX * found.asked, f"{found.undecided.total()} of {found.asked}"
 
 
 @pytest.mark.timeout(3600)
-def test_enough_happens_in_each_world(told: tuple[str, Tally]) -> None:
-    name, found = told
+def test_enough_happens_in_each_world(tallied: tuple[str, Tally]) -> None:
+    name, found = tallied
     assert ENOUGH[name] <= {kind for kind, count in found.truth.items() if count > 2}, found.truth

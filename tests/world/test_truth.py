@@ -104,7 +104,7 @@ def seen_in_part(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory
 def _hold(judged: list[Judged]) -> None:
     found = [each for one in judged for each in wrong(one)]
     first_of = {each.judged.history.setup.seed: each for each in reversed(found)}
-    shown = "\n".join(each.text for each in sorted(first_of.values(), key=lambda each: each.lost.took)[:SHOWN])
+    shown = "\n".join(each.text for each in sorted(first_of.values(), key=lambda each: each.lost.fate)[:SHOWN])
     assert not found, f"{len(found)} records of {len(first_of)} histories are judged against the truth:\n{shown}"
 
 
@@ -132,7 +132,7 @@ def test_hardly_anything_that_is_seen_in_full_stays_undecided(seen_in_full: list
     open_ends = [each for one in seen_in_full for each in undecided(one)]
     lost = sum(record.verdict is not Verdict.UNSAID for one in seen_in_full for record in one.lost)
     print(f"undecided under full sight: {len(open_ends)} of {lost} lost records")  # noqa: T201
-    causes = Counter((each.lost.verdict.value, each.lost.took) for each in open_ends)
+    causes = Counter((each.lost.verdict.value, each.lost.fate) for each in open_ends)
     assert len(open_ends) <= UNDECIDED_MAX * lost, f"{len(open_ends)} of {lost}: {causes.most_common()}"
 
 
@@ -152,7 +152,7 @@ def test_enough_happens_in_the_world(seen_in_full: list[Judged]) -> None:
     """The property would hold of an empty world too."""
     lost = [record for one in seen_in_full for record in one.lost]
     verdicts = Counter(record.verdict for record in lost)
-    causes = {record.took for record in lost}
+    causes = {record.fate for record in lost}
     assert min(verdicts[Verdict.VIOLATION], verdicts[Verdict.PERMITTED]) >= len(seen_in_full) // 2, verdicts
     assert causes >= {
         "unclean-allowed",

@@ -22,8 +22,8 @@ from tests.world.drawing import (
 )
 from tests.world.evidence import rows_of
 from tests.world.histories import History, history, played
-from tests.world.plots import PLOTS
 from tests.world.promises import broken_promises
+from tests.world.storylines import STORYLINES
 from tests.world.truth import Verdict, lost_records
 from tests.world.visibility import FULL
 
@@ -83,7 +83,7 @@ def test_every_flaw_of_any_world_acts(of_other_worlds: dict[str, list[History]])
 @pytest.mark.slow
 def test_a_sound_system_loses_nothing_that_the_promise_keeps(histories: list[History]) -> None:
     broken = [
-        f"seed {one.setup.seed}: {lost.took}: {lost.story}"
+        f"seed {one.setup.seed}: {lost.fate}: {lost.story}"
         for one in histories
         if one.sound
         for lost in lost_records(one.chronicle)
@@ -105,5 +105,5 @@ def test_replicas_that_run_at_the_end_of_a_sound_history_have_the_same_log() -> 
 
 
 def test_every_plot_is_played_and_every_flaw_acts(histories: list[History]) -> None:
-    assert {one.setup.plot for one in histories} == set(PLOTS)
+    assert {one.setup.storyline for one in histories} == set(STORYLINES)
     assert {flaw for one in histories for flaw in one.chronicle.flaws_acted} == set(FLAWS)

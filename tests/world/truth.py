@@ -44,23 +44,23 @@ class Verdict(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Lost:
-    """`took`: in a word what took it; `t`: when; `story`: for people."""
+    """`fate`: in a word what took it; `time_ns`: when; `story`: for people."""
 
     value: int
     partition: Partition
     offset: int
     acks: int
     verdict: Verdict
-    took: str
+    fate: str
     time_ns: int
     story: str
-    told: bool  # acknowledged by its leader alone, but below a high watermark that was told
+    was_answered: bool  # acknowledged by its leader alone, but below a high watermark that was told
     read: bool  # acknowledged by its leader alone, but read
     shown_by: Set[str] = frozenset()  # what alone shows that it was gone before an election that everybody saw
 
     @property
-    def told_only(self) -> bool:
-        return self.told and not self.read
+    def answered_only(self) -> bool:
+        return self.was_answered and not self.read
 
 
 @dataclass(kw_only=True)
@@ -98,14 +98,14 @@ class _Trail:
     destroyed: dict[Node, int] = field(default_factory=dict)  # who lost a copy to a disaster, and when
     unnoticed: set[Node] = field(default_factory=set)  # of those: to one that no directory id tells
     had: set[Node] = field(default_factory=set)
-    told: bool = False  # below a high watermark that a holder told
+    was_answered: bool = False  # below a high watermark that a holder told
     read: bool = False  # by a consumer
     removed: bool = False  # while the leader had it, its log's start went above it
 
     @property
     def weak(self) -> bool:
         """Acknowledged by its leader alone, and nobody was ever told that it was committed."""
-        return self.send.acks != -1 and not self.told and not self.read
+        return self.send.acks != -1 and not self.was_answered and not self.read
 
     @property
     def covered(self) -> int:
@@ -131,26 +131,26 @@ def lost_records(chronicle: Chronicle) -> list[Lost]:
                 there |= {entry.value for read in poll.reads if read.partition == partition for entry in read.entries}
         sends = [send for send in chronicle.sends if send.partition == partition and _is_promised(chronicle, send)]
         lost = fates(chronicle, partition, sends, there, final.log_start or 0)
-        found += perhaps_replaced(chronicle, partition, lost, told=lost)
+        found += perhaps_replaced(chronicle, partition, lost, missing=lost)
         found += _removed_unasked(chronicle, partition, sends, final.log_start or 0)
     return found
 
 
 def perhaps_replaced(
-    chronicle: Chronicle, partition: Partition, lost: Sequence[Lost], *, told: Sequence[Lost]
+    chronicle: Chronicle, partition: Partition, lost: Sequence[Lost], *, missing: Sequence[Lost]
 ) -> list[Lost]:
     """Nobody can tell what else took a record where compaction may have: it was promised that the last one stays."""
     if not ever_compacts(chronicle, partition):
         return list(lost)
-    last = last_that_count(chronicle, partition, told)
+    last = last_that_count(chronicle, partition, missing)
     return [replace(each, verdict=Verdict.UNSAID) if _is_below(each, last, chronicle) else each for each in lost]
 
 
-def last_that_count(chronicle: Chronicle, partition: Partition, told: Sequence[Lost]) -> dict[int, int]:
+def last_that_count(chronicle: Chronicle, partition: Partition, missing: Sequence[Lost]) -> dict[int, int]:
     """The highest offset of each key of a record that is there, or is missed against the promise, which is told of it:
     one whose loss is itself a violation, or that was acknowledged and compacted away unlawfully."""
     last = last_of_keys(chronicle, partition)
-    missed = [(each.offset, each.value) for each in told if each.verdict is Verdict.VIOLATION]
+    missed = [(each.offset, each.value) for each in missing if each.verdict is Verdict.VIOLATION]
     missed += compacted(chronicle, lawful=False) - compacted(chronicle, lawful=True)
     mine = {
         value for send in chronicle.sends if send.partition == partition and send.status == OK for value in send.values
@@ -179,11 +179,11 @@ def _removed_unasked(chronicle: Chronicle, partition: Partition, sends: Sequence
             partition=partition,
             offset=send.base + place,
             acks=send.acks,
-            took="removed-unasked",
+            fate="removed-unasked",
             verdict=Verdict.VIOLATION if send.acks == -1 else Verdict.UNSAID,
             time_ns=unasked[-1].time_ns,
             story=f"the log starts at {start} and nobody asked for that",
-            told=False,
+            was_answered=False,
             read=False,
         )
         for send in sends
@@ -239,7 +239,7 @@ def _perhaps_forfeited(trail: _Trail, lost: Lost) -> Lost:
     """Nothing permits the loss of what was acknowledged below min.insync.replicas, if its leader knew that."""
     if lost.verdict is not Verdict.PERMITTED or not trail.send.perhaps_below:
         return lost
-    return replace(lost, verdict=Verdict.UNSAID, took="perhaps-below-minimum", story=f"few in sync; {lost.story}")
+    return replace(lost, verdict=Verdict.UNSAID, fate="perhaps-below-minimum", story=f"few in sync; {lost.story}")
 
 
 def _reads(chronicle: Chronicle, partition: Partition, trails: Sequence[_Trail]) -> None:
@@ -274,7 +274,7 @@ def _replay(happenings: Sequence[Happening], trails: Sequence[_Trail]) -> None:
                 _begins(trail, copies, happening)
             elif isinstance(happening, Checkpointed):
                 held = copies.has(happening.node, trail.offset, trail.value)
-                trail.told |= held and happening.high_watermark > trail.offset
+                trail.was_answered |= held and happening.high_watermark > trail.offset
             elif touched is None or touched[0] <= trail.offset < touched[1]:
                 _follow(trail, copies, happening, before_isr, unscathed)
 
@@ -408,8 +408,8 @@ def _judged(
         if not happening.unclean and state.leader not in gone.unscathed and state.leader in trail.unnoticed:
             # Without eligible leader replicas (KIP-966) nobody knows that it lost its tail.
             return _lost(trail, partition, Verdict.UNSAID, "clean-of-robbed", happening.time_ns, story)
-        took = "unclean-forbidden" if happening.unclean else "clean-election"
-        return _lost(trail, partition, Verdict.VIOLATION, took, happening.time_ns, story)
+        fate = "unclean-forbidden" if happening.unclean else "clean-election"
+        return _lost(trail, partition, Verdict.VIOLATION, fate, happening.time_ns, story)
     traces = _traces(happening, happenings, looked_at)
     if traces is not None and not traces:
         # What everybody saw is an election that was allowed and would have taken it as well.
@@ -466,8 +466,8 @@ def _cut_away(trail: _Trail, partition: Partition, gone: _Gone, cut: Cut, *, mov
         return _lost(trail, partition, verdict, f"disk-{cut.cause.name.lower()}", cut.time_ns, story)
     # A flaw took it, but where leadership moves later to a log that never had it, that would have taken it as well.
     verdict = Verdict.UNSAID if trail.weak and moved else Verdict.VIOLATION
-    took = {Cause.FOLLOWED: "truncation", Cause.HIGH_WATERMARK: "hw-truncation", Cause.DROPPED: "dropped"}
-    return _lost(trail, partition, verdict, took.get(cut.cause, cut.cause.name.lower()), cut.time_ns, story)
+    fate = {Cause.FOLLOWED: "truncation", Cause.HIGH_WATERMARK: "hw-truncation", Cause.DROPPED: "dropped"}
+    return _lost(trail, partition, verdict, fate.get(cut.cause, cut.cause.name.lower()), cut.time_ns, story)
 
 
 def _never_in_line(trail: _Trail, partition: Partition, happenings: Sequence[Happening]) -> Lost:
@@ -491,19 +491,21 @@ def _never_in_line(trail: _Trail, partition: Partition, happenings: Sequence[Hap
     return _lost(trail, partition, Verdict.VIOLATION, "zombie", first.time_ns, story)
 
 
-def _lost(trail: _Trail, partition: Partition, verdict: Verdict, took: str, time_ns: int, story: str) -> Lost:
+def _lost(trail: _Trail, partition: Partition, verdict: Verdict, fate: str, time_ns: int, story: str) -> Lost:
     reported = ""
     if trail.send.acks != -1:
-        reported = "; it was read" if trail.read else "; a high watermark above it was told" if trail.told else ""
+        reported = (
+            "; it was read" if trail.read else "; a high watermark above it was told" if trail.was_answered else ""
+        )
     return Lost(
         value=trail.value,
         partition=partition,
         offset=trail.offset,
         acks=trail.send.acks,
         verdict=verdict,
-        took=took,
+        fate=fate,
         time_ns=time_ns,
         story=f"{story}{reported}",
-        told=trail.send.acks != -1 and trail.told,
+        was_answered=trail.send.acks != -1 and trail.was_answered,
         read=trail.send.acks != -1 and trail.read,
     )

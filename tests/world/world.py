@@ -61,7 +61,7 @@ class Setup:
     """What a history is drawn as. `flaws`: what this system does although no Kafka must, by name (brokers.py)."""
 
     seed: int
-    plot: str
+    storyline: str
     brokers: tuple[Node, ...]
     topics: tuple[Topic, ...]
     flaws: frozenset[str] = frozenset()

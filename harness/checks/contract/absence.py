@@ -136,9 +136,9 @@ class Absence:
     def _written_after(self, lost: LostRecord, epoch: int) -> Iterator[tuple[int | None, int]]:
         """(not sent before, where that is known; seen by then)."""
         yield from ((each.sent_ns, each.seen_ns) for each in lost.rewritten if each.epoch == epoch)
-        told = {copy for each in lost.rewritten for copy in each.copies}
+        rewritten_copies = {copy for each in lost.rewritten for copy in each.copies}
         last = self._last_in_a_log(lost)
-        for copy in lost.others - told:
+        for copy in lost.others - rewritten_copies:
             log = self._logs.get(copy.snapshot)
             if copy.epoch == epoch and log is not None and log.time_ns > last:
                 yield None, log.time_ns
@@ -154,7 +154,7 @@ class Absence:
         begin = term.earliest_t if term is not None else 0
         return any(
             begin <= loss.time_ns <= time_ns
-            and loss.event.took(self._history.topic, self._history.partition, lost.offset) is not False
+            and loss.event.destroyed(self._history.topic, self._history.partition, lost.offset) is not False
             for loss in self._history.losses_by_node.get(node, ())
         )
 
@@ -201,7 +201,7 @@ class Absence:
             for cut in history.truncations
         )
         return cut or any(
-            begin <= loss.time_ns <= end and loss.event.took(history.topic, history.partition, offset) is not False
+            begin <= loss.time_ns <= end and loss.event.destroyed(history.topic, history.partition, offset) is not False
             for loss in history.losses_by_node.get(node, ())
         )
 

@@ -39,7 +39,11 @@ def destruction(
     end = min(t for t in (END_OF_TIME_NS, window.gone.time_ns, until.latest_t if until else None) if t is not None)
     own = {node: window.seen_on(node) for node in history.losses_by_node}
     within = [loss for loss in history.disk_losses if own[loss.node] < loss.time_ns <= end]
-    after = [(loss, took) for loss in within if (took := _took(history, lost, loss, window, until)) is not False]
+    after = [
+        (loss, destroyed)
+        for loss in within
+        if (destroyed := _destroyed(history, lost, loss, window, until)) is not False
+    ]
     last = [loss for loss, _ in after if loss.time_ns > window.seen.time_ns]  # one of them took the last copy
     if not last:
         return Destruction(holds=False, found="no-disk-lost")
@@ -61,8 +65,8 @@ class _Taken:
     def __init__(self, losses: Iterable[tuple[DiskLoss, bool | None]]) -> None:
         self._surely: dict[int, list[DiskLoss]] = {}
         self._perhaps: dict[int, list[DiskLoss]] = {}
-        for loss, took in losses:
-            (self._surely if took else self._perhaps).setdefault(loss.node, []).append(loss)
+        for loss, destroyed in losses:
+            (self._surely if destroyed else self._perhaps).setdefault(loss.node, []).append(loss)
 
     def last(self, node: int, *, since: int, moment: int) -> tuple[DiskLoss | None, bool]:
         """The last certain loss after `since`, up to `moment`; otherwise the last possible one."""
@@ -78,15 +82,15 @@ def _time(loss: DiskLoss) -> int:
     return loss.time_ns
 
 
-def _took(
+def _destroyed(
     history: PartitionHistory, lost: LostRecord, loss: DiskLoss, window: Window, until: Election | None
 ) -> bool | None:
     """Whether the disk's loss removed the node's copy; after a damaged batch: if the node cut its log there."""
     if window.had_lost_it(loss.node, since=history.joined(loss.node, loss.time_ns), time_ns=loss.time_ns):
         return False  # its log lacked the record before, and only one that joins again may fetch it again
-    took, end = loss.event.took(history.topic, history.partition, lost.offset), loss.event.to_offset
-    if took is not None or end is None or lost.offset is None:
-        return took
+    destroyed, end = loss.event.destroyed(history.topic, history.partition, lost.offset), loss.event.to_offset
+    if destroyed is not None or end is None or lost.offset is None:
+        return destroyed
     if until is not None and until.leader == loss.node and until.start is not None:
         return until.ends_at_or_below(end)
     return (

@@ -120,7 +120,7 @@ def may_be_unseen(
     if history.exact:
         return None
     if any(
-        loss.time_ns > since_ns and loss.event.took(history.topic, history.partition, lost.offset) is not False
+        loss.time_ns > since_ns and loss.event.destroyed(history.topic, history.partition, lost.offset) is not False
         for loss in history.disk_losses
     ):
         return Doubt(code="disk-lost-while-polled")

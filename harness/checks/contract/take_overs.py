@@ -82,7 +82,7 @@ class TakeOvers:
         history, node = self._history, election.leader
         return election.start is None and any(
             loss.time_ns < election.earliest_t
-            and loss.event.took(history.topic, history.partition, lost.offset)
+            and loss.event.destroyed(history.topic, history.partition, lost.offset)
             and was_down(history, node, loss.time_ns, election.latest_t)
             for loss in history.losses_by_node.get(node, ())
         )

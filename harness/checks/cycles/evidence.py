@@ -91,23 +91,23 @@ class _Seen:
 
     reads: Mapping[tuple[int, int], Mapping[_Value, _At]]
     writers: Mapping[tuple[int, int], Mapping[_Value, _At]]
-    met: Mapping[tuple[int, int, int], Mapping[int, _At]]
+    first_of_partition: Mapping[tuple[int, int, int], Mapping[int, _At]]
     index: Mapping[_Value, int]
     previous: Mapping[_Value, int]
 
     @classmethod
     def of(cls, found: MicroOperations) -> "_Seen":
-        met: dict[tuple[int, int, int], dict[int, _At]] = defaultdict(dict)
+        first_of_partition: dict[tuple[int, int, int], dict[int, _At]] = defaultdict(dict)
         for relation, table in ((WR, found.reads), (WW, found.writes)):
             for (run, partition_id, _), name, at in _rows(table):
-                keys = met[run, name, relation]
+                keys = first_of_partition[run, name, relation]
                 keys[partition_id] = min(at, keys.get(partition_id, at))
         orders = found.ordered.select(["run", "partition_id", "value", "index", "previous"]).to_pylist()
         values = [((row["run"], row["partition_id"], row["value"]), row) for row in orders]
         return cls(
             reads=_firsts(found.reads),
             writers=_firsts(found.writers),
-            met=met,
+            first_of_partition=first_of_partition,
             index={value: row["index"] for value, row in values},
             previous={value: row["previous"] for value, row in values if row["previous"] is not None},
         )
@@ -137,11 +137,13 @@ class _Seen:
 
     def order(self, pair: _Pair, partition_id: int, key_of: KeyOf | None) -> tuple[Any, ...]:
         run, _, target, relation = pair
-        met = self.met.get((run, target, WR if relation == WR else WW), {}) if relation != RW else {}
+        first_of_partition = (
+            self.first_of_partition.get((run, target, WR if relation == WR else WW), {}) if relation != RW else {}
+        )
         key = key_of(run, partition_id) if key_of is not None else None
-        if len(met) > _ARRAY_MAP_KEYS and isinstance(key, int):
+        if len(first_of_partition) > _ARRAY_MAP_KEYS and isinstance(key, int):
             return (set_order(key), partition_id)
-        return (*met.get(partition_id, (0, 0)), partition_id)
+        return (*first_of_partition.get(partition_id, (0, 0)), partition_id)
 
 
 def _rows(table: pa.Table) -> Iterator[tuple[_Value, int, _At]]:

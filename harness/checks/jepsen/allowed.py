@@ -5,7 +5,7 @@ His are those that `allowed-error-types` of jepsen.tests.kafka does not allow.
 
 from collections.abc import Iterable
 
-from harness.checks.jepsen.own_rules import INCONCLUSIVE, TOLD
+from harness.checks.jepsen.own_rules import INCONCLUSIVE, REPORTED
 
 # Kafka never isolates writes from one another.
 _ALWAYS = frozenset(
@@ -33,7 +33,7 @@ _WRITE_EDGES = frozenset(
 
 
 def bad_names(names: Iterable[str], *, sub_via: frozenset[str], ww_deps: bool) -> list[str]:
-    allowed = _ALWAYS | TOLD | INCONCLUSIVE
+    allowed = _ALWAYS | REPORTED | INCONCLUSIVE
     if "subscribe" in sub_via:
         allowed |= _SUBSCRIBED
     if ww_deps:

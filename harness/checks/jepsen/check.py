@@ -12,7 +12,7 @@ from harness.checks.jepsen.answers import HistoryAnswer, RunRows, death, log_err
 from harness.checks.jepsen.columns import RuleRow, records_of
 from harness.checks.jepsen.own_answers import EMPTY_GRAPH, own_errors, without_verdict
 from harness.checks.jepsen.own_rules import INCONCLUSIVE, NOT_SEARCHED, OWN_RULES, READ_WRITE_CYCLES
-from harness.checks.jepsen.rules import RULES, Stages, bounds_of
+from harness.checks.jepsen.rules import RULES, RuleInputs, bounds_of
 from harness.checks.jepsen.searches import Searches
 from harness.checks.jepsen.steps import steps_of
 from harness.checks.jepsen.values import values_of
@@ -35,12 +35,12 @@ def check_histories(
         return []
     with_edges = set(range(len(histories))) if ww_deps is True else set(ww_deps or ())
     tables = together(histories)
-    stages, orders = stages_of(tables, lenient=not compatible)
+    inputs, orders = inputs_of(tables, lenient=not compatible)
     by_run: dict[int, dict[str, list[RuleRow]]] = defaultdict(lambda: defaultdict(list))
     for rule, found in {**RULES, **({} if compatible else OWN_RULES)}.items():
-        for row in found(stages):
+        for row in found(inputs):
             by_run[row["run"]][rule].append(row)
-    searches = Searches(histories, tables, stages.records, orders)
+    searches = Searches(histories, tables, inputs.records, orders)
     search = searches.as_jepsen(with_edges)
     # In a log the order of writes is known, so the edges that Jepsen leaves out need no assumption.
     full = None if compatible else searches.between_transactions()
@@ -57,14 +57,14 @@ def check_histories(
     return answers
 
 
-def stages_of(tables: Mapping[str, pa.Table], *, lenient: bool) -> tuple[Stages, pa.Table]:
+def inputs_of(tables: Mapping[str, pa.Table], *, lenient: bool) -> tuple[RuleInputs, pa.Table]:
     """And the version orders."""
     # Jepsen looks at completions only; to us an operation without an answer is one of which nobody knows.
     records = records_of(tables, completed_only=not lenient)
     versions = version_orders(records)
     values = values_of(records, versions)
     steps, lanes = steps_of(records, values)
-    stages = Stages(
+    inputs = RuleInputs(
         records=records,
         versions=versions,
         values=values,
@@ -74,7 +74,7 @@ def stages_of(tables: Mapping[str, pa.Table], *, lenient: bool) -> tuple[Stages,
         lenient=lenient,
         bounds=bounds_of(records, values),
     )
-    return stages, versions.orders(records)
+    return inputs, versions.orders(records)
 
 
 def _cycles(search: Search, place: int, run: RunRows) -> dict[str, Any]:

@@ -10,13 +10,13 @@ import numpy as np
 import pyarrow.compute as pc
 
 from harness.checks.jepsen.columns import NONE, Column, Timeline, begins_of, grouped, mark, rows_of
-from harness.checks.jepsen.rules import Rows, Stages
+from harness.checks.jepsen.rules import Rows, RuleInputs
 from harness.history.schema.schemas import KIND_POLL, STATUS_FAIL, STATUS_OK
 
 
-def _torn(stages: Stages) -> Rows:
+def _torn(inputs: RuleInputs) -> Rows:
     """Values that nobody read, of transactions of which an ok poll read another. at: one of the same key."""
-    records, values = stages.records, stages.values
+    records, values = inputs.records, inputs.values
     sent = np.flatnonzero(records.sends & records.transactional & (records.status != STATUS_FAIL))
     operation, number = records.operation_rank[sent], records.id[sent]
     seen = mark(int(records.operation_rank.max(initial=-1)) + 1, operation[values.read_ok[number]])
@@ -26,13 +26,13 @@ def _torn(stages: Stages) -> Rows:
     lane = records.operation_rank * max(records.keys, 1) + records.key
     here = np.isin(lane[rows], lane[sent[values.read_ok[number]]])
     return rows_of(
-        **stages.of_record(rows, "operation", "value"), number=records.status[rows], at=here.astype(np.int64)
+        **inputs.of_record(rows, "operation", "value"), number=records.status[rows], at=here.astype(np.int64)
     )
 
 
-def _regressions(stages: Stages) -> Rows:
+def _regressions(inputs: RuleInputs) -> Rows:
     """An offset below the highest that another process had been answered before this send was invoked."""
-    records = stages.records
+    records = inputs.records
     rows = np.flatnonzero(records.sends & (records.status == STATUS_OK) & (records.offset != NONE))
     rows = rows[np.lexsort((records.operation[rows], records.key[rows]))]
     back = (np.diff(records.key[rows]) == 0) & (np.diff(records.offset[rows]) < 0)
@@ -53,18 +53,18 @@ def _regressions(stages: Stages) -> Rows:
     found = (records.offset[high] > records.offset[low]) & (records.process[high] != records.process[low])
     high, low = high[found], low[found]
     return rows_of(
-        **stages.of_record(low, "operation", "offset", "value"),
+        **inputs.of_record(low, "operation", "offset", "value"),
         op2=records.operation[high],
         value2=records.value[high],
         number=records.offset[high],
     )
 
 
-def _behind_the_head(stages: Stages) -> Column:
+def _behind_the_head(inputs: RuleInputs) -> Column:
     """A consumer that was assigned a key starts at its beginning, unless an offset was committed there: such an offset
     can only be the end of what somebody had polled. After a seek to the beginning there is no unless.
     """
-    walk = stages.walk
+    walk = inputs.walk
     given = (walk.assigned != NONE) & ((walk.sought == walk.assigned) | (walk.direct == walk.assigned))
     rows = np.flatnonzero((walk.kind == KIND_POLL) & (walk.first_at > 0) & ~walk.read_before & given)
     ended = np.flatnonzero((walk.kind == KIND_POLL) & (walk.last_at != NONE))
@@ -77,8 +77,8 @@ def _behind_the_head(stages: Stages) -> Column:
     return rows[~committed]
 
 
-def _head_skips(stages: Stages) -> Rows:
-    walk, rows = stages.walk, _behind_the_head(stages)
+def _head_skips(inputs: RuleInputs) -> Rows:
+    walk, rows = inputs.walk, _behind_the_head(inputs)
     return rows_of(
         **{name: getattr(walk, name)[rows] for name in ("run", "partition_id", "process", "operation", "i_first")},
         value=walk.first_value[rows],
@@ -87,16 +87,16 @@ def _head_skips(stages: Stages) -> Rows:
     )
 
 
-def _skipped_at_head(stages: Stages) -> Rows:
-    walk, rows = stages.walk, _behind_the_head(stages)
-    return stages.between(
+def _skipped_at_head(inputs: RuleInputs) -> Rows:
+    walk, rows = inputs.walk, _behind_the_head(inputs)
+    return inputs.between(
         [(walk.run[rows], walk.partition_id[rows], np.zeros(len(rows), np.int64), walk.first_at[rows] - 1)]
     )
 
 
-def _redelivered(stages: Stages) -> Rows:
+def _redelivered(inputs: RuleInputs) -> Rows:
     """Values that several processes got while subscribed. at: how often; value, op, op2: of the least of them."""
-    records, ops = stages.records, stages.operations
+    records, ops = inputs.records, inputs.operations
     modes = ops.filter(pc.field("function").isin(["assign", "subscribe"]) & (pc.field("status") == STATUS_OK))
     subscribed = np.append(pc.equal(modes["function"], "subscribe").to_numpy(), False)  # the last: no mode at all
     if not subscribed.any():
@@ -125,7 +125,7 @@ def _redelivered(stages: Stages) -> Rows:
     if not len(least):
         return []
     return rows_of(
-        **stages.of_record(rows[first[least]], "value"),
+        **inputs.of_record(rows[first[least]], "value"),
         operation=records.operation[rows[first[least]]],
         op2=records.operation[rows[last[least]]],
         number=np.diff(least, append=len(first)),
@@ -133,7 +133,7 @@ def _redelivered(stages: Stages) -> Rows:
     )
 
 
-OWN_RULES: Mapping[str, Callable[[Stages], Rows]] = {
+OWN_RULES: Mapping[str, Callable[[RuleInputs], Rows]] = {
     "torn": _torn,
     "acknowledged-offset-regression": _regressions,
     "head-skip": _head_skips,
@@ -158,7 +158,7 @@ BAD = frozenset(
 # so they are reported. Between plain sends and polls, and with edges of real time, every poll that lags would be one.
 READ_WRITE_CYCLES = frozenset({"G-single", "G2-item"})
 # Kinds that say more of what Jepsen's `unseen` already counts, or of what Kafka permits.
-TOLD = READ_WRITE_CYCLES | frozenset(
+REPORTED = READ_WRITE_CYCLES | frozenset(
     {
         "acknowledged-without-offset",
         "unread-tail",

@@ -26,7 +26,7 @@ ABORTED, OWN, IN_OK = 1, 2, 4
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stages:
+class RuleInputs:
     """What the rules look at. lenient: by our own rules, not as Jepsen. bounds: by key, how far ok polls got."""
 
     records: Records
@@ -67,47 +67,47 @@ def bounds_of(records: Records, values: Values) -> Column:
     return highest(records.keys, records.key_of_id[read], values.first_at[read])
 
 
-def _in_log(stages: Stages, flagged: Column) -> Rows:
+def _in_log(inputs: RuleInputs, flagged: Column) -> Rows:
     rows = np.flatnonzero(flagged)
-    versions = stages.versions
-    return rows_of(**stages.of_value(versions.id[rows]), offset=versions.offset[rows], at=versions.index[rows])
+    versions = inputs.versions
+    return rows_of(**inputs.of_value(versions.id[rows]), offset=versions.offset[rows], at=versions.index[rows])
 
 
-def _keys(stages: Stages) -> Rows:
+def _keys(inputs: RuleInputs) -> Rows:
     """How many values each key's log has."""
-    ids = np.flatnonzero(mark(stages.records.ids, stages.versions.id))
-    number = np.bincount(stages.records.key_of_id[ids], minlength=stages.records.keys)
-    return [row for row in _by_key(stages, number) if row["number"]]
+    ids = np.flatnonzero(mark(inputs.records.ids, inputs.versions.id))
+    number = np.bincount(inputs.records.key_of_id[ids], minlength=inputs.records.keys)
+    return [row for row in _by_key(inputs, number) if row["number"]]
 
 
-def _bounds(stages: Stages) -> Rows:
-    return _by_key(stages, stages.bounds)
+def _bounds(inputs: RuleInputs) -> Rows:
+    return _by_key(inputs, inputs.bounds)
 
 
-def _by_key(stages: Stages, number: Column) -> Rows:
-    run, partition_id = stages.records.of_key
+def _by_key(inputs: RuleInputs, number: Column) -> Rows:
+    run, partition_id = inputs.records.of_key
     return rows_of(run=run, partition_id=partition_id, number=number)
 
 
-def _readers(stages: Stages) -> Rows:
+def _readers(inputs: RuleInputs) -> Rows:
     """Who read first what lies where ok polls got to; of several values there, the least."""
-    values, records = stages.values, stages.records
-    bound = stages.bounds[records.key_of_id]
+    values, records = inputs.values, inputs.records
+    bound = inputs.bounds[records.key_of_id]
     ids = np.flatnonzero((bound != NONE) & (values.last_at == bound))
     ids = ids[np.lexsort((records.of_id[2][ids], records.key_of_id[ids]))]
     ids = ids[begins_of(records.key_of_id[ids])]
-    staged_values = stages.of_value(ids)
+    staged_values = inputs.of_value(ids)
     return rows_of(
         run=staged_values["run"], partition_id=staged_values["partition_id"], operation=values.first_reader[ids]
     )
 
 
-def _values(stages: Stages) -> Rows:
-    values = stages.values
-    bound = stages.bounds[stages.records.key_of_id]
+def _values(inputs: RuleInputs) -> Rows:
+    values = inputs.values
+    bound = inputs.bounds[inputs.records.key_of_id]
     nobody, unread = values.writer == NONE, ~values.read_ok
     passed = (values.last_at != NONE) & (bound != NONE) & (values.last_at <= bound)
-    kept = ~values.read_any if stages.lenient else np.ones(len(unread), bool)
+    kept = ~values.read_any if inputs.lenient else np.ones(len(unread), bool)
     unheard = values.acked & ~values.read_any
     early = (values.first_reader != NONE) & (values.invoked != NONE) & (values.first_reader < values.invoked)
     bits = (
@@ -122,7 +122,7 @@ def _values(stages: Stages) -> Rows:
     )
     ids = np.flatnonzero(bits * values.present)
     return rows_of(
-        **stages.of_value(ids),
+        **inputs.of_value(ids),
         operation=values.writer[ids],
         op2=values.first_reader[ids],
         offset=values.ack_off[ids],
@@ -132,48 +132,48 @@ def _values(stages: Stages) -> Rows:
     )
 
 
-def _reads(stages: Stages) -> Rows:
-    steps = stages.steps
+def _reads(inputs: RuleInputs) -> Rows:
+    steps = inputs.steps
     at = np.flatnonzero(steps.aborted | steps.own)
     rows = steps.record[at]
-    number = ABORTED * steps.aborted[at] + OWN * steps.own[at] + IN_OK * (stages.records.status[rows] == STATUS_OK)
+    number = ABORTED * steps.aborted[at] + OWN * steps.own[at] + IN_OK * (inputs.records.status[rows] == STATUS_OK)
     return rows_of(
-        **stages.of_record(rows, "operation", "kind", "position", "value"),
+        **inputs.of_record(rows, "operation", "kind", "position", "value"),
         i_first=steps.i_first[at],
-        op2=stages.values.writer[stages.records.id[rows]],
+        op2=inputs.values.writer[inputs.records.id[rows]],
         at=steps.sent_first[at],
         number=number,
     )
 
 
-def _writers(stages: Stages) -> Rows:
+def _writers(inputs: RuleInputs) -> Rows:
     """The senders of values that several operations sent."""
-    several = stages.values.first_writer < stages.values.writer
-    rows = np.flatnonzero(stages.records.sends & several[stages.records.id])
-    return rows_of(**stages.of_record(rows, "operation", "value"))
+    several = inputs.values.first_writer < inputs.values.writer
+    rows = np.flatnonzero(inputs.records.sends & several[inputs.records.id])
+    return rows_of(**inputs.of_record(rows, "operation", "value"))
 
 
-def _inside(stages: Stages) -> Rows:
-    at = _jumps(stages)
-    steps, rows = stages.steps, stages.steps.record[at]
+def _inside(inputs: RuleInputs) -> Rows:
+    at = _jumps(inputs)
+    steps, rows = inputs.steps, inputs.steps.record[at]
     return rows_of(
-        **stages.of_record(rows, "operation", "kind", "position"),
+        **inputs.of_record(rows, "operation", "kind", "position"),
         i_first=steps.i_first[at],
         value=steps.value_before[at],
-        value2=stages.records.value[rows],
+        value2=inputs.records.value[rows],
         at2=steps.at_before[at],
         at=steps.at[at],
     )
 
 
-def _jumps(stages: Stages) -> Column:
-    rows = stages.steps.record
-    moved = (stages.records.kind[rows] == KIND_POLL) & stages.records.moved[rows]
-    return np.flatnonzero(stages.steps.jumps & ~moved)
+def _jumps(inputs: RuleInputs) -> Column:
+    rows = inputs.steps.record
+    moved = (inputs.records.kind[rows] == KIND_POLL) & inputs.records.moved[rows]
+    return np.flatnonzero(inputs.steps.jumps & ~moved)
 
 
-def _between(stages: Stages) -> Rows:
-    walk, rows = stages.walk, stages.walk.out_of_order(lenient=stages.lenient)
+def _between(inputs: RuleInputs) -> Rows:
+    walk, rows = inputs.walk, inputs.walk.out_of_order(lenient=inputs.lenient)
     before = walk.before[rows]
     return rows_of(
         **{
@@ -188,16 +188,16 @@ def _between(stages: Stages) -> Rows:
     )
 
 
-def _skipped(stages: Stages) -> Rows:
+def _skipped(inputs: RuleInputs) -> Rows:
     """What lies in the gaps that were jumped over."""
-    walk, rows = stages.walk, stages.walk.out_of_order(lenient=stages.lenient)
+    walk, rows = inputs.walk, inputs.walk.out_of_order(lenient=inputs.lenient)
     before = walk.last_at[walk.before[rows]]
     far = (walk.kind[rows] == KIND_POLL) & (walk.first_at[rows] - before > 1)
     rows, before = rows[far], before[far]
-    steps, jumps = stages.steps, _jumps(stages)
+    steps, jumps = inputs.steps, _jumps(inputs)
     jumps = jumps[steps.at[jumps] - steps.at_before[jumps] > 1]
-    staged_records = stages.of_record(steps.record[jumps])
-    return stages.between(
+    staged_records = inputs.of_record(steps.record[jumps])
+    return inputs.between(
         [
             (walk.run[rows], walk.partition_id[rows], before + 1, walk.first_at[rows] - 1),
             (staged_records["run"], staged_records["partition_id"], steps.at_before[jumps] + 1, steps.at[jumps] - 1),
@@ -205,9 +205,9 @@ def _skipped(stages: Stages) -> Rows:
     )
 
 
-RULES: Mapping[str, Callable[[Stages], Rows]] = {
-    "inconsistent-offsets": lambda stages: _in_log(stages, stages.versions.values_at > 1),
-    "duplicate": lambda stages: _in_log(stages, stages.versions.offsets > 1),
+RULES: Mapping[str, Callable[[RuleInputs], Rows]] = {
+    "inconsistent-offsets": lambda inputs: _in_log(inputs, inputs.versions.values_at > 1),
+    "duplicate": lambda inputs: _in_log(inputs, inputs.versions.offsets > 1),
     "key": _keys,
     "bound": _bounds,
     "reader": _readers,

@@ -83,7 +83,7 @@ def with_decisions(spark: SparkSession, tables: Tables, scenarios: Sequence[Scen
             return tables.batches(name, columns, only)
         known = small_table(_DECIDED, _rows_of(decided()))
         whole = tables.batches(name, TABLES[name].names, None)
-        return (_told_here(batch, known, only).select(columns) for batch in whole)
+        return (_with_decisions(batch, known, only).select(columns) for batch in whole)
 
     return replace(tables, large=large, batches=batches, read_small=read_small)
 
@@ -94,24 +94,24 @@ def _rows_of(decided: Mapping[tuple[int, int], int]) -> list[_DecidedRow]:
     ]
 
 
-def _told_here(records: pa.Table, known: pa.Table, only: pc.Expression | None) -> pa.Table:
+def _with_decisions(records: pa.Table, known: pa.Table, only: pc.Expression | None) -> pa.Table:
     """What `_by_decision` says, of some records in this process."""
     rows = records.join(known, ["run", "transaction"], join_type="left outer")
     decided = rows.column("decided")
-    is_told = pc.or_(pc.equal(pc.fill_null(decided, STATUS_INFO), STATUS_FAIL), rows.column("offset").is_valid())
-    told = pc.and_(pc.and_(pc.equal(rows.column("kind"), KIND_SEND), decided.is_valid()), is_told)
+    is_answered = pc.or_(pc.equal(pc.fill_null(decided, STATUS_INFO), STATUS_FAIL), rows.column("offset").is_valid())
+    decides = pc.and_(pc.and_(pc.equal(rows.column("kind"), KIND_SEND), decided.is_valid()), is_answered)
     place = rows.column_names.index("status")
-    rows = rows.set_column(place, "status", pc.if_else(told, decided, rows.column("status")))
+    rows = rows.set_column(place, "status", pc.if_else(decides, decided, rows.column("status")))
     return rows if only is None else rows.filter(only)
 
 
 def _by_decision(spark: SparkSession, records: DataFrame, decided: Mapping[tuple[int, int], int]) -> DataFrame:
     """Of a committed transaction only what was answered with an offset is taken to be in it."""
     known = small_frame(spark, _DECIDED, _rows_of(decided))
-    told = f"kind = {KIND_SEND} and decided is not null and (decided = {STATUS_FAIL} or offset is not null)"
+    decides = f"kind = {KIND_SEND} and decided is not null and (decided = {STATUS_FAIL} or offset is not null)"
     return (
         records.join(sf.broadcast(known), ["run", "transaction"], "left")
-        .withColumn("status", sf.expr(f"if({told}, decided, status)"))
+        .withColumn("status", sf.expr(f"if({decides}, decided, status)"))
         .select(*records.columns)
     )
 

@@ -206,7 +206,7 @@ def elections_of(
             start, source = _start_of(row["leader"], row["leader_epoch"], events, snapshots)
             apart = row["uncertainty_ns"] or 0
             outside = _is_outside(row, isr_before, before=previous) or (
-                not row["exact"] and _was_told_unclean(row["leader"], row["time_ns"], apart, events)
+                not row["exact"] and _was_recorded_unclean(row["leader"], row["time_ns"], apart, events)
             )
             permission = rules.at(topic, partition, begin=row["time_ns"] - apart, end=row["time_ns"] + apart)
             yield Election(
@@ -246,7 +246,7 @@ def _is_outside(row: PartitionStateRow, isr_before: tuple[int, ...], *, before: 
     return row["leader"] not in (elr or ())
 
 
-def _was_told_unclean(leader: int, time_ns: int, apart: int, events: Sequence[BrokerEventRow]) -> bool:
+def _was_recorded_unclean(leader: int, time_ns: int, apart: int, events: Sequence[BrokerEventRow]) -> bool:
     """Whether a broker's own log says of it that nobody in sync was alive: polling may miss the ISR before it."""
     return any(
         row["event"] == "unclean_election" and row["node"] == leader and abs(row["time_ns"] - time_ns) <= apart

@@ -36,7 +36,7 @@ class LoggedTransaction:
     states: those of its records, in the log's order."""
 
     begun_ns: int
-    begin_is_told: bool = False
+    begin_is_recorded: bool = False
     commits: bool | None = None
     decided_ns: int | None = None
     complete_ns: int | None = None
@@ -120,8 +120,8 @@ def logged_transactions(tables: Tables) -> dict[tuple[int, str], list[LoggedTran
             continue
         own = current.get(key)
         if own is None or (state in ("Ongoing", "PrepareCommit", "PrepareAbort") and _is_another(own, row)):
-            told = row["begun_ns"] is not None
-            own = LoggedTransaction(row["begun_ns"] if row["begun_ns"] is not None else row["time_ns"], told)
+            is_recorded = row["begun_ns"] is not None
+            own = LoggedTransaction(row["begun_ns"] if row["begun_ns"] is not None else row["time_ns"], is_recorded)
             found.setdefault(key, []).append(own)
             current[key] = own
         own.states.append(state)
@@ -134,7 +134,7 @@ def logged_transactions(tables: Tables) -> dict[tuple[int, str], list[LoggedTran
 
 def _is_another(own: LoggedTransaction, row: TransactionStateRow) -> bool:
     """A record of an open or just decided transaction, after records of `own`."""
-    other_begin = own.begin_is_told and row["begun_ns"] is not None and row["begun_ns"] != own.begun_ns
+    other_begin = own.begin_is_recorded and row["begun_ns"] is not None and row["begun_ns"] != own.begun_ns
     return other_begin or own.complete_ns is not None or (own.commits is not None and row["state"] == "Ongoing")
 
 

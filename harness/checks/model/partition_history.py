@@ -443,13 +443,13 @@ def _internal(
 ) -> dict[tuple[str, int], PartitionHistory]:
     """Those partitions of the coordinators' topics whose states were recorded; what their logs hold is told apart."""
     found, kept = {}, kept_logs(tables, run)
-    told = _group(tables.rows(INTERNAL_EVENTS, run))
+    recorded = _group(tables.rows(INTERNAL_EVENTS, run))
     starts = _starts(tables, run)
     for (topic, partition), rows in _group(tables.rows(INTERNAL_STATES, run)).items():
         states = exact_states(rows)
         assert topic is not None
         assert partition is not None
-        logs, events = tuple(kept.get((topic, partition), ())), tuple(told.get((topic, partition), ()))
+        logs, events = tuple(kept.get((topic, partition), ())), tuple(recorded.get((topic, partition), ()))
         found[topic, partition] = PartitionHistory(
             run=run,
             partition_id=-1,
@@ -480,8 +480,8 @@ def _may_be_trimmed(scenario: Scenario | None) -> bool:
     if scenario is None or scenario.cluster.is_foreign:
         return True
     release = scenario.cluster.release
-    is_told = release is not None and release >= LOG_STARTS_ARE_EXPLAINED
-    return scenario.is_an_applications and scenario.cluster.system != "reference" and not is_told
+    is_recorded = release is not None and release >= LOG_STARTS_ARE_EXPLAINED
+    return scenario.is_an_applications and scenario.cluster.system != "reference" and not is_recorded
 
 
 def _deletions(topics: Iterable[TopicRow], steps: Sequence[StepRow], *, is_shared: bool) -> dict[str, Deletion]:

@@ -79,10 +79,10 @@ class SettingsOverTime:
 
     def of_topic(self, key: str, topic: str, time_ns: int) -> Setting | None:
         """The topic's own."""
-        told = self._of_topic.get((key, topic), _NO_CHANGES).at(time_ns)
-        stated = self._topics.get(client_name(topic), {}).get(key) if told is None else None
-        value = told or stated
-        return Setting(key=key, value=value, scope="topic", of_scenario=not told) if value else None
+        changed = self._of_topic.get((key, topic), _NO_CHANGES).at(time_ns)
+        stated = self._topics.get(client_name(topic), {}).get(key) if changed is None else None
+        value = changed or stated
+        return Setting(key=key, value=value, scope="topic", of_scenario=not changed) if value else None
 
     def of_broker(self, key: str, node: int, time_ns: int) -> Setting | None:
         """What this broker would use for a topic without an own one; None for a key without a default."""
@@ -100,16 +100,16 @@ class SettingsOverTime:
         return Setting(key=key, value=value, scope="default" if value == default else "broker")
 
     def _layer(self, key: str, node: int, time_ns: int, *, at_start: bool = False) -> str | None:
-        def told(name: str) -> str | None:
+        def recorded(name: str) -> str | None:
             return self._of_broker.get((name, node, at_start), _NO_CHANGES).at(time_ns)
 
-        return next((value for value in self._named(key, told) if value), None)
+        return next((value for value in self._named(key, recorded) if value), None)
 
     @staticmethod
-    def _named(key: str, told: Callable[[str], str | None]) -> Iterable[str | None]:
+    def _named(key: str, recorded: Callable[[str], str | None]) -> Iterable[str | None]:
         """What is told of a key under each of its names, in the key's own unit."""
         for name, factor in ((key, 1), *_BROKER_NAMES.get(key, ())):
-            value = told(name)
+            value = recorded(name)
             yield str(int(value) * factor) if value and factor > 1 and is_number(value) else value
 
     # -- over time ----------------------------------------
@@ -156,8 +156,8 @@ class SettingsOverTime:
 
     def knows(self, node: int) -> bool:
         """Whether this broker said what it started with, as far as any did: else it may have had anything."""
-        told = {each for _, each, at_start in self._of_broker if at_start}
-        return not told or node in told
+        recorded = {each for _, each, at_start in self._of_broker if at_start}
+        return not recorded or node in recorded
 
     def agree(self, keys: Iterable[str], topic: str | None) -> bool:
         """Whether these were the same on all brokers at all times."""

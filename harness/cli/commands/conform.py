@@ -13,7 +13,7 @@ from harness.ci.junit import write_junit
 from harness.cli.options import AttachedOption, aside, attachment, can_be_written, terminal
 from harness.cluster.attached.administration import ADDRESS, addresses_of
 from harness.cluster.broker_requests import Connect, connections
-from harness.conform import told
+from harness.conform import rendering
 from harness.conform.asking import ALL_S, READING_ROWS, ROWS, delete_all, results
 from harness.conform.probe import probing_each, views
 from harness.conform.row import Result, Row, State
@@ -55,12 +55,12 @@ def conform(
         _ask(addresses, rows, connect=connect, within_s=within_s, whole=whole, quiet=as_json)
     )
     if as_json:
-        terminal.say(json.dumps(told.document(found, bootstrap=bootstrap, marks=marks, left=left)))
+        terminal.say(json.dumps(rendering.document(found, bootstrap=bootstrap, marks=marks, left=left)))
     else:
-        terminal.say(told.headline(found))
+        terminal.say(rendering.headline(found))
     if junit is not None:
-        write_junit(told.cases(found), junit, suite="kafka-chaos conform")
-    raise typer.Exit(told.exit_code(found))
+        write_junit(rendering.cases(found), junit, suite="kafka-chaos conform")
+    raise typer.Exit(rendering.exit_code(found))
 
 
 def _addresses(bootstrap: str) -> list[ADDRESS]:
@@ -109,7 +109,7 @@ async def _ask(
             async for result in results(probes, rows, all_s=within_s):
                 found.append(result)
                 if not quiet:
-                    head, *more = told.lines(result, whole=whole)
+                    head, *more = rendering.lines(result, whole=whole)
                     terminal.say(head, style=_STYLES[result.state])
                     for line in more:
                         terminal.say(line)

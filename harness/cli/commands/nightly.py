@@ -106,7 +106,7 @@ def after(folder: Path, store: Store, *, master: str) -> list[str]:
     results = CampaignResults(folder)
     parts: dict[str, Callable[[], str]] = {
         "comparison": lambda: _comparison(results, master=master),
-        "night": lambda: f"Night: {store.told(store.keep(night_of_campaign(results)))}",
+        "night": lambda: f"Night: {store.place_words(store.keep(night_of_campaign(results)))}",
         "nights on the pages of runs": lambda: f"Nights: {write_to_runs(store, kept_runs(results), render=render)}",
         "trends": lambda: f"Trends: {write_trends(store, out=store.path)[0]}",
     }

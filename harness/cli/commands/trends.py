@@ -40,7 +40,7 @@ def trends(
         else:
             folders = run_folders(paths, runs)
             made = night_of_runs(folders, name=night)
-        terminal.say(f"Kept: {kept.told(kept.append(made))}")
+        terminal.say(f"Kept: {kept.place_words(kept.append(made))}")
         terminal.say(f"Nights: {write_to_runs(kept, folders, render=render)}")
     page, nights = write_trends(kept, out=out or kept.path)
     terminal.say(nights.headline)

@@ -135,7 +135,7 @@ class CommandCluster(ForeignCluster):
 
 class _Starts(CommandCluster):
     async def start_node(self, node: NodeId) -> Evidence:
-        if not self._took_down(node):
+        if not self._stopped_by_us(node):
             return self._seen(f"{self._name(node)} was not taken down by this run, and is left as it is")
         with self._undoing("start", str(node)):
             ran = await self._on_node("start", node)

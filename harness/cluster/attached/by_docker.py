@@ -133,7 +133,7 @@ class ComposeCluster(ForeignCluster):
 
     async def _end(self, node: NodeId, act: Any, signal: str) -> Evidence:
         container = self._containers[node]
-        if not self._took_down(node) and not (await self._state(container))["Running"]:
+        if not self._stopped_by_us(node) and not (await self._state(container))["Running"]:
             await self._has_ended(node)
             raise self._down_by_others(node, f"container {container.name} is {container.attrs['State']['Status']}")
         self._journal.owe("start", str(node))
@@ -150,7 +150,7 @@ class ComposeCluster(ForeignCluster):
         return replace(shown, sentence=ended)
 
     async def start_node(self, node: NodeId) -> Evidence:
-        if not self._took_down(node):
+        if not self._stopped_by_us(node):
             return self._seen(f"{self._name(node)} was not taken down by this run, and is left as it is")
         container = self._containers[node]
         with self._undoing("start", str(node)):

@@ -359,14 +359,14 @@ class ForeignCluster(ABC):
     def _owes(self, undo: str, node: NodeId) -> bool:
         return (undo, str(node)) in self._journal.owed()
 
-    def _took_down(self, node: NodeId) -> bool:
+    def _stopped_by_us(self, node: NodeId) -> bool:
         """Whether it was this run that ended the node, and so is to start it."""
         return self._owes("start", node)
 
     async def _refuse_if_down(self, node: NodeId) -> None:
         """Before a node is ended: one that is down already would be started by this run and against its owner's
         will. Where the node is no broker, nobody can tell."""
-        if node not in self._addresses or self._took_down(node):
+        if node not in self._addresses or self._stopped_by_us(node):
             return
         seen = await look_at(*self._addresses[node], connect=self._connect)
         if seen.kind == "gone":

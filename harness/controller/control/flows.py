@@ -28,8 +28,8 @@ def _flow(number: int, table: Any, topics: Collection[str]) -> Mapping[str, Any]
             raise Refused("bad-request", what, f"name topics that record was given, for example {_EXAMPLE}")
     if fields["input"] == fields["output"]:
         raise Refused("bad-request", "check: flows: input and output are one topic", f"give two, as in {_EXAMPLE}")
-    told = fields.get("told", [])
-    if not all(topic in (fields["input"], fields["output"]) for topic in told):
+    with_ids = fields.get("told", [])
+    if not all(topic in (fields["input"], fields["output"]) for topic in with_ids):
         raise Refused("bad-request", "check: flows: told is a list of its input and its output, or of one of them")
     return {
         "flow": number,
@@ -37,6 +37,6 @@ def _flow(number: int, table: Any, topics: Collection[str]) -> Mapping[str, Any]
         "output": fields["output"],
         "group": fields.get("group"),
         "exactly_once": fields.get("exactly_once", False),
-        "input_told": fields["input"] in told,
-        "output_told": fields["output"] in told,
+        "input_told": fields["input"] in with_ids,
+        "output_told": fields["output"] in with_ids,
     }

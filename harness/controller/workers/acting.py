@@ -2,7 +2,7 @@
 
 Commands come on stdin, one word a line: start, ask, stop. Counters go to stdout, one JSON object a line, after every
 answer, so that a trigger such as "after the 500th ack" fires at once; after `ask` so does what the client gets anew
-(told_progress.py). A closed stdin means that the harness is gone: the worker ends. It always ends with `os._exit`,
+(client_progress.py). A closed stdin means that the harness is gone: the worker ends. It always ends with `os._exit`,
 because a client library's thread may hang without limit.
 """
 
@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from harness.controller.told_progress import ToldProgress
+from harness.controller.client_progress import ProgressReporter
 from harness.history.journals.journal import JournalFile, ProcessNumbers
 from harness.host.clock import Clock, SystemClock
 from harness.host.randomness import stream
@@ -75,7 +75,7 @@ class CountingJournal:
         journal: JournalFile,
         count: Callable[[Mapping[str, int]], None],
         tell: Callable[[], None],
-        progress: ToldProgress,
+        progress: ProgressReporter,
     ) -> None:
         self._journal = journal
         self._count = count
@@ -139,7 +139,7 @@ class FreshClients:
         numbers: ProcessNumbers,
         name: str,
         role: Literal["producer", "consumer", "both"],
-        progress: ToldProgress,
+        progress: ProgressReporter,
     ) -> None:
         self._make_client = make_client
         self._bootstrap = bootstrap
@@ -173,7 +173,7 @@ class FreshClients:
         if self._present is not None:
             number, client = self._present
             if isinstance(client, ReportsEvents):
-                self._journal.met(number, client.take_events())
+                self._journal.client_met(number, client.take_events())
 
 
 async def act(
@@ -184,7 +184,7 @@ async def act(
     until: asyncio.Event,
     count: Callable[[Mapping[str, int]], None],
     clock: Clock,
-    progress: ToldProgress,
+    progress: ProgressReporter,
 ) -> None:
     """The worker's work, on any loop; a simulated world runs it as a task."""
     journal = JournalFile(Path(spec.journal), worker=spec.name, clock=clock)
@@ -243,7 +243,7 @@ async def _serve(spec: WorkerSpec, *, settings: WorkloadSettings, make_client: C
     reader = asyncio.StreamReader()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     started, until = asyncio.Event(), asyncio.Event()
-    progress = ToldProgress(lambda told: _say({"told": told}))
+    progress = ProgressReporter(lambda progress: _say({"told": progress}))
     commands = asyncio.create_task(_obey(reader, started, until, progress.ask))
     _say({"ready": 1})
     await started.wait()

@@ -12,8 +12,8 @@ from typing import Any, Protocol
 
 import msgspec
 
+from harness.controller.client_progress import ClientProgress
 from harness.controller.context import Acknowledgements
-from harness.controller.told_progress import Told
 from harness.controller.workers.acting import STOP_GRACE_S, WorkerSpec
 from harness.errors import HarnessError
 from harness.history.journals.journal import ProcessNumbers
@@ -48,7 +48,7 @@ class Workers(Protocol):
 
     def start(self) -> None: ...
 
-    def ask(self, hear: Callable[[str, Told], None]) -> None:
+    def ask(self, hear: Callable[[str, ClientProgress], None]) -> None:
         """From now on `hear` gets the name of a client of the load and what it tried or got, each thing once."""
 
     async def stop(self) -> list[str]: ...  # in-flight operations get their time-out; returns a sentence per failure
@@ -78,7 +78,7 @@ class WorkerProcesses:
         self._spawn = spawn
         self._stop_s = scenario.workload.delivery_timeout_ms / 1000 + STOP_GRACE_S
         self._workers: list[_Worker] = []
-        self._hear_told: Callable[[str, Told], None] = _unasked
+        self._hear_progress: Callable[[str, ClientProgress], None] = _unasked
 
     async def prepare(self, acks: Acknowledgements) -> None:
         self._acks = acks
@@ -88,7 +88,9 @@ class WorkerProcesses:
             path.write_bytes(msgspec.json.encode(spec))
             log = self._folder / f"{spec.name}.log"
             process = await self._spawn([*self._command, str(path)], log=log)
-            self._workers.append(_Worker(name=spec.name, process=process, log=log, heard=self._heard, told=self._told))
+            self._workers.append(
+                _Worker(name=spec.name, process=process, log=log, heard=self._heard, progress=self._progressed)
+            )
         for worker in self._workers:
             await worker.wait_ready()
 
@@ -97,15 +99,15 @@ class WorkerProcesses:
         if known:
             self._acks.add(**known)
 
-    def _told(self, name: str, told: Told) -> None:
-        self._hear_told(name, told)
+    def _progressed(self, name: str, progress: ClientProgress) -> None:
+        self._hear_progress(name, progress)
 
     def start(self) -> None:
         for worker in self._workers:
             worker.tell("start")
 
-    def ask(self, hear: Callable[[str, Told], None]) -> None:
-        self._hear_told = hear
+    def ask(self, hear: Callable[[str, ClientProgress], None]) -> None:
+        self._hear_progress = hear
         for worker in self._workers:
             worker.tell("ask")
 
@@ -122,8 +124,8 @@ class WorkerProcesses:
         self._workers.clear()
 
 
-def _unasked(name: str, told: Told) -> None:
-    raise AssertionError(f"{name} told of {told} before it was asked")
+def _unasked(name: str, progress: ClientProgress) -> None:
+    raise AssertionError(f"{name} told of {progress} before it was asked")
 
 
 class _Worker:
@@ -136,13 +138,13 @@ class _Worker:
         process: asyncio.subprocess.Process,
         log: Path,
         heard: Callable[[Mapping[str, int]], None],
-        told: Callable[[str, Told], None],
+        progress: Callable[[str, ClientProgress], None],
     ) -> None:
         self._name = name
         self._process = process
         self._log = log
         self._heard = heard
-        self._told = told
+        self._progressed = progress
         self._ready = asyncio.Event()
         self._ended_well = False
         self._listening = asyncio.create_task(self._listen(), name=f"worker {name}")
@@ -156,7 +158,7 @@ class _Worker:
             elif "ended" in said:
                 self._ended_well = True
             elif "told" in said:
-                self._told(self._name, msgspec.convert(said["told"], Told))
+                self._progressed(self._name, msgspec.convert(said["told"], ClientProgress))
             else:
                 self._heard(said)
         self._ready.set()  # no more output; wait_ready looks at the exit code

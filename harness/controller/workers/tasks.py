@@ -7,8 +7,8 @@ from typing import Any, Protocol
 
 import msgspec
 
+from harness.controller.client_progress import ClientProgress, ProgressReporter
 from harness.controller.context import Acknowledgements
-from harness.controller.told_progress import Told, ToldProgress
 from harness.controller.workers.acting import STOP_GRACE_S, act, settings_of
 from harness.controller.workers.processes import worker_specs
 from harness.host.clock import Clock
@@ -46,15 +46,15 @@ class WorkerTasks:
         self._acks = Acknowledgements()
         self._until = asyncio.Event()
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._progress: dict[str, ToldProgress] = {}
-        self._hear: Callable[[str, Told], None] | None = None
+        self._progress: dict[str, ProgressReporter] = {}
+        self._hear: Callable[[str, ClientProgress], None] | None = None
 
     async def prepare(self, acks: Acknowledgements) -> None:
         self._acks = acks
 
     def start(self) -> None:
         for spec in worker_specs(self._scenario, self._cluster, history=self._history):
-            progress = self._progress[spec.name] = ToldProgress(self._teller(spec.name))
+            progress = self._progress[spec.name] = ProgressReporter(self._teller(spec.name))
             work = act(
                 spec,
                 settings=settings_of(spec),
@@ -69,7 +69,7 @@ class WorkerTasks:
     def _teller(self, name: str) -> Callable[[dict[str, Any]], None]:
         def tell(said: Any) -> None:
             assert self._hear is not None, "nothing is told before it is asked"
-            self._hear(name, msgspec.convert(said, Told, from_attributes=True))
+            self._hear(name, msgspec.convert(said, ClientProgress, from_attributes=True))
 
         return tell
 
@@ -78,7 +78,7 @@ class WorkerTasks:
         if known:
             self._acks.add(**known)
 
-    def ask(self, hear: Callable[[str, Told], None]) -> None:
+    def ask(self, hear: Callable[[str, ClientProgress], None]) -> None:
         self._hear = hear
         for progress in self._progress.values():
             progress.ask()

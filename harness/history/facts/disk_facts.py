@@ -37,7 +37,7 @@ class DiskEvent:
     from_offset: int | None = None
     to_offset: int | None = None
 
-    def took(self, topic: str, partition: int, offset: int | None) -> bool | None:
+    def destroyed(self, topic: str, partition: int, offset: int | None) -> bool | None:
         """True if the node's copy of a record was destroyed; None if unknown."""
         if self.extent == "disk":
             return True

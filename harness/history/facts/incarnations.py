@@ -244,7 +244,7 @@ class Incarnations:
             row["topic"] = held[key]
         return pa.Table.from_pylist(rows, schema=table.schema)
 
-    def met(self, table: pa.Table) -> pa.Table:
+    def client_events(self, table: pa.Table) -> pa.Table:
         """Rows of client_events."""
         rows = table.to_pylist()
         for row in rows:

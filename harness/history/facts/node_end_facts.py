@@ -25,7 +25,7 @@ def down_between(ends: Iterable[NodeEndRow], begin: int, end: int) -> list[NodeE
     return [row for row in ends if earliest_of(row) <= end and back_of(row) >= begin]
 
 
-def signal_told_by(status: int) -> int | None:
+def signal_of_status(status: int) -> int | None:
     """The signal that an exit status tells: 137 as a shell and Docker say it, 143 of a JVM after SIGTERM."""
     number = status - _BY_SIGNAL
     return number if number in set(signal.Signals) else None
@@ -35,7 +35,7 @@ def signal_of(end: NodeEndRow) -> int | None:
     """The signal that it ended for, said as such or told by its exit status."""
     if end["signal"] is not None or end["exit_status"] is None:
         return end["signal"]
-    return signal_told_by(end["exit_status"])
+    return signal_of_status(end["exit_status"])
 
 
 def signal_name(number: int) -> str:

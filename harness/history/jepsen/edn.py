@@ -38,7 +38,7 @@ from harness.host import memory
 _TYPES = {STATUS_OK: ":ok", STATUS_FAIL: ":fail", STATUS_INFO: ":info"}
 _SENDS, _POLLS = ("send", "probe_send"), ("poll", "final_poll", "probe_poll")
 _MOVES = ("assigned", "revoked", "lost")
-_TOLD: tuple[RowsOf[AnyRow], ...] = (OPERATIONS, RECORDS, PARTITIONS, TRANSACTIONS, GROUP_EVENTS)
+_WRITTEN: tuple[RowsOf[AnyRow], ...] = (OPERATIONS, RECORDS, PARTITIONS, TRANSACTIONS, GROUP_EVENTS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +62,7 @@ class _Operation:
 def export(folder: RunFolder, path: Path) -> int:
     """Writes the history to `path`, one map per line; returns the number of lines."""
     held = memory.Together()
-    tables = TypedRows({table.name: _rows(folder, table, held) for table in _TOLD})
+    tables = TypedRows({table.name: _rows(folder, table, held) for table in _WRITTEN})
     operations = [*_with_rebalances(list(_with_records(tables)), tables), *_ends(tables)]
     every = sorted(_tps(tables).values())
     events = sorted(_events(_one_at_a_time(operations, list(_single(tables)), every)), key=lambda event: event[:4])

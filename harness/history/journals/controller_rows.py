@@ -33,7 +33,7 @@ class _Line(msgspec.Struct):
 
 _BYTES_IN_MEMORY = 6  # bytes of memory per byte of JSON, approximately
 _REMEDY = "no run of ours wrote this: put the file back as its run left it"
-_TOLD = {
+_REQUIRED = {
     "partitions": ("topic", "partition"),
     "partition_states": ("topic", "partition", "time_ns"),
     "replica_snapshots": ("topic", "partition", "snapshot", "node"),
@@ -58,7 +58,7 @@ def _shape(table: str) -> type[msgspec.Struct] | None:
     schema = TABLES.get(_ALSO.get(table, table))
     if schema is None:
         return None
-    required = _TOLD.get(table, ())
+    required = _REQUIRED.get(table, ())
     fields: list[Any] = [(field.name, _type(field.type)) for field in schema if field.name in required]
     fields += [(field.name, _type(field.type) | None, None) for field in schema if field.name not in required]
     return msgspec.defstruct(table, fields)

@@ -160,7 +160,7 @@ class Group(msgspec.Struct, array_like=True, tag="G", frozen=True):
     require_stable: bool | None = None
 
 
-class Met(msgspec.Struct, array_like=True, tag="C", frozen=True):
+class ClientMet(msgspec.Struct, array_like=True, tag="C", frozen=True):
     process: int
     time_ns: int
     event: str
@@ -206,7 +206,20 @@ class Finished(msgspec.Struct, array_like=True, tag="F", frozen=True):
 
 
 Line = (
-    Opened | Process | Declare | Invoke | Sent | Read | Assigned | Group | Met | Done | Begin | End | Origins | Finished
+    Opened
+    | Process
+    | Declare
+    | Invoke
+    | Sent
+    | Read
+    | Assigned
+    | Group
+    | ClientMet
+    | Done
+    | Begin
+    | End
+    | Origins
+    | Finished
 )
 _ENCODER = msgspec.json.Encoder()
 
@@ -344,7 +357,7 @@ class JournalFile:
         details = (event.generation, event.member, event.error, transaction, event.require_stable)
         self._write(Group(event.event, event.begin_ns, event.end_ns, partition_ids, offsets, status, *details))
 
-    def met(self, process: int, events: Sequence[AClientEvent]) -> None:
+    def client_met(self, process: int, events: Sequence[AClientEvent]) -> None:
         """Writes a client's event, unless it is about a partition that this journal does not name: it was not used
         here."""
         for event in events:
@@ -353,7 +366,7 @@ class JournalFile:
                 partition_id = None if event.topic is None else self._numbers[place]
                 status = None if event.status is None else STATUS[event.status]
                 details = (event.epoch, status, event.error, event.request, event.version, event.code)
-                self._write(Met(process, event.t_ns, event.event, event.node, partition_id, *details))
+                self._write(ClientMet(process, event.t_ns, event.event, event.node, partition_id, *details))
 
     def done(self, f: str, *, begin_ns: int | None = None, count: int = 0, error: str | None = None) -> None:
         now = self._clock.monotonic_ns()

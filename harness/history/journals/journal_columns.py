@@ -16,6 +16,7 @@ from harness.history.journals.journal import (
     STATUS,
     Assigned,
     Begin,
+    ClientMet,
     Declare,
     Done,
     End,
@@ -23,7 +24,6 @@ from harness.history.journals.journal import (
     Group,
     Invoke,
     Line,
-    Met,
     Opened,
     Origins,
     Part,
@@ -146,7 +146,7 @@ class JournalColumns:
             Process: self._begin_client,
             Assigned: self._assigned,
             Group: self._group,
-            Met: self._met,
+            ClientMet: self._client_met,
             Done: self._done,
             Begin: self._begin_transaction,
             End: self._end_transaction,
@@ -420,8 +420,8 @@ class JournalColumns:
     def _origins(self, line: Origins) -> None:
         topic, values = self.words.number(line.topic), self._values(line.values, line.texts)
         for value, origin in zip(values, line.origins, strict=True):
-            told = NONE if origin is None else self._values([origin], line.texts)[0]
-            self._rows["origins"].extend((topic, value, told))
+            input_value = NONE if origin is None else self._values([origin], line.texts)[0]
+            self._rows["origins"].extend((topic, value, input_value))
 
     def _group(self, line: Group) -> None:
         number, client = self.words.number, self._client()
@@ -453,7 +453,7 @@ class JournalColumns:
             f, count = _OPERATIONS[line.event], len(line.partition_ids)
             self._single(f, line.invoked_ns, line.completed_ns, count, line.error, status=line.status, transaction=txn)
 
-    def _met(self, line: Met) -> None:
+    def _client_met(self, line: ClientMet) -> None:
         """The line may be late: another client may have begun by then."""
         clients, number = self.clients, self.words.number
         known = [place for place, client in enumerate(clients) if client.process == line.process]

@@ -37,7 +37,7 @@ class Rule:
 
     column: str
     broken: pc.Expression
-    says: str
+    breach: str
     of: str = ""
 
 
@@ -68,7 +68,7 @@ def check_file(name: str, file: "FileSystemDataset", place_of: Callable[[Any], o
 def _unlawful(rule: Rule, runs: Sequence[Any], place_of: Callable[[Any], object], remedy: str) -> HarnessError:
     count = runs.count(runs[0])
     rows = f"{count} rows" if count > 1 else "1 row"
-    return HarnessError(f"{place_of(runs[0])}: column {rule.column} {rule.says} in {rows}{rule.of}: {remedy}")
+    return HarnessError(f"{place_of(runs[0])}: column {rule.column} {rule.breach} in {rows}{rule.of}: {remedy}")
 
 
 # -- the rules --------------------------------------------
@@ -83,7 +83,7 @@ def never_null(name: str) -> tuple[str, ...]:
 
 def _required(name: str) -> Iterator[Rule]:
     for column in never_null(name):
-        yield Rule(column=column, broken=_field(column).is_null(), says="is null")
+        yield Rule(column=column, broken=_field(column).is_null(), breach="is null")
 
 
 def _within(name: str) -> Iterator[Rule]:
@@ -94,29 +94,31 @@ def _within(name: str) -> Iterator[Rule]:
         beyond, problem = _field(column) < least, f"is below {least}"
         if greatest is not None:
             beyond, problem = beyond | (_field(column) > greatest), f"is none of {least} to {greatest}"
-        yield Rule(column=column, broken=beyond, says=problem)
+        yield Rule(column=column, broken=beyond, breach=problem)
 
 
 def _worded(name: str) -> Iterator[Rule]:
     for column, declared in columns_of(ROWS[name]).items():
         if words := [str(word) for word in declared.words]:
             known = _field(column).isin(words)
-            yield Rule(column=column, broken=_field(column).is_valid() & ~known, says=f"is none of {', '.join(words)}")
+            yield Rule(
+                column=column, broken=_field(column).is_valid() & ~known, breach=f"is none of {', '.join(words)}"
+            )
 
 
 def _depending(name: str) -> Iterator[Rule]:
     if name in _TIMES:
         began, ended = _TIMES[name]
-        yield Rule(column=ended, broken=_field(ended) < _field(began), says=f"is before {began}")
+        yield Rule(column=ended, broken=_field(ended) < _field(began), breach=f"is before {began}")
     if name != "records":
         return
     sent = _field("kind") == KIND_SEND
-    yield Rule(column="returned_ns", broken=_field("returned_ns") < _field("invoked_ns"), says="is before invoked_ns")
-    yield Rule(column="acks", broken=sent & _field("acks").is_null(), says="is null", of=" of sends")
+    yield Rule(column="returned_ns", broken=_field("returned_ns") < _field("invoked_ns"), breach="is before invoked_ns")
+    yield Rule(column="acks", broken=sent & _field("acks").is_null(), breach="is null", of=" of sends")
     # acks=0 gets no answer; an old version stored that as success
     answered = sent & (_field("status") == STATUS_OK) & (_field("acks") != 0)
     yield Rule(
-        column="offset", broken=answered & _field("offset").is_null(), says="is null", of=" of acknowledged sends"
+        column="offset", broken=answered & _field("offset").is_null(), breach="is null", of=" of acknowledged sends"
     )
     for column in ("offset", "last_of_poll", "assignment"):
-        yield Rule(column=column, broken=~sent & _field(column).is_null(), says="is null", of=" of polls")
+        yield Rule(column=column, broken=~sent & _field(column).is_null(), breach="is null", of=" of polls")

@@ -101,21 +101,21 @@ def arrow_schema(row: type[AnyRow], metadata: tuple[tuple[str, str], ...] = ()) 
 
 
 def _column(hint: object) -> Column:
-    hint, told = _bare(hint)
+    hint, annotations = _bare(hint)
     kinds = get_args(hint) if isinstance(hint, types.UnionType) or get_origin(hint) is Union else (hint,)
     known = [kind for kind in kinds if kind is not type(None)]
     assert len(known) == 1, f"a column holds one kind of thing: {hint}"
     kind, further = _bare(known[0])
     words = get_args(kind) if get_origin(kind) is Literal else ()
     kind = type(words[0]) if words else kind
-    told = (*told, *further)
+    annotations = (*annotations, *further)
     return Column(
         kind=_without_sizes(kind),
         nullable=len(kinds) > 1,
         words=words,
-        arrow=next((each for each in told if isinstance(each, pa.DataType)), None) or _arrow_type(kind),
-        within=next((each for each in told if isinstance(each, Within)), None),
-        added=ADDED in told,
+        arrow=next((each for each in annotations if isinstance(each, pa.DataType)), None) or _arrow_type(kind),
+        within=next((each for each in annotations if isinstance(each, Within)), None),
+        added=ADDED in annotations,
     )
 
 

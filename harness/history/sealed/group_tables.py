@@ -26,7 +26,9 @@ NO_ACKS = ("consumer",)  # roles without sends
 class Transactions:
     """All transactions of the run. The arguments are integers by column, named as in journal_columns.FIELDS."""
 
-    def __init__(self, *, begun: Mapping[str, Any], ended: Mapping[str, Any], took: Mapping[str, Any]) -> None:
+    def __init__(
+        self, *, begun: Mapping[str, Any], ended: Mapping[str, Any], in_transactions: Mapping[str, Any]
+    ) -> None:
         count = len(begun["invoked_ns"])
         self.client, self.invoked_ns = begun["client"], begun["invoked_ns"]
         self.completed_ns, self.error = np.full(count, NONE, np.int64), np.full(count, NO_WORD, np.int64)
@@ -34,7 +36,7 @@ class Transactions:
         self.group_of = np.full(count, -1, np.int64)  # the client whose group's offsets it contains
         for mine, column in ((self.completed_ns, "completed_ns"), (self.error, "error"), (self.outcome, "outcome")):
             mine[ended["transaction"]] = ended[column]
-        self.group_of[took["transaction"]] = took["client"]
+        self.group_of[in_transactions["transaction"]] = in_transactions["client"]
 
     def numbers(self) -> Any:
         """The number in the run of the transaction at each index."""

@@ -55,7 +55,7 @@ class _Blocks:
             "log_append": blocks["log_append"],
         }
         self.rows = {name: columns[name][name] for name in ("offset", "value")}
-        self.told = columns["told"]
+        self.answered = columns["told"]
         self.beside = {name: columns[name][name] for name in ("key", "timestamp_ms")}
         self.each = {name: blocks[name] for name in _EACH}
         self.count = blocks["count"]
@@ -83,7 +83,7 @@ class _Blocks:
 
     def _partition_ids(self) -> Any:
         """The partition of a block's first record; of a poll's blocks, of all their records."""
-        return self.told["partition_id"][self.base["told_each"]]
+        return self.answered["partition_id"][self.base["told_each"]]
 
     def _stamped_alike(self, partition_ids: int) -> Any:
         """A broker's answer does not say whose timestamp it contains; the partition's readers show it, if all agree."""
@@ -152,7 +152,7 @@ class _Maker:
         of_block = {name: np.repeat(column[chosen], count) for name, column in blocks.of_block.items()}
         row, entry = np.repeat(blocks.start[chosen], count) + within, entries("told_each")
         rows = {name: column[row] for name, column in blocks.rows.items()}
-        rows |= {name: column[entry] for name, column in blocks.told.items()}
+        rows |= {name: column[entry] for name, column in blocks.answered.items()}
         rows["key"] = blocks.beside["key"][entries("key_each")]
         rows["timestamp_ms"] = blocks.beside["timestamp_ms"][entries("time_each")]
         partition_id = rows["partition_id"]

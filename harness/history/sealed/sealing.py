@@ -106,7 +106,7 @@ def _parted(topics: Incarnations, converted: Converted) -> tuple[Converted, set[
         record_tables=lambda: _in_row_groups(records),
         partition_ids=tps,
         group_events=topics.events(converted.group_events),
-        client_events=topics.met(converted.client_events),
+        client_events=topics.client_events(converted.client_events),
     )
     return parted, undecided
 

@@ -54,7 +54,7 @@ class Conversion:
         all_of_them = merged(journals, self._names, list(known))
         columns, run, clients = all_of_them.columns, self._run, all_of_them.clients
         last_ns = _last_ns(all_of_them)
-        transactions = Transactions(begun=columns["begun"], ended=columns["ended"], took=columns["took"])
+        transactions = Transactions(begun=columns["begun"], ended=columns["ended"], in_transactions=columns["took"])
         operations = operations_of(all_of_them, transactions, run=run, last_ns=last_ns)
         return Converted(
             operations=operations.table,
@@ -143,7 +143,7 @@ def _no_collection() -> Iterator[None]:
 
 
 def client_events_table(
-    met: Mapping[str, Any],
+    events: Mapping[str, Any],
     *,
     run: int,
     clients: Sequence[Process],
@@ -151,8 +151,8 @@ def client_events_table(
     words: Sequence[str],
 ) -> pa.Table:
     """`names`: the topic-partitions by number. Events of one moment keep their order in the journals."""
-    row = np.argsort(met["invoked_ns"], kind="stable")
-    event_columns = {name: column[row] for name, column in met.items()}
+    row = np.argsort(events["invoked_ns"], kind="stable")
+    event_columns = {name: column[row] for name, column in events.items()}
     partition_id, schema = event_columns["of_tp"], TABLES["client_events"]
     parts = np.array([*(part for _, part in names), 0], np.int32)
     columns = {

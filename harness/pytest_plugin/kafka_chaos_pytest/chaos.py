@@ -35,7 +35,7 @@ class Recording:
 
     folder: Path
     journals: list[Journal]  # of its clients
-    told: dict[str, dict[bytes, bytes | None]] = field(default_factory=dict)  # by topic: ids of values
+    origins: dict[str, dict[bytes, bytes | None]] = field(default_factory=dict)  # by topic: ids of values
 
 
 class Chaos:
@@ -157,8 +157,8 @@ class Chaos:
         """
         from kafka_chaos_pytest.clients import acks_of, idempotence_of, library_of, recorded_producer
 
-        known = acks_of(client, told=acks)
-        is_idempotent = idempotence_of(client, told=idempotent)
+        known = acks_of(client, given=acks)
+        is_idempotent = idempotence_of(client, given=idempotent)
         journal = self._journal(name)
         journal.begin_process(role="producer", acks=known, idempotent=is_idempotent, library=library_of(client))
         wrapped: C = recorded_producer(client, journal)
@@ -182,14 +182,14 @@ class Chaos:
         """
         from kafka_chaos_pytest.clients import group_of, isolation_of, library_of, recorded_consumer
 
-        known = isolation_of(client, told=isolation)
+        known = isolation_of(client, given=isolation)
         journal = self._journal(name)
         journal.begin_process(
             role="consumer",
             library=library_of(client),
             isolation=known,
             reset="earliest" if from_beginning else "latest",
-            reads_for=group_of(client, told=group),
+            reads_for=group_of(client, given=group),
         )
         wrapped: C = recorded_consumer(client, journal)
         return wrapped
@@ -230,16 +230,16 @@ class Chaos:
             for topic, function in functions_of(flows).items()
         }
         for topic, ids in made.items():
-            told = recording.told.setdefault(topic, {})
-            if any(told.get(value, origin) != origin for value, origin in ids.items()):
+            origins = recording.origins.setdefault(topic, {})
+            if any(origins.get(value, origin) != origin for value, origin in ids.items()):
                 what = f"flow: other ids of the values of {topic} were told before, by a check that was refused"
                 raise ChaosError("bad-request", what, "give the same function, or record anew")
         for topic, ids in made.items():
-            told = recording.told[topic]
-            new = {value: origin for value, origin in ids.items() if value not in told}
+            origins = recording.origins[topic]
+            new = {value: origin for value, origin in ids.items() if value not in origins}
             if new:
                 recording.journals[0].origins(topic, new)
-            told.update(new)
+            origins.update(new)
 
     def _end(self, *, judge: bool, flows: Sequence[Flow] = (), within_s: float | None = None) -> Mapping[str, Any]:
         """Where it is refused, the recording goes on."""

@@ -32,9 +32,15 @@ class Flow:
 
     def asked(self) -> Mapping[str, Any]:
         """As the request `check` has it (docs/control.md)."""
-        told = [topic for topic, function in self.functions() if function is not None]
+        with_ids = [topic for topic, function in self.functions() if function is not None]
         group = {} if self.group is None else {"group": self.group}
-        return {"input": self.input, "output": self.output, **group, "exactly_once": self.exactly_once, "told": told}
+        return {
+            "input": self.input,
+            "output": self.output,
+            **group,
+            "exactly_once": self.exactly_once,
+            "told": with_ids,
+        }
 
     def functions(self) -> Sequence[tuple[str, OfValue | None]]:
         return ((self.input, self.id), (self.output, self.origin))

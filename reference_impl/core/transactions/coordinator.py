@@ -233,7 +233,7 @@ class TransactionCoordinator:
             error = (
                 ErrorCode.CONCURRENT_TRANSACTIONS if is_busy else _end_again(known.state, is_commit=request.is_commit)
             )
-            answer(_told(error, known))
+            answer(_init_answer(error, known))
             return
         current = self._known(speaker)
         if isinstance(current, ErrorCode):
@@ -246,7 +246,7 @@ class TransactionCoordinator:
             following = current.prepared_with_next_epoch(
                 is_commit=request.is_commit, fresh_id=request.fresh_id, now_ms=self._clock.wall_clock_ms()
             )
-            self._decide(following, lambda error: answer(_told(error, following)))
+            self._decide(following, lambda error: answer(_init_answer(error, following)))
 
     def _prepare(
         self, known: Transaction, *, is_commit: bool, fenced: bool, answer: Answered = lambda error: None
@@ -344,7 +344,7 @@ class TransactionCoordinator:
         )
 
 
-def _told(error: ErrorCode, ended: Transaction) -> InitAnswer:
+def _init_answer(error: ErrorCode, ended: Transaction) -> InitAnswer:
     following = ended.following_producer
     is_done = error is ErrorCode.NONE
     return InitAnswer(error, following.producer_id, following.producer_epoch) if is_done else InitAnswer(error)

@@ -49,7 +49,7 @@ class MarkerSender:
         self._sending: dict[int, asyncio.Task[None]] = {}
 
     def of_term(self) -> "TermMarkers":
-        return TermMarkers(self, told_before=self._metadata.updates)
+        return TermMarkers(self, sent_before=self._metadata.updates)
 
     def stop(self) -> None:
         for task in self._sending.values():
@@ -66,10 +66,10 @@ class MarkerSender:
         state = self._metadata.state(key)
         return NO_LEADER if state is None else state.leader
 
-    def deleted(self, markers: TransactionMarkers, told_before: int) -> set[TopicPartition]:
+    def deleted(self, markers: TransactionMarkers, sent_before: int) -> set[TopicPartition]:
         """Those whose topic the controller did not tell of in an update after that many. Until a coordinator's term has
         seen one, what this broker knows may be older than the transaction."""
-        if self._metadata.updates <= told_before:
+        if self._metadata.updates <= sent_before:
             return set()
         return {key for key in markers.partitions if self._metadata.state(key) is None}
 
@@ -119,10 +119,10 @@ class MarkerSender:
 class TermMarkers:
     """Those of one term of a coordinator."""
 
-    def __init__(self, sender: MarkerSender, *, told_before: int) -> None:
-        """`told_before`: the updates of the metadata when the term began."""
+    def __init__(self, sender: MarkerSender, *, sent_before: int) -> None:
+        """`sent_before`: the updates of the metadata when the term began."""
         self._sender = sender
-        self._told_before = told_before
+        self._sent_before = sent_before
         self._tasks: set[asyncio.Task[None]] = set()
 
     def write(self, markers: TransactionMarkers, written: Written) -> None:
@@ -138,7 +138,7 @@ class TermMarkers:
             markers, *others = self._sender.split(markers._replace(partitions=left))
             for each in others:
                 self.write(each, written)
-            gone = self._sender.deleted(markers, self._told_before)
+            gone = self._sender.deleted(markers, self._sent_before)
             outcomes = {} if gone else await self._sender.ask(markers)
             fenced = [f"{key}: {error.name}" for key, error in outcomes.items() if error in FENCED]
             if fenced:

@@ -36,7 +36,7 @@ _FOR_NOW = frozenset(
         ErrorCode.NOT_COORDINATOR,
     )
 )
-_AS_TOLD: Mapping[ErrorCode, ErrorCode] = {ErrorCode.PRODUCER_FENCED: ErrorCode.INVALID_PRODUCER_EPOCH}
+_ERROR_FOR_CLIENTS: Mapping[ErrorCode, ErrorCode] = {ErrorCode.PRODUCER_FENCED: ErrorCode.INVALID_PRODUCER_EPOCH}
 
 
 class Verifying(Enum):
@@ -52,12 +52,12 @@ class Verifying(Enum):
             return cls.ADD
         return cls.VERIFY_OR_ABORT if version >= aborts_since else cls.VERIFY
 
-    def told(self, error: ErrorCode, for_now: ErrorCode) -> ErrorCode:
+    def error_for_client(self, error: ErrorCode, for_now: ErrorCode) -> ErrorCode:
         if error in _FOR_NOW:
             return for_now
         if error is ErrorCode.INVALID_TXN_STATE and self is not Verifying.VERIFY:
             return ErrorCode.TRANSACTION_ABORTABLE
-        return _AS_TOLD.get(error, error)
+        return _ERROR_FOR_CLIENTS.get(error, error)
 
 
 class TransactionVerifier:
@@ -85,14 +85,14 @@ class TransactionVerifier:
         if not guards:
             return {}
         keys = [partition.topic_partition for partition in guards]
-        told = await (self._added if adds else self._verified)(transactional_id, producer, keys)
+        answers = await (self._added if adds else self._verified)(transactional_id, producer, keys)
         refused = {}
         for partition, guard in guards.items():  # all at once: no marker comes in between
-            error = told.get(partition.topic_partition, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            error = answers.get(partition.topic_partition, ErrorCode.COORDINATOR_NOT_AVAILABLE)
             is_refused = error is not ErrorCode.NONE
             may_append = partition.end_verification(producer, guard, is_refused=is_refused)
             if is_refused:
-                refused[partition.topic_partition] = wants.told(error, for_now)
+                refused[partition.topic_partition] = wants.error_for_client(error, for_now)
             elif not may_append and not adds:  # a marker came; one of an own epoch is told by its epoch
                 refused[partition.topic_partition] = ErrorCode.INVALID_TXN_STATE
         return refused
@@ -108,9 +108,9 @@ class TransactionVerifier:
         loop = asyncio.get_running_loop()
         ends_s = loop.time() + ADDED_WITHIN_S
         while True:
-            told = await self._asked(transactional_id, producer, keys, adds=True)
-            if ErrorCode.CONCURRENT_TRANSACTIONS not in told.values() or loop.time() >= ends_s:
-                return told
+            answers = await self._asked(transactional_id, producer, keys, adds=True)
+            if ErrorCode.CONCURRENT_TRANSACTIONS not in answers.values() or loop.time() >= ends_s:
+                return answers
             await asyncio.sleep(ADD_AGAIN_AFTER_S)
 
     async def _asked(

@@ -245,7 +245,7 @@ def _cuts(data: RunData, record: Followed) -> Iterator[Seen]:
 
 def _destroyed(data: RunData, record: Followed) -> Iterator[Seen]:
     for event in disk_events(data.rows(DISK_EVENTS), data.rows(FAULTS)):
-        if event.took(record.topic, record.partition, record.offset) is True:
+        if event.destroyed(record.topic, record.partition, record.offset) is True:
             yield Seen(
                 time_ns=event.time_ns,
                 node=event.node,

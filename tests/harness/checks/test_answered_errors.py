@@ -43,7 +43,7 @@ def stuck(*codes: int | None, log_start: int = 0, retention: str = "1500") -> Hi
     for offset in range(3):
         history.send(offset, offset, at=1 + offset / 10)
     for number in range(6):
-        history.send(10 + number, None, at=4 + 3 * number, took=3, status=2)
+        history.send(10 + number, None, at=4 + 3 * number, elapsed_s=3, status=2)
         if codes:
             answer(history, codes[number % len(codes)], at=5 + 3 * number)
     history.final([(offset, offset) for offset in range(log_start, 3)])
@@ -114,7 +114,7 @@ def a_gap_with_too_few_in_sync() -> History:
     history.fault("cut", [1], at=2, until=8)
     history.state(1, 0, (1,), at=3)
     for number in range(3):
-        history.send(1 + number, None, at=4 + number, took=0.5, status=1)
+        history.send(1 + number, None, at=4 + number, elapsed_s=0.5, status=1)
         answer(history, NOT_ENOUGH_REPLICAS, at=4.2 + number)
     history.state(1, 0, ISR, at=8)
     history.send(9, 1, at=9)
@@ -128,7 +128,7 @@ def twice_after_its_first_copy_was_removed() -> History:
     history = History(scenario_=scenario(topics=(topic,)))
     history.state(1, 0, ISR, at=0, start=0)
     history.poll([(0, 5)], at=2)
-    history.send(5, 1, at=1, took=10)
+    history.send(5, 1, at=1, elapsed_s=10)
     history.final([(1, 5)])
     history.partition["log_start_offset"] = 1
     return history

@@ -45,7 +45,7 @@ def stuck(
         history.state(1, 0, isr, at=heal + 1)
     number, at = 1, 3.0
     while at + 3 <= until:
-        history.send(number, None, at=at, took=3, status=2)
+        history.send(number, None, at=at, elapsed_s=3, status=2)
         number, at = number + 1, at + 3
     history.final([(0, 0)])
     return history
@@ -229,7 +229,7 @@ def random_history(run: int, chance: random.Random) -> History:
             value,
             value if status == 0 else None,
             at=at,
-            took=chance.choice((0.1, 0.9, 1, 2)),
+            elapsed_s=chance.choice((0.1, 0.9, 1, 2)),
             status=status,
             acks=chance.choice((-1, -1, -1, 1, 0)),
             process=chance.choice((1, 1, 1, 2)),

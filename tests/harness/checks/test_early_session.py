@@ -22,7 +22,7 @@ class Spark:
     """Stands in for JVMs and sessions."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.told: list[str] = []
+        self.events: list[str] = []
         self.larges: list[bool] = []
         self.places: list[str] = []
         self.made: Any = object()
@@ -42,7 +42,7 @@ class Spark:
         )
         return SimpleNamespace(
             join=lambda: (1, ""),
-            end=lambda: self.told.append("jvm ended"),
+            end=lambda: self.events.append("jvm ended"),
             process=process,
             place=place,
             used=self.used,
@@ -54,9 +54,9 @@ class Spark:
         if self.refusals:
             self.refusals -= 1
             raise HarnessError("no session today")
-        self.told.append("opened beside its own JVM" if jvm is None else "opened")
+        self.events.append("opened beside its own JVM" if jvm is None else "opened")
         yield self.made
-        self.told.append("closed")
+        self.events.append("closed")
 
 
 @pytest.fixture
@@ -74,15 +74,15 @@ def test_whoever_asks_for_the_session_ends_the_warm_up_at_its_next_stage_and_get
     stand_in: Spark, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun = threading.Event()
-    stages: list[str] = []
+    phases: list[str] = []
 
     def warm(session: object, *, progress: Callable[[str], None]) -> None:
         assert session is stand_in.made
         begun.set()
         assert early._wanted.wait(AT_MOST_S)
-        stages.append("the first")
+        phases.append("the first")
         progress("the second")
-        stages.append("the second")
+        phases.append("the second")
 
     monkeypatch.setattr(warm_up, "warm_up", warm)
     early = EarlySession(master="local[2]")
@@ -93,8 +93,8 @@ def test_whoever_asks_for_the_session_ends_the_warm_up_at_its_next_stage_and_get
     assert early.session() is stand_in.made
     early.close()
 
-    assert stages == ["the first"]
-    assert stand_in.told == ["opened", "closed", "jvm ended"]
+    assert phases == ["the first"]
+    assert stand_in.events == ["opened", "closed", "jvm ended"]
 
 
 def test_a_jvm_is_last_in_the_queue_only_beside_a_load(stand_in: Spark, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,7 +128,7 @@ def test_a_warm_up_that_fails_is_reported_and_the_session_stays(
         finished(early)
 
     assert early.session() is stand_in.made
-    assert stand_in.told == ["opened"]
+    assert stand_in.events == ["opened"]
     assert caplog.messages == ["the checks could not be made ready early: a query was refused"]
 
 
@@ -139,7 +139,7 @@ def test_a_session_that_could_not_be_made_beside_the_run_is_made_anew(stand_in: 
     finished(early)
 
     assert early.session() is stand_in.made
-    assert stand_in.told == ["jvm ended", "opened beside its own JVM"]
+    assert stand_in.events == ["jvm ended", "opened beside its own JVM"]
 
 
 def test_a_jvm_that_dies_in_the_warm_up_is_replaced(stand_in: Spark, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,7 +153,7 @@ def test_a_jvm_that_dies_in_the_warm_up_is_replaced(stand_in: Spark, monkeypatch
     finished(early)
     early.session()
 
-    assert stand_in.told == ["opened", "closed", "jvm ended", "opened beside its own JVM"]
+    assert stand_in.events == ["opened", "closed", "jvm ended", "opened beside its own JVM"]
 
 
 @pytest.mark.parametrize(
@@ -162,18 +162,18 @@ def test_a_jvm_that_dies_in_the_warm_up_is_replaced(stand_in: Spark, monkeypatch
 def test_the_first_check_of_an_installation_has_its_classes_kept_when_all_else_is_done(
     stand_in: Spark, monkeypatch: pytest.MonkeyPatch, *, used: bool, are_kept: bool, kept: list[str] | None
 ) -> None:
-    monkeypatch.setattr(keeping_classes, "keep_classes", lambda: stand_in.told.append("keeps"))
+    monkeypatch.setattr(keeping_classes, "keep_classes", lambda: stand_in.events.append("keeps"))
     stand_in.used, stand_in.archive = used, object() if are_kept else None
 
     EarlySession(master="local[2]").close()
 
-    assert stand_in.told == (kept or ["jvm ended"])
+    assert stand_in.events == (kept or ["jvm ended"])
 
 
 def test_an_interrupted_run_leaves_no_jvm_and_a_standalone_master_no_thread(stand_in: Spark) -> None:
     early = EarlySession(master="local[2]")
     early.close()
-    assert stand_in.told == ["jvm ended"]
+    assert stand_in.events == ["jvm ended"]
 
     elsewhere = EarlySession(master="spark://somewhere:7077")
     elsewhere.warm_up()

@@ -111,8 +111,8 @@ def test_how_often_and_in_which_order_faults_struck_changes_none(kinds: list[str
     assert finding(fault_kinds=again).fingerprint == finding(fault_kinds=kinds).fingerprint
 
 
-def cause(code: Any = "unclean-election", **told: Any) -> Cause:
-    return Cause(code=code, **{"settings": (UNCLEAN,), **told})
+def cause(code: Any = "unclean-election", **fields: Any) -> Cause:
+    return Cause(code=code, **{"settings": (UNCLEAN,), **fields})
 
 
 FACTS = st.fixed_dictionaries(

@@ -38,7 +38,7 @@ def of_today(folder: Path) -> Path:
     return folder
 
 
-def told(folder: Path) -> list[dict[str, Any]]:
+def findings_in(folder: Path) -> list[dict[str, Any]]:
     """What its findings say, without what later versions add to their evidence."""
     rows = RunFolder(folder).table("findings").to_pylist()
     return [{name: value for name, value in row.items() if name not in ("evidence", "fingerprint")} for row in rows]
@@ -66,7 +66,7 @@ def test_it_has_the_verdict_and_the_findings_that_it_had(judged: tuple[Path, Pat
         verdict, stored = (json.loads((run / "verdict.json").read_text()) for run in (folder, STORED))
         for name in ("verdict", "exit_code", "counts"):
             assert verdict[name] == stored[name], name
-        for now, then in zip(told(folder), told(STORED), strict=True):
+        for now, then in zip(findings_in(folder), findings_in(STORED), strict=True):
             for name in ("check", "classification", "kind", "topic", "partition", "offsets", "count", "first_ns"):
                 assert now[name] == then[name], (now["finding"], name)
 

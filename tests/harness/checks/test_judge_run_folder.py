@@ -186,9 +186,9 @@ def test_a_violation_that_is_known_is_set_aside_and_told(accepting: Mapping[str,
 
 
 def test_what_is_accepted_and_excuses_nothing_is_told(accepting: Mapping[str, tuple[Path, Judgement]]) -> None:
-    told = {name: judged.excuse_nothing for name, (_, judged) in accepting.items()}
+    unused = {name: judged.excuse_nothing for name, (_, judged) in accepting.items()}
     known = accepting["known"][1].findings[0][1].fingerprint
-    assert told == {
+    assert unused == {
         "known": (),
         "known once": (f"{known}  was accepted until 2020-01-31, and is no longer: KAFKA-12345",),
         "another": ("0123456789abcdef  is accepted, and no finding of this run showed it: KAFKA-12345",),

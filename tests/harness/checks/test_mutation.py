@@ -42,7 +42,7 @@ def renumbered(histories: list[History]) -> list[History]:
     return histories
 
 
-def told(judgement: Judgement) -> dict[str, set[str]]:
+def findings_of(judgement: Judgement) -> dict[str, set[str]]:
     """check/kind -> the classes it was found in, without observations and what interleaved transactions may do."""
     found: dict[str, set[str]] = {}
     for _, finding in judgement.findings:
@@ -67,7 +67,7 @@ def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Map
 
 
 def test_sound_histories_are_silent(judged: Mapping[str, list[Judgement]]) -> None:
-    loud = {run: told(judgement) for run, judgement in enumerate(judged["sound"]) if told(judgement)}
+    loud = {run: findings_of(judgement) for run, judgement in enumerate(judged["sound"]) if findings_of(judgement)}
     assert loud == {}
     assert {judgement.verdict.value for judgement in judged["sound"]} == {"pass"}
 
@@ -76,7 +76,7 @@ def test_sound_histories_are_silent(judged: Mapping[str, list[Judgement]]) -> No
 def test_a_planted_fault_is_found_by_its_check_and_only_by_it(judged: Mapping[str, list[Judgement]], name: str) -> None:
     planter = PLANTERS[name]
     for place, judgement in enumerate(judged[name]):
-        found = told(judgement)
+        found = findings_of(judgement)
         sentences = [finding.sentence for _, finding in judgement.findings]
         assert planter.must <= found.keys(), (place, found, sentences)
         assert found.keys() <= planter.must | planter.may.keys(), (place, found, sentences)

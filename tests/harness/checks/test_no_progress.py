@@ -51,7 +51,7 @@ def _asked(history: History, age: str, what: str, outcome: str, *, until: float 
     return history
 
 
-def told(age: str, what: str, outcome: str, *, isr: tuple[int, ...] = ISR, **more: Any) -> Story:
+def recorded(age: str, what: str, outcome: str, *, isr: tuple[int, ...] = ISR, **more: Any) -> Story:
     return lambda: _asked(_log(isr), age, what, outcome, isr=list(isr), **more)
 
 
@@ -118,30 +118,30 @@ def _min_isr() -> History:
 
 
 STORIES: dict[str, Story] = {
-    "all done": told("fresh", "write", "done", until=50.1, offset=3),
-    "not asked": told("old", "read", "not_asked", reason="nothing_new"),
-    "refused though whole": told("fresh", "write", "refused", code=OUT_OF_ORDER),
-    "refused for a moment only": told("fresh", "write", "refused", code=OUT_OF_ORDER, until=51.0),
-    "nobody answered": told("fresh", "write", "unanswered", error="KafkaTimeoutError"),
+    "all done": recorded("fresh", "write", "done", until=50.1, offset=3),
+    "not asked": recorded("old", "read", "not_asked", reason="nothing_new"),
+    "refused though whole": recorded("fresh", "write", "refused", code=OUT_OF_ORDER),
+    "refused for a moment only": recorded("fresh", "write", "refused", code=OUT_OF_ORDER, until=51.0),
+    "nobody answered": recorded("fresh", "write", "unanswered", error="KafkaTimeoutError"),
     "refused, states polled": _polled,
     "refused, another node down": _another_node_down,
-    "refused, one out of sync": told("fresh", "write", "refused", isr=(1, 2), code=OUT_OF_ORDER),
-    "refused by a rule": told("fresh", "write", "refused", code=TOO_LARGE),
-    "no leader": told("fresh", "write", "unanswered", leader=-1),
+    "refused, one out of sync": recorded("fresh", "write", "refused", isr=(1, 2), code=OUT_OF_ORDER),
+    "refused by a rule": recorded("fresh", "write", "refused", code=TOO_LARGE),
+    "no leader": recorded("fresh", "write", "unanswered", leader=-1),
     "too few in sync": _min_isr,
     "a fault is left": _unhealed,
-    "old producer refused": told("old", "write", "refused", code=OUT_OF_ORDER),
+    "old producer refused": recorded("old", "write", "refused", code=OUT_OF_ORDER),
     "old producer explained": _explained,
     "held by its library": lambda: _stuck(None),
     "refused for what it is": lambda: _stuck(OUT_OF_ORDER),
     "held by it or by others": lambda: _stuck(None, system="attached"),
-    "group stands": told("old", "membership", "unanswered", group="g"),
+    "group stands": recorded("old", "membership", "unanswered", group="g"),
     "group stands, node down": _node_down,
     "members kept crashing": lambda: _crashing(55, 58, 72, 80),
     "members crashed at first": lambda: _crashing(51, 53, 60),
     "members crashed before": lambda: _crashing(30, 44),
     "a fresh one gets nothing either": lambda: _crashing(55, 58, 72, 80, fresh="unanswered"),
-    "stable offset stands": told("fresh", "stable", "unanswered", offset=1),
+    "stable offset stands": recorded("fresh", "stable", "unanswered", offset=1),
 }
 
 
@@ -216,7 +216,7 @@ def test_the_sentence_names_who_got_nothing_where_and_what_was_answered(spark: S
     assert "a fresh client got no write acknowledged in t-0" in judged["too few in sync"].sentence
     assert "fewer were in sync than min.insync.replicas=2 demands" in judged["too few in sync"].sentence
     assert "the members of group g were not given t-0" in judged["group stands"].sentence
-    told_of = [
+    recorded_of = [
         each.sentence for _, each in judged["refused, another node down"].findings if each.check == "no-progress"
     ]
-    assert "broker 4, which neither leads it nor had to have the record, had ended" in told_of[0]
+    assert "broker 4, which neither leads it nor had to have the record, had ended" in recorded_of[0]

@@ -194,7 +194,7 @@ def nothing_acknowledged_while_a_node_is_down_by_itself() -> History:
     """What healthy books would call a stuck client: every 3 s one more send that ends unknown."""
     history = ended(status=None, signal=KILL, workload=STUCK, at=9.5, back=40)
     for number in range(8):
-        history.send(10 + number, None, at=10 + 3 * number, took=3, status=2)
+        history.send(10 + number, None, at=10 + 3 * number, elapsed_s=3, status=2)
     return history
 
 
@@ -202,7 +202,7 @@ def nothing_acknowledged_while_a_node_is_down_by_itself() -> History:
 def nothing_acknowledged_after_it_ran_again() -> History:
     history = ended(status=None, signal=KILL, workload=STUCK, at=9.5, back=9.8)
     for number in range(8):
-        history.send(10 + number, None, at=10 + 3 * number, took=3, status=2)
+        history.send(10 + number, None, at=10 + 3 * number, elapsed_s=3, status=2)
     return history
 
 
@@ -298,9 +298,9 @@ def expected(faults: Sequence[FaultRow], end: NodeEndRow, system: str) -> str:
     if end["reason"] is not None and explains.get(end["reason"]):
         return "ended-by-a-fault"
     machine = ("disk-full", "log-directory-failed", "out-of-resources", "registration-failed", None)
-    told = end["exit_status"] == 0 and end["reason"] == "none"
+    is_orderly = end["exit_status"] == 0 and end["reason"] == "none"
     alone = not any(touched(fault) & {mine, controllers} for fault in earlier)
-    by_itself = end["exit_status"] is not None and end["reason"] not in machine and not told
+    by_itself = end["exit_status"] is not None and end["reason"] not in machine and not is_orderly
     return "ended-untouched" if alone and by_itself and end["fresh"] else "ended-in-doubt"
 
 

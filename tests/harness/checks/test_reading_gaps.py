@@ -25,7 +25,7 @@ class Reading(History):
         self.state(1, 0, (1, 2, 3), at=0, start=0)
         self.client(PRODUCER, role="producer", acks=-1, idempotent=True)
         for value in range(acknowledged):
-            self.send(value, value, at=1 + value, took=0.01)
+            self.send(value, value, at=1 + value, elapsed_s=0.01)
 
     def reader(self, process: int = READER, *, group: str | None = "g", isolation: str = "read_uncommitted") -> None:
         self.client(process, role="consumer", group=group, isolation=isolation, offset_reset="earliest")
@@ -33,7 +33,7 @@ class Reading(History):
     def read(self, values: Sequence[int], *, at: float, process: int = READER) -> None:
         self.poll([(value, value) for value in values], at=at - 0.1, process=process)
 
-    def empty(self, *, at: float, took: float = 0.25, process: int = READER) -> None:
+    def empty(self, *, at: float, elapsed_s: float = 0.25, process: int = READER) -> None:
         """A poll that returned nothing."""
         self._add(
             "operations",
@@ -42,7 +42,7 @@ class Reading(History):
             client=f"client-{process}",
             function="poll",
             status=0,
-            invoked_ns=int((at - took) * SECOND),
+            invoked_ns=int((at - elapsed_s) * SECOND),
             completed_ns=int(at * SECOND),
             count=0,
         )
@@ -178,7 +178,7 @@ def test_where_nothing_waits_there_is_no_gap(judged: Any) -> None:
     history.follows(5)
     for number in range(40):
         history.empty(at=6.5 + number / 2)
-    history.send(5, 5, at=28, took=0.01)
+    history.send(5, 5, at=28, elapsed_s=0.01)
     history.read([5], at=28.3)
     history.ends(6)
 
@@ -251,9 +251,9 @@ def test_what_is_written_in_a_transaction_waits_from_its_end_on(judged: Any) -> 
     history = Reading(acknowledged=0)
     history.reader(isolation="read_committed")
     history.client(2, role="producer", transactional_id="p", acks=-1, idempotent=True)
-    history.send(0, 0, at=1, took=0.01)
+    history.send(0, 0, at=1, elapsed_s=0.01)
     history.read([0], at=1.2)
-    history.send(1, 1, at=2, took=0.01, process=2, transaction=1)
+    history.send(1, 1, at=2, elapsed_s=0.01, process=2, transaction=1)
     history.transaction(1, COMMITTED, at=1.9, until=12, process=2, transactional_id="p")
     for number in range(20):
         history.empty(at=2.5 + number / 2)

@@ -25,7 +25,7 @@ STORIES: dict[str, tuple[Callable[[], History], Verdict, dict[tuple[str, str], i
 PASS, VIOLATION, OPEN = Verdict.PASS, Verdict.VIOLATION, Verdict.INCONCLUSIVE
 
 
-def told(
+def case(
     verdict: Verdict, found: dict[tuple[str, str], int] | None = None
 ) -> Callable[[Callable[[], History]], Callable[[], History]]:
     def keep(make: Callable[[], History]) -> Callable[[], History]:
@@ -126,30 +126,30 @@ def deleted(*, asked: bool = True, sent: int = 10, second: int = 5, read: bool =
 GONE = {("removed-by-configuration", "observation"): 10}
 
 
-@told(PASS, GONE)
+@case(PASS, GONE)
 def deleted_on_request_and_created_anew() -> History:
     return deleted()
 
 
-@told(PASS, GONE)
+@case(PASS, GONE)
 def read_before_and_after_at_the_same_offsets() -> History:
     """No rewind, no two values at one offset, no acknowledgement below another, nothing read and vanished."""
     return deleted(read=True)
 
 
-@told(VIOLATION, {("lost-write", "violation"): 10})
+@case(VIOLATION, {("lost-write", "violation"): 10})
 def deleted_and_nobody_asked_for_it() -> History:
     return deleted(asked=False)
 
 
-@told(VIOLATION, {("lost-write", "violation"): 10})
+@case(VIOLATION, {("lost-write", "violation"): 10})
 def deleted_before_anybody_asked_for_it() -> History:
     history = deleted(asked=False)
     asked_to_delete(history, at=40)
     return history
 
 
-@told(OPEN, {("lost-write", "observation"): 10})
+@case(OPEN, {("lost-write", "observation"): 10})
 def deleted_in_somebody_elses_cluster() -> History:
     history = deleted(asked=False)
     history.scenario = dataclasses.replace(history.scenario, cluster=ClusterSpec(system="attached"))
@@ -164,12 +164,12 @@ def _but_the_new_one_lost(values: Sequence[int]) -> History:
     return history
 
 
-@told(VIOLATION, GONE | {("lost-write", "violation"): 1})
+@case(VIOLATION, GONE | {("lost-write", "violation"): 1})
 def the_request_excuses_no_loss_of_the_new_one() -> History:
     return _but_the_new_one_lost([103])
 
 
-@told(VIOLATION, GONE | {("lost-write", "violation"): 1, ("unclean-election", "observation"): 1})
+@case(VIOLATION, GONE | {("lost-write", "violation"): 1, ("unclean-election", "observation"): 1})
 def an_unclean_election_of_the_old_one_excuses_no_loss_of_the_new_one() -> History:
     """The old one's epoch 3 began at 2, cleanly or not: the new one never had such an epoch."""
     history = _but_the_new_one_lost([103])
@@ -182,7 +182,7 @@ def an_unclean_election_of_the_old_one_excuses_no_loss_of_the_new_one() -> Histo
     return history
 
 
-@told(VIOLATION, GONE | {("phantom", "violation"): 1})
+@case(VIOLATION, GONE | {("phantom", "violation"): 1})
 def the_new_one_has_a_record_of_the_old_one() -> History:
     """A replica that took the deleted topic's log for its own."""
     history = deleted()
@@ -190,7 +190,7 @@ def the_new_one_has_a_record_of_the_old_one() -> History:
     return history
 
 
-@told(VIOLATION, {("lost-write", "violation"): 1, ("removed-by-configuration", "observation"): 9})
+@case(VIOLATION, {("lost-write", "violation"): 1, ("removed-by-configuration", "observation"): 9})
 def lost_before_it_was_deleted() -> History:
     """A clean leader's log lacked it while the topic was still there: the deletion took nothing but the rest."""
     history = deleted()
@@ -203,22 +203,22 @@ def lost_before_it_was_deleted() -> History:
     return history
 
 
-@told(PASS, GONE)
+@case(PASS, GONE)
 def a_retry_across_both_that_the_new_one_has() -> History:
     history = deleted()
-    history.send(200, 5, at=19.5, took=6)
+    history.send(200, 5, at=19.5, elapsed_s=6)
     history.poll([(5, 200)], at=100, final=True, process=99)
     return history
 
 
-@told(OPEN, GONE | {("unseen-tail", "observation"): 1})
+@case(OPEN, GONE | {("unseen-tail", "observation"): 1})
 def a_retry_across_both_that_nothing_places() -> History:
     history = deleted()
-    history.send(200, 10, at=19.5, took=6)
+    history.send(200, 10, at=19.5, elapsed_s=6)
     return history
 
 
-@told(PASS, GONE)
+@case(PASS, GONE)
 def fetched_of_the_old_one_and_handed_out_when_the_new_one_was_there() -> History:
     history = deleted()
     history.poll([(8, 8), (9, 9), (0, 100)], at=20.9)
@@ -227,7 +227,7 @@ def fetched_of_the_old_one_and_handed_out_when_the_new_one_was_there() -> Histor
     return history
 
 
-@told(PASS, GONE)
+@case(PASS, GONE)
 def a_snapshot_of_the_old_ones_log_read_when_the_new_one_was_there() -> History:
     """Of a broker that was down: its folder still says whose it is."""
     history = deleted()

@@ -28,7 +28,7 @@ def sent_again_and_never_read(*, idempotent: bool, logs: str) -> History:
     history.client(1, role="producer", acks=-1, idempotent=idempotent, tells_attempts=True)
     history.send(6, 0, at=1)
     history.failed_attempt(at=2.5)
-    history.send(7, 2, at=2, took=3)
+    history.send(7, 2, at=2, elapsed_s=3)
     history.poll([(0, 6), (1, 7), (2, 7)], at=6)
     both = [(0, 0, 6), (1, 0, 7), (2, 0, 7)]
     if logs == "every log has both":

@@ -207,8 +207,8 @@ def test_verdicts_are_reported_before_the_jvm_takes_its_time_to_end(
 
 def test_a_short_check_tells_nothing_aside() -> None:
     received: list[str] = []
-    with check_many.Stages(received.append, quiet_s=3600) as stages:
-        stages.begins("records")
+    with check_many.PhaseReports(received.append, quiet_s=3600) as phases:
+        phases.begins("records")
     assert received == []
 
 
@@ -220,11 +220,11 @@ def test_a_long_check_tells_where_it_is_and_then_each_stage() -> None:
         received.append(line.split("  ")[-1])
         spoke.set()
 
-    with check_many.Stages(tell, quiet_s=0) as stages:
+    with check_many.PhaseReports(tell, quiet_s=0) as phases:
         assert spoke.wait(timeout=10)
-        stages.begins("records")
-        stages.begins("findings")
-    stages.begins("after the end")
+        phases.begins("records")
+        phases.begins("findings")
+    phases.begins("after the end")
     assert received == ["start of Spark", "records", "findings"]
 
 

@@ -240,18 +240,18 @@ def test_what_only_looks_answers_while_somebody_elses_run_is_swept(
 
 
 def test_what_starts_something_sweeps_first(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[str] = []
+    order: list[str] = []
 
     def sweep(*, tries_again: bool) -> list[str]:
-        told.append("swept, and tried again" if tries_again else "swept")
+        order.append("swept, and tried again" if tries_again else "swept")
         return []
 
     monkeypatch.setattr(left_behind, "sweep", sweep)
-    monkeypatch.setattr(compose, "run_scenario", lambda *_, **__: told.append("begun"))
+    monkeypatch.setattr(compose, "run_scenario", lambda *_, **__: order.append("begun"))
 
     command("run", "unclean-election")
 
-    assert told == ["swept", "begun"]
+    assert order == ["swept", "begun"]
 
 
 def test_a_run_that_could_not_be_done_is_one_line_and_exit_4(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:

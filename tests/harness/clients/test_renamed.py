@@ -30,14 +30,14 @@ class Plain:
     """Keeps what it was told, and answers with what it knows by its name there."""
 
     def __init__(self) -> None:
-        self.told: list[Any] = []
+        self.calls: list[Any] = []
 
     async def send(self, records: Sequence[Send]) -> Sequence[SendOutcome]:
-        self.told.append([record.topic for record in records])
+        self.calls.append([record.topic for record in records])
         return [SendOutcome(status="ok", offset=5, error=None, end_ns=1)]
 
     async def assign(self, partitions: Sequence[TopicPartition], *, from_beginning: bool) -> None:
-        self.told.append(list(partitions))
+        self.calls.append(list(partitions))
 
     async def poll(self, limit: int, *, timeout_s: float) -> Sequence[ReadRecord]:
         return [ReadRecord(topic=THERE.topic, partition=1, offset=5, epoch=0, value=b"v")]
@@ -46,7 +46,7 @@ class Plain:
         return dict.fromkeys(partitions, 6)
 
     async def close(self) -> None:
-        self.told.append("closed")
+        self.calls.append("closed")
 
 
 class Able(Plain):
@@ -65,13 +65,13 @@ class Able(Plain):
         return dict.fromkeys(partitions, 0)
 
     async def assign_at(self, offsets: Mapping[TopicPartition, int]) -> None:
-        self.told.append(dict(offsets))
+        self.calls.append(dict(offsets))
 
     def out_of_range(self, error: BaseException) -> frozenset[TopicPartition]:
         return frozenset({THERE})
 
     async def subscribe(self, topics: Sequence[str]) -> None:
-        self.told.append(list(topics))
+        self.calls.append(list(topics))
 
     def rebalances(self) -> Sequence[GroupEvent]:
         return [self._event({THERE: None})]
@@ -86,10 +86,10 @@ class Able(Plain):
         return self._event(offsets)
 
     async def crash(self) -> None:
-        self.told.append("crashed")
+        self.calls.append("crashed")
 
     async def begin_transaction(self) -> None:
-        self.told.append("begun")
+        self.calls.append("begun")
 
     async def send_offsets(self, offsets: Mapping[TopicPartition, int]) -> GroupEvent:
         return self._event(offsets)
@@ -98,7 +98,7 @@ class Able(Plain):
         return TransactionEnd(outcome="committed" if commit else "aborted")
 
     def _event(self, offsets: Mapping[TopicPartition, int | None]) -> GroupEvent:
-        self.told.append(dict(offsets))
+        self.calls.append(dict(offsets))
         return GroupEvent(event="committed", offsets=offsets, begin_ns=1, end_ns=2)
 
 
@@ -109,7 +109,7 @@ async def test_records_and_partitions_are_renamed_on_both_ways() -> None:
     await client.send([Send(topic="orders", partition=1, value=b"v")])
     await client.assign([HERE], from_beginning=True)
 
-    assert inner.told == [["chaos-3f2a-orders"], [THERE]]
+    assert inner.calls == [["chaos-3f2a-orders"], [THERE]]
     assert [record.topic for record in await client.poll(1, timeout_s=0)] == ["orders"]
     assert await client.end_offsets([HERE]) == {HERE: 6}
     assert not any(isinstance(client, able) for able in CAPABILITIES), "it can do no more than what it wraps"
@@ -126,7 +126,7 @@ async def test_what_groups_and_readers_are_told_is_renamed_too() -> None:
     assert await client.first_offsets([HERE]) == {HERE: 0}
     assert client.out_of_range(ValueError()) == {HERE}
     assert [list(event.offsets) for event in client.rebalances()] == [[HERE]]
-    inner.told.clear()
+    inner.calls.clear()
     await client.assign_at({HERE: 4})
     await client.subscribe(["orders"])
     events = [
@@ -136,7 +136,7 @@ async def test_what_groups_and_readers_are_told_is_renamed_too() -> None:
         await client.send_offsets({HERE: 9}),
     ]
     assert [event.offsets for event in events] == [{HERE: 1}, {HERE: 3}, {HERE: 2}, {HERE: 9}]
-    assert inner.told == [{THERE: 4}, ["chaos-3f2a-orders"], {THERE: 1}, {THERE: 3}, {THERE: 2}, {THERE: 9}]
+    assert inner.calls == [{THERE: 4}, ["chaos-3f2a-orders"], {THERE: 1}, {THERE: 3}, {THERE: 2}, {THERE: 9}]
 
 
 def test_a_client_is_made_for_the_marked_group_and_id() -> None:

@@ -68,10 +68,10 @@ def partition(
     return record(3, 2, fields, {} if elr is None else {1: ids(elr)})
 
 
-def change(topic_name: str, **told: int | Sequence[int]) -> bytes:
+def change(topic_name: str, **fields: int | Sequence[int]) -> bytes:
     tags = {"isr": 0, "leader": 1, "replicas": 2, "recovery": 5, "elr": 6, "last_known_elr": 7}
     encoded = {}
-    for name, value in told.items():
+    for name, value in fields.items():
         if isinstance(value, int):
             encoded[tags[name]] = struct.pack(">b" if name == "recovery" else ">i", value)
         else:

@@ -115,11 +115,11 @@ def test_an_answer_of_another_protocol_is_told_with_the_version_that_was_asked_f
             connection = BrokerConnection("127.0.0.1", port)
             request = DeleteTopicsRequest(topic_names=["orders"], timeout_ms=1000)
             try:
-                with pytest.raises(UnreadableAnswer, match="would have 1213486160 bytes") as told:
+                with pytest.raises(UnreadableAnswer, match="would have 1213486160 bytes") as raised:
                     await connection.ask_exactly(request, 1, timeout_s=20)
             finally:
                 connection.close()
-            return told.value
+            return raised.value
 
     found = asyncio.run(asked())
     assert (found.api, found.version, found.answer) == ("DeleteTopicsRequest", 1, b"HTTP")

@@ -62,8 +62,8 @@ def _seen() -> list[str]:
 def test_every_spelling_of_the_table_was_seen() -> None:
     messages = [*_seen(), *(message for said in _FROM_JARS.values() for message in said)]
     unseen = [
-        (says, spelling)
-        for says, spellings in PATTERNS.items()
+        (kind, spelling)
+        for kind, spellings in PATTERNS.items()
         for spelling in spellings
         if not any(re.search(spelling, message) for message in messages)
     ]

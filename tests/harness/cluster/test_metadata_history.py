@@ -13,7 +13,7 @@ _ANCHOR = Anchor(monotonic_ns=5_000_000_000, wall_ns=1_000_000_000)
 _ORDERS = (writer.topic("orders"), writer.partition("orders", leader=1, isr=(1, 2), replicas=(1, 2)))
 
 
-def told(folder: Path, *values: bytes) -> ClusterHistory:
+def history_in(folder: Path, *values: bytes) -> ClusterHistory:
     """The history of one batch at 1000 ms of the controller's clock, in quorum epoch 3."""
     return history_of(read_log(write(folder, {0: [writer.batch(0, values, epoch=3)]})).entries, _ANCHOR)
 
@@ -35,7 +35,7 @@ def events(history: ClusterHistory, *names: str) -> list[tuple[str, int]]:
 
 
 def test_a_state_is_exact_and_good_to_a_millisecond_on_the_runs_axis(tmp_path: Path) -> None:
-    assert told(tmp_path, *_ORDERS).partition_states == [
+    assert history_in(tmp_path, *_ORDERS).partition_states == [
         PartitionState(
             topic="orders",
             partition=0,
@@ -63,7 +63,7 @@ def test_each_record_is_one_partition_epoch_and_each_named_leader_one_leader_epo
         writer.change("orders"),
         writer.change("orders", leader=2, isr=(2,), replicas=(1, 2, 3)),
     )
-    states = told(tmp_path, *_ORDERS, *changes).partition_states
+    states = history_in(tmp_path, *_ORDERS, *changes).partition_states
     assert brief(list(states)) == [
         (1, 0, 0, (1, 2), None),
         (1, 0, 1, (1,), None),
@@ -76,7 +76,7 @@ def test_each_record_is_one_partition_epoch_and_each_named_leader_one_leader_epo
 
 
 def test_eligible_leader_replicas_are_reported_from_the_feature_on_and_kept_until_changed(tmp_path: Path) -> None:
-    history = told(
+    history = history_in(
         tmp_path,
         writer.ELR_ON,
         *_ORDERS,
@@ -112,13 +112,13 @@ def test_clearing_eligible_leader_replicas_changes_only_partitions_that_had_some
     others = (writer.topic("b"), writer.partition("b", leader=1, isr=(1,), replicas=(1, 2), elr=(2,)))
     before = (writer.ELR_ON, *_ORDERS, *others, writer.change("orders", last_known_elr=(2,)))
     clear_b, clear_all = (writer.record(28, 0, writer.text(name)) for name in ("b", ""))
-    history = told(tmp_path, *before, clear_b, clear_b, clear_all, clear_all)
+    history = history_in(tmp_path, *before, clear_b, clear_b, clear_all, clear_all)
     assert brief(of(history, "b")) == [(1, 0, 0, (1,), (2,)), (1, 0, 1, (1,), ())]
     assert brief(of(history, "orders")) == [(1, 0, 0, (1, 2), ()), (1, 0, 1, (1, 2), ()), (1, 0, 2, (1, 2), ())]
 
 
 def test_an_unclean_election_is_marked_and_its_recovery_is_not(tmp_path: Path) -> None:
-    history = told(
+    history = history_in(
         tmp_path,
         *_ORDERS,
         writer.change("orders", leader=2, isr=(2,), recovery=1),
@@ -138,7 +138,7 @@ def test_an_unclean_election_is_marked_and_its_recovery_is_not(tmp_path: Path) -
 
 def test_a_deleted_topic_and_a_new_one_of_its_name_are_distinguished(tmp_path: Path) -> None:
     again = writer.record(2, 0, writer.text("orders") + writer.uuid_of("other"))
-    history = told(
+    history = history_in(
         tmp_path,
         *_ORDERS,
         writer.record(9, 0, writer.uuid_of("orders")),
@@ -158,13 +158,13 @@ def test_a_deleted_topic_and_a_new_one_of_its_name_are_distinguished(tmp_path: P
 
 
 def test_a_change_of_a_partition_nobody_created_is_no_state(tmp_path: Path) -> None:
-    assert told(tmp_path, writer.change("orders", leader=1)).partition_states == []
+    assert history_in(tmp_path, writer.change("orders", leader=1)).partition_states == []
 
 
 def test_brokers_register_are_fenced_once_and_leave(tmp_path: Path) -> None:
     fence, unfence = (writer.registration_change(1, {0: state}) for state in (b"\x01", b"\xff"))
     shutting_down = writer.registration_change(1, {1: b"\x01"})
-    history = told(
+    history = history_in(
         tmp_path, writer.registration(1, "d"), fence, unfence, shutting_down, fence, fence, writer.unregistration(1)
     )
     assert events(history) == [
@@ -177,7 +177,7 @@ def test_brokers_register_are_fenced_once_and_leave(tmp_path: Path) -> None:
 
 
 def test_a_broker_that_comes_back_without_a_directory_it_had_has_lost_it(tmp_path: Path) -> None:
-    history = told(
+    history = history_in(
         tmp_path,
         writer.registration(1, "a"),
         writer.registration(1, "a"),
@@ -196,7 +196,7 @@ def test_a_broker_that_comes_back_without_a_directory_it_had_has_lost_it(tmp_pat
 
 
 def test_settings_have_their_scope_and_a_key_that_is_taken_away_is_empty(tmp_path: Path) -> None:
-    history = told(
+    history = history_in(
         tmp_path,
         writer.config(2, "orders", "retention.ms", "5"),
         writer.config(2, "orders", "retention.ms", None),

@@ -169,8 +169,8 @@ def test_a_transaction_is_open_from_its_first_record_until_a_marker_of_its_produ
     found = open_transactions(content)
 
     assert [each.first_offset for each in found] == sorted(each.first_offset for each in found)
-    told = {each.producer_id: (each.first_offset, each.last_offset, each.wall_ms) for each in found}
-    assert told == opened
+    producers = {each.producer_id: (each.first_offset, each.last_offset, each.wall_ms) for each in found}
+    assert producers == opened
     assert {each.producer_epoch for each in found} <= {3}
 
 

@@ -53,10 +53,10 @@ class Lie:
 
 @dataclass
 class Liar:
-    """`told`: how many answers were altered."""
+    """`altered`: how many answers were altered."""
 
     lie: Lie | None = None
-    told: int = 0
+    altered: int = 0
     _numbers: dict[int, int] = field(default_factory=dict)
 
     def falsified(self, asked: bytes, answered: bytes) -> bytes | None:
@@ -66,9 +66,9 @@ class Liar:
         if lie is None or (lie.api is not None and key != lie.api.API_KEY):
             return answered
         if lie.frame is not None:
-            told = lie.frame(answered, number)
-            self.told += told != answered
-            return told
+            altered = lie.frame(answered, number)
+            self.altered += altered != answered
+            return altered
         if version > _REQUESTS[key].max_version:
             return answered
         assert lie.alter is not None, "a lie alters answers or bytes"
@@ -78,7 +78,7 @@ class Liar:
         before = answer.encode(version=version)
         lie.alter(Exchange(request=request, version=version, answer=answer, number=number))
         after = answer.encode(version=version)
-        self.told += before != after
+        self.altered += before != after
         head = io.BytesIO(answered)
         type(answer).parse_header(head, version=version)
         return bytes(answered[: head.tell()] + after)

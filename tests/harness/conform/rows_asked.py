@@ -47,7 +47,7 @@ def asked(addresses: Addresses, name: str, lie: Lie | None = None) -> tuple[Resu
             probing(liars, connect=BrokerConnection, clock=SystemClock()) as probe,
         ):
             (result,) = [each async for each in results({"there": probe}, [NAMED[name]])]
-            return result, liar.told
+            return result, liar.altered
 
     return asyncio.run(ask())
 
@@ -58,8 +58,8 @@ def shown(result: Result) -> Sequence[str]:
 
 
 def falls_for_no(addresses: Addresses, name: str, lie: Lie) -> None:
-    result, told = asked(addresses, name, lie)
-    assert told, "the lie was never told"
+    result, altered = asked(addresses, name, lie)
+    assert altered, "the lie was never told"
     assert result.state is State.VIOLATES, (result.state, result.seen)
     broken = [fact.what for fact in result.facts if not fact.holds]
     assert any(lie.breaks in each for each in broken), (lie.breaks, shown(result))

@@ -75,8 +75,8 @@ def test_a_null_that_the_protocol_does_not_have_is_a_line(one_broker: Addresses)
 
 def test_a_connection_that_is_closed_once_is_asked_again(one_broker: Addresses) -> None:
     lie = Lie(api=ProduceRequest, frame=lambda frame, number: None if number == 0 else frame)
-    result, told = asked(one_broker, "produce", lie)
-    assert (result.state, told) == (State.CONFORMS, 1), result.seen
+    result, altered = asked(one_broker, "produce", lie)
+    assert (result.state, altered) == (State.CONFORMS, 1), result.seen
 
 
 def test_a_broker_that_closes_twice_and_answers_others_breaks_the_row(one_broker: Addresses) -> None:

@@ -59,10 +59,10 @@ def test_a_broken_row_is_exit_code_1_and_is_told_in_lines_and_in_junit(flawed: s
 def test_json_has_every_fact_and_rows_that_read_leave_nothing(flawed: str, shell: Shell) -> None:
     ended = shell.run("conform", flawed, "--reads", "--json")
     assert ended.returncode == 0, ended.stdout + ended.stderr
-    told = json.loads(ended.stdout)
-    assert [row["name"] for row in told["rows"]] == [row.name for row in READING_ROWS]
-    assert told["counts"]["conforms"] == len(READING_ROWS)
-    assert all(fact["holds"] for row in told["rows"] for fact in row["facts"])
+    document = json.loads(ended.stdout)
+    assert [row["name"] for row in document["rows"]] == [row.name for row in READING_ROWS]
+    assert document["counts"]["conforms"] == len(READING_ROWS)
+    assert all(fact["holds"] for row in document["rows"] for fact in row["facts"])
     assert topics(flawed) == []
 
 
@@ -74,10 +74,10 @@ def test_what_is_there_is_not_touched_and_what_was_made_is_gone(flawed: str, she
     producer.close()
     ended = shell.run("conform", flawed, "--json", timeout_s=240)
     assert ended.returncode == 1, ended.stderr
-    told = json.loads(ended.stdout)
-    assert [row["name"] for row in told["rows"]] == [row.name for row in ROWS]
-    assert {row["name"] for row in told["rows"] if row["state"] == "violates"} >= {"list-offsets"}
-    assert told["left"] == []
+    document = json.loads(ended.stdout)
+    assert [row["name"] for row in document["rows"]] == [row.name for row in ROWS]
+    assert {row["name"] for row in document["rows"] if row["state"] == "violates"} >= {"list-offsets"}
+    assert document["left"] == []
     until(lambda: set(topics(flawed)) <= {"orders", *COORDINATORS_TOPICS}, "what was made is gone")
     with contextlib.closing(KafkaConsumer(bootstrap_servers=flawed)) as reader:
         reader.assign([TopicPartition("orders", 0)])

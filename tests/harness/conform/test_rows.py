@@ -31,9 +31,9 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Addresses]:
 
 
 def test_every_row_is_shown_to_fail() -> None:
-    told = {**OF_THE_LOG, **OF_GROUPS_AND_TRANSACTIONS}
-    assert [row.name for row in ROWS] == list(told)
-    assert not [name for name, lies in told.items() if not lies]
+    lies_of_rows = {**OF_THE_LOG, **OF_GROUPS_AND_TRANSACTIONS}
+    assert [row.name for row in ROWS] == list(lies_of_rows)
+    assert not [name for name, lies in lies_of_rows.items() if not lies]
 
 
 @pytest.mark.parametrize("name", [*OF_THE_LOG, *OF_GROUPS_AND_TRANSACTIONS])

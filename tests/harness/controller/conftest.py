@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from harness.controller.client_progress import ClientProgress, ProgressReporter
 from harness.controller.context import Acknowledgements, PlanResult, RunContext
 from harness.controller.run import Progress, Run
-from harness.controller.told_progress import Told, ToldProgress
 from harness.controller.workers.acting import WorkerSpec, act, settings_of
 from harness.controller.workers.processes import controller_numbers, worker_specs
 from harness.errors import HarnessError
@@ -239,8 +239,8 @@ class TaskWorkers:
         self._specs: Sequence[WorkerSpec] = ()
         self._until = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
-        self._progress: dict[str, ToldProgress] = {}
-        self._hear: Callable[[str, Told], None] | None = None
+        self._progress: dict[str, ProgressReporter] = {}
+        self._hear: Callable[[str, ClientProgress], None] | None = None
 
     async def prepare(self, acks: Acknowledgements) -> None:
         self._acks = acks
@@ -252,7 +252,7 @@ class TaskWorkers:
             self._acks.add(**dict(counts))
 
         for spec in self._specs:
-            self._progress[spec.name] = ToldProgress(partial(self._told, spec.name))
+            self._progress[spec.name] = ProgressReporter(partial(self._progressed, spec.name))
             work = act(
                 spec,
                 settings=settings_of(spec),
@@ -264,11 +264,11 @@ class TaskWorkers:
             )
             self._tasks.append(asyncio.create_task(work))
 
-    def _told(self, name: str, told: Mapping[str, Any]) -> None:
+    def _progressed(self, name: str, progress: Mapping[str, Any]) -> None:
         assert self._hear is not None, "nobody asked"
-        self._hear(name, msgspec.convert(told, Told))
+        self._hear(name, msgspec.convert(progress, ClientProgress))
 
-    def ask(self, hear: Callable[[str, Told], None]) -> None:
+    def ask(self, hear: Callable[[str, ClientProgress], None]) -> None:
         self._hear = hear
         for progress in self._progress.values():
             progress.ask()
@@ -296,7 +296,7 @@ class PlanOf:
 
 
 @dataclasses.dataclass(kw_only=True)
-class Staged:
+class StagedRun:
     run: Run
     cluster: MemoryCluster
     folder: RunFolder
@@ -304,11 +304,11 @@ class Staged:
 
 
 @pytest.fixture
-def stage(tmp_path: Path, scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Staged]:
+def staged_run(tmp_path: Path, scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> Callable[..., StagedRun]:
     """Makes a run of `scenario` under a plan; everything else is in memory."""
     monkeypatch.setattr("harness.controller.run.STEADY_S", 0.1)
 
-    def make(story: Callable[[RunContext], Any], *, cluster: MemoryCluster | None = None, **changes: Any) -> Staged:
+    def make(story: Callable[[RunContext], Any], *, cluster: MemoryCluster | None = None, **changes: Any) -> StagedRun:
         wanted = dataclasses.replace(scenario, **{"seed": 1, **changes})
         memory = cluster or MemoryCluster()
         folder = RunFolder.create(tmp_path / "runs", scenario=wanted.name, clock=CLOCK, seed=1, stamp="now")
@@ -332,7 +332,7 @@ def stage(tmp_path: Path, scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -
             interrupt=asyncio.Event(),
             progress=progress.append,
         )
-        return Staged(run=run, cluster=memory, folder=folder, progress=progress)
+        return StagedRun(run=run, cluster=memory, folder=folder, progress=progress)
 
     return make
 

@@ -26,8 +26,8 @@ def outcomes(staged: Any) -> dict[tuple[str, str], set[tuple[int, str]]]:
     return found
 
 
-async def test_of_a_sound_cluster_everybody_gets_everything_and_nothing_is_waited_for(stage: Any) -> None:
-    staged = stage(until_acks)
+async def test_of_a_sound_cluster_everybody_gets_everything_and_nothing_is_waited_for(staged_run: Any) -> None:
+    staged = staged_run(until_acks)
 
     await staged.run.go()
 
@@ -38,8 +38,8 @@ async def test_of_a_sound_cluster_everybody_gets_everything_and_nothing_is_waite
     assert asking_ns < 1.5e9
 
 
-async def test_the_fresh_record_is_in_no_table_but_the_askings_own(stage: Any) -> None:
-    staged = stage(until_acks)
+async def test_the_fresh_record_is_in_no_table_but_the_askings_own(staged_run: Any) -> None:
+    staged = staged_run(until_acks)
 
     await staged.run.go()
 
@@ -54,13 +54,13 @@ async def test_the_fresh_record_is_in_no_table_but_the_askings_own(stage: Any) -
     assert dict(written) == ends
 
 
-async def test_where_nobody_leads_it_is_asked_for_a_moment_only(stage: Any) -> None:
+async def test_where_nobody_leads_it_is_asked_for_a_moment_only(staged_run: Any) -> None:
     async def leaves_all_down(context: RunContext) -> None:
         await until_acks(context)
         for node in list(staged.cluster.running):
             await staged.cluster.kill(NodeId(node))
 
-    staged = stage(leaves_all_down, expect=ExpectSpec(unreadable=True), recovery_timeout_s=10.0)
+    staged = staged_run(leaves_all_down, expect=ExpectSpec(unreadable=True), recovery_timeout_s=10.0)
 
     outcome = await staged.run.go()
 
@@ -72,7 +72,7 @@ async def test_where_nobody_leads_it_is_asked_for_a_moment_only(stage: Any) -> N
 
 
 async def test_an_old_producer_that_is_refused_for_ever_stands_beside_fresh_ones_that_are_not(
-    stage: Any, monkeypatch: pytest.MonkeyPatch
+    staged_run: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As a broker does that has forgotten what idempotent producers had sent."""
     sound = MemoryClient.send
@@ -90,7 +90,7 @@ async def test_an_old_producer_that_is_refused_for_ever_stands_beside_fresh_ones
         refuses = True
 
     monkeypatch.setattr(MemoryClient, "send", send)
-    staged = stage(forgets)
+    staged = staged_run(forgets)
 
     await staged.run.go()
 
@@ -102,8 +102,8 @@ async def test_an_old_producer_that_is_refused_for_ever_stands_beside_fresh_ones
     assert all(row["until_ns"] - row["asked_ns"] >= staged.run.scenario.recovery_timeout_s * 1e9 for row in old)
 
 
-async def test_an_applications_topics_get_no_record_of_ours(stage: Any) -> None:
-    staged = stage(until_acks)
+async def test_an_applications_topics_get_no_record_of_ours(staged_run: Any) -> None:
+    staged = staged_run(until_acks)
     staged.run.asks_anew = False
 
     await staged.run.go()

@@ -39,17 +39,17 @@ class Cluster:
         self.refuses_offsets = refuses_offsets
         self.uses: list[ClientUse | None] = []
         self.partitions: dict[TopicPartition, dict[str, Any]] = {}
-        self.told: dict[Any, Mapping[str, Any]] = {}
+        self.rows: dict[Any, Mapping[str, Any]] = {}
 
     def bootstrap(self, client: Any) -> str:
         return "memory"
 
     def write(self, table: str, row: Mapping[str, Any], identity: Any = None) -> None:
         assert table == "final_reads", table
-        self.told[tuple(identity)] = dict(row)
+        self.rows[tuple(identity)] = dict(row)
 
-    def partition(self, *, topic: str, partition: int, **told: Any) -> None:
-        self.partitions[TopicPartition(topic=topic, partition=partition)] = told
+    def partition(self, *, topic: str, partition: int, **row: Any) -> None:
+        self.partitions[TopicPartition(topic=topic, partition=partition)] = row
 
 
 class Reader:
@@ -199,10 +199,10 @@ async def test_a_transaction_that_never_ends_keeps_the_partition_from_being_read
     results = cluster.partitions[RESULTS]
     assert [sentence.partition(":")[0] for sentence in unread] == ["results/0 could not be read to its end"]
     assert (results["read_to_end"], results["end_offset"], results["last_stable_offset"]) == (False, 6, 3)
-    stood = cluster.told["stable", "results", 0, 0]
+    stood = cluster.rows["stable", "results", 0, 0]
     assert stood["to_offset"] == 3
     assert stood["completed_ns"] - stood["invoked_ns"] >= 0.2 * 10**9, "it was asked for as long as there was time"
-    assert ("stable", "results", 0, 1) not in cluster.told, "and answered the same each time"
+    assert ("stable", "results", 0, 1) not in cluster.rows, "and answered the same each time"
 
 
 async def test_a_groups_offsets_are_asked_for_until_they_are_reported(read: Any) -> None:

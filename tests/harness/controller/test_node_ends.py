@@ -37,7 +37,7 @@ def rows(staged: Any) -> list[dict[str, Any]]:
     return found
 
 
-async def test_an_end_is_written_down_while_the_run_goes_on(stage: Any) -> None:
+async def test_an_end_is_written_down_while_the_run_goes_on(staged_run: Any) -> None:
     cluster = Mortal()
     written: list[int] = []
 
@@ -48,7 +48,7 @@ async def test_an_end_is_written_down_while_the_run_goes_on(stage: Any) -> None:
         written.append(len(read_rows(staged.folder.history / ROWS)[NODE_ENDS]))
         cluster.run_again()
 
-    staged = stage(story, cluster=cluster)
+    staged = staged_run(story, cluster=cluster)
     await staged.run.go()
     [row] = rows(staged)
     assert written == [1]
@@ -57,13 +57,13 @@ async def test_an_end_is_written_down_while_the_run_goes_on(stage: Any) -> None:
     assert row["back_ns"] >= row["time_ns"]
 
 
-async def test_an_end_after_the_last_round_is_recorded_too(stage: Any) -> None:
+async def test_an_end_after_the_last_round_is_recorded_too(staged_run: Any) -> None:
     cluster = Mortal()
 
     async def story(context: RunContext) -> None:
         await context.acks.wait_for(context.acks.ok + 10)
 
-    staged = stage(story, cluster=cluster)
+    staged = staged_run(story, cluster=cluster)
     collected = cluster.collect
 
     def collect() -> Any:
@@ -75,10 +75,10 @@ async def test_an_end_after_the_last_round_is_recorded_too(stage: Any) -> None:
     assert [(row["node"], row["back_ns"]) for row in rows(staged)] == [(3, None)]
 
 
-async def test_on_a_cluster_that_ran_before_only_who_is_still_down_is_the_runs(stage: Any) -> None:
+async def test_on_a_cluster_that_ran_before_only_who_is_still_down_is_the_runs(staged_run: Any) -> None:
     over = NodeEnd(node=NodeId(1), t_ns=-20, back_ns=-10, exit_status=1)
     down = NodeEnd(node=NodeId(3), t_ns=-5, exit_status=1)
-    staged = stage(_nothing, cluster=Mortal(over, down))
+    staged = staged_run(_nothing, cluster=Mortal(over, down))
     await staged.run.go()
     assert [row["node"] for row in rows(staged)] == [3]
 

@@ -74,7 +74,7 @@ SAME: list[tuple[FaultSpec, dict[str, Any], dict[str, Any] | None]] = [
     ),
 ]
 OVER_BY_ITSELF = ("restart", "rolling-restart", "preferred-election", "unclean-election")
-TOLD = (
+COLUMNS = (
     "kind",
     "label_text",
     "nodes",
@@ -103,8 +103,8 @@ def two_records(cluster: FaultyCluster) -> None:
     cluster.set_log("a", "b")
 
 
-def told(world: FaultWorld) -> list[dict[str, Any]]:
-    return [{name: row[name] for name in TOLD} for row in world.faults()]
+def rows_of(world: FaultWorld) -> list[dict[str, Any]]:
+    return [{name: row[name] for name in COLUMNS} for row in world.faults()]
 
 
 def test_every_fault_is_asked_for_in_both_ways_here() -> None:
@@ -122,8 +122,8 @@ async def test_a_fault_does_and_proves_the_same_by_schedule_and_by_step(
     assert result == PlanResult()
 
     assert by_step.cluster.deeds == by_schedule.cluster.deeds != []
-    assert told(by_step) == told(by_schedule)
-    assert all(row["healed_proof_text"] for row in told(by_step))
+    assert rows_of(by_step) == rows_of(by_schedule)
+    assert all(row["healed_proof_text"] for row in rows_of(by_step))
     assert sorted(by_step.snapshots()) == sorted(by_schedule.snapshots())
     assert {row["step"] for row in by_step.faults()} == {0}
     assert {row["scheduled"] for row in by_schedule.faults()} == {0}
@@ -167,7 +167,7 @@ async def test_an_old_name_does_what_the_new_one_does(tmp_path: Path, old: Fault
     _, by_old = await scheduled(tmp_path / "old", old)
     _, by_new = await scheduled(tmp_path / "new", new)
     assert by_old.cluster.deeds == by_new.cluster.deeds != []
-    assert told(by_old) == told(by_new)
+    assert rows_of(by_old) == rows_of(by_new)
 
 
 async def test_a_fault_that_strikes_no_node_is_called_without_one(tmp_path: Path) -> None:

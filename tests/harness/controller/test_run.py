@@ -24,8 +24,8 @@ async def until_acks(context: RunContext, more: int = 60) -> None:
     await context.acks.wait_for(context.acks.ok + more)
 
 
-async def test_a_quiet_run_accounts_for_every_record(stage: Any) -> None:
-    staged = stage(until_acks)
+async def test_a_quiet_run_accounts_for_every_record(staged_run: Any) -> None:
+    staged = staged_run(until_acks)
 
     outcome = await staged.run.go()
 
@@ -61,8 +61,8 @@ async def test_a_quiet_run_accounts_for_every_record(stage: Any) -> None:
     assert staged.progress
 
 
-async def test_process_numbers_and_values_are_unique_over_workers_and_final_reads(stage: Any) -> None:
-    staged = stage(until_acks)
+async def test_process_numbers_and_values_are_unique_over_workers_and_final_reads(staged_run: Any) -> None:
+    staged = staged_run(until_acks)
 
     await staged.run.go()
 
@@ -75,7 +75,7 @@ async def test_process_numbers_and_values_are_unique_over_workers_and_final_read
     assert [row["completed_ns"] for row in ops] == sorted(row["completed_ns"] for row in ops)
 
 
-async def test_an_unknown_outcome_ends_the_client_and_the_next_one_is_a_new_process(stage: Any) -> None:
+async def test_an_unknown_outcome_ends_the_client_and_the_next_one_is_a_new_process(staged_run: Any) -> None:
     async def outage(context: RunContext) -> None:
         await until_acks(context)
         for node in (1, 2, 3):
@@ -86,7 +86,7 @@ async def test_an_unknown_outcome_ends_the_client_and_the_next_one_is_a_new_proc
             await context.cluster.start_node(NodeId(node))  # type: ignore[attr-defined]
         await until_acks(context)
 
-    staged = stage(outage)
+    staged = staged_run(outage)
 
     assert (await staged.run.go()).status == "complete"
 
@@ -97,7 +97,7 @@ async def test_an_unknown_outcome_ends_the_client_and_the_next_one_is_a_new_proc
     assert any(row["status"] == 2 for row in sends)
 
 
-async def test_a_fault_that_the_plan_left_in_force_is_healed_and_both_moments_are_recorded(stage: Any) -> None:
+async def test_a_fault_that_the_plan_left_in_force_is_healed_and_both_moments_are_recorded(staged_run: Any) -> None:
     async def kill_one(context: RunContext) -> None:
         await until_acks(context)
         cluster: Any = context.cluster
@@ -116,7 +116,7 @@ async def test_a_fault_that_the_plan_left_in_force_is_healed_and_both_moments_ar
         assert context.recorder.faults_in_force() == ["kill broker 1"]
         await until_acks(context)
 
-    staged = stage(kill_one)
+    staged = staged_run(kill_one)
 
     outcome = await staged.run.go()
 
@@ -135,7 +135,7 @@ async def test_a_fault_that_the_plan_left_in_force_is_healed_and_both_moments_ar
     assert [names.get(row["value"]) for row in log if row["snapshot"] == 8] == ["cut"]
 
 
-async def test_an_interrupt_heals_stops_and_seals_what_there_is(stage: Any) -> None:
+async def test_an_interrupt_heals_stops_and_seals_what_there_is(staged_run: Any) -> None:
     healed = []
 
     async def endless(context: RunContext) -> None:
@@ -147,7 +147,7 @@ async def test_an_interrupt_heals_stops_and_seals_what_there_is(stage: Any) -> N
         staged.run.interrupt.set()
         await asyncio.Event().wait()
 
-    staged = stage(endless)
+    staged = staged_run(endless)
 
     outcome = await staged.run.go()
 
@@ -159,8 +159,8 @@ async def test_an_interrupt_heals_stops_and_seals_what_there_is(stage: Any) -> N
     assert len(staged.folder.table("records")) >= 60
 
 
-async def test_an_interrupt_before_the_first_operation_seals_an_empty_history(stage: Any) -> None:
-    staged = stage(until_acks)
+async def test_an_interrupt_before_the_first_operation_seals_an_empty_history(staged_run: Any) -> None:
+    staged = staged_run(until_acks)
     staged.run.interrupt.set()
 
     outcome = await staged.run.go()
@@ -171,8 +171,8 @@ async def test_an_interrupt_before_the_first_operation_seals_an_empty_history(st
     assert len(staged.folder.table("records")) == 0
 
 
-async def test_a_cluster_that_does_not_start_is_an_error_that_names_the_place(stage: Any) -> None:
-    staged = stage(until_acks)
+async def test_a_cluster_that_does_not_start_is_an_error_that_names_the_place(staged_run: Any) -> None:
+    staged = staged_run(until_acks)
     staged.cluster.broken = True
 
     outcome = await staged.run.go()
@@ -182,14 +182,14 @@ async def test_a_cluster_that_does_not_start_is_an_error_that_names_the_place(st
     assert staged.folder.sealed
 
 
-async def test_what_the_machine_lacks_is_said_before_any_load(stage: Any) -> None:
+async def test_what_the_machine_lacks_is_said_before_any_load(staged_run: Any) -> None:
     class WithoutNetem(MemoryCluster):
         def missing(self, need: type) -> str | None:
             return "this kernel has no netem" if need is CanImpairPackets else None
 
     lossy = FaultSpec(kind="packet-loss", options={"loss": "10 %"}, at_s=0.0)
     faults = (FaultSpec(kind="crash", at_s=0.0), lossy)
-    staged = stage(until_acks, cluster=WithoutNetem(), faults=faults)
+    staged = staged_run(until_acks, cluster=WithoutNetem(), faults=faults)
 
     outcome = await staged.run.go()
 
@@ -199,7 +199,7 @@ async def test_what_the_machine_lacks_is_said_before_any_load(stage: Any) -> Non
     assert "act" not in [phase["name"] for phase in staged.folder.run["phases"]]
 
 
-async def test_a_plan_that_cannot_act_heals_all_the_same(stage: Any) -> None:
+async def test_a_plan_that_cannot_act_heals_all_the_same(staged_run: Any) -> None:
     healed = []
 
     async def clumsy(context: RunContext) -> None:
@@ -213,7 +213,7 @@ async def test_a_plan_that_cannot_act_heals_all_the_same(stage: Any) -> None:
         context.heal_later("cut", stubborn)
         raise HarnessError("node 2 is out of reach")
 
-    staged = stage(clumsy)
+    staged = staged_run(clumsy)
 
     outcome = await staged.run.go()
 
@@ -223,7 +223,9 @@ async def test_a_plan_that_cannot_act_heals_all_the_same(stage: Any) -> None:
     assert staged.cluster.stopped
 
 
-async def test_a_partition_that_nobody_leads_is_unread_and_the_run_inconclusive(stage: Any, scenario: Scenario) -> None:
+async def test_a_partition_that_nobody_leads_is_unread_and_the_run_inconclusive(
+    staged_run: Any, scenario: Scenario
+) -> None:
     async def kill_all_for_good(context: RunContext) -> PlanResult:
         await until_acks(context)
         for node in (2, 3):
@@ -231,7 +233,7 @@ async def test_a_partition_that_nobody_leads_is_unread_and_the_run_inconclusive(
         return PlanResult(inconclusive=("step 3: a wait ran out",))
 
     topics = (dataclasses.replace(scenario.topics[0], assignment=((1, 2), (2, 3))),)
-    staged = stage(kill_all_for_good, topics=topics)
+    staged = staged_run(kill_all_for_good, topics=topics)
 
     outcome = await staged.run.go()
 
@@ -241,32 +243,32 @@ async def test_a_partition_that_nobody_leads_is_unread_and_the_run_inconclusive(
     assert reasons[2].startswith("orders/1 could not be read to its end")
     assert [row["read_to_end"] for row in staged.folder.table("partitions").to_pylist()] == [True, False]
 
-    expected = stage(kill_all_for_good, topics=topics, expect=ExpectSpec(unreadable=True))
+    expected = staged_run(kill_all_for_good, topics=topics, expect=ExpectSpec(unreadable=True))
     assert list((await expected.run.go()).inconclusive) == ["step 3: a wait ran out"]
 
 
-async def test_a_fault_that_was_skipped_is_named_in_the_folder_and_costs_no_verdict(stage: Any) -> None:
+async def test_a_fault_that_was_skipped_is_named_in_the_folder_and_costs_no_verdict(staged_run: Any) -> None:
     skipped = SkippedFault(kind="crash", target="2", trigger="at 9 s", why="no-victim")
 
     async def skip_one(context: RunContext) -> PlanResult:
         await until_acks(context)
         return PlanResult(skipped=(skipped,))
 
-    staged = stage(skip_one)
+    staged = staged_run(skip_one)
 
     assert list((await staged.run.go()).inconclusive) == []
     reported = read_run(staged.folder.path / "run.json")
     assert reported["skipped_faults"] == [{"kind": "crash", "target": "2", "trigger": "at 9 s", "why": "no-victim"}]
 
 
-async def test_probes_are_clients_of_their_own_in_the_history(stage: Any) -> None:
+async def test_probes_are_clients_of_their_own_in_the_history(staged_run: Any) -> None:
     async def probe(context: RunContext) -> None:
         sent = await context.probes.produce("orders", 0, ["r0", "r1"], acks="all", timeout_s=1)
         assert [outcome.offset for outcome in sent] == [0, 1]
         seen = await context.probes.read("orders", 0, timeout_s=1)
         assert (seen.texts, seen.end_offset, seen.reached_end) == (["r0", "r1"], 2, True)
 
-    staged = stage(probe, workload=WorkloadSpec())
+    staged = staged_run(probe, workload=WorkloadSpec())
 
     assert list((await staged.run.go()).inconclusive) == []
 
@@ -277,8 +279,8 @@ async def test_probes_are_clients_of_their_own_in_the_history(stage: Any) -> Non
     assert values == [names["r0"], names["r1"]]
 
 
-async def test_every_replica_is_read_as_leader_in_turn(stage: Any) -> None:
-    staged = stage(until_acks, read_every_replica=True, recovery_timeout_s=5.0)
+async def test_every_replica_is_read_as_leader_in_turn(staged_run: Any) -> None:
+    staged = staged_run(until_acks, read_every_replica=True, recovery_timeout_s=5.0)
 
     assert list((await staged.run.go()).inconclusive) == []
 
@@ -289,7 +291,7 @@ async def test_every_replica_is_read_as_leader_in_turn(stage: Any) -> None:
     assert staged.folder.run["replicas_not_read"] == []
 
 
-async def test_topics_that_others_made_are_neither_watched_nor_judged(stage: Any) -> None:
+async def test_topics_that_others_made_are_neither_watched_nor_judged(staged_run: Any) -> None:
     """Kafka's own ones, and what a step makes to see whether it may."""
 
     class Busy(MemoryCluster):
@@ -317,7 +319,7 @@ async def test_topics_that_others_made_are_neither_watched_nor_judged(stage: Any
             ]
             return dataclasses.replace(super().collect(), partition_states=states)
 
-    staged = stage(until_acks, cluster=Busy())
+    staged = staged_run(until_acks, cluster=Busy())
     await staged.run.go()
 
     states = staged.folder.table("partition_states").to_pylist()
@@ -326,7 +328,7 @@ async def test_topics_that_others_made_are_neither_watched_nor_judged(stage: Any
         assert {row["topic"] for row in staged.folder.table(table).to_pylist()} == {"orders"}
 
 
-async def test_what_coordinators_keep_is_apart_from_the_scenarios_topics(stage: Any) -> None:
+async def test_what_coordinators_keep_is_apart_from_the_scenarios_topics(staged_run: Any) -> None:
     """Of the internal topics, the partitions that hold anything; a record that every replica has is one row."""
 
     class Coordinating(MemoryCluster):
@@ -378,7 +380,7 @@ async def test_what_coordinators_keep_is_apart_from_the_scenarios_topics(stage: 
             ]
             return dataclasses.replace(super().collect(), partition_states=states, broker_events=led)
 
-    staged = stage(until_acks, cluster=Coordinating())
+    staged = staged_run(until_acks, cluster=Coordinating())
     await staged.run.go()
 
     def rows(table: str) -> list[dict[str, Any]]:
@@ -405,8 +407,8 @@ async def test_what_coordinators_keep_is_apart_from_the_scenarios_topics(stage: 
         assert {row["topic"] for row in rows(table)} == {"orders"}
 
 
-async def test_a_run_whose_harness_was_killed_can_be_sealed_later(stage: Any) -> None:
-    staged = stage(until_acks)
+async def test_a_run_whose_harness_was_killed_can_be_sealed_later(staged_run: Any) -> None:
+    staged = staged_run(until_acks)
     await staged.run.go()
     whole = staged.folder.table("records")
     snapshots = staged.folder.table("replica_snapshots").to_pylist()
@@ -431,8 +433,8 @@ async def test_a_run_whose_harness_was_killed_can_be_sealed_later(stage: Any) ->
     assert staged.folder.run == before
 
 
-async def test_a_harness_killed_before_the_first_operation_leaves_a_folder_that_seals(stage: Any) -> None:
-    staged = stage(until_acks)
+async def test_a_harness_killed_before_the_first_operation_leaves_a_folder_that_seals(staged_run: Any) -> None:
+    staged = staged_run(until_acks)
 
     class NoBooks(type(staged.cluster)):  # type: ignore[misc]
         def collect(self) -> Any:

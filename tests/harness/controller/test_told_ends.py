@@ -42,7 +42,7 @@ class Broker:
     """
 
     length: int
-    told: Callable[[int], int] | None = None
+    answers: Callable[[int], int] | None = None
     hidden_until_s: Mapping[int, float] = dataclasses.field(default_factory=dict)
     marks: int = 0
     questions: int = 0
@@ -71,7 +71,7 @@ class Reader:
     async def end_offsets(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
         broker = self._broker
         broker.questions += 1
-        return {ORDERS: broker.length if broker.told is None else broker.told(broker.questions - 1)}
+        return {ORDERS: broker.length if broker.answers is None else broker.answers(broker.questions - 1)}
 
     async def assign(self, partitions: Sequence[TopicPartition], *, from_beginning: bool) -> None:
         self._position = 0
@@ -162,11 +162,11 @@ def final_read(tmp_path: Path, scenario: Scenario) -> Any:
         assert await final.read_all() == []
         recorder.close()
         rows, records = read_rows(folder / ROWS), converted(folder / "final-read.jsonl").records.to_pylist()
-        told = rows[FINAL_READS]
+        answers = rows[FINAL_READS]
         return Read(
             offsets=[row["offset"] for row in records if row["kind"] == 2],
-            ends=[row for row in told if row["event"] == "end"],
-            again=[row for row in told if row["event"] == "again"],
+            ends=[row for row in answers if row["event"] == "end"],
+            again=[row for row in answers if row["event"] == "again"],
             partition=rows[PARTITIONS][0],
         )
 
@@ -174,7 +174,7 @@ def final_read(tmp_path: Path, scenario: Scenario) -> Any:
 
 
 async def test_an_end_below_what_was_acknowledged_is_read_past(final_read: Any) -> None:
-    seen = await final_read(Broker(10, told=lambda question: 8), acknowledged=range(10))
+    seen = await final_read(Broker(10, answers=lambda question: 8), acknowledged=range(10))
 
     assert seen.offsets == [*range(10)]
     (row,) = seen.ends
@@ -184,13 +184,13 @@ async def test_an_end_below_what_was_acknowledged_is_read_past(final_read: Any) 
 
 
 async def test_an_end_below_a_replicas_own_high_watermark_is_read_past(final_read: Any) -> None:
-    seen = await final_read(Broker(10, told=lambda question: 8, marks=10))
+    seen = await final_read(Broker(10, answers=lambda question: 8, marks=10))
 
     assert seen.offsets == [*range(10)]
 
 
 async def test_the_end_is_asked_for_again_until_nothing_changes(final_read: Any) -> None:
-    broker = Broker(10, told=lambda question: min(5 + question, 8), hidden_until_s={8: 1e9, 9: 1e9})
+    broker = Broker(10, answers=lambda question: min(5 + question, 8), hidden_until_s={8: 1e9, 9: 1e9})
 
     seen = await final_read(broker, acknowledged=range(10))
 
@@ -244,7 +244,9 @@ async def test_asking_again_goes_by_a_few_ranges_however_many_records_are_missin
 
 async def test_an_end_that_never_stops_changing_leaves_a_bounded_number_of_rows(final_read: Any) -> None:
     there = CLOCK.monotonic_ns() / SECOND + 1000
-    broker = Broker(1000, told=lambda question: min(question, 60), hidden_until_s=dict.fromkeys(range(60, 1000), there))
+    broker = Broker(
+        1000, answers=lambda question: min(question, 60), hidden_until_s=dict.fromkeys(range(60, 1000), there)
+    )
 
     seen = await final_read(broker, acknowledged=range(1000))
 

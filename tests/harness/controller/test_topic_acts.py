@@ -18,19 +18,19 @@ class Cluster:
     """Tells of each change a round later, as brokers do."""
 
     def __init__(self) -> None:
-        self.told: list[list[Any]] = []
+        self.states: list[list[Any]] = []
         self.asked: list[str] = []
 
     async def delete_topic(self, topic: str) -> None:
         self.asked.append(f"delete {topic}")
-        self.told = [[self._state(0, 1)], []]
+        self.states = [[self._state(0, 1)], []]
 
     async def create_topics(self, topics: Sequence[TopicDefinition]) -> None:
         self.asked += [f"create {topic.name} with {topic.partitions} partitions" for topic in topics]
-        self.told = [[], [self._state(0, -1)], [self._state(0, 1)], [self._state(0, 1), self._state(1, 2)]]
+        self.states = [[], [self._state(0, -1)], [self._state(0, 1)], [self._state(0, 1), self._state(1, 2)]]
 
     async def live_partition_states(self, topics: Sequence[str]) -> Sequence[Any]:
-        return self.told.pop(0)
+        return self.states.pop(0)
 
     def _state(self, partition: int, leader: int) -> Any:
         return SimpleNamespace(topic="orders", partition=partition, leader=leader)
@@ -47,9 +47,9 @@ def context(cluster: Any) -> Any:
 def test_a_deletion_is_done_when_no_broker_tells_of_the_topic_and_a_creation_when_each_partition_is_led() -> None:
     cluster = Cluster()
     assert asyncio.run(step_acts.delete(context(cluster), {"delete_topic": "orders"})) == "topic orders deleted"
-    assert cluster.told == []
+    assert cluster.states == []
     assert asyncio.run(step_acts.create(context(cluster), {"create_topic": "orders"})) == "topic orders created anew"
-    assert cluster.told == []
+    assert cluster.states == []
     assert cluster.asked == ["delete orders", "create orders with 2 partitions"]
 
 

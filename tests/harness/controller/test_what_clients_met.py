@@ -7,10 +7,10 @@ from typing import Any
 from kafka.errors import KafkaTimeoutError, UnknownProducerIdError
 
 from harness.clients.client_log import ClientLog
-from harness.controller.told_progress import ToldProgress
+from harness.controller.client_progress import ProgressReporter
 from harness.controller.workers.acting import CountingJournal, FreshClients
 from harness.history.facts.values import ValueNames
-from harness.history.journals.journal import JournalFile, Met, Process, ProcessNumbers, Sent
+from harness.history.journals.journal import ClientMet, JournalFile, Process, ProcessNumbers, Sent
 from harness.history.journals.journal_files import read_lines
 from harness.history.sealed.tables import Conversion
 from harness.host.clock import SystemClock
@@ -27,10 +27,10 @@ class Client:
     tells_attempts = True
 
     def __init__(self) -> None:
-        self.met: list[ClientEvent] = []
+        self.events: list[ClientEvent] = []
 
     def take_events(self) -> Sequence[ClientEvent]:
-        taken, self.met = self.met, []
+        taken, self.events = self.events, []
         return taken
 
 
@@ -42,7 +42,7 @@ def failed(t_ns: int, *, topic: str = "orders") -> ClientEvent:
 
 def at_work(path: Path, *, makes: Any = Client) -> tuple[FreshClients, CountingJournal, JournalFile]:
     journal = JournalFile(path, worker="p", clock=SystemClock())
-    progress = ToldProgress(lambda told: None)
+    progress = ProgressReporter(lambda progress: None)
     clients = FreshClients(
         make_client=lambda **_: makes(),
         bootstrap="",
@@ -67,18 +67,18 @@ def test_a_failed_attempt_is_written_before_the_answer_of_its_record(tmp_path: P
     clients, journal, _ = at_work(tmp_path / "p.jsonl")
     client: Any = clients(None)
     operation = send(journal)
-    client.met.append(failed(5))
+    client.events.append(failed(5))
     journal.complete_send(operation, [OK])
 
-    lines = [line for line in read_lines(tmp_path / "p.jsonl") if isinstance(line, Met | Sent)]
-    assert [type(line) for line in lines] == [Met, Sent]
+    lines = [line for line in read_lines(tmp_path / "p.jsonl") if isinstance(line, ClientMet | Sent)]
+    assert [type(line) for line in lines] == [ClientMet, Sent]
 
 
 def test_what_a_client_met_after_its_last_answer_is_its_own_and_not_its_successors(tmp_path: Path) -> None:
     clients, journal, file = at_work(tmp_path / "p.jsonl")
     first: Any = clients(None)
     journal.complete_send(send(journal), [OK])
-    first.met.append(failed(5))
+    first.events.append(failed(5))
     clients(ClientUse(role="producer"))
     file.close()
 
@@ -101,10 +101,10 @@ def test_what_a_client_met_after_its_last_answer_is_its_own_and_not_its_successo
 def test_nothing_is_said_of_a_partition_that_nobody_used(tmp_path: Path) -> None:
     clients, journal, _ = at_work(tmp_path / "p.jsonl")
     client: Any = clients(None)
-    client.met.append(failed(5, topic="audit"))
+    client.events.append(failed(5, topic="audit"))
     journal.complete_send(send(journal), [OK])
 
-    assert not [line for line in read_lines(tmp_path / "p.jsonl") if isinstance(line, Met)]
+    assert not [line for line in read_lines(tmp_path / "p.jsonl") if isinstance(line, ClientMet)]
 
 
 def test_a_client_that_tells_nothing_is_known_to_tell_nothing(tmp_path: Path) -> None:
@@ -134,7 +134,7 @@ def test_the_version_in_which_a_client_sends_requests_is_told_once_for_each_node
     assert log.last_version("EndTxn") is None
     journal = JournalFile(tmp_path / "p.jsonl", worker="p", clock=SystemClock())
     journal.begin_process(0, client="p", acks="all")
-    journal.met(0, log.take())
+    journal.client_met(0, log.take())
     journal.close()
 
     conversion = Conversion(names=ValueNames(()))
@@ -167,7 +167,7 @@ def test_a_transactional_client_of_plain_producers_without_idempotence_is_idempo
         numbers=ProcessNumbers(first=0, step=1),
         name="p",
         role="both",
-        progress=ToldProgress(lambda told: None),
+        progress=ProgressReporter(lambda progress: None),
     )
 
     clients(ClientUse(role="both", transactional_id="x"))

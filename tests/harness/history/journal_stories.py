@@ -78,7 +78,9 @@ class _Client:
             case ("done", f):
                 journal.done(f)
             case ("met", event, place, status, late):
-                journal.met(self._first if late else self._process - 10, [self._met(event, place, status)])
+                journal.client_met(
+                    self._first if late else self._process - 10, [self._client_event(event, place, status)]
+                )
             case ("begin",):
                 self._transaction = journal.begin_transaction()
             case ("end", outcome) if self._transaction is not None:
@@ -105,7 +107,7 @@ class _Client:
             log_append=odd,
         )
 
-    def _met(self, event: Any, place: TopicPartition | None, status: Any) -> ClientEvent:
+    def _client_event(self, event: Any, place: TopicPartition | None, status: Any) -> ClientEvent:
         topic, part = (None, None) if place is None else (place.topic, place.partition)
         error, epoch = None if status is None else f"E {status}", 7 if event == "leader" else None
         return ClientEvent(

@@ -25,9 +25,9 @@ def test_a_row_of_disk_events_counts_and_its_faults_words_do_not() -> None:
 
 def test_of_a_fault_without_rows_its_kind_says_how_far_it_may_reach() -> None:
     (wiped,) = disk_events([], [fault("wipe", "data directory of broker 2 is empty", 2)])
-    assert wiped.took("orders", 1, 40) is True
+    assert wiped.destroyed("orders", 1, 40) is True
     lost, damaged = disk_events([], [fault("power-loss", TAIL, 2), fault("damage", BATCH, 2)])
-    assert (lost.took("orders", 1, 0), damaged.took("orders", 1, 0)) == (None, None), "and its words nothing"
+    assert (lost.destroyed("orders", 1, 0), damaged.destroyed("orders", 1, 0)) == (None, None), "and its words nothing"
 
 
 @pytest.mark.parametrize("kind", ["full", "pause", "cut", "kill"])

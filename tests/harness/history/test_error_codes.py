@@ -17,9 +17,9 @@ CODES = {code for kind in vars(kafka.errors).values() if (code := _code_of(kind)
 
 def test_each_code_that_a_client_library_knows_has_a_name_of_its_own_and_a_meaning() -> None:
     assert len(CODES) > 100
-    told = {code: error_code(code) for code in CODES}
-    assert [code for code, known in told.items() if not known.meaning] == []
-    assert len({known.name for known in told.values()}) == len(CODES)
+    known_codes = {code: error_code(code) for code in CODES}
+    assert [code for code, known in known_codes.items() if not known.meaning] == []
+    assert len({known.name for known in known_codes.values()}) == len(CODES)
 
 
 def test_a_code_that_no_kafka_has_keeps_its_number() -> None:

@@ -76,7 +76,7 @@ def table(operations: list[Rows]) -> pa.Table:
     return pa.Table.from_pylist([row for rows in operations for row in rows], schema=TABLES["records"])
 
 
-def told(jumps: pa.Table) -> list[tuple[int, int, int]]:
+def jump_rows(jumps: pa.Table) -> list[tuple[int, int, int]]:
     assert jumps.schema.equals(TABLES["jumps"])
     assert all(row["value"] == row["offset"] for row in jumps.to_pylist())
     return sorted((row["partition_id"], row["offset"], row["jump"]) for row in jumps.to_pylist())
@@ -93,15 +93,15 @@ def test_jumps_are_the_obvious_ones_in_however_many_pieces_the_records_come(
         pieces.add(table(operations[begin:end]))
         begin = end
 
-    assert told(jumps_of(table(operations))) == obvious(operations)
-    assert told(pieces.table()) == obvious(operations)
+    assert jump_rows(jumps_of(table(operations))) == obvious(operations)
+    assert jump_rows(pieces.table()) == obvious(operations)
 
 
 def test_each_run_has_readers_of_its_own() -> None:
     first, _, second, _ = rows_of([(KIND_POLL, STATUS_OK, 0, 0, 0, [0, 1]), (KIND_POLL, STATUS_OK, 0, 0, 0, [5])])
 
-    assert told(jumps_of(table([first, second]))) == [(0, 5, 4)]
-    assert told(jumps_of(table([first, [row | {"run": 1} for row in second]]))) == []
+    assert jump_rows(jumps_of(table([first, second]))) == [(0, 5, 4)]
+    assert jump_rows(jumps_of(table([first, [row | {"run": 1} for row in second]]))) == []
 
 
 def test_a_record_without_a_value_stays_without_one() -> None:

@@ -20,10 +20,10 @@ logs = st.dictionaries(
 watermarks = st.integers(0, 6)
 
 
-def digests(*told: tuple[Log, int | None]) -> list[Any]:
+def digests(*logs: tuple[Log, int | None]) -> list[Any]:
     """Of as many replicas of one partition, each a node with its own snapshot; another partition lies between them."""
     snapshots, rows = [], []
-    for node, (log, watermark) in enumerate(told):
+    for node, (log, watermark) in enumerate(logs):
         place = {"run": 0, "snapshot": 10 + node, "node": node, "topic": "t"}
         versions_of = {**place, "partition": 0, "high_watermark": watermark, "log_start_offset": 0}
         snapshots.append(row_of(SnapshotRow, **versions_of))

@@ -69,8 +69,8 @@ def test_a_shipped_scenario_runs_on_any_ids_and_says_who_stands_for_whom(there: 
     attached = ["cluster.system=attached", "cluster.bootstrap=a:1"]
     scenario = fitted(for_its_system(drafted("leader-crash-acks-all", overrides=attached)), Registered())
     assert scenario.topics[0].assignment == ((11, 12, 13), (12, 13, 11), (13, 11, 12))
-    told = "the attached cluster has other brokers than the scenario names: 1 is 11, 2 is 12, 3 is 13"
-    assert told in notes(scenario)
+    note = "the attached cluster has other brokers than the scenario names: 1 is 11, 2 is 12, 3 is 13"
+    assert note in notes(scenario)
     there(7)
     refused = fitted(for_its_system(drafted("leader-crash-acks-all", overrides=attached)), Registered())
     assert why_left_out(refused) == "not for attached: it names 3 brokers (1, 2, 3), and the cluster has 1 (7)"
@@ -163,8 +163,8 @@ def test_expectations_that_write_are_told_as_acts_are(there: Callable[..., None]
         "expect = { read = 'a' }",
     ]
     tables = "".join(f"[[steps]]\n{step}\n" for step in steps)
-    told = would_be_done(fit(THERE + f"[[topics]]\nname = 'orders'\n[workload]\nname = 'none'\n{tables}"))
-    assert [line for line in told if "at step" in line] == [
+    planned = would_be_done(fit(THERE + f"[[topics]]\nname = 'orders'\n[workload]\nname = 'none'\n{tables}"))
+    assert [line for line in planned if "at step" in line] == [
         "it would, at step 1, elect preferred",
         "it would, at step 3, expect produce a (to 7)",
         "it would, at step 4, expect create topic x",

@@ -22,7 +22,7 @@ def parse(text: str, *overrides: str) -> Scenario:
     return for_its_system(Draft(text, name="s", place="s.toml", overrides=overrides))
 
 
-def told(text: str, *overrides: str) -> list[str]:
+def problems_of(text: str, *overrides: str) -> list[str]:
     try:
         scenario = parse(text, *overrides)
     except Problems as refused:
@@ -119,7 +119,7 @@ def steps(*acts: str) -> str:
     ],
 )
 def test_what_is_known_beforehand_is_reported_with_its_line_and_its_remedy(text: str, problem: str) -> None:
-    found = told(text)
+    found = problems_of(text)
     assert len(found) == 1, found
     assert problem in found[0]
 
@@ -138,7 +138,7 @@ def test_what_is_known_beforehand_is_reported_with_its_line_and_its_remedy(text:
     ],
 )
 def test_a_step_that_has_nothing_to_do_is_reported(acts: list[str], problem: str) -> None:
-    (found,) = told(steps(*acts))
+    (found,) = problems_of(steps(*acts))
     assert problem in found
 
 
@@ -160,7 +160,7 @@ def test_a_step_that_has_nothing_to_do_is_reported(acts: list[str], problem: str
     ],
 )
 def test_what_only_the_run_can_tell_is_left_to_it(acts: list[str]) -> None:
-    assert told(steps(*acts)) == []
+    assert problems_of(steps(*acts)) == []
 
 
 def test_every_problem_is_told_at_once_in_the_order_of_the_file() -> None:
@@ -195,7 +195,7 @@ def test_what_an_option_said_is_told_of_the_option() -> None:
     with pytest.raises(Problems) as refused:
         parse(TOPIC, *overrides)
     assert str(refused.value).startswith("--system kafka:9.9: Kafka '9.9' is not known")
-    assert told(TOPIC, *overrides[1:]) == [
+    assert problems_of(TOPIC, *overrides[1:]) == [
         "--set topics.orders.replication_factor=5: topic 'orders': 5 replicas on 3 brokers; at most 3 are possible; "
         "[cluster] brokers says who there is"
     ]
@@ -212,7 +212,7 @@ def test_no_engine_and_no_java_are_told_together(tmp_path: Path, monkeypatch: py
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
 
-    java, docker = told(TOPIC, "cluster.world=docker")
+    java, docker = problems_of(TOPIC, "cluster.world=docker")
     assert java.startswith(f"JAVA_HOME={tmp_path} holds no bin/java")
     assert docker.startswith("--set cluster.world=docker: no Docker engine answers")
     without_checks = parse(TOPIC, "cluster.world=docker")
@@ -256,7 +256,7 @@ flaws = ["truncate-to-high-watermark"]
 
 
 def test_settings_that_no_kafka_has_or_that_are_the_harness_s_own_are_told_with_their_line() -> None:
-    assert told(MISTAKEN_SETTINGS) == [
+    assert problems_of(MISTAKEN_SETTINGS) == [
         "s.toml:4: topic 'orders', setting 'min.insync.replica': no Kafka has such a topic's setting; did you mean "
         "'min.insync.replicas'?",
         "s.toml:4: topic 'orders', setting 'retention.ms': a whole number is needed (long), not 'an hour'",
@@ -333,7 +333,7 @@ ATTACHED = '[cluster]\nsystem = "attached"\nbootstrap = "{0}"\n{1}' + TOPIC
 )
 def test_digits_that_are_no_number_are_told_like_anything_else_that_is_none(text: str, digits: str) -> None:
     try:
-        problems = told(text.format(digits))
+        problems = problems_of(text.format(digits))
     except HarnessError as refused:
         problems = [str(refused)]
     assert problems

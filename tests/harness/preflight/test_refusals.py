@@ -15,7 +15,7 @@ BOTH = '[[topics]]\nname = "in"\nreplication_factor = 1\n[[topics]]\nname = "out
 ONE = '[[topics]]\nname = "in"\nreplication_factor = 1\n'
 
 
-def told(text: str, *version: int, cluster: str = "", kind: str = "kafka") -> list[str]:
+def problems_of(text: str, *version: int, cluster: str = "", kind: str = "kafka") -> list[str]:
     system = ".".join(map(str, version))
     head = f'[cluster]\nbrokers = [1]\nsystem = "kafka:{system}"\n{cluster}'
     scenario = scenario_file.parse(head + text, name="s", place="s.toml")
@@ -53,7 +53,7 @@ def settings(**given: object) -> str:
     ],
 )
 def test_a_load_that_brokers_will_refuse_for_good_is_one_line(text: str, cluster: str, line: str) -> None:
-    (problem,) = told(text, 4, 3, 1, cluster=cluster)
+    (problem,) = problems_of(text, 4, 3, 1, cluster=cluster)
     assert line in problem
 
 
@@ -78,15 +78,15 @@ def test_a_load_that_brokers_will_refuse_for_good_is_one_line(text: str, cluster
     ],
 )
 def test_a_load_that_brokers_take_is_not(text: str, cluster: str, version: tuple[int, ...]) -> None:
-    assert told(text, *version, cluster=cluster) == []
+    assert problems_of(text, *version, cluster=cluster) == []
 
 
 @pytest.mark.parametrize(("kind", "refused"), [("kafka", 1), ("reference", 1), ("another", 0)])
 def test_the_defaults_of_another_system_than_kafka_are_not_known(kind: str, refused: int) -> None:
     sessions = GROUPS + "session_timeout_ms = 5999\n" + ONE
     transactions = TRANSACTIONS + "transaction_timeout_ms = 900001\n" + BOTH
-    assert [len(told(text, 4, 3, 1, kind=kind)) for text in (sessions, transactions)] == [refused, refused]
-    assert len(told(sessions, 4, 3, 1, cluster=settings(group_min_session_timeout_ms=6000), kind=kind)) == 1
+    assert [len(problems_of(text, 4, 3, 1, kind=kind)) for text in (sessions, transactions)] == [refused, refused]
+    assert len(problems_of(sessions, 4, 3, 1, cluster=settings(group_min_session_timeout_ms=6000), kind=kind)) == 1
 
 
 def test_a_key_is_found_where_it_stands_and_not_where_another_ends_so() -> None:

@@ -65,10 +65,10 @@ def test_what_was_not_run_is_kept_and_older_nights_have_none(tmp_path: Path) -> 
 def test_a_night_that_is_not_the_newest_is_told_to_be_so(tmp_path: Path) -> None:
     store = Store(tmp_path / "trends")
     newest = store.keep(night(2, "aa"))
-    assert store.told(newest) == str(newest)
-    assert store.told(store.keep(night(2, "bb"))).endswith("nightly-2"), "of one second"
+    assert store.place_words(newest) == str(newest)
+    assert store.place_words(store.keep(night(2, "bb"))).endswith("nightly-2"), "of one second"
     older = store.keep(night(1, "aa"))
-    assert store.told(older) == (
+    assert store.place_words(older) == (
         f"{older}, which its name puts before 2 others, the newest 20261102-020000-nightly-2: was a clock set back?"
     )
 

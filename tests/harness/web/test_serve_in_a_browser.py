@@ -157,11 +157,11 @@ class Elsewhere:
     """A site of whoever wrote a hostile page: it keeps the paths that it is asked for."""
 
     def __init__(self) -> None:
-        told = self.told = list[str]()
+        asked = self.asked = list[str]()
 
         class Keeps(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
-                told.append(unquote(self.path))
+                asked.append(unquote(self.path))
                 self.send_response(200)
                 self.end_headers()
 
@@ -203,14 +203,14 @@ def test_a_hostile_page_never_learns_the_secret_word_and_navigates_nothing_but_i
         if alone:  # its own address, as somebody may have copied it
             with contextlib.suppress(RuntimeError):  # it leaves while the browser is asked whether it has loaded
                 Opened(pipe, server.url.replace(server.words.secret, server.words.of_page(place)) + path)
-            until(lambda: elsewhere.told, "alone it can give its own address away")
+            until(lambda: elsewhere.asked, "alone it can give its own address away")
         else:
             opened = Opened(pipe, f"{server.url}files/{path}")
             assert opened.ask("location.pathname") == f"/{server.words.secret}/files/{path}"
             until(lambda: opened.ask("frames.length") == 1, "the page is in its frame")
             assert opened.ask("location.href").startswith(server.url)
-            assert elsewhere.told == []
-        assert not [told for told in elsewhere.told if server.words.secret in told]
+            assert elsewhere.asked == []
+        assert not [asked for asked in elsewhere.asked if server.words.secret in asked]
 
 
 def test_a_link_between_stored_pages_still_leads_there(tmp_path: Path, pipe: Pipe) -> None:

@@ -34,7 +34,7 @@ def main() -> None:
 
 
 def _cell(outcome: Outcome) -> str:
-    return (outcome.told or "nothing").replace("|", "\\|")[:200].strip()
+    return (outcome.reported or "nothing").replace("|", "\\|")[:200].strip()
 
 
 main()

@@ -22,8 +22,8 @@ def run(operations: Callable[[str, str], Mapping[str, Callable[[], str]]]) -> No
     for name in wanted:
         begun = time.monotonic()
         outcome = "lacks\t" if name not in known else _outcome(known[name], float(limit_s))
-        took = f"{time.monotonic() - begun:.1f}"
-        sys.stdout.write("\t".join((name, took, outcome.replace("\n", " "))) + "\n")
+        elapsed_s = f"{time.monotonic() - begun:.1f}"
+        sys.stdout.write("\t".join((name, elapsed_s, outcome.replace("\n", " "))) + "\n")
     # What hangs must not keep the process.
     sys.stdout.flush()
     os._exit(0)

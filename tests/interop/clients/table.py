@@ -66,7 +66,7 @@ class Outcome:
     operation: str
     seconds: float
     kind: str
-    told: str
+    reported: str
 
     @property
     def cell(self) -> str:
@@ -81,7 +81,8 @@ def run(client: OutsideClient, bootstrap: str, topic: str) -> list[Outcome]:
     lines = [line.split("\t", 3) for line in ended.stdout.splitlines() if line.count("\t") >= 3]
     assert [line[0] for line in lines] == list(OPERATIONS), f"{client.name}: {ended.stdout}{ended.stderr}"
     return [
-        Outcome(operation=name, seconds=float(took), kind=kind, told=reported) for name, took, kind, reported in lines
+        Outcome(operation=name, seconds=float(elapsed_s), kind=kind, reported=reported)
+        for name, elapsed_s, kind, reported in lines
     ]
 
 

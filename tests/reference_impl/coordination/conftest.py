@@ -47,7 +47,7 @@ class Witness:
                 await self._news.wait()
 
 
-class Stage:
+class Services:
     """Starts and restarts a service at one address; creates clients that are closed at the end."""
 
     def __init__(self, data_directory: Path) -> None:
@@ -106,8 +106,8 @@ class Stage:
 
 
 @pytest.fixture
-async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
-    stage = Stage(tmp_path)
-    await stage.start_service()
-    yield stage
-    await stage.strike()
+async def services(tmp_path: Path) -> AsyncIterator[Services]:
+    services = Services(tmp_path)
+    await services.start_service()
+    yield services
+    await services.strike()

@@ -24,11 +24,11 @@ from reference_impl.coordination.client import (
 )
 
 if TYPE_CHECKING:
-    from tests.reference_impl.coordination.conftest import Stage
+    from tests.reference_impl.coordination.conftest import Services
 
 
-async def test_what_was_written_is_read(stage: Stage) -> None:
-    client = (await stage.client()).client
+async def test_what_was_written_is_read(services: Services) -> None:
+    client = (await services.client()).client
     created = await client.create("/a", b"one")
     changed = await client.set("/a", b"two", version=0)
     data, stat = await client.get("/a")
@@ -39,8 +39,8 @@ async def test_what_was_written_is_read(stage: Stage) -> None:
     assert await client.exists("/missing") is None
 
 
-async def test_each_refusal_has_its_own_error(stage: Stage) -> None:
-    client = (await stage.client()).client
+async def test_each_refusal_has_its_own_error(services: Services) -> None:
+    client = (await services.client()).client
     await client.create("/a", b"")
     await client.create("/a/b", b"")
     await client.create("/e", b"", ephemeral=True)
@@ -56,8 +56,8 @@ async def test_each_refusal_has_its_own_error(stage: Stage) -> None:
         await client.create("/e/child", b"")
 
 
-async def test_the_second_of_two_conditional_writes_loses(stage: Stage) -> None:
-    first, second = (await stage.client()).client, (await stage.client()).client
+async def test_the_second_of_two_conditional_writes_loses(services: Services) -> None:
+    first, second = (await services.client()).client, (await services.client()).client
     version = (await first.create("/controller_epoch", b"0")).version
     outcomes = await asyncio.gather(
         first.set("/controller_epoch", b"1", version=version),
@@ -70,8 +70,8 @@ async def test_the_second_of_two_conditional_writes_loses(stage: Stage) -> None:
         await first.delete("/controller_epoch", version=version)
 
 
-async def test_a_multi_happens_as_a_whole(stage: Stage) -> None:
-    client = (await stage.client()).client
+async def test_a_multi_happens_as_a_whole(services: Services) -> None:
+    client = (await services.client()).client
     await client.create("/epoch", b"0")
     stats = await client.multi(
         [
@@ -89,8 +89,8 @@ async def test_a_multi_happens_as_a_whole(stage: Stage) -> None:
     assert await client.exists("/t/p") is None
 
 
-async def test_a_multi_with_one_refusal_changes_nothing(stage: Stage) -> None:
-    client = (await stage.client()).client
+async def test_a_multi_with_one_refusal_changes_nothing(services: Services) -> None:
+    client = (await services.client()).client
     await client.create("/epoch", b"0")
     with pytest.raises(BadVersion, match="/epoch"):
         await client.multi([Create(path="/t", data=b""), Set(path="/epoch", data=b"1", version=7), Delete(path="/t")])
@@ -98,8 +98,8 @@ async def test_a_multi_with_one_refusal_changes_nothing(stage: Stage) -> None:
     assert (await client.get("/epoch"))[0] == b"0"
 
 
-async def test_watches_tell_of_creation_change_children_and_deletion_once(stage: Stage) -> None:
-    watcher, writer = await stage.client(), (await stage.client()).client
+async def test_watches_tell_of_creation_change_children_and_deletion_once(services: Services) -> None:
+    watcher, writer = await services.client(), (await services.client()).client
     await watcher.client.exists("/a", watch=True)
     await writer.create("/a", b"")
     await watcher.until(lambda: len(watcher.watches) == 1)
@@ -121,16 +121,16 @@ async def test_watches_tell_of_creation_change_children_and_deletion_once(stage:
     ]
 
 
-async def test_a_watch_arrives_before_any_later_answer(stage: Stage) -> None:
-    witness = await stage.client()
+async def test_a_watch_arrives_before_any_later_answer(services: Services) -> None:
+    witness = await services.client()
     await witness.client.create("/a", b"")
     await witness.client.get("/a", watch=True)
     await witness.client.set("/a", b"1", version=-1)
     assert witness.watches == [WatchEvent(kind="changed", path="/a")]
 
 
-async def test_closing_a_client_deletes_its_ephemerals_at_once(stage: Stage) -> None:
-    watcher, leaver = await stage.client(), await stage.client(session_timeout_ms=60_000)
+async def test_closing_a_client_deletes_its_ephemerals_at_once(services: Services) -> None:
+    watcher, leaver = await services.client(), await services.client(session_timeout_ms=60_000)
     await leaver.client.create("/controller", b"1", ephemeral=True)
     stat = await watcher.client.exists("/controller", watch=True)
     assert stat is not None
@@ -141,8 +141,8 @@ async def test_closing_a_client_deletes_its_ephemerals_at_once(stage: Stage) -> 
         await leaver.client.get("/")
 
 
-async def test_a_restarted_service_keeps_session_ephemerals_and_watches(stage: Stage) -> None:
-    witness = await stage.client(session_timeout_ms=5_000)
+async def test_a_restarted_service_keeps_session_ephemerals_and_watches(services: Services) -> None:
+    witness = await services.client(session_timeout_ms=5_000)
     await witness.client.create("/me", b"", ephemeral=True)
     await witness.client.create("/a", b"")
     await witness.client.get("/a", watch=True)
@@ -150,11 +150,11 @@ async def test_a_restarted_service_keeps_session_ephemerals_and_watches(stage: S
     await witness.client.children("/", watch=True)
     session_id = witness.client.session_id
 
-    await stage.stop_service()
+    await services.stop_service()
     await witness.until(lambda: witness.session[-1] == "disconnected")
     with pytest.raises(ConnectionLost):
         await witness.client.get("/a")
-    await stage.start_service()
+    await services.start_service()
     await witness.until(lambda: witness.session == ["connected", "disconnected", "connected"])
 
     assert witness.client.session_id == session_id
@@ -169,15 +169,15 @@ async def test_a_restarted_service_keeps_session_ephemerals_and_watches(stage: S
     ]
 
 
-async def test_what_changed_while_it_was_away_fires_on_return(stage: Stage) -> None:
-    away = await stage.client(session_timeout_ms=5_000)
-    writer = (await stage.client()).client
+async def test_what_changed_while_it_was_away_fires_on_return(services: Services) -> None:
+    away = await services.client(session_timeout_ms=5_000)
+    writer = (await services.client()).client
     for path in ("/changed", "/deleted", "/same", "/parent"):
         await writer.create(path, b"")
         await away.client.get(path, watch=True)
     await away.client.children("/parent", watch=True)
     await away.client.exists("/created", watch=True)
-    stage.drop_connection(away)
+    services.drop_connection(away)
     await writer.set("/changed", b"1", version=0)
     await writer.delete("/deleted")
     await writer.create("/created", b"")
@@ -191,23 +191,23 @@ async def test_what_changed_while_it_was_away_fires_on_return(stage: Stage) -> N
     ]
 
 
-async def test_a_pending_call_learns_that_nobody_knows_its_outcome(stage: Stage) -> None:
-    witness = await stage.client()
+async def test_a_pending_call_learns_that_nobody_knows_its_outcome(services: Services) -> None:
+    witness = await services.client()
     pending = asyncio.ensure_future(witness.client.create("/a", b""))
     await asyncio.sleep(0)
-    stage.drop_connection(witness)
+    services.drop_connection(witness)
     with pytest.raises(ConnectionLost):
         await pending
 
 
-async def test_a_silent_client_expires_and_learns_it_when_it_returns(stage: Stage) -> None:
-    silent = await stage.client(session_timeout_ms=300)
-    watcher = await stage.client()
+async def test_a_silent_client_expires_and_learns_it_when_it_returns(services: Services) -> None:
+    silent = await services.client(session_timeout_ms=300)
+    watcher = await services.client()
     await silent.client.create("/brokers", b"")
     await silent.client.create("/brokers/1", b"", ephemeral=True)
     await watcher.client.children("/brokers", watch=True)
     await watcher.client.exists("/brokers/1", watch=True)
-    stage.cut_off(silent)
+    services.cut_off(silent)
     await watcher.until(lambda: len(watcher.watches) == 2)
     assert watcher.watches == [
         WatchEvent(kind="deleted", path="/brokers/1"),
@@ -220,36 +220,36 @@ async def test_a_silent_client_expires_and_learns_it_when_it_returns(stage: Stag
         await silent.client.get("/brokers")
 
 
-async def test_a_client_that_pings_outlives_many_timeouts(stage: Stage) -> None:
-    idle, clock = await stage.client(session_timeout_ms=1000), await stage.client(session_timeout_ms=4000)
+async def test_a_client_that_pings_outlives_many_timeouts(services: Services) -> None:
+    idle, clock = await services.client(session_timeout_ms=1000), await services.client(session_timeout_ms=4000)
     await idle.client.create("/idle", b"", ephemeral=True)
     await clock.client.create("/clock", b"", ephemeral=True)
-    watcher = await stage.client()
+    watcher = await services.client()
     await watcher.client.exists("/clock", watch=True)
-    stage.cut_off(clock)
+    services.cut_off(clock)
     await watcher.until(lambda: len(watcher.watches) == 1)
     assert idle.session == ["connected"]
     assert await idle.client.exists("/idle") is not None
 
 
-async def test_a_service_that_falls_silent_is_left_and_found_again(stage: Stage) -> None:
-    witness = await stage.client(session_timeout_ms=600)
+async def test_a_service_that_falls_silent_is_left_and_found_again(services: Services) -> None:
+    witness = await services.client(session_timeout_ms=600)
     # A cut link: the connection stands, nothing comes through it.
-    stage.transport_of(witness).pause_reading()
+    services.transport_of(witness).pause_reading()
     await witness.until(lambda: witness.session == ["connected", "disconnected", "connected"])
     assert await witness.client.exists("/") is not None
 
 
-async def test_a_client_waits_for_a_service_that_is_not_there_yet(stage: Stage) -> None:
-    await stage.stop_service()
-    starting = asyncio.ensure_future(stage.client())
+async def test_a_client_waits_for_a_service_that_is_not_there_yet(services: Services) -> None:
+    await services.stop_service()
+    starting = asyncio.ensure_future(services.client())
     await asyncio.sleep(0)
-    await stage.start_service()
+    await services.start_service()
     witness = await starting
     assert witness.session == ["connected"]
 
 
-async def test_an_error_in_resolving_names_is_not_waited_out(stage: Stage) -> None:
+async def test_an_error_in_resolving_names_is_not_waited_out(services: Services) -> None:
     def resolve(name: str) -> str:
         raise KeyError(name)
 

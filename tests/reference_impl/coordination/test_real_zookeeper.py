@@ -19,7 +19,7 @@ from reference_impl.coordination.client import BadVersion, Create, Delete, Set, 
 pytestmark = pytest.mark.jvm
 
 if TYPE_CHECKING:
-    from tests.reference_impl.coordination.conftest import Stage
+    from tests.reference_impl.coordination.conftest import Services
 
 
 def zookeeper_classpath() -> str:
@@ -57,8 +57,10 @@ async def start_zookeeper(data: Path, port: int) -> asyncio.subprocess.Process:
     )
 
 
-async def test_zookeeper_goes_on_with_our_log_our_client_cannot_tell_and_we_go_on_with_its_log(stage: Stage) -> None:
-    ours = await stage.client()
+async def test_zookeeper_goes_on_with_our_log_our_client_cannot_tell_and_we_go_on_with_its_log(
+    services: Services,
+) -> None:
+    ours = await services.client()
     await ours.client.create("/a", b"one")
     await ours.client.create("/gone", b"")
     await ours.client.multi([Set(path="/a", data=b"two", version=0), Delete(path="/gone"), Create(path="/b", data=b"")])
@@ -66,12 +68,12 @@ async def test_zookeeper_goes_on_with_our_log_our_client_cannot_tell_and_we_go_o
         await ours.client.multi([Create(path="/never", data=b""), Set(path="/a", data=b"", version=9)])
     left_behind = await ours.client.get("/a")
     await ours.client.close()
-    await stage.stop_service()
+    await services.stop_service()
 
-    own_port, stage.port = stage.port, free_port()
-    process = await start_zookeeper(stage.data_directory, stage.port)
+    own_port, services.port = services.port, free_port()
+    process = await start_zookeeper(services.data_directory, services.port)
     try:
-        witness = await stage.client()
+        witness = await services.client()
         client = witness.client
         assert await client.get("/a") == left_behind
         assert sorted(await client.children("/")) == ["a", "b", "zookeeper"]
@@ -90,8 +92,8 @@ async def test_zookeeper_goes_on_with_our_log_our_client_cannot_tell_and_we_go_o
         process.send_signal(signal.SIGKILL)
         await process.wait()
 
-    stage.port = own_port
-    await stage.start_service()
-    back = (await stage.client()).client
+    services.port = own_port
+    await services.start_service()
+    back = (await services.client()).client
     assert await back.get("/a") == changed
     assert await back.children("/") == ["a", "b", "zookeeper"]

@@ -30,7 +30,7 @@ class FakeBroker:
         self.broker_id = broker_id
         self.disk = disk
         self.epoch = -1
-        self.told: list[tuple[int, Any]] = []
+        self.requests: list[tuple[int, Any]] = []
         self.silent = False
         self.deaf_to_watches = False
         self._world = world
@@ -73,7 +73,7 @@ class FakeBroker:
         await self.client.close()
 
     def bodies(self, api_key: int) -> list[Any]:
-        return [body for key, body in self.told if key == api_key]
+        return [body for key, body in self.requests if key == api_key]
 
     def knows(self, topic: str, partition: int = 0) -> tuple[int, list[int]] | None:
         """Leader and ISR from the metadata that it received."""
@@ -103,7 +103,7 @@ class World:
             await asyncio.Event().wait()
         assert receiver is not None
         frame = encode_request(api_key, version, 1, "controller", body)
-        receiver.told.append((api_key, decode_request(frame[4:]).body))
+        receiver.requests.append((api_key, decode_request(frame[4:]).body))
         self._news.set()
         answer = response_class(api_key)
         if api_key == ApiKey.LEADER_AND_ISR:

@@ -24,7 +24,7 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
     async with a_world(tmp_path) as world:
         await world.add(1, contest=True)
         await world.add(2)
-        await world.until(lambda: bool(world.brokers[2].told))
+        await world.until(lambda: bool(world.brokers[2].requests))
         yield world
 
 
@@ -247,7 +247,7 @@ async def leaderless(world: World) -> FakeBroker:
     """Topic t: AR 3, 2; replica 2 fell out of sync and is alive, 3 is dead. Answers the controller."""
     controller = world.brokers[1]
     await world.add(3)
-    await world.until(lambda: bool(world.brokers[3].told))
+    await world.until(lambda: bool(world.brokers[3].requests))
     await create(controller, wanted(assignment={0: [3, 2]}))
     await world.lose(2)
     await world.until_written(controller, "t", 3, [3])
@@ -310,11 +310,11 @@ async def test_overrides_are_set_and_deleted_by_any_broker_and_sent_to_all(world
     assert await alter(world.brokers[2], {"max.message.bytes": None}) == ErrorCode.NONE
     assert (await read_json(world.brokers[1], znodes.topic_config_path("t")))["config"] == {"min.insync.replicas": "1"}
 
-    def told() -> list[dict[str, str]]:
+    def settings() -> list[dict[str, str]]:
         bodies = world.brokers[2].bodies(6)
         return [{c.name: c.value for c in topic.configs} for body in bodies for topic in body.topics]
 
-    await world.until(lambda: told()[-1] == {"min.insync.replicas": "1"})
+    await world.until(lambda: settings()[-1] == {"min.insync.replicas": "1"})
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
         for broker_id in (1, 2, 3):
             await world.add(broker_id)
         controller = world.brokers[4]
-        await world.until(lambda: len(controller.told[-1][1].live_brokers) == 4 if controller.told else False)
+        await world.until(lambda: len(controller.requests[-1][1].live_brokers) == 4 if controller.requests else False)
         yield world
 
 
@@ -90,7 +90,7 @@ async def test_the_first_to_compete_becomes_controller_and_the_next_one_has_a_hi
         assert (first.role.controller_epoch, second.role.controller_epoch) == (1, -1)
         assert (await read_json(second, znodes.CONTROLLER))["brokerid"] == 1
         await world.lose(1)
-        await world.until(lambda: second.role.controller_epoch == 2 and bool(second.told))
+        await world.until(lambda: second.role.controller_epoch == 2 and bool(second.requests))
         assert not first.role.is_active
         assert (await second.client.get(znodes.CONTROLLER_EPOCH))[0] == b"2"
 
@@ -113,12 +113,12 @@ async def test_a_death_moves_however_many_partitions_with_one_request_of_each_ki
     survivors = [world.brokers[broker] for broker in (2, 3)]
     await world.until(lambda: all(broker.knows("t", partitions - 1) == (1, [1, 2, 3]) for broker in survivors))
     for broker in survivors:
-        broker.told.clear()
+        broker.requests.clear()
     await world.lose(1)
     last = [("t", number) for number in range(partitions)]
     await world.until(lambda: all(broker.knows(*key) == (2, [2, 3]) for broker in survivors for key in last))
     for broker in survivors:
-        assert [api_key for api_key, _ in broker.told] == [ApiKey.LEADER_AND_ISR, ApiKey.UPDATE_METADATA]
+        assert [api_key for api_key, _ in broker.requests] == [ApiKey.LEADER_AND_ISR, ApiKey.UPDATE_METADATA]
     state = await state_of(world.brokers[4], "t")
     assert (state.leader_epoch, state.partition_epoch, state.controller_epoch) == (1, 1, 1)
 
@@ -274,7 +274,7 @@ async def test_preferred_leaders_are_restored_by_the_timer(tmp_path: Path) -> No
         controller = await world.add(3, contest=True)
         first = await world.add(1)
         second = await world.add(2)
-        await world.until(lambda: bool(second.told))
+        await world.until(lambda: bool(second.requests))
         topic_id = await create(controller, "t", [1, 2])
         await world.lose(1)
         led = await world.until_written(controller, "t", 2, [2])

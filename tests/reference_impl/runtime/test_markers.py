@@ -32,9 +32,9 @@ class Watched(MarkerSender):
 
     looks = 0
 
-    def deleted(self, markers: TransactionMarkers, told_before: int) -> set[TopicPartition]:
+    def deleted(self, markers: TransactionMarkers, answered_before: int) -> set[TopicPartition]:
         self.looks += 1
-        return super().deleted(markers, told_before)
+        return super().deleted(markers, answered_before)
 
 
 class World:
@@ -48,7 +48,7 @@ class World:
         self.refusing: set[int] = set()
         self.sender = Watched(self.metadata, self._ask)
 
-    def told(self, leaders: dict[TopicPartition, int]) -> None:
+    def set_leaders(self, leaders: dict[TopicPartition, int]) -> None:
         """By the controller, in an update of everything."""
         self.metadata.update(
             SimpleNamespace(
@@ -115,19 +115,19 @@ def markers(*partitions: TopicPartition) -> TransactionMarkers:
 async def test_a_topic_counts_as_deleted_only_by_news_that_came_during_the_term() -> None:
     """What the broker knew before may be older than the topic: it learns that it leads first."""
     world = World()
-    world.told({TopicPartition("__transaction_state", 0): 1})
+    world.set_leaders({TopicPartition("__transaction_state", 0): 1})
     term = world.sender.of_term()
     term.write(markers(A), world.note)
     await until(lambda: world.sender.looks > 1)
     assert not world.written
-    world.told({})
+    world.set_leaders({})
     await world.until_written(A)
     term.stop()
 
 
 async def test_no_leaders_markers_wait_for_another_leader() -> None:
     world = World()
-    world.told({A: 1, B: 2, C: 2})
+    world.set_leaders({A: 1, B: 2, C: 2})
     world.hanging, world.refusing = {1}, {2}
     term = world.sender.of_term()
     term.write(markers(A, B, C), world.note)
@@ -142,7 +142,7 @@ async def test_no_leaders_markers_wait_for_another_leader() -> None:
 
 async def test_leaders_that_part_later_do_not_wait_for_one_another_either() -> None:
     world = World()
-    world.told({A: 1, B: 1})
+    world.set_leaders({A: 1, B: 1})
     world.hanging, world.refusing = {2}, {1}
     term = world.sender.of_term()
     term.write(markers(A, B), world.note)

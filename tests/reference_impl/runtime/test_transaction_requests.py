@@ -122,8 +122,8 @@ async def test_a_producer_may_ask_for_a_group_before_any_consumer_did() -> None:
 
 @pytest.mark.parametrize(("api_key", "since"), [(ApiKey.END_TXN, 2), (ApiKey.INIT_PRODUCER_ID, 4)])
 def test_an_older_client_is_told_of_an_old_epoch(api_key: ApiKey, since: int) -> None:
-    told = [_in_version(ErrorCode.PRODUCER_FENCED, asked(api_key, None, version)) for version in (since - 1, since)]
-    assert told == [ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED]
+    answered = [_in_version(ErrorCode.PRODUCER_FENCED, asked(api_key, None, version)) for version in (since - 1, since)]
+    assert answered == [ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED]
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ def slow_and_quick(runs: Path, times: int = 3) -> list[GivenColumn]:
     ]
 
 
-def told(given: list[GivenColumn], out: Path) -> tuple[Comparison, ComparisonPage]:
+def compared(given: list[GivenColumn], out: Path) -> tuple[Comparison, ComparisonPage]:
     comparison = Comparison(given, out=out)
     page = comparison.page()
     assert page.problems == []
@@ -68,7 +68,7 @@ class _Tags(HTMLParser):
 
 
 def test_a_loss_in_every_run_of_one_system_is_the_headline(tmp_path: Path) -> None:
-    _, page = told(slow_and_quick(tmp_path), tmp_path)
+    _, page = compared(slow_and_quick(tmp_path), tmp_path)
 
     assert page.headline == SLOW_LOST
     assert [head.badges[0].text for head in page.heads] == ["PASS 3 of 3", "PASS 3 of 3"]
@@ -80,7 +80,7 @@ def test_a_loss_in_every_run_of_one_system_is_the_headline(tmp_path: Path) -> No
 
 def test_systems_that_do_the_same_are_said_to_be_within_the_spread(tmp_path: Path) -> None:
     given = [column(label, *runs_of(tmp_path, 3)) for label in ("one", "other")]
-    _, page = told(given, tmp_path)
+    _, page = compared(given, tmp_path)
 
     assert page.headline == (
         "leader-crash-acks-all, 3 runs of one and 3 runs of other: of 16 things compared, none differs between one "
@@ -91,7 +91,7 @@ def test_systems_that_do_the_same_are_said_to_be_within_the_spread(tmp_path: Pat
 
 
 def test_one_run_each_tells_no_difference_from_chance(tmp_path: Path) -> None:
-    _, page = told(slow_and_quick(tmp_path, times=1), tmp_path)
+    _, page = compared(slow_and_quick(tmp_path, times=1), tmp_path)
 
     assert page.headline == (
         "leader-crash-acks-all, 1 run of slow and 1 run of quick: of slow and quick there are too few runs to tell a "
@@ -102,7 +102,7 @@ def test_one_run_each_tells_no_difference_from_chance(tmp_path: Path) -> None:
 
 
 def test_all_repeats_lie_on_one_axis_with_the_median_marked(tmp_path: Path) -> None:
-    _, page = told(slow_and_quick(tmp_path), tmp_path)
+    _, page = compared(slow_and_quick(tmp_path), tmp_path)
     assert page.strips is not None
     leader = next(group for group in page.strips.groups if group.measure == "until a new leader")
 
@@ -115,7 +115,7 @@ def test_all_repeats_lie_on_one_axis_with_the_median_marked(tmp_path: Path) -> N
 
 
 def test_histories_are_aligned_at_the_first_fault(tmp_path: Path) -> None:
-    _, page = told(slow_and_quick(tmp_path), tmp_path)
+    _, page = compared(slow_and_quick(tmp_path), tmp_path)
     assert page.history is not None
     assert page.history.begin == -6.0
     assert page.history.aligned == "the first fault took effect"
@@ -136,7 +136,7 @@ def test_only_what_differs_is_shown_of_settings_and_machines(tmp_path: Path) -> 
         column("one", crash_run(tmp_path, overrides=["workload.acks=1"], environment={"Kafka": "4.3.1"})),
         column("all", crash_run(tmp_path, environment={"Kafka": "3.9.1"})),
     ]
-    _, page = told(given, tmp_path)
+    _, page = compared(given, tmp_path)
     assert page.environment is not None
     assert list(page.environment.settings) == [("workload.acks", ["1", "all"])]
     assert list(page.environment.machine) == [("Kafka", ["4.3.1", "3.9.1"])]
@@ -144,7 +144,7 @@ def test_only_what_differs_is_shown_of_settings_and_machines(tmp_path: Path) -> 
 
 def test_three_columns_are_held_against_each_other(tmp_path: Path) -> None:
     given = [*slow_and_quick(tmp_path), column("middle", *runs_of(tmp_path, 3, leader_s=2.0))]
-    _, page = told(given, tmp_path)
+    _, page = compared(given, tmp_path)
 
     assert [head.letter for head in page.heads] == ["A", "B", "C"]
     assert sentence(page, "new leader")[1].count("within") == 3
@@ -161,7 +161,7 @@ def test_other_seeds_machines_and_plans_are_said_loudly(tmp_path: Path) -> None:
     changed = given[1].runs[0].path
     assert changed is not None
     (changed / "scenario.source.toml").write_text("# another text", encoding="utf-8")
-    comparison, _ = told(given, tmp_path)
+    comparison, _ = compared(given, tmp_path)
 
     warned = "\n".join(comparison.warnings)
     assert "The seeds differ: one: 1; other: 2." in warned
@@ -178,12 +178,12 @@ def test_runs_of_a_campaign_are_like_for_like_though_each_text_names_its_target(
         assert path is not None
         target = f'[cluster]\nsystem = "{system}"\n[workload]\nclient = "kafka-python"\n'
         (path / "scenario.source.toml").write_text(f'topics = [{{ name = "orders" }}]\n{target}', encoding="utf-8")
-    assert told(given, tmp_path)[0].warnings == []
+    assert compared(given, tmp_path)[0].warnings == []
 
 
 def test_unequal_repeats_are_said_and_compared(tmp_path: Path) -> None:
     given = [column("two", *runs_of(tmp_path, 2)), column("three", *runs_of(tmp_path, 3))]
-    comparison, page = told(given, tmp_path)
+    comparison, page = compared(given, tmp_path)
 
     assert comparison.warnings == ["The columns have unequal numbers of runs that count: two 2, three 3."]
     assert page.repeats == 3
@@ -207,7 +207,7 @@ def test_one_column_alone_is_refused(tmp_path: Path) -> None:
 def test_a_run_that_did_not_come_to_its_end_is_shown_and_not_counted(tmp_path: Path) -> None:
     late = crash_run(tmp_path, leader_s=9.0, verdict="inconclusive", reasons=["Step 5: not within 10 s."])
     given = [column("one", *runs_of(tmp_path, 2), late), column("other", *runs_of(tmp_path, 2))]
-    _, page = told(given, tmp_path)
+    _, page = compared(given, tmp_path)
 
     assert page.heads[0].note == "Repeat 3 left out of the numbers: Step 5: not within 10 s."
     assert [cell.counted for cell in page.verdicts[0].cells] == [True, True, False]
@@ -219,7 +219,7 @@ def test_a_run_that_did_not_come_to_its_end_is_shown_and_not_counted(tmp_path: P
 
 def test_a_system_that_never_comes_to_an_end_is_the_headline(tmp_path: Path) -> None:
     late = [crash_run(tmp_path, verdict="inconclusive", reasons=["No leader."]) for _ in range(2)]
-    _, page = told([column("good", *runs_of(tmp_path, 2)), column("stuck", *late)], tmp_path)
+    _, page = compared([column("good", *runs_of(tmp_path, 2)), column("stuck", *late)], tmp_path)
 
     assert page.headline == (
         "leader-crash-acks-all, 2 runs of good and 0 of 2 runs of stuck: good passed in all 2 runs; stuck came to no "
@@ -232,7 +232,7 @@ def test_a_system_that_never_comes_to_an_end_is_the_headline(tmp_path: Path) -> 
 
 def test_a_vacuous_run_counts_and_says_what_it_lacked(tmp_path: Path) -> None:
     vacuous = crash_run(tmp_path, verdict="vacuous", reasons=["Coverage: elections: required 2, seen 1."])
-    _, page = told([column("one", crash_run(tmp_path)), column("other", vacuous)], tmp_path)
+    _, page = compared([column("one", crash_run(tmp_path)), column("other", vacuous)], tmp_path)
 
     assert page.heads[1].note == "Repeat 1: Coverage: elections: required 2, seen 1."
     assert page.heads[1].figures
@@ -241,7 +241,7 @@ def test_a_vacuous_run_counts_and_says_what_it_lacked(tmp_path: Path) -> None:
 
 def test_a_system_that_could_not_be_run_says_why_in_its_column(tmp_path: Path) -> None:
     failed = GivenColumn(label="kafka", runs=[GivenRun(path=None, failure="no Java at /usr/lib/jvm")])
-    _, page = told([column("reference", crash_run(tmp_path)), failed], tmp_path)
+    _, page = compared([column("reference", crash_run(tmp_path)), failed], tmp_path)
 
     assert page.heads[1].note == "No numbers: no Java at /usr/lib/jvm"
     assert page.verdicts[1].cells[0].verdict == "no run"
@@ -259,14 +259,14 @@ def test_nothing_but_failures_is_an_error_of_one_line(tmp_path: Path) -> None:
 def test_a_folder_that_is_not_sealed_or_judged_says_so_in_its_column(tmp_path: Path, lacking: str) -> None:
     open_ = crash_run(tmp_path)
     (open_ / lacking).unlink()
-    _, page = told([column("one", crash_run(tmp_path)), column("open", open_)], tmp_path)
+    _, page = compared([column("one", crash_run(tmp_path)), column("open", open_)], tmp_path)
 
     assert "kafka-chaos check" in page.heads[1].note
 
 
 def test_runs_without_faults_are_compared_as_a_whole(tmp_path: Path) -> None:
     given = [column(name, *[crash_run(tmp_path, faults=False) for _ in range(2)]) for name in ("one", "other")]
-    _, page = told(given, tmp_path)
+    _, page = compared(given, tmp_path)
 
     assert page.strips is None
     assert {row.group for row in page.phases if row.group} == {"The whole run"}
@@ -277,7 +277,7 @@ def test_runs_without_faults_are_compared_as_a_whole(tmp_path: Path) -> None:
 
 def test_runs_that_recorded_nothing_make_a_page_all_the_same(tmp_path: Path) -> None:
     given = [column(name, quiet_run(tmp_path, verdict="error", sentence="no broker")) for name in ("one", "other")]
-    _, page = told(given, tmp_path)
+    _, page = compared(given, tmp_path)
 
     assert page.accounting == []
     assert page.latencies is None
@@ -290,7 +290,7 @@ def test_sums_that_do_not_add_up_are_said_beside_the_headline(tmp_path: Path) ->
     verdict = json.loads((wrong / "verdict.json").read_text(encoding="utf-8"))
     verdict["accounting"]["adds_up"] = False
     (wrong / "verdict.json").write_text(json.dumps(verdict), encoding="utf-8")
-    comparison, _ = told([column("one", wrong), column("other", crash_run(tmp_path))], tmp_path)
+    comparison, _ = compared([column("one", wrong), column("other", crash_run(tmp_path))], tmp_path)
 
     assert any(warning.startswith("one, repeat 1: The sums differ") for warning in comparison.warnings)
 

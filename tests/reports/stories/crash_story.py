@@ -64,10 +64,10 @@ def crash_run(
         {**common, "outcome": "unknown", "in_final_log": False, "count": len(records) - acknowledged},
     ]
     write_tables(folder, tables, {"accounting": accounting}, _findings(lost))
-    return _told(folder, verdict, reasons, lost, records=len(records), acknowledged=acknowledged)
+    return _judged(folder, verdict, reasons, lost, records=len(records), acknowledged=acknowledged)
 
 
-def _told(
+def _judged(
     folder: RunFolder, verdict: str, reasons: Sequence[str], lost: int, *, records: int, acknowledged: int
 ) -> Path:
     return write_verdict(

@@ -28,7 +28,7 @@ from harness.history.sealed.activity import SLOW_NS
 
 GAP_MIN_NS = 10**9
 # Writes that the partition accepted: in a transaction that was (perhaps) aborted, an answer with an offset shows it.
-TOOK_IT = "status = 0 or (transaction is not null and offset is not null)"
+ACCEPTED = "status = 0 or (transaction is not null and offset is not null)"
 _GAPS_MAX = 10_000
 
 
@@ -70,7 +70,7 @@ def gaps(records: DataFrame) -> list[Gap]:
     by_time = Window.partitionBy("run", "partition_id").orderBy("completed_ns", "position")
     so_far = by_time.rowsBetween(Window.unboundedPreceding, -1)
     whole = Window.partitionBy("run", "partition_id")
-    ok = sf.expr(TOOK_IT)
+    ok = sf.expr(ACCEPTED)
     rows = sends.select(
         "run",
         "partition_id",
@@ -220,12 +220,12 @@ def summary(context: RunContext) -> str:
         reader = reader_words(row)
         if reader not in longest or _length_ns(row) > _length_ns(longest[reader]):
             longest[reader] = row
-    told = [
+    waits = [
         f"{reader} for {_length_ns(row) / 1e9:.0f} s from {context.history.seconds(row['begin_ns'])[3:]} on"
         for reader, row in longest.items()
         if _length_ns(row) >= scenario.workload.stuck_after_s * 1e9
     ]
-    return f"Got nothing, though acknowledged records waited: {', '.join(told[:3])}." if told else ""
+    return f"Got nothing, though acknowledged records waited: {', '.join(waits[:3])}." if waits else ""
 
 
 def _length_ns(gap: Gap) -> int:

@@ -17,7 +17,7 @@ from pyspark.sql import functions as sf
 
 from harness.checks.explaining.answered_errors import Answered, answered, answered_words
 from harness.checks.explaining.chain import fault_words
-from harness.checks.families.cluster.availability import READING, TOOK_IT, Gap, reader_words
+from harness.checks.families.cluster.availability import ACCEPTED, READING, Gap, reader_words
 from harness.checks.family import Family
 from harness.checks.findings import Finding, RunContext
 from harness.checks.judged_runs import JudgedRuns
@@ -148,9 +148,9 @@ def stretches(spark: SparkSession, tables: Tables, histories: Sequence[RunHistor
     limits = small_frame(spark, ("run", "bound_ns"), bounds)
     # A send whose answer was cut off by the run's end has no end time of its own: it does not count.
     answered = f"kind = 0 and coalesce(acks, -1) <> 0 and not error <=> '{NO_ANSWER}'"
-    took_it = f"if({TOOK_IT}, 0, status) as status"
+    accepted = f"if({ACCEPTED}, 0, status) as status"
     sends = tables.records.where(answered).selectExpr(
-        "run", "process", "partition_id", "offset", took_it, "invoked_ns", "completed_ns"
+        "run", "process", "partition_id", "offset", accepted, "invoked_ns", "completed_ns"
     )
     before = Window.partitionBy("run", "process").orderBy("completed_ns").rangeBetween(Window.unboundedPreceding, 0)
     there = Window.partitionBy("run", "process", "partition_id").orderBy("completed_ns")

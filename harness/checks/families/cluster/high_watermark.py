@@ -68,7 +68,7 @@ class _Written:
 
 def _written(history: PartitionHistory) -> list[_Written]:
     """All of the partition, in order of time."""
-    told = [_Written(mark=mark) for mark in marks_of(history)]
+    recorded = [_Written(mark=mark) for mark in marks_of(history)]
     lowered = [
         _Written(mark=Mark(row["node"], row["time_ns"], row["to_offset"]), lowered_from=row["from_offset"])
         for row in history.events
@@ -79,7 +79,7 @@ def _written(history: PartitionHistory) -> list[_Written]:
         for row in history.snapshots
         if row["reason"] != "truncation" and row["high_watermark"] is not None
     ]
-    return sorted([*told, *lowered, *read], key=lambda each: (each.mark.time_ns, each.of_file))
+    return sorted([*recorded, *lowered, *read], key=lambda each: (each.mark.time_ns, each.of_file))
 
 
 def _own_term(history: PartitionHistory, mark: Mark) -> Election | None:

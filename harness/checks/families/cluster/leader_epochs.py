@@ -218,8 +218,8 @@ def _stamped_before(history: PartitionHistory, log: _Log) -> Iterator[_Stamp]:
 
 def _own_start(election: Election) -> int | None:
     """Where the leader's log ended when it began to lead, by its own word."""
-    told = election.start_from
-    return election.start if told.source in ("journal", "checkpoint") and told.node == election.leader else None
+    origin = election.start_from
+    return election.start if origin.source in ("journal", "checkpoint") and origin.node == election.leader else None
 
 
 def _stamped_early(history: PartitionHistory, log: _Log) -> Iterator[_Stamp]:
@@ -249,11 +249,11 @@ def _of_no_leader(history: PartitionHistory, log: _Log) -> Iterator[_Stamp]:
     Of one in which a broker says that it led books_against_brokers.py speaks.
     """
     known = {row["leader_epoch"] for row in history.states if row["exact"]}
-    told = {event["leader_epoch"] for event in history.events if event["event"] == "leadership_start"}
+    recorded = {event["leader_epoch"] for event in history.events if event["event"] == "leadership_start"}
     if not known or history.is_foreign or history.is_recreated or history.is_set_apart or history.deletion is not None:
         return
     for span in log.spans:
-        if span.epoch not in known | told and span.epoch > min(known):
+        if span.epoch not in known | recorded and span.epoch > min(known):
             yield _Stamp(log, span.epoch, span.first, max(known), span.first)
             return
 

@@ -62,8 +62,8 @@ def find(context: RunContext) -> list[Finding]:
 
 def summary(findings: Sequence[Finding]) -> str:
     """What an explained one says, for the verdict's sentence: the others are among its reasons."""
-    told = [each.sentence for each in findings if each.check == CHECK and _is_explained(each)]
-    return " ".join(told[:2])
+    sentences = [each.sentence for each in findings if each.check == CHECK and _is_explained(each)]
+    return " ".join(sentences[:2])
 
 
 def _is_explained(finding: Finding) -> bool:
@@ -295,8 +295,8 @@ def _sentence(context: RunContext, rows: Sequence[ProgressRow], places: Sequence
         said = f"; its library said {', '.join(own[:3])}" if own else ""
     said += "; fresh clients got theirs" if first["age"] == "old" and _fresh_got(context, rows) else ""
     partitions = {(each.topic, each.partition): each for each in context.history.partitions.values()}
-    told = answered_words(_answered(context, partitions[first["topic"], first["partition"]], first))
-    said += f"; {told}" if told else ""
+    answers = answered_words(_answered(context, partitions[first["topic"], first["partition"]], first))
+    said += f"; {answers}" if answers else ""
     return f"After the last heal {what}, for {seconds:.3f} s{said}: {cause_words(cause)}."
 
 

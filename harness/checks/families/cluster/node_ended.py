@@ -114,8 +114,8 @@ def _is_its_own(history: RunHistory, end: NodeEndRow) -> bool:
     scenario = history.scenario
     if scenario is None or scenario.cluster.is_foreign or not end["fresh"] or end["exit_status"] is None:
         return False
-    told = end["exit_status"] == _STATUS_OF_AN_ORDERLY_END and end["reason"] == "none"
-    return not told and end["reason"] not in _OF_THE_MACHINE
+    is_orderly = end["exit_status"] == _STATUS_OF_AN_ORDERLY_END and end["reason"] == "none"
+    return not is_orderly and end["reason"] not in _OF_THE_MACHINE
 
 
 # -- what faults had done by then ----------------------------------------------------------------------------------

@@ -93,10 +93,10 @@ def _others(
     history: PartitionHistory, topic_id: str, logs: Iterable[SnapshotRow | InternalSnapshotRow]
 ) -> Iterator[_Log]:
     for log in logs:
-        told = known(log["topic_id"])
-        if told is not None and told != topic_id:
+        recorded = known(log["topic_id"])
+        if recorded is not None and recorded != topic_id:
             serves = _serves(history, log["node"], log["time_ns"])
-            yield _Log(node=log["node"], time_ns=log["time_ns"], topic_id=told, serves=serves)
+            yield _Log(node=log["node"], time_ns=log["time_ns"], topic_id=recorded, serves=serves)
 
 
 def _serves(history: PartitionHistory, node: int, time_ns: int) -> bool:

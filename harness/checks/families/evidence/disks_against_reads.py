@@ -368,7 +368,7 @@ def _was_disturbed(history: PartitionHistory, begin: int, end: int) -> bool:
     return elected or cut or any(begin - NEAR_NS <= each.time_ns <= end for each in history.disk_losses)
 
 
-_TOLD = {
+_KIND_WORDS = {
     "another-record": "all final logs that were read hold another record there",
     "no-record": "no final log that was read has a record there, though they go on behind it",
     "beyond-the-logs": "every final log that was read ends, or cannot be read, before that",
@@ -381,7 +381,7 @@ def _finding(
     offsets = [row["offset"] for row in rows]
     sentence = (
         f"The final read was given {plural(len(rows), 'record')} of {history.name} (at {ranges(offsets)}) that "
-        f"{nodes_words(sorted(history.end_snapshots))} did not hold on disk: {_TOLD[kind]}"
+        f"{nodes_words(sorted(history.end_snapshots))} did not hold on disk: {_KIND_WORDS[kind]}"
         f"{'' if certain else ': it is unknown which of the two is true'}."
     )
     return Finding(

@@ -210,7 +210,7 @@ def _may_be_cut(history: PartitionHistory, node: int, mark: int, since: int | No
         return True
     losses = history.losses_by_node.get(node, ())
     if any(
-        begin <= each.time_ns <= until and each.event.took(history.topic, history.partition, mark - 1) is not False
+        begin <= each.time_ns <= until and each.event.destroyed(history.topic, history.partition, mark - 1) is not False
         for each in losses
     ):
         return True

@@ -73,7 +73,7 @@ def _may_be_cut(history: PartitionHistory, committed: _Committed, end: int) -> b
     if any(cut.to_offset < committed.offset <= cut.from_offset for cut in history.truncations):
         return True
     if any(
-        loss.event.took(history.topic, history.partition, committed.offset - 1) is not False
+        loss.event.destroyed(history.topic, history.partition, committed.offset - 1) is not False
         for loss in history.disk_losses
     ):
         return True

@@ -127,7 +127,7 @@ def find(context: RunContext) -> list[Finding]:
         if (ruled := _ruled(context, row)) is not None:
             groups.setdefault((row["group"], *ruled), []).append(row)
     ordered = sorted(groups.items(), key=lambda group: group[0][:2])
-    return [*(_told(context, *key[1:], rows) for key, rows in ordered), *_in_logs(context)]
+    return [*(_answered_below(context, *key[1:], rows) for key, rows in ordered), *_in_logs(context)]
 
 
 def _ruled(context: RunContext, row: WentBackRow) -> tuple[Class, Cause] | None:
@@ -158,7 +158,7 @@ def _kept(context: RunContext, row: WentBackRow, stored_ns: int) -> Kept:
     )
 
 
-def _told(context: RunContext, classification: Class, cause: Cause, rows: Sequence[WentBackRow]) -> Finding:
+def _answered_below(context: RunContext, classification: Class, cause: Cause, rows: Sequence[WentBackRow]) -> Finding:
     first = min(rows, key=lambda row: row["told_ns"])
     history = context.partition(first["partition_id"])
     who = "which itself" if first["own"] else f"and process {first['reached_by']}"

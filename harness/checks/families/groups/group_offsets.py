@@ -21,7 +21,7 @@ from harness.checks.families.groups.group_register import (
     Register,
     fetch_of,
     registers,
-    registers_as_told,
+    registers_as_forgotten,
 )
 from harness.checks.families.groups.unrecorded_clients import COMMITTED, set_to
 from harness.checks.families.groups.unstored_commits import Unstored, unstored
@@ -70,7 +70,7 @@ ANSWER = RowsOf(CHECK, WrongFetchRow)
 
 def query(runs: JudgedRuns) -> list[WrongFetchRow]:
     """Fetches whose answer no commit explains. Commits and fetches are few: no Spark job."""
-    known, as_told = runs.once(registers), registers_as_told(runs)
+    known, as_forgotten = runs.once(registers), registers_as_forgotten(runs)
     rows: list[WrongFetchRow] = []
     events = runs.group_events()
     for event in events:
@@ -82,12 +82,12 @@ def query(runs: JudgedRuns) -> list[WrongFetchRow]:
         if kind is not None:
             deposed = kind != "pending" and register is not None and _perhaps_deposed(runs, event, register, fetch)
             rows.append({**_wrong(event, register, fetch, kind), "perhaps_deposed": deposed})
-        elif (told := as_told.get(key)) is not None:
-            kind = _kind(told.register, fetch)
+        elif (other := as_forgotten.get(key)) is not None:
+            kind = _kind(other.register, fetch)
             if kind not in (None, "pending"):  # lawful only since a coordinator forgot a transaction
-                row = _wrong(event, told.register, fetch, kind)
-                held = told.register.held_by(fetch.invoked_ns, fetch.asking)
-                rows.append({**row, "forgotten": told.ruled(fetch, held)})
+                row = _wrong(event, other.register, fetch, kind)
+                held = other.register.held_by(fetch.invoked_ns, fetch.asking)
+                rows.append({**row, "forgotten": other.ruled(fetch, held)})
     harmed = {(row["run"], row["group"], row["partition_id"], row["committed"]) for row in rows}
     for each in unstored(runs):
         if (*each.key, each.held.offset) not in harmed:
@@ -173,7 +173,7 @@ def _ruled(context: RunContext, row: WrongFetchRow) -> tuple[Class, Cause]:
     return ruled
 
 
-class Told:
+class AnsweredOffsets:
     """What the members of a group went by in a partition, as far as a replaced coordinator may have answered it."""
 
     def __init__(self, context: RunContext, group: str | None, partition: PartitionHistory) -> None:
@@ -233,7 +233,7 @@ def _all_are_known(context: RunContext) -> bool:
     return not any(event["event"] == "committed" for event in context.tables[GROUP_EVENTS])
 
 
-def _told_words(context: RunContext, history: PartitionHistory, kind: str, rows: Sequence[WrongFetchRow]) -> str:
+def _answer_words(context: RunContext, history: PartitionHistory, kind: str, rows: Sequence[WrongFetchRow]) -> str:
     first = rows[0]
     had = "" if first["committed"] is None else f" although {first['committed']} had been committed"
     where = "" if first["told"] is None else f" ({first['told']})"
@@ -259,7 +259,7 @@ def _finding(
 ) -> Finding:
     first = rows[0]
     classification, cause = ruled
-    words = _unstored_words if kind == UNSTORED else _told_words
+    words = _unstored_words if kind == UNSTORED else _answer_words
     return Finding(
         run=context.run,
         check=CHECK,

@@ -63,7 +63,7 @@ ANSWER = RowsOf(CHECK, TwoOwnersRow)
 def query(runs: JudgedRuns) -> list[TwoOwnersRow]:
     rows: list[TwoOwnersRow] = []
     members = Members(runs)
-    told = assignments(runs)
+    assigned = assignments(runs)
     for (run, group, _), owned in _ownerships(runs, members).items():
         by_generation: dict[int, list[_Ownership]] = {}
         for ownership in owned:
@@ -73,17 +73,17 @@ def query(runs: JudgedRuns) -> list[TwoOwnersRow]:
                 # If the margins of giving up and taking over overlap, the partition counts as given up.
                 both_held_it = one.begin < other.end and other.begin < one.end
                 if both_held_it and members.are_two(one.event, other.event):
-                    rows.append(_row(one, other, generation, told[run, group]))
+                    rows.append(_row(one, other, generation, assigned[run, group]))
     return rows
 
 
 def assignments(runs: JudgedRuns) -> dict[tuple[int, str], list[PlacedEvent]]:
     """(run, group) -> what its members were assigned, in any partition, in order of the answers."""
-    told: dict[tuple[int, str], list[PlacedEvent]] = {}
+    assigned: dict[tuple[int, str], list[PlacedEvent]] = {}
     for event in sorted(runs.group_events(), key=lambda event: event["completed_ns"]):
         if event["event"] == "assigned" and event["status"] != STATUS_FAIL:
-            told.setdefault((event["run"], event["group"]), []).append(event)
-    return told
+            assigned.setdefault((event["run"], event["group"]), []).append(event)
+    return assigned
 
 
 def _is_repeated(before: PlacedEvent | None, event: PlacedEvent) -> bool:
@@ -92,9 +92,9 @@ def _is_repeated(before: PlacedEvent | None, event: PlacedEvent) -> bool:
     return before is not None and (before["event"], before["generation"], before["member"]) == state
 
 
-def _row(one: _Ownership, other: _Ownership, generation: int, told: Sequence[PlacedEvent]) -> TwoOwnersRow:
+def _row(one: _Ownership, other: _Ownership, generation: int, assigned: Sequence[PlacedEvent]) -> TwoOwnersRow:
     first, second = sorted((one, other), key=lambda held: held.begin)
-    between = (event["generation"] for event in told if first.begin < event["completed_ns"] <= second.begin)
+    between = (event["generation"] for event in assigned if first.begin < event["completed_ns"] <= second.begin)
     return {
         "run": first.event["run"],
         "partition_id": first.event["partition_id"],

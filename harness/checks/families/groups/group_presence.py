@@ -60,8 +60,8 @@ def _joined(runs: JudgedRuns) -> list[_JoinedRow]:
     long = {history.run for history in runs.histories if _is_long(runs, history.run)} | _went_back(runs)
     found: dict[tuple[int, int, str], int] = {}
     for event in runs.rows(GROUP_EVENTS):
-        told = event["event"] == "assigned" and event["status"] == STATUS_OK and (event["generation"] or -1) >= 0
-        if told and event["run"] in long and event["group"]:
+        is_assigned = event["event"] == "assigned" and event["status"] == STATUS_OK and (event["generation"] or -1) >= 0
+        if is_assigned and event["run"] in long and event["group"]:
             key = event["run"], event["process"], event["group"]
             found[key] = min(event["completed_ns"], found.get(key, event["completed_ns"]))
     return [

@@ -128,14 +128,14 @@ class Register:
 
     def first_after(self, fetch: Fetch) -> Commit | None:
         """Of the certain ones outside transactions before `fetch`, the first that is later than what it answered."""
-        told = self._may_have_shown(fetch)
+        shown = self._may_have_shown(fetch)
         return min(
             (
                 commit
                 for commit in self._certain
                 if commit.sent is None
                 and commit.completed_ns < fetch.invoked_ns
-                and all(_Seen.one(commit).overwrote(each) for each in told)
+                and all(_Seen.one(commit).overwrote(each) for each in shown)
             ),
             key=lambda commit: commit.invoked_ns,
             default=None,
@@ -246,7 +246,7 @@ def registers(runs: JudgedRuns) -> dict[Key, Register]:
 
 
 @dataclass(frozen=True)
-class AsTold:
+class AsForgotten:
     """What a register would be if every transaction had ended as its client was told. forgotten: by the offset that was
     sent to one, and when, what lawfully made its coordinator forget it, or may have done so."""
 
@@ -261,7 +261,7 @@ class AsTold:
         return own or next(answered, doubtful)
 
 
-def registers_as_told(runs: JudgedRuns) -> dict[Key, AsTold]:
+def registers_as_forgotten(runs: JudgedRuns) -> dict[Key, AsForgotten]:
     """Those that a coordinator's forgetting makes others."""
     transactional, events = _transactional(runs), _events(runs)
     if transactional is None:
@@ -271,8 +271,8 @@ def registers_as_told(runs: JudgedRuns) -> dict[Key, AsTold]:
         if event["event"] == "committed" and (ruled := transactional.forgotten(event)) is not None:
             forgotten.setdefault(_key_of(event), {})[event["offset"] or 0, event["invoked_ns"]] = ruled
     concerned = [event for event in events if _key_of(event) in forgotten]
-    told = _registers(runs, concerned, transactional.as_told()) if concerned else {}
-    return {key: AsTold(register, forgotten[key]) for key, register in told.items()}
+    others = _registers(runs, concerned, transactional.as_forgotten()) if concerned else {}
+    return {key: AsForgotten(register, forgotten[key]) for key, register in others.items()}
 
 
 def _events(runs: JudgedRuns) -> list[PlacedEvent]:

@@ -10,7 +10,7 @@ from harness.checks.contract.rulings import Cause, Class, Doubt
 from harness.checks.explaining.rewinds import Rewinds
 from harness.checks.families.groups.delivery_rows import DeliveryRow
 from harness.checks.families.groups.group_forgetting import forgetting_ruled
-from harness.checks.families.groups.group_offsets import BY_A_DEPOSED, Told
+from harness.checks.families.groups.group_offsets import BY_A_DEPOSED, AnsweredOffsets
 from harness.checks.families.groups.group_partition import Kept
 from harness.checks.families.groups.unrecorded_clients import set_to
 from harness.checks.findings import RunContext
@@ -38,11 +38,11 @@ def after_commit_ruled(context: RunContext, history: PartitionHistory, row: Deli
     begins = set_to(cause)
     if begins is not None and row["low"] < begins:
         classification = "violation"  # somebody had set it, but not as far back
-    if classification == "violation" and _was_told_by_a_deposed(context, history, row):
+    if classification == "violation" and _was_answered_by_a_deposed(context, history, row):
         classification, cause = "observation", BY_A_DEPOSED
     if classification == "violation":
         # Within an assignment, too, a consumer goes back where the log was cut below its position.
-        position, until_ns = _told(context, history, row), row["reread_ns"] or until_ns
+        position, until_ns = _position_answered(context, history, row), row["reread_ns"] or until_ns
         rewind = Rewinds(context).under_a_position(history, position, since_ns=since_ns, until_ns=until_ns)
         if rewind is not None:
             classification, cause = rewind.classification, rewind.cause
@@ -72,16 +72,16 @@ def _ends_below(history: PartitionHistory, position: int, *, since_ns: int, unti
     return None
 
 
-def _was_told_by_a_deposed(context: RunContext, history: PartitionHistory, row: DeliveryRow) -> bool:
+def _was_answered_by_a_deposed(context: RunContext, history: PartitionHistory, row: DeliveryRow) -> bool:
     """Whether the assignment's own answer may lawfully be a replaced coordinator's, and the member began there."""
     until_ns = row["started_ns"] or row["first_ns"]
-    answer = Told(context, row["group"], history).by_a_deposed(row["process"], until_ns)
+    answer = AnsweredOffsets(context, row["group"], history).by_a_deposed(row["process"], until_ns)
     return answer is not None and (answer["told"] is None or answer["told"] <= row["low"])
 
 
-def _told(context: RunContext, history: PartitionHistory, row: DeliveryRow) -> int:
+def _position_answered(context: RunContext, history: PartitionHistory, row: DeliveryRow) -> int:
     """Where the member was told to go on: no lower than what was certainly committed, or it is another finding."""
-    told = [
+    answered = [
         event["offset"]
         for event in context.tables[GROUP_EVENTS]
         if event["event"] == "fetched"
@@ -91,4 +91,4 @@ def _told(context: RunContext, history: PartitionHistory, row: DeliveryRow) -> i
         and (row["assigned_ns"] or 0) <= event["completed_ns"] <= row["first_ns"]
         and event["offset"] is not None
     ]
-    return max([row["high"], *told])
+    return max([row["high"], *answered])

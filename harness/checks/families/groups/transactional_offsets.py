@@ -79,11 +79,11 @@ class TransactionalOffsets:
         self._forgetting = {run: TransactionForgetting.of_run(runs, own) for run, own in self._histories.items()}
         self._forgets = True
 
-    def as_told(self) -> "TransactionalOffsets":
+    def as_forgotten(self) -> "TransactionalOffsets":
         """What clients were told of them, as if no coordinator had forgotten anything."""
-        told = copy(self)
-        told._forgets = False
-        return told
+        as_forgotten = copy(self)
+        as_forgotten._forgets = False
+        return as_forgotten
 
     def was_aborted(self, event: PlacedEvent) -> bool:
         """For certain."""

@@ -43,14 +43,14 @@ def unstored(runs: JudgedRuns) -> Iterator[Unstored]:
         for key, register in own.items():
             partition = history.partitions.get(key[2])
             place = place_of_group(history, rows, key[1]) if key[1] else None
-            if place is None or partition is None or not _is_told(place, partition):
+            if place is None or partition is None or not _is_recorded(place, partition):
                 continue
             found = _unstored(key, register, place, newest.get((place.partition, key[1], *_name(partition)), ()))
             if found is not None:
                 yield found
 
 
-def _is_told(place: PartitionHistory, partition: PartitionHistory) -> bool:
+def _is_recorded(place: PartitionHistory, partition: PartitionHistory) -> bool:
     """Whether the logs of all that are in sync were read, and speak of this very topic."""
     anew = partition.is_set_apart or partition.is_recreated or partition.deletion is not None
     in_sync = set(place.final_isr)

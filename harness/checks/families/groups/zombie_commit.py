@@ -63,10 +63,10 @@ ANSWER = RowsOf(CHECK, ZombieCommitRow)
 
 def query(runs: JudgedRuns) -> list[ZombieCommitRow]:
     members, own, requests = Members(runs), _last_of_partitions(runs), _Requests(runs)
-    told = {key: _Told(events, members) for key, events in assignments(runs).items()}
+    by_group = {key: _Assignments(events, members) for key, events in assignments(runs).items()}
     rows: list[ZombieCommitRow] = []
     for event in runs.group_events():
-        known = told.get((event["run"], event["group"]))
+        known = by_group.get((event["run"], event["group"]))
         generation = event["generation"]
         is_commit = event["event"] == "committed" and event["status"] == STATUS_OK
         if not is_commit or known is None or generation is None or generation < 0 or not requests.name_member(event):
@@ -122,7 +122,7 @@ class _Requests:
         return of[-1] >= _NAMES_MEMBER if of else self.release(event) >= TRANSACTIONS_NAME_MEMBERS
 
 
-class _Told:
+class _Assignments:
     """The assignments of one group, in order of their answers."""
 
     def __init__(self, events: Sequence[PlacedEvent], members: Members) -> None:
@@ -276,12 +276,12 @@ def _finding(
     who = "it" if first["other_process"] == first["process"] else f"process {first['other_process']}"
     if kind == "replaced":
         who = f"{who}, the same static member,"
-    told = f"{who} had been told its assignment in generation {first['other_generation']}"
+    before = f"{who} had been told its assignment in generation {first['other_generation']}"
     if kind == "given-up":
-        told = f"it had given the partition up, and {told}"
+        before = f"it had given the partition up, and {before}"
     sentence = (
         f"{plural(len(rows), 'commit')} of process {first['process']} of group {first['group']} for {history.name}, in "
-        f"generation {first['generation']}, {plural(len(rows), 'was')} accepted after {told}, first "
+        f"generation {first['generation']}, {plural(len(rows), 'was')} accepted after {before}, first "
         f"{context.history.seconds(first['completed_ns'])}: {cause_words(cause)}."
     )
     return Finding(

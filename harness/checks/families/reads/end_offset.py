@@ -38,7 +38,7 @@ _ACKS_ALL = -1
 
 
 @dataclass(frozen=True, kw_only=True)
-class Told:
+class AnsweredEnd:
     """An answer: the log ends at `end`. asked_ns: None in runs that were sealed without it; node: whom it was asked.
 
     perhaps_stable: it may be the last stable offset, which read_committed is answered.
@@ -148,7 +148,7 @@ def _start(history: PartitionHistory) -> int:
 class _Above:
     """What is known above a told end: `sure` records had to be below it by then. offsets: of all, or first and last."""
 
-    told: Told
+    answered: AnsweredEnd
     count: int
     sure: int
     offsets: Sequence[int]
@@ -184,7 +184,7 @@ def _returned(row: AboveRow | None, answers: Sequence[FinalReadRow]) -> _Above |
     ]
     low, high = (row["sure_first"], row["sure_last"]) if row["sure"] else (row["first"], row["last"])
     return _Above(
-        told=Told(end=row["end"], asked_ns=row["asked_ns"], node=next(iter(nodes), None)),
+        answered=AnsweredEnd(end=row["end"], asked_ns=row["asked_ns"], node=next(iter(nodes), None)),
         count=row["count"],
         sure=row["sure"],
         offsets=sorted({each for each in (low, high) if each is not None}),
@@ -197,25 +197,25 @@ def _standing(
     context: RunContext, history: PartitionHistory, answers: Sequence[FinalReadRow], rows: Sequence[Flagged]
 ) -> _Above | None:
     """Records that no final read returned, and that the last leader's log has at or above the told end."""
-    told = _told(context, history, answers)
+    answered = _answered_end(context, history, answers)
     leader = history.states[-1]["leader"] if history.states else -1
     last = history.end_snapshots.get(leader)
-    if told is None or last is None:
+    if answered is None or last is None:
         return None
     held = [
         row
         for row in rows
         if row.offset is not None
-        and row.offset >= told.end
+        and row.offset >= answered.end
         and any((copy.node, copy.snapshot) == (leader, last["snapshot"]) for copy in row.copies)
     ]
     mark, start = _mark_on_disk(history), _start(history)
-    sure = [row for row in held if _was_committed(row, told, start)]
+    sure = [row for row in held if _was_committed(row, answered, start)]
     members = sure or [row for row in held if row.offset is not None and row.offset < mark]
     if not members:
         return None
     return _Above(
-        told=told,
+        answered=answered,
         count=len(members),
         sure=len(sure),
         offsets=[row.offset or 0 for row in members],
@@ -225,15 +225,17 @@ def _standing(
     )
 
 
-def _told(context: RunContext, history: PartitionHistory, answers: Sequence[FinalReadRow]) -> Told | None:
+def _answered_end(
+    context: RunContext, history: PartitionHistory, answers: Sequence[FinalReadRow]
+) -> AnsweredEnd | None:
     """The last answer: nobody was told more afterwards."""
     if answers:
         last = answers[-1]
-        return Told(end=last["to_offset"], asked_ns=last["invoked_ns"], node=last["node"])
+        return AnsweredEnd(end=last["to_offset"], asked_ns=last["invoked_ns"], node=last["node"])
     if history.end_offset is None:
         return None
     stable = {row["partition_id"]: row["last_stable_offset"] for row in context.tables[PARTITIONS]}
-    return Told(
+    return AnsweredEnd(
         end=history.end_offset,
         asked_ns=read_since(context).get(history.partition_id),
         perhaps_stable=_may_be_stable(context, history, stable.get(history.partition_id)),
@@ -246,14 +248,14 @@ def _may_be_stable(context: RunContext, history: PartitionHistory, stable: int |
     return bool(context.tables[TRANSACTIONS]) if stable is None else stable == history.end_offset
 
 
-def _was_committed(row: Flagged, told: Told, start: int) -> bool:
+def _was_committed(row: Flagged, answered: AnsweredEnd, start: int) -> bool:
     """Whether a high watermark had passed it before the question."""
     if row.offset is not None and row.offset < start:
         return True
     acknowledged = row.status == STATUS_OK and row.acknowledged == row.offset and row.acks == _ACKS_ALL
     if not (acknowledged or row.seen & SEEN_POLL):
         return False
-    return told.asked_ns is None or _known_ns(row) < told.asked_ns
+    return answered.asked_ns is None or _known_ns(row) < answered.asked_ns
 
 
 def _known_ns(row: Flagged) -> int:
@@ -268,7 +270,7 @@ def _mark_on_disk(history: PartitionHistory) -> int:
 
 
 def _finding(context: RunContext, history: PartitionHistory, above: _Above) -> Finding:
-    told, leader = above.told, history.elections[-1] if history.elections else None
+    answered, leader = above.answered, history.elections[-1] if history.elections else None
     classification, cause = _classed(context, history, above)
     count = above.sure or above.count
     known = "acknowledged with acks=all or read before" if above.sure else "known"
@@ -277,7 +279,7 @@ def _finding(context: RunContext, history: PartitionHistory, above: _Above) -> F
     else:
         then = f"{plural(count, 'is')} in the log of its leader, and no reader got further"
     sentence = (
-        f"The final read was told that {history.name} ends at {told.end}, and {plural(count, 'record')} {known} "
+        f"The final read was told that {history.name} ends at {answered.end}, and {plural(count, 'record')} {known} "
         f"(at {_place(above)}) {then}: {cause_words(cause)}."
     )
     return Finding(
@@ -293,13 +295,13 @@ def _finding(context: RunContext, history: PartitionHistory, above: _Above) -> F
         epoch=None if leader is None else leader.epoch,
         offsets=list(above.offsets),
         values=list(above.values),
-        first_ns=told.asked_ns,
-        last_ns=told.asked_ns,
+        first_ns=answered.asked_ns,
+        last_ns=answered.asked_ns,
         open_question=cause.doubt is not None,
         evidence={
-            "told_end": told.end,
-            "asked_ns": told.asked_ns,
-            "asked_node": told.node,
+            "told_end": answered.end,
+            "asked_ns": answered.asked_ns,
+            "asked_node": answered.node,
             "leader": None if leader is None else leader.leader,
             "epoch_start_offset": None if leader is None else leader.start,
             "high_watermarks": [
@@ -320,20 +322,20 @@ def _place(above: _Above) -> str:
 
 def _classed(context: RunContext, history: PartitionHistory, above: _Above) -> tuple[Class, Cause]:
     """A violation only where the release promises it, and only the leader in force can have answered."""
-    promised, told = _is_promised(context.history.scenario), above.told
+    promised, answered = _is_promised(context.history.scenario), above.answered
     if promised is False:
         return "observation", Cause(code="end-told-before-kip-207")
-    when = above.known_ns if told.asked_ns is None else told.asked_ns
+    when = above.known_ns if answered.asked_ns is None else answered.asked_ns
     leader = _leader_since(context, history, when)
     last = _last_by(history, when)
-    if last is not None and told.node is not None and told.node != last.leader:
-        return "observation", Cause(code="end-told-by-a-deposed-leader", nodes=(told.node,))
+    if last is not None and answered.node is not None and answered.node != last.leader:
+        return "observation", Cause(code="end-told-by-a-deposed-leader", nodes=(answered.node,))
     if not above.sure and above.read:
         return "observation", Cause(code="end-told-before-they-were-committed")
     doubt: Doubt | None = None
     if leader is None:
         doubt = Doubt(code="end-told-by-whom")
-    elif told.perhaps_stable:
+    elif answered.perhaps_stable:
         doubt = Doubt(code="end-told-to-whom")
     elif not above.sure:
         doubt = Doubt(code="end-told-before-the-mark")

@@ -19,7 +19,7 @@ from pyspark.sql import functions as sf
 
 from harness.checks.contract.rulings import Cause, Class
 from harness.checks.families.groups.group_forgetting import EXPIRED, forgetting_ruled
-from harness.checks.families.groups.group_offsets import BY_A_DEPOSED, Told
+from harness.checks.families.groups.group_offsets import BY_A_DEPOSED, AnsweredOffsets
 from harness.checks.families.groups.group_partition import Kept
 from harness.checks.families.groups.group_register import Register, registers
 from harness.checks.families.groups.transactional_offsets import TransactionalOffsets
@@ -314,7 +314,7 @@ def _ruled(context: RunContext, row: HeadSkipRow, removal: Removal) -> tuple[Cla
     ahead = set_ahead(context, _group_of(context, row), history, row["skip_to"], by_ns=row["completed_ns"])
     if ahead is not None and row["cause"].code == "group-committed":
         return "permitted", ahead
-    answer = Told(context, row["group"], history).by_a_deposed(row["process"], row["completed_ns"])
+    answer = AnsweredOffsets(context, row["group"], history).by_a_deposed(row["process"], row["completed_ns"])
     if answer is not None and answer["told"] is None:
         return "observation", BY_A_DEPOSED
     return "violation", row["cause"]

@@ -55,8 +55,8 @@ class Cleaners:
         """The times since then in which this broker may have cleaned up the topic in this way."""
         end_ns = cleaner.until_ns
         if policy in self._settings.policies(history.topic, history.cleanup_policy, END_OF_TIME_NS, END_OF_TIME_NS):
-            told = self._settings.values("cleanup.policy", history.topic, END_OF_TIME_NS, END_OF_TIME_NS)
-            if not any(policy in value for value in told):
+            values = self._settings.values("cleanup.policy", history.topic, END_OF_TIME_NS, END_OF_TIME_NS)
+            if not any(policy in value for value in values):
                 return [(begin_ns, end_ns)]  # nothing recorded says since when
         spans = self.in_force(cleaner, history, "cleanup.policy", begin_ns, end_ns)
         return [(max(each.begin_ns, begin_ns), each.until_ns) for each in spans if policy in each.value]

@@ -20,7 +20,7 @@ from pyspark.sql import functions as sf
 from harness.checks.contract.rulings import NOTHING_PERMITS_IT, Cause, CauseCode, Class, Doubt
 from harness.checks.families.evidence.missing import cut_journals
 from harness.checks.families.groups.group_forgetting import forgetting_ruled
-from harness.checks.families.groups.group_offsets import BY_A_DEPOSED, Told
+from harness.checks.families.groups.group_offsets import BY_A_DEPOSED, AnsweredOffsets
 from harness.checks.families.groups.group_partition import Kept
 from harness.checks.families.groups.group_register import members, registers, resets
 from harness.checks.families.reads import polls
@@ -283,10 +283,10 @@ def _twice_or_uncommitted(context: RunContext, row: ProcessedRow) -> list[Findin
     place = context.partition(row["partition_id"])
     kept = Kept(group=row["group"], partition=place, sent_ns=0, stored_ns=0, gone_ns=END_OF_TIME_NS)
     ruled = _or_what_explains_it(context, row, forgetting_ruled(context, kept))
-    told, others = _told_by_a_deposed(context, row) if ruled[0] == "violation" else ([], [])
-    if not told:
+    by_a_deposed, others = _answered_by_a_deposed(context, row) if ruled[0] == "violation" else ([], [])
+    if not by_a_deposed:
         return [_finding(context, row, *ruled)]
-    found = [_finding(context, _only(row, told), "observation", BY_A_DEPOSED)]
+    found = [_finding(context, _only(row, by_a_deposed), "observation", BY_A_DEPOSED)]
     return [*found, _finding(context, _only(row, others), *ruled)] if others else found
 
 
@@ -357,17 +357,17 @@ def _or_what_explains_it(context: RunContext, row: ProcessedRow, ruled: tuple[Cl
     return next((each for each in forgotten if each is not None), ruled)
 
 
-def _told_by_a_deposed(context: RunContext, row: ProcessedRow) -> tuple[list[DoubledRow], list[DoubledRow]]:
+def _answered_by_a_deposed(context: RunContext, row: ProcessedRow) -> tuple[list[DoubledRow], list[DoubledRow]]:
     """The inputs that a member read again where a replaced coordinator may have told it to go on; and the others."""
-    by = Told(context, row["group"], context.partition(row["partition_id"]))
-    told: list[DoubledRow] = []
+    by = AnsweredOffsets(context, row["group"], context.partition(row["partition_id"]))
+    by_a_deposed: list[DoubledRow] = []
     others: list[DoubledRow] = []
     for each in row["doubled"]:
-        (told if _was_read_again(context, each, by) else others).append(each)
-    return told, others
+        (by_a_deposed if _was_read_again(context, each, by) else others).append(each)
+    return by_a_deposed, others
 
 
-def _was_read_again(context: RunContext, row: DoubledRow, by: Told) -> bool:
+def _was_read_again(context: RunContext, row: DoubledRow, by: AnsweredOffsets) -> bool:
     """Whether it had been read before such an answer, as far as the members' journals tell, and was by that answer."""
     for reading in row["readings"]:
         answer = by.by_a_deposed(reading["process"], reading["completed_ns"])

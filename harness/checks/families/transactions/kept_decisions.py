@@ -15,7 +15,7 @@ from harness.history.schema.internal_rows import TransactionStateRow
 from harness.history.schema.schemas import STATUS_FAIL, STATUS_OK
 
 # The decisions that answer to a client's outcome; no decision that it was told answers to an unknown one.
-_TOLD: Mapping[int, Sequence[str]] = {
+_STATES_OF_OUTCOME: Mapping[int, Sequence[str]] = {
     STATUS_OK: ("PrepareCommit", "CompleteCommit"),
     STATUS_FAIL: ("PrepareAbort", "CompleteAbort"),
 }
@@ -96,21 +96,21 @@ def decisions_of(transactions: Sequence[TransactionRow], kept: Sequence[Transact
 def is_repeated(own: TransactionRow, decision: Decision, row: TransactionStateRow) -> bool:
     """Whether the record says of the transaction what that decision says of it, and its client was told."""
     same = (_begun(row) - CLOCKS_APART_NS, row["producer_id"]) == (decision.begun_ns, decision.producer[0])
-    return same and row["state"] in _TOLD.get(own["outcome"], ())
+    return same and row["state"] in _STATES_OF_OUTCOME.get(own["outcome"], ())
 
 
 def may_be_decided(own: TransactionRow, rows: Iterable[TransactionStateRow]) -> bool:
     """Whether one of these records may be the decision that its client was told."""
     begin_ns, end_ns = own["invoked_ns"] - CLOCKS_APART_NS, own["completed_ns"] + CLOCKS_APART_NS
     return any(
-        row["state"] in _TOLD.get(own["outcome"], ())
+        row["state"] in _STATES_OF_OUTCOME.get(own["outcome"], ())
         and (row["begun_ns"] is None or begin_ns <= row["begun_ns"] <= end_ns)
         for row in rows
     )
 
 
 def _add(found: dict[int, Decision], row: TransactionStateRow, own: TransactionRow) -> None:
-    if row["state"] in _TOLD.get(own["outcome"], ()):
+    if row["state"] in _STATES_OF_OUTCOME.get(own["outcome"], ()):
         number, decision = own["transaction"], Decision.of(row)
         found[number] = min(found.get(number, decision), decision, key=lambda each: each.time_ns)
 

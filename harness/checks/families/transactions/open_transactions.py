@@ -172,13 +172,13 @@ def _by_stable_offset(
 
 def _asked_ns(runs: JudgedRuns, history: RunHistory, partition: PartitionHistory) -> int:
     """When the last stable offset was asked for at the earliest, the last time."""
-    told = [
+    answered_ns = [
         row["completed_ns"]
         for row in runs.tables.rows(FINAL_READS, history.run)
         if (row["topic"], row["partition"], row["event"]) == (partition.topic, partition.partition, "stable")
     ]
-    if told:
-        return max(told)
+    if answered_ns:
+        return max(answered_ns)
     waits_s = history.scenario.recovery_timeout_s if history.scenario is not None else 0.0
     read = [row["time_ns"] - int(waits_s * 1e9) for row in partition.end_snapshots.values()]
     activity = runs.tables.activity.get(history.run)
@@ -288,8 +288,8 @@ class _Coordinators:
         if since_ns is None:
             if state_ns is None:
                 return None
-            told = row["timeout_ms"]
-            timeout_ms = self._setting_ms(_LONGEST, state_ns) if told is None else told
+            recorded_ms = row["timeout_ms"]
+            timeout_ms = self._setting_ms(_LONGEST, state_ns) if recorded_ms is None else recorded_ms
             since_ns = max(state_ns, row["begun_ns"] or 0) + (timeout_ms + self._setting_ms(_INTERVAL, state_ns)) * _MS
         return self._leaders(row).for_long(since_ns, PENDING_NS)
 
@@ -306,10 +306,10 @@ class _Coordinators:
         )
 
     def _longest_ms(self, row: OpenRow, begun_ns: int) -> int:
-        told = row["timeout_ms"]
+        recorded_ms = row["timeout_ms"]
         if row["known"] in ("unregistered", "forgotten"):
             return 0  # nobody will end it
-        return told if told is not None else self._setting_ms(_LONGEST, begun_ns)
+        return recorded_ms if recorded_ms is not None else self._setting_ms(_LONGEST, begun_ns)
 
     def _setting_ms(self, key: str, time_ns: int) -> int:
         return self._history.settings.numbers(key, None, time_ns, time_ns)[-1]
@@ -319,8 +319,8 @@ def _begun_ns(place: _PlaceRow, own: TransactionRow | None) -> int | None:
     """Its log has the time that its client gave its first record, which the client may have taken from anywhere."""
     if own is None:
         return place["begun_ns"]
-    told = own["invoked_ns"] if place["begun_ns"] is None else place["begun_ns"]
-    return min(max(told, own["invoked_ns"]), own["completed_ns"])
+    recorded_ns = own["invoked_ns"] if place["begun_ns"] is None else place["begun_ns"]
+    return min(max(recorded_ns, own["invoked_ns"]), own["completed_ns"])
 
 
 @dataclass(kw_only=True)

@@ -52,10 +52,10 @@ ANSWER = RowsOf(CHECK, ToldOtherwiseRow)
 
 def query(runs: JudgedRuns) -> list[ToldOtherwiseRow]:
     """Of each transaction and log at most one. The logs hold few transactions: no Spark job if they were not kept."""
-    told = {key_of(row): row for row in runs.rows(TRANSACTIONS) if row["outcome"] in (STATUS_OK, STATUS_FAIL)}
+    answered = {key_of(row): row for row in runs.rows(TRANSACTIONS) if row["outcome"] in (STATUS_OK, STATUS_FAIL)}
     found: dict[tuple[Key, str], ToldOtherwiseRow] = {}
     for key, transaction in runs.once(transactions_in_logs.in_logs).items():
-        row = told.get(key)
+        row = answered.get(key)
         if row is not None and transaction.commits not in (None, row["outcome"] == STATUS_OK):
             found[key, TRANSACTIONS_TOPIC] = {
                 **row,
@@ -68,7 +68,7 @@ def query(runs: JudgedRuns) -> list[ToldOtherwiseRow]:
     offsets = runs.once(offsets_in_logs.in_logs)
     for event in runs.group_events() if offsets else ():
         offset, number = event["offset"], event["transaction"]
-        row = None if number is None else told.get((event["run"], number))
+        row = None if number is None else answered.get((event["run"], number))
         if row is None or offset is None or event["event"] != "committed":
             continue
         record = offsets.get(offsets_in_logs.place_of(event, offset))
@@ -153,9 +153,9 @@ def _finding(
 ) -> Finding:
     classification, cause = ruled
     first = rows[0]
-    told, decided = _WORDS[kind]
+    said, decided = _WORDS[kind]
     sentence = (
-        f"Clients were told that {plural(len(rows), 'transaction')} {plural(len(rows), 'was')} {told}, and {log} says "
+        f"Clients were told that {plural(len(rows), 'transaction')} {plural(len(rows), 'was')} {said}, and {log} says "
         f"{decided} (first transaction {first['transaction']} of process {first['process']}, "
         f"{context.history.seconds(first['completed_ns'])}): {cause_words(cause)}."
     )

@@ -43,9 +43,9 @@ def in_logs(runs: JudgedRuns) -> Mapping[Key, LoggedTransaction]:
     found: dict[Key, LoggedTransaction] = {}
     for name, theirs in clients.items():
         own = logged.get(name, [])
-        told = all(each.begin_is_told for each in own)
+        begin_is_recorded = all(each.begin_is_recorded for each in own)
         theirs.sort(key=lambda each: each[0])
-        spans = [(begin, end if told else max(end, row["completed_ns"])) for (begin, end), row in theirs]
+        spans = [(begin, end if begin_is_recorded else max(end, row["completed_ns"])) for (begin, end), row in theirs]
         places = paired(spans, [each.begun_ns for each in own])
         found |= {key_of(row): own[at] for (_, row), at in zip(theirs, places, strict=True) if at is not None}
     return found

@@ -33,47 +33,47 @@ def recorded_consumer(client: Any, journal: Journal) -> Any:
     return _wrapper(client, _CONSUMERS)(client, journal)
 
 
-def acks_of(client: Any, *, told: str | int | None) -> str | int:
+def acks_of(client: Any, *, given: str | int | None) -> str | int:
     """What the producer was set to: as it says itself, else as the test says.
 
     Raises ChaosError where neither says it: what is promised for a record depends on it.
     """
     own = _wrapper(client, _PRODUCERS).own_acks(client)
-    if own is None and told is None:
+    if own is None and given is None:
         raise ChaosError(
             "bad-request",
             f"a producer of {library_of(client)} does not tell its acks",
             'give them: chaos.producer(client, acks="all"), 1 or 0, as it was set to',
         )
-    if told is not None and str(told) not in ACKS:
-        raise ChaosError("bad-request", f"acks={told!r} is no setting of a producer", 'give "all", 1 or 0')
-    if own is not None and told is not None and ACKS[str(own)] != ACKS[str(told)]:
-        warnings.warn(f"the producer is set to acks={own}, which counts, and not {told}", stacklevel=3)
-    return told if own is None else own  # type: ignore[return-value]
+    if given is not None and str(given) not in ACKS:
+        raise ChaosError("bad-request", f"acks={given!r} is no setting of a producer", 'give "all", 1 or 0')
+    if own is not None and given is not None and ACKS[str(own)] != ACKS[str(given)]:
+        warnings.warn(f"the producer is set to acks={own}, which counts, and not {given}", stacklevel=3)
+    return given if own is None else own  # type: ignore[return-value]
 
 
-def idempotence_of(client: Any, *, told: bool | None) -> bool | None:
+def idempotence_of(client: Any, *, given: bool | None) -> bool | None:
     """Whether the producer is idempotent: as it says itself, else as the test says; None where neither says it."""
     own: bool | None = _wrapper(client, _PRODUCERS).own_idempotence(client)
-    if own is not None and told is not None and own != told:
-        warnings.warn(f"the producer has idempotence={own}, which counts, and not {told}", stacklevel=3)
-    return told if own is None else own
+    if own is not None and given is not None and own != given:
+        warnings.warn(f"the producer has idempotence={own}, which counts, and not {given}", stacklevel=3)
+    return given if own is None else own
 
 
-def isolation_of(client: Any, *, told: str | None) -> str | None:
+def isolation_of(client: Any, *, given: str | None) -> str | None:
     """What the consumer was set to: as it says itself, else as the test says; None where neither says it."""
-    if told not in (None, *ISOLATION):
-        raise ChaosError("bad-request", f"isolation={told!r} is none", f"give one of {', '.join(ISOLATION)}")
-    return _wrapper(client, _CONSUMERS).own_isolation(client) or told
+    if given not in (None, *ISOLATION):
+        raise ChaosError("bad-request", f"isolation={given!r} is none", f"give one of {', '.join(ISOLATION)}")
+    return _wrapper(client, _CONSUMERS).own_isolation(client) or given
 
 
-def group_of(client: Any, *, told: str | None) -> str | None:
+def group_of(client: Any, *, given: str | None) -> str | None:
     """The group that the consumer reads for, "" if it has none: as it says itself, else as the test says; None where
     neither says it."""
     own: str | None = _wrapper(client, _CONSUMERS).own_group(client)
-    if own is not None and told is not None and own != told:
-        warnings.warn(f"the consumer has group {own!r}, which counts, and not {told!r}", stacklevel=3)
-    return told if own is None else own
+    if own is not None and given is not None and own != given:
+        warnings.warn(f"the consumer has group {own!r}, which counts, and not {given!r}", stacklevel=3)
+    return given if own is None else own
 
 
 def library_of(client: Any) -> str:

@@ -8,7 +8,7 @@ from harness.checks.contract.absence import Absence
 from harness.checks.contract.rulings import Ruling
 from harness.checks.contract.timeline import Known
 from harness.checks.spark.detection import Copy
-from tests.harness.checks.contract.test_survival import LOG, fate, ruled, told
+from tests.harness.checks.contract.test_survival import LOG, fate, partition_of, ruled
 from tests.harness.checks.histories.build import SECOND, History
 
 LACKS_IT = LOG[:5]
@@ -170,7 +170,7 @@ def test_another_record_at_its_place_tells_of_the_epoch_that_it_is_of_and_of_no_
     history.snapshot(3, LOG, at=5, reason="heal", epochs="0:0")
     another = frozenset({Copy(node=3, snapshot=0, epoch=of_another)})
     lost = replace(fate(history, 8, acks=1, at=4), epoch=own_epoch, copies=frozenset(), others=another)
-    story = told(history)
+    story = partition_of(history)
     absence = Absence(story, {log.number: log for log in story.logs})
     gone = absence.of(lost, written_in=Known(sure=0, perhaps=0), since=0, after_t=0).perhaps
     assert (gone.epoch == 0) == is_gone

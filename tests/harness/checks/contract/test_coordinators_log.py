@@ -5,7 +5,7 @@ import pytest
 from harness.checks.contract.coordinators_log import Stored, taken_from
 from harness.checks.contract.timelines import Timelines
 from harness.checks.families.transactions.transaction_forgetting import CODES
-from tests.harness.checks.contract.test_survival import LOG, told
+from tests.harness.checks.contract.test_survival import LOG, partition_of
 from tests.harness.checks.histories.build import SECOND, History
 
 
@@ -20,7 +20,7 @@ def elected_uncleanly(*, read_at: float = 6, back_at: float = 20, start: int = 1
     history.state(2, 2, (2,), at=8, start=start)
     history.snapshot(2, [*LOG, (10, 2, 10)], epochs=epochs)
     stored = Stored(sent_ns=SECOND, stored_ns=SECOND, gone_ns=9 * SECOND)
-    place = told(history)
+    place = partition_of(history)
     taken = taken_from(place, Timelines(place), stored, CODES)
     return "nothing" if taken is None else taken[0]
 

@@ -10,7 +10,7 @@ from harness.checks.contract.take_overs import TakeOvers
 from harness.checks.model.elections import Election
 from harness.checks.model.lost_records import LostRecord
 from harness.checks.spark.detection import Copy
-from tests.harness.checks.contract.test_survival import LOG, fate, ruled, told
+from tests.harness.checks.contract.test_survival import LOG, fate, partition_of, ruled
 from tests.harness.checks.histories import model
 from tests.harness.checks.histories.build import SECOND, History
 
@@ -232,4 +232,4 @@ def test_who_started_was_not_down_and_what_others_told_of_it_is_no_word_of_its_o
     if event is not None:
         place = {"topic": "t", "partition": 0} if event == "unclean_election" else {}
         history._add("broker_events", node=2, time_ns=11 * SECOND, event=event, **place)
-    assert was_down(told(history), 2, 9 * SECOND, 12 * SECOND) is down
+    assert was_down(partition_of(history), 2, 9 * SECOND, 12 * SECOND) is down

@@ -21,7 +21,7 @@ def story(make: Callable[[], History]) -> Callable[[], History]:
 class ElrHistory(History):
     """Its states leave it to the checks whether an election was unclean."""
 
-    def told(
+    def elr_state(
         self, leader: int, epoch: int, isr: Sequence[int], elr: Sequence[int], *, at: float, start: int | None = None
     ) -> None:
         self.state(leader, epoch, isr, at=at, start=start)
@@ -33,18 +33,18 @@ def _leaderless(*, elr: Sequence[int], unclean_allowed: bool = False) -> ElrHist
     history = ElrHistory()
     if unclean_allowed:
         history.unclean_config("true")
-    history.told(1, 0, ISR, (), at=0, start=0)
+    history.elr_state(1, 0, ISR, (), at=0, start=0)
     for value in range(SENT):
         history.send(value, value, at=1 + value / 10)
-    history.told(1, 0, (1, 2), (), at=4)
-    history.told(1, 0, (1,), (2,), at=5)
+    history.elr_state(1, 0, (1, 2), (), at=4)
+    history.elr_state(1, 0, (1,), (2,), at=5)
     history.fault("kill", [1], at=6, until=9)
-    history.told(-1, 1, (), elr, at=7)
+    history.elr_state(-1, 1, (), elr, at=7)
     return history
 
 
 def _led_by_2(history: ElrHistory, *, kept: int) -> ElrHistory:
-    history.told(2, 2, (2,), (), at=8, start=kept)
+    history.elr_state(2, 2, (2,), (), at=8, start=kept)
     if kept < SENT:
         history.truncation(1, kept, SENT, epoch=2, at=10)
     for node in ISR:

@@ -93,7 +93,7 @@ def test_what_a_leader_cut_after_it_had_begun_it_had_when_it_took_over(begun_at:
 
 
 def row_of(value: int, offset: int, *, sent_s: float, answered_s: float, epoch: int | None = 0, **more: Any) -> Flagged:
-    told: dict[str, Any] = {
+    columns: dict[str, Any] = {
         "status": 0,
         "acks": 1,
         "acknowledged": offset,
@@ -121,7 +121,7 @@ def row_of(value: int, offset: int, *, sent_s: float, answered_s: float, epoch: 
         read_epoch=epoch,
         invoked_ns=int(sent_s * SECOND),
         completed_ns=int(answered_s * SECOND),
-        **(told | more),
+        **(columns | more),
     )
 
 

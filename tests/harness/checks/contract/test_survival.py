@@ -18,7 +18,7 @@ LOG = [(offset, 0, offset) for offset in range(10)]
 LATE_S = 30.0
 
 
-def told(history: History) -> PartitionHistory:
+def partition_of(history: History) -> PartitionHistory:
     return read_run_history(small_tables(history), 0, history.scenario, 0).partitions[0]
 
 
@@ -39,7 +39,7 @@ def fate(history: History, value: int, *, acks: int = -1, read_at: float | None 
 
 
 def ruled(history: History, lost: LostRecord, reads: list[EpochRead] | None = None) -> Ruling:
-    return Judge(told(history), reads or []).rule(lost)
+    return Judge(partition_of(history), reads or []).rule(lost)
 
 
 def led_by_1() -> History:
@@ -309,7 +309,7 @@ def test_the_acknowledged_copy_is_the_retrys_and_not_the_first_tries() -> None:
     history = led_by_1()
     history.state(2, 1, (2,), at=8, start=7)
     copies = frozenset({Copy(1, 0, 0), Copy(2, 1, 1)})
-    story = told(history)
+    story = partition_of(history)
     assert epoch_of_copies(story, copies, int(12 * SECOND), None) == 1
     assert epoch_of_copies(story, copies, int(4 * SECOND), None) == 0
 

@@ -23,7 +23,7 @@ class Polled(History):
         self.state(leader, epoch, isr, at=at)
         self.rows["partition_states"][-1] |= {"exact": False, "observer": 2, "uncertainty_ns": 500_000_000}
 
-    def told(
+    def judged(
         self,
         *,
         acks: int = -1,
@@ -51,57 +51,57 @@ def story(make: Callable[[], History]) -> Callable[[], History]:
 
 @story
 def strict_and_a_clean_election() -> History:
-    return Polled().told(led_next=[(2, 1, (2, 3))])
+    return Polled().judged(led_next=[(2, 1, (2, 3))])
 
 
 @story
 def strict_and_an_election_that_looks_unclean() -> History:
-    return Polled().told(led_next=[(1, 0, (1,)), (2, 1, (2,))])
+    return Polled().judged(led_next=[(1, 0, (1,)), (2, 1, (2,))])
 
 
 @story
 def strict_and_no_election() -> History:
-    return Polled().told()
+    return Polled().judged()
 
 
 @story
 def unclean_allowed_and_an_election_that_looks_clean() -> History:
-    return Polled().told(unclean=True, led_next=[(2, 1, (2, 3))])
+    return Polled().judged(unclean=True, led_next=[(2, 1, (2, 3))])
 
 
 @story
 def unclean_allowed_and_no_election() -> History:
-    return Polled().told(unclean=True)
+    return Polled().judged(unclean=True)
 
 
 @story
 def unclean_allowed_and_one_seen() -> History:
-    return Polled().told(unclean=True, led_next=[(1, 0, (1,)), (2, 1, (2,))])
+    return Polled().judged(unclean=True, led_next=[(1, 0, (1,)), (2, 1, (2,))])
 
 
 @story
 def unclean_seen_and_the_records_were_read() -> History:
-    return Polled().told(unclean=True, led_next=[(1, 0, (1,)), (2, 1, (2,))], read=True)
+    return Polled().judged(unclean=True, led_next=[(1, 0, (1,)), (2, 1, (2,))], read=True)
 
 
 @story
 def acks_1_and_another_leader() -> History:
-    return Polled().told(acks=1, led_next=[(2, 1, (2, 3))])
+    return Polled().judged(acks=1, led_next=[(2, 1, (2, 3))])
 
 
 @story
 def acks_1_and_the_same_leader_in_a_later_epoch() -> History:
-    return Polled().told(acks=1, led_next=[(1, 2, ISR)])
+    return Polled().judged(acks=1, led_next=[(1, 2, ISR)])
 
 
 @story
 def acks_1_and_no_election() -> History:
-    return Polled().told(acks=1)
+    return Polled().judged(acks=1)
 
 
 @story
 def acks_1_and_no_epochs_told() -> History:
-    return Polled().told(acks=1, epochs=False)
+    return Polled().judged(acks=1, epochs=False)
 
 
 @pytest.fixture(scope="module")

@@ -35,14 +35,14 @@ def read_before_send() -> History:
 def read_while_sent() -> History:
     history = History()
     history.poll([(0, 7)], at=1, process=9)
-    history.send(7, 0, at=0.5, took=5)
+    history.send(7, 0, at=0.5, elapsed_s=5)
     history.final([(0, 7)])
     return history
 
 
 def order_against_time(*, acks: int = -1, at: float = 5.0) -> History:
     history = History()
-    history.send(1, 1, at=1, took=2, acks=acks)
+    history.send(1, 1, at=1, elapsed_s=2, acks=acks)
     history.send(2, 0, at=at, acks=acks)
     history.final([(0, 2), (1, 1)])
     return history

@@ -81,7 +81,7 @@ class History:
         offset: int | None = None,
         *,
         at: float,
-        took: float = 0.1,
+        elapsed_s: float = 0.1,
         status: int = 0,
         acks: int = -1,
         process: int = 1,
@@ -91,7 +91,7 @@ class History:
         self.sends(
             [(value, offset, status)],
             at=at,
-            took=took,
+            elapsed_s=elapsed_s,
             acks=acks,
             process=process,
             partition_id=partition_id,
@@ -103,14 +103,14 @@ class History:
         records: Sequence[tuple[int, int | None, int]],
         *,
         at: float,
-        took: float = 0.1,
+        elapsed_s: float = 0.1,
         acks: int = -1,
         process: int = 1,
         partition_id: int = 0,
         **columns: Any,
     ) -> None:
         """columns: further ones of all these records, such as txn, key, timestamp_ms."""
-        t0, t1 = int(at * SECOND), int((at + took) * SECOND)
+        t0, t1 = int(at * SECOND), int((at + elapsed_s) * SECOND)
         for i, (value, offset, status) in enumerate(records):
             self._add(
                 "records",
@@ -265,7 +265,7 @@ class History:
         at: float,
         process: int,
         offset: int | None = None,
-        took: float = 0.01,
+        elapsed_s: float = 0.01,
         status: int = 0,
         generation: int | None = None,
         partition_id: int = 0,
@@ -285,7 +285,7 @@ class History:
             offset=offset,
             status=status,
             invoked_ns=int(at * SECOND),
-            completed_ns=int((at + took) * SECOND),
+            completed_ns=int((at + elapsed_s) * SECOND),
             **columns,
         )
 

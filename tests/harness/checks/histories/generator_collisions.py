@@ -107,15 +107,15 @@ def _alone(history: History, process: int, at: float) -> float:
 def _event(history: History, chance: random.Random, act: str, process: int, partition_id: int) -> None:
     event = chance.choice(("revoked", "lost", "fetched", "seek")) if act == "rest" else act
     status = chance.choice((OK, OK, OK, INFO, FAIL)) if event == "committed" else OK
-    txn, at, took = None, _moment(chance), chance.choice((0.0, 0.01, 0.6))
+    txn, at, elapsed_s = None, _moment(chance), chance.choice((0.0, 0.01, 0.6))
     own = [row for row in history.rows["transactions"] if row["process"] == process]
     if event == "committed" and own and chance.random() < 0.7:
         chosen = chance.choice(own)  # the offsets were sent to it
         txn, status = chosen["transaction"], FAIL if chosen["outcome"] == NEVER_BEGUN else chosen["outcome"]
         at = chosen["invoked_ns"] / SECOND
-        took = (chosen["completed_ns"] - chosen["invoked_ns"]) / SECOND
+        elapsed_s = (chosen["completed_ns"] - chosen["invoked_ns"]) / SECOND
     at = _alone(history, process, at)
-    took = 0.0 if event == "seek" else took
+    elapsed_s = 0.0 if event == "seek" else elapsed_s
     offset = chance.randrange(_OFFSETS + 2)
     if event in ("revoked", "lost") or (event in ("assigned", "fetched") and chance.random() < 0.5):
         off_told = None
@@ -131,7 +131,7 @@ def _event(history: History, chance: random.Random, act: str, process: int, part
         transaction=txn,
         name=_MEMBERS[process],
         generation=chance.choice((1, 1, 2, 2, 3, None, -1)),
-        took=took,
+        elapsed_s=elapsed_s,
     )
 
 

@@ -73,7 +73,7 @@ class Processing(Simulation):
         self.processors.append(Processor(process=_FIRST_PROCESSOR + len(self.processors), name=name))
         self._share_out()
 
-    def _told(self, processor: Processor, event: str, partition_id: int, **columns: object) -> dict[str, object]:
+    def _recorded(self, processor: Processor, event: str, partition_id: int, **columns: object) -> dict[str, object]:
         self.time_ns += 2
         self.events.append(
             {
@@ -99,14 +99,14 @@ class Processing(Simulation):
         members = [processor for processor in self.processors if not (processor.fenced or processor.gone)]
         for processor in members:
             for partition_id in processor.position:
-                self._told(processor, "revoked", partition_id)
+                self._recorded(processor, "revoked", partition_id)
             processor.position.clear()
         self._members += 1
         for partition_id in range(self._inputs):
             owner = self._chance.choice(members)
             owner.generation = self._members
-            self._told(owner, "assigned", partition_id)
-            self._told(owner, "fetched", partition_id, offset=self._stored.get(partition_id))
+            self._recorded(owner, "assigned", partition_id)
+            self._recorded(owner, "fetched", partition_id, offset=self._stored.get(partition_id))
             owner.position[partition_id] = self._stored.get(partition_id, 0)
             owner.assignment[partition_id] = owner.assignment.get(partition_id, -1) + 1
 
@@ -149,7 +149,7 @@ class Processing(Simulation):
             self._write(processor, processor.transaction)
         elif not processor.offsets and not processor.fenced:
             for partition_id, offset in dict(processor.read).items():
-                event = self._told(
+                event = self._recorded(
                     processor,
                     "committed",
                     partition_id,
@@ -243,7 +243,7 @@ class Processing(Simulation):
         elif not committed:
             for partition_id in {partition_id for partition_id, _ in processor.read}:
                 processor.position[partition_id] = min(offset for _, offset in processor.read)
-                self._told(processor, "seek", partition_id, offset=processor.position[partition_id])
+                self._recorded(processor, "seek", partition_id, offset=processor.position[partition_id])
                 processor.assignment[partition_id] += 1
         if unknown and not processor.fenced and replace:
             self._join(processor.name)
@@ -253,7 +253,7 @@ class Processing(Simulation):
         if self._chance.random() < 0.5:
             processor.gone = True
             for partition_id in processor.position:
-                self._told(processor, "lost", partition_id)
+                self._recorded(processor, "lost", partition_id)
 
     def _settle(self, transaction: Txn, *, committed: bool) -> None:
         if transaction.committed is not None:

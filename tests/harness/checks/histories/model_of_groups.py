@@ -315,16 +315,16 @@ def _kind_of_zombie(history: History, commit: Row, of: int) -> str | None:
         (row for row in _events(history, "assigned") if row["group"] == commit["group"] and row["status"] != _FAIL),
         key=lambda row: (row["completed_ns"], row["invoked_ns"]),
     )
-    told = [row for row in given if row["completed_ns"] <= commit["invoked_ns"]]
-    mine_told = [row for row in told if row["process"] == commit["process"]]
+    answered = [row for row in given if row["completed_ns"] <= commit["invoked_ns"]]
+    mine_answered = [row for row in answered if row["process"] == commit["process"]]
     held = _held(history, commit)
     gave_up = bool(held) and held[-1]["event"] != "assigned"
     present = (
         not classic
         and gave_up
-        and bool(mine_told)
-        and mine_told[-1]["generation"] == of
-        and mine_told[-1]["completed_ns"] > held[-1]["invoked_ns"]
+        and bool(mine_answered)
+        and mine_answered[-1]["generation"] == of
+        and mine_answered[-1]["completed_ns"] > held[-1]["invoked_ns"]
     )
 
     def is_another(row: Row) -> bool:
@@ -335,7 +335,7 @@ def _kind_of_zombie(history: History, commit: Row, of: int) -> str | None:
     recorded = any(row["process"] == commit["process"] for row in given)
     origins = [
         place
-        for place, row in enumerate(told)
+        for place, row in enumerate(answered)
         if (
             (row["generation"] or 0) <= of
             if row["process"] == commit["process"]
@@ -348,7 +348,7 @@ def _kind_of_zombie(history: History, commit: Row, of: int) -> str | None:
         if row["process"] == commit["process"] and row["completed_ns"] > commit["invoked_ns"]
     }
     since = _had_since(held)
-    for row in told[max(origins) + 1 :] if origins and not present else ():
+    for row in answered[max(origins) + 1 :] if origins and not present else ():
         its_own = row["process"] == commit["process"]
         here = row["partition"] == commit["partition"]
         by_others = is_another(row) and (classic or here) and row["generation"] not in heard_later
@@ -360,7 +360,7 @@ def _kind_of_zombie(history: History, commit: Row, of: int) -> str | None:
             and row["partition"] == commit["partition"]
             and row["completed_ns"] >= held[-1]["invoked_ns"]
             and ((row["generation"] or 0) <= of or present)
-            for row in told
+            for row in answered
         )
         if gave_up
         else False

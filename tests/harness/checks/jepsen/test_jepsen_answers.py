@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from harness.checks.jepsen import HistoryAnswer, check_histories
-from harness.checks.jepsen.own_rules import BAD, INCONCLUSIVE, TOLD
+from harness.checks.jepsen.own_rules import BAD, INCONCLUSIVE, REPORTED
 from harness.history.jepsen.edn_reader import read_text
 from harness.history.jepsen.imported import ImportedHistory
 from harness.history.jepsen.jepsen_import import import_text
@@ -132,7 +132,7 @@ def test_our_kinds_are_beside_jepsens_and_bad_where_they_are_anomalies(ours: Map
         own = answer.errors.keys() - wanted["errors"].keys()
         left = set(wanted["bad-assign"]) & answer.errors.keys()
 
-        assert own <= BAD | TOLD | INCONCLUSIVE
+        assert own <= BAD | REPORTED | INCONCLUSIVE
         assert set(answer.bad_assign) == left | own & BAD
         assert answer.bad == answer.bad_assign
         assert set(answer.inconclusive) == own & INCONCLUSIVE

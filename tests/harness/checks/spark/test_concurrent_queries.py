@@ -46,10 +46,10 @@ def test_of_a_long_history_one_question_is_asked_after_the_other() -> None:
 def test_what_ends_a_stage_reaches_whoever_asked_and_nothing_begins_after_it() -> None:
     begun: list[str] = []
 
-    def tell(stage: str) -> None:
+    def tell(phase: str) -> None:
         if begun:
-            raise Enough(stage)
-        begun.append(stage)
+            raise Enough(phase)
+        begun.append(phase)
 
     def ask_three() -> None:
         with concurrent_queries(MANY_ROWS + 1, tell) as questions:

@@ -71,15 +71,15 @@ def colliding_history(run: int, chance: random.Random) -> History:
                     records.append((value, offset, status))
                     taken |= {(value, offset)} if offset is not None else set()
                 fresh += not again
-            took, returned = chance.choice((0.1, 0.7)), chance.choice((None, 0.001, 0.3))
+            elapsed_s, returned = chance.choice((0.1, 0.7)), chance.choice((None, 0.001, 0.3))
             history.sends(
                 records,
                 at=at,
-                took=took,
+                elapsed_s=elapsed_s,
                 acks=chance.choice((-1, 1, -1, 0)),
                 process=chance.randrange(2),
                 partition_id=partition_id,
-                returned_ns=None if returned is None else int((at + min(took, returned)) * SECOND),
+                returned_ns=None if returned is None else int((at + min(elapsed_s, returned)) * SECOND),
             )
         else:
             polled = [(chance.randrange(8), chance.randrange(9)) for _ in range(chance.randrange(1, 5))]
@@ -198,7 +198,7 @@ def test_gaps_come_in_order_of_partition_and_time(spark: SparkSession, tmp_path:
     history = History()
     for partition_id in (3, 1, 2):
         for at in (0.0, 5.0, 9.0):
-            history.send(10 * partition_id + int(at), int(at), at=at, took=0.9, partition_id=partition_id)
+            history.send(10 * partition_id + int(at), int(at), at=at, elapsed_s=0.9, partition_id=partition_id)
     gaps = availability.gaps(tables(spark, tmp_path, [history]).records)
 
     assert [(row["partition_id"], row["begin_ns"]) for row in gaps] == [

@@ -41,7 +41,7 @@ def change(folder: Path, name: str, changed: Callable[[list[Row]], list[Row]], *
     pq.write_table(pa.Table.from_pylist(rows, schema=TABLES[name]), path, write_statistics=statistics)
 
 
-def told(folder: Path) -> str:
+def refusal(folder: Path) -> str:
     with pytest.raises(HarnessError) as refused:
         check_tables(folder)
     assert "\n" not in str(refused.value)
@@ -89,7 +89,7 @@ def test_rows_that_no_writer_leaves_are_reported_by_table_column_and_number(
     folder: Path, name: str, changed: Callable[[list[Row]], list[Row]], why: str, statistics: bool
 ) -> None:
     change(folder, name, changed, statistics=statistics)
-    line = told(folder)
+    line = refusal(folder)
     assert line.startswith(f"{folder}/{name}.parquet")
     assert why.format(folder=folder) in line
 
@@ -117,7 +117,7 @@ def test_a_null_where_none_belongs_is_told_whatever_the_table_and_the_row(
         row_group_size=4,
         write_statistics=data.draw(st.booleans()),
     )
-    assert told(folder).startswith(f"{folder}/{name}.parquet: column {column} is null in 1 row")
+    assert refusal(folder).startswith(f"{folder}/{name}.parquet: column {column} is null in 1 row")
 
 
 @pytest.mark.parametrize("name", ["records", "faults"])
@@ -143,7 +143,7 @@ def test_tables_that_fit_one_by_one_and_not_together_are_refused_before_they_are
 
     tracemalloc.start()
     try:
-        line = told(folder)
+        line = refusal(folder)
         assert tracemalloc.get_traced_memory()[1] < 128 << 20
     finally:
         tracemalloc.stop()

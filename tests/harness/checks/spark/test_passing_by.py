@@ -112,16 +112,16 @@ def test_what_the_coordinator_decided_is_seen_as_spark_sees_it(
     only: pc.Expression | None,
     as_spark_says_it: str,
 ) -> None:
-    def told(_: object, run: int, *__: object) -> Iterator[tuple[int, int]]:
+    def decided_of(_: object, run: int, *__: object) -> Iterator[tuple[int, int]]:
         return ((number, outcome) for (of_run, number), outcome in decided.items() if of_run == run)
 
-    monkeypatch.setattr(decided_transactions, "_decided", told)
-    told_tables = with_decisions(spark, tables, [None, None])
+    monkeypatch.setattr(decided_transactions, "_decided", decided_of)
+    decided_tables = with_decisions(spark, tables, [None, None])
     columns = ["run", "kind", "partition_id", "value", "offset", "status"]
     wanted = small_table(KEYS, [{name: row[name] for name in KEYS} for row in RECORDS])
 
-    here = [row for part in records_at(told_tables, wanted, columns, only) for row in part.to_pylist()]
-    by_spark = told_tables.records.where(as_spark_says_it).select(*columns).toArrow().to_pylist()
+    here = [row for part in records_at(decided_tables, wanted, columns, only) for row in part.to_pylist()]
+    by_spark = decided_tables.records.where(as_spark_says_it).select(*columns).toArrow().to_pylist()
 
     assert sorted(map(str, here)) == sorted(map(str, by_spark))
     assert len(here) >= 1

@@ -13,7 +13,7 @@ from harness.errors import HarnessError
 from harness.history.schema.cluster_rows import FAULTS
 from harness.history.schema.schemas import ADDED_COLUMNS, TABLES
 
-TOLD: dict[str, dict[str, Any]] = {
+SET: dict[str, dict[str, Any]] = {
     "operations": {"process": 1, "function": "poll", "status": 0, "invoked_ns": 1, "completed_ns": 2, "count": 0},
     "faults": {"nodes": [1]},
 }
@@ -21,7 +21,7 @@ TOLD: dict[str, dict[str, Any]] = {
 
 def write(folder: Path, name: str, rows: list[dict[str, Any]], *, without: tuple[str, ...] = ()) -> None:
     folder.mkdir(exist_ok=True)
-    blank: dict[str, Any] = dict.fromkeys(TABLES[name].names) | {"run": 0} | TOLD.get(name, {})
+    blank: dict[str, Any] = dict.fromkeys(TABLES[name].names) | {"run": 0} | SET.get(name, {})
     table = pa.Table.from_pylist([blank | row for row in rows], TABLES[name])
     pq.write_table(table.drop_columns(list(without)), folder / f"{name}.parquet")
 

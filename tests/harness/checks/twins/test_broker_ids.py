@@ -54,12 +54,12 @@ def renamed(row: Mapping[str, Any], called: Mapping[int, int]) -> dict[str, Any]
 
 
 def telling(make: Callable[[], History], called: Mapping[int, int]) -> Callable[[], History]:
-    def told() -> History:
+    def renumbered() -> History:
         history = make()
         history.rows = {name: [renamed(row, called) for row in rows] for name, rows in history.rows.items()}
         return history
 
-    return told
+    return renumbered
 
 
 def brief(judgement: Judgement) -> tuple[str, Counter[tuple[str, str, str, int]]]:

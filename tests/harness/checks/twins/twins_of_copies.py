@@ -52,7 +52,7 @@ def _read_before_it_was_cut(*, unclean: bool) -> History:
     """Value 30 was read at 10, and stands at 8 in the end: above 31, which was sent after that."""
     history = _led(exact=False)
     history.unclean_config(str(unclean).lower())
-    history.send(30, at=2.1, took=17.9, process=2, status=2)
+    history.send(30, at=2.1, elapsed_s=17.9, process=2, status=2)
     history.poll([(10, 30)], at=3, epoch=0)
     history.state(2, 1, (2, 3), at=5)
     for row in history.rows["partition_states"]:

@@ -16,7 +16,7 @@ ALL = (0, 1, 2)
 
 
 def _application(
-    *, reads_for: str | None = "g", given: Sequence[int] = ALL, exactly_once: bool = False, told: bool = False
+    *, reads_for: str | None = "g", given: Sequence[int] = ALL, exactly_once: bool = False, with_origins: bool = False
 ) -> History:
     """Inputs 0 to 2, given to the application's consumer and in the final log. No part of the load is ours."""
     history = History(scenario_=scenario(workload=WorkloadSpec()))
@@ -26,7 +26,7 @@ def _application(
     history.client(WRITER, role="producer", idempotent=True)
     history.client(READER, role="consumer", reads_for=reads_for, offset_reset="latest", isolation="read_committed")
     for value in ALL:
-        history.send(value, value, at=0.5 + value / 100, took=0.005, partition_id=1, process=SOURCE)
+        history.send(value, value, at=0.5 + value / 100, elapsed_s=0.005, partition_id=1, process=SOURCE)
     if given:
         history.poll([(value, value) for value in given], at=1, process=READER, partition_id=1)
     history.final([(value, value) for value in ALL], partition_id=1)
@@ -50,20 +50,20 @@ def _application(
         output="t",
         group=None,
         exactly_once=exactly_once,
-        input_told=told,
-        output_told=told,
+        input_told=with_origins,
+        output_told=with_origins,
         asked_ns=50 * SECOND,
     )
-    for value in ALL if told else ():
+    for value in ALL if with_origins else ():
         history._add("value_origins", topic="in", value=value, origin=value)
     return history
 
 
 def _logged(history: History, *, at: float, **columns: object) -> None:
     rows = history.rows["consumer_offsets"]
-    told = {"kind": "offset", "group": "g", "topic": "in", "topic_partition": 0, "transactional": False}
+    committed = {"kind": "offset", "group": "g", "topic": "in", "topic_partition": 0, "transactional": False}
     placed = {"snapshots": [0], "partition": 7, "offset": len(rows), "time_ns": int(at * SECOND), "removed": False}
-    history._add("consumer_offsets", **{**told, **placed, **columns})
+    history._add("consumer_offsets", **{**committed, **placed, **columns})
 
 
 def _commits(history: History, offset: int, *, at: float = 4, **columns: object) -> None:
@@ -73,7 +73,7 @@ def _commits(history: History, offset: int, *, at: float = 4, **columns: object)
 def _writes(history: History, values: Sequence[int], *, kept: Sequence[int] | None = None, **columns: object) -> None:
     """Outputs, and the final log of t, which has `kept` of them."""
     for offset, value in enumerate(values):
-        history.send(value, offset, at=2 + offset / 10, took=0.01, process=WRITER, **columns)  # type: ignore[arg-type]
+        history.send(value, offset, at=2 + offset / 10, elapsed_s=0.01, process=WRITER, **columns)  # type: ignore[arg-type]
     history.final([(offset, value) for offset, value in enumerate(values) if kept is None or value in kept])
 
 
@@ -166,7 +166,7 @@ def committed_though_nobody_acknowledged_its_output() -> History:
 def unacknowledged_output_that_is_there() -> History:
     history = _application()
     for value in (0, 1):
-        history.send(value, value, at=2 + value / 10, took=0.01, process=WRITER)
+        history.send(value, value, at=2 + value / 10, elapsed_s=0.01, process=WRITER)
     history.send(2, None, at=3, status=2, process=WRITER)
     history.final([(value, value) for value in ALL])
     _commits(history, 3)
@@ -177,7 +177,7 @@ def unacknowledged_output_that_is_there() -> History:
 def acknowledged_output_that_a_fail_over_took() -> History:
     history = _application(given=(0,))
     for value in range(10):
-        history.send(200 + value if value < 9 else 0, value, at=2 + value / 10, took=0.01, acks=1, process=WRITER)
+        history.send(200 + value if value < 9 else 0, value, at=2 + value / 10, elapsed_s=0.01, acks=1, process=WRITER)
     _commits(history, 1)
     history.rows["flows"][0]["output_told"] = True
     for value in range(9):
@@ -230,7 +230,7 @@ def a_recorded_producer_never_wrote() -> History:
 @story
 def somebody_who_was_not_recorded_wrote_too() -> History:
     history = _application()
-    history.send(1, 0, at=2, took=0.01, process=WRITER)
+    history.send(1, 0, at=2, elapsed_s=0.01, process=WRITER)
     history.final([(0, 1), (1, 0)])
     _commits(history, 3)
     return history
@@ -318,8 +318,8 @@ def output_topic_not_read_to_its_end() -> History:
     return history
 
 
-def _told(*, exactly_once: bool = False, reads_for: str | None = "g", given: Sequence[int] = ALL) -> History:
-    history = _application(told=True, exactly_once=exactly_once, reads_for=reads_for, given=given)
+def _with_origins(*, exactly_once: bool = False, reads_for: str | None = "g", given: Sequence[int] = ALL) -> History:
+    history = _application(with_origins=True, exactly_once=exactly_once, reads_for=reads_for, given=given)
     _commits(history, 3)
     return history
 
@@ -334,21 +334,21 @@ def _writes_told(history: History, origins: Sequence[int | None], *, unnamed: Se
 
 @story
 def outputs_that_were_told_their_inputs() -> History:
-    history = _told()
+    history = _with_origins()
     _writes_told(history, [2, 0, None, 1])
     return history
 
 
 @story
 def outputs_that_were_told_their_inputs_and_one_lacks() -> History:
-    history = _told()
+    history = _with_origins()
     _writes_told(history, [2, 0, None])
     return history
 
 
 @story
 def an_output_that_was_not_told_its_input() -> History:
-    history = _told()
+    history = _with_origins()
     _writes_told(history, [2, 0, 1], unnamed=[2])
     return history
 
@@ -364,7 +364,7 @@ def outputs_of_inputs_that_nobody_knows() -> History:
 
 @story
 def an_input_that_needs_no_output() -> History:
-    history = _told()
+    history = _with_origins()
     _writes_told(history, [0, 1])
     history.rows["value_origins"][2]["origin"] = None
     return history
@@ -372,21 +372,21 @@ def an_input_that_needs_no_output() -> History:
 
 @story
 def sent_twice_at_least_once() -> History:
-    history = _told()
+    history = _with_origins()
     _writes_told(history, [0, 1, 2, 2])
     return history
 
 
 @story
 def sent_twice_exactly_once() -> History:
-    history = _told(exactly_once=True)
+    history = _with_origins(exactly_once=True)
     _writes_told(history, [0, 1, 2, 2])
     return history
 
 
 def _sent_twice_by_whom_nobody_recorded_reading(**of_the_input: object) -> History:
     """With an input that nobody sees, of the same id, each output would have its own."""
-    history = _told(exactly_once=True, reads_for="", given=())
+    history = _with_origins(exactly_once=True, reads_for="", given=())
     _writes_told(history, [0, 1, 2, 2])
     (place,) = [row for row in history.rows["partitions"] if row["topic"] == "in"]
     place |= of_the_input
@@ -411,12 +411,12 @@ def sent_twice_and_the_first_inputs_are_there_no_more() -> History:
 @story
 def sent_twice_after_its_inputs_were_lawfully_lost_and_they_are_not_read_to_their_end() -> History:
     """From t to in: a fail-over takes the last input, which nobody had in sync."""
-    history = _told(exactly_once=True, reads_for="", given=())
+    history = _with_origins(exactly_once=True, reads_for="", given=())
     history.rows["flows"][0].update(input="t", output="in")
     for value, row in zip((0, 1, 1), history.rows["value_origins"], strict=True):
         row["origin"] = value
     for value in range(10):
-        history.send(200 + value, value, at=2 + value / 10, took=0.01, acks=1, process=SOURCE)
+        history.send(200 + value, value, at=2 + value / 10, elapsed_s=0.01, acks=1, process=SOURCE)
         history._add("value_origins", topic="t", value=200 + value, origin=value)
     _commits(history, 3, topic="t")
     failed_over(history, leader=2, isr_before=ISR, kept=9)
@@ -428,14 +428,14 @@ def sent_twice_after_its_inputs_were_lawfully_lost_and_they_are_not_read_to_thei
 
 @story
 def sent_once_exactly_once() -> History:
-    history = _told(exactly_once=True)
+    history = _with_origins(exactly_once=True)
     _writes_told(history, [0, 1, 2])
     return history
 
 
 @story
 def sent_twice_and_once_in_an_aborted_transaction() -> History:
-    history = _told(exactly_once=True)
+    history = _with_origins(exactly_once=True)
     _writes_told(history, [0, 1, 2])
     history.send(OUTPUT + 3, 3, at=3, status=1, transaction=0, process=WRITER)
     history.transaction(0, ABORTED, at=2.9, until=3.2, process=WRITER)
@@ -447,7 +447,7 @@ def sent_twice_and_once_in_an_aborted_transaction() -> History:
 
 @story
 def sent_once_for_each_of_two_inputs_of_one_id() -> History:
-    history = _told(exactly_once=True)
+    history = _with_origins(exactly_once=True)
     _writes_told(history, [0, 1, 1])
     history.rows["value_origins"][2]["origin"] = 1
     return history
@@ -456,7 +456,7 @@ def sent_once_for_each_of_two_inputs_of_one_id() -> History:
 @story
 def sent_twice_after_its_inputs_were_lost() -> History:
     """Who commits to a log that was cut reads another record, or the same again."""
-    history = _told(exactly_once=True)
+    history = _with_origins(exactly_once=True)
     _writes_told(history, [0, 1, 2, 2])
     history.send(50, 3, at=5, acks=1, process=SOURCE, partition_id=1)
     return history

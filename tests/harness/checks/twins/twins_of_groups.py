@@ -107,7 +107,7 @@ def group_committed_over_a_hole() -> History:
 # ---- what the coordinator answers -----------------------------------------------------------------------------------
 
 
-def _told(*answers: int | None, at: float = 6.0) -> History:
+def _answered(*answers: int | None, at: float = 6.0) -> History:
     """5 is committed at 3.5 s and 10 at 5.5 s."""
     history = _handed_over()
     for number, offset in enumerate(answers):
@@ -117,31 +117,31 @@ def _told(*answers: int | None, at: float = 6.0) -> History:
 
 @story
 def group_offset_told_as_committed() -> History:
-    history = _told(10)
+    history = _answered(10)
     history.group("fetched", at=4.6, process=TWO, offset=5)
     return history
 
 
 @story
 def group_offset_told_while_it_was_committed() -> History:
-    history = _told(5, at=5.505)
+    history = _answered(5, at=5.505)
     history.group("fetched", at=5.505, process=ONE, offset=10)
     return history
 
 
 @story
 def group_offset_lost() -> History:
-    return _told(None)
+    return _answered(None)
 
 
 @story
 def group_offset_regressed() -> History:
-    return _told(5)
+    return _answered(5)
 
 
 @story
 def group_offset_nobody_committed() -> History:
-    return _told(8, at=4.6)
+    return _answered(8, at=4.6)
 
 
 @story
@@ -182,13 +182,13 @@ def group_offset_of_unknown_outcome_told_and_lost() -> History:
 
 @story
 def group_offset_lost_with_a_disk() -> History:
-    history = _told(None)
+    history = _answered(None)
     history.fault("wipe", [2], at=5.8, until=5.9)
     return history
 
 
 def _offset_lost_with_the_tail_of(topic: str) -> History:
-    history = _told(None)
+    history = _answered(None)
     history.fault("power-loss", [2], at=5.8, until=5.9)
     history._add(
         "disk_events",
@@ -243,7 +243,7 @@ def given_up_and_taken_under_one_number() -> History:
     return history
 
 
-def _committed_late(*, told: int) -> History:
+def _committed_late(*, partition_id: int) -> History:
     """Member 1 commits in generation 1 after member 2 was told generation 2; later it is told the same number."""
     history = _handed_over()
     for row in history.rows["group_events"]:
@@ -251,17 +251,17 @@ def _committed_late(*, told: int) -> History:
             row |= {"event": "lost", "invoked_ns": 6 * SECOND, "completed_ns": 6 * SECOND}
     history.group("committed", at=5.2, process=ONE, offset=5, generation=1)
     history.second_partition()
-    history.group("assigned", at=7, process=ONE, generation=2, partition_id=told)
+    history.group("assigned", at=7, process=ONE, generation=2, partition_id=partition_id)
     return history
 
 
 @story
 def committed_late_by_one_that_was_in_the_later_generation() -> History:
     """It was told another partition of it, a little later."""
-    return _committed_late(told=1)
+    return _committed_late(partition_id=1)
 
 
 @story
 def committed_late_by_one_that_was_told_the_number_when_it_came_again() -> History:
     """It was told the partition that another had in the generation of that number."""
-    return _committed_late(told=0)
+    return _committed_late(partition_id=0)

@@ -37,7 +37,7 @@ def _output(history: History, source: int, offset: int, *, transaction: int, out
         value,
         offset,
         at=2 + transaction / 10 + offset / 100,
-        took=0.005,
+        elapsed_s=0.005,
         status=outcome,
         transaction=transaction,
         process=PROCESSOR,
@@ -53,7 +53,7 @@ def _ended(history: History, transaction: int, outcome: int, *, committed: int) 
     history.group(
         "committed",
         at=at + 0.06,
-        took=0.001,
+        elapsed_s=0.001,
         process=PROCESSOR,
         offset=committed,
         status=outcome,
@@ -125,7 +125,7 @@ def _cut(*, without_output_of: int | None = None, allowed: str = "true") -> Hist
     log = []
     for offset in range(10):
         if offset == without_output_of:
-            history.send(NAMED + offset, offset, at=2 + offset / 100, took=0.005, process=7)
+            history.send(NAMED + offset, offset, at=2 + offset / 100, elapsed_s=0.005, process=7)
             log.append((offset, NAMED + offset))
         else:
             log.append((offset, _output(history, offset, offset, transaction=0)))

@@ -96,8 +96,8 @@ def _passed_over(
     history.state(1, 0, ISR, at=0, start=0)
     history.client(9, offset_reset=reset)
     for offset, value in LOG:
-        took = 1.8 if retried and offset == 3 else 0.1
-        history.send(value, offset, at=1 + value / 10, took=took, key=value)
+        elapsed_s = 1.8 if retried and offset == 3 else 0.1
+        history.send(value, offset, at=1 + value / 10, elapsed_s=elapsed_s, key=value)
     history.poll([*LOG[:3], *LOG[4:]], at=at)
     history.partition |= {"log_start_offset": 0 if compacts else 4, "cleanup_policy": "compact" if compacts else None}
     log = [*LOG[:3], *LOG[4:]] if compacts else LOG[4:]

@@ -38,7 +38,7 @@ def coverage_was_not_met() -> History:
 def _silent(bounds: Mapping[str, float]) -> History:
     history = acknowledged(3, scenario_=scenario(expect=ExpectSpec(bounds=bounds)))
     history.fault("kill", [2], at=1.5, until=7)
-    history.send(50, 3, at=2, took=5)
+    history.send(50, 3, at=2, elapsed_s=5)
     history.final([(0, 0), (1, 1), (2, 2), (3, 50)])
     return history
 

@@ -39,7 +39,7 @@ def _not_read(*, high_watermark: int, acks: int = -1, system: str = "kafka:4.3.1
     return _disks(history, high_watermark=high_watermark)
 
 
-def _told(history: History, end: int, *, at: float = ASKED, came_to: int = 0, node: int | None = 1) -> None:
+def _answered(history: History, end: int, *, at: float = ASKED, came_to: int = 0, node: int | None = 1) -> None:
     history._add(
         "final_reads",
         topic="t",
@@ -56,7 +56,7 @@ def _told(history: History, end: int, *, at: float = ASKED, came_to: int = 0, no
 
 def _read_on(history: History, *, at: float = ASKED, node: int | None = 1, epoch: int = 0) -> History:
     """Told 8, and read to 10."""
-    _told(history, 8, at=at, came_to=10, node=node)
+    _answered(history, 8, at=at, came_to=10, node=node)
     history.final(LOG, epoch=epoch)
     history.partition["end_offset"] = 8
     return _disks(history, high_watermark=10, epoch=epoch)
@@ -125,7 +125,7 @@ def end_below_what_a_dead_leader_alone_had_acknowledged() -> History:
     history.fault("kill", [1], at=50, until=60)
     history.state(2, 1, (2, 3), at=51, start=8)
     history.state(2, 1, ISR, at=65)
-    _told(history, 8, came_to=8, node=2)
+    _answered(history, 8, came_to=8, node=2)
     history.final(LOG[:8], epoch=0)
     for node in ISR:
         records = [(offset, 0, value) for offset, value in LOG[:8]]
@@ -144,8 +144,8 @@ def end_told_too_low_and_read_past() -> History:
 @story
 def end_told_right_the_second_time() -> History:
     history = _log()
-    _told(history, 8, came_to=8)
-    _told(history, 10, at=ASKED + 0.6, came_to=10)
+    _answered(history, 8, came_to=8)
+    _answered(history, 10, at=ASKED + 0.6, came_to=10)
     history.final(LOG, epoch=0)
     return _disks(history, high_watermark=10)
 
@@ -153,7 +153,7 @@ def end_told_right_the_second_time() -> History:
 @story
 def end_told_right_the_first_time() -> History:
     history = _log()
-    _told(history, 10, came_to=10)
+    _answered(history, 10, came_to=10)
     history.final(LOG, epoch=0)
     return _disks(history, high_watermark=10)
 
@@ -190,7 +190,7 @@ def end_told_while_the_leadership_changed() -> History:
 @story
 def end_told_before_they_were_sent() -> History:
     history = _log()
-    _told(history, 10, at=99, came_to=12)
+    _answered(history, 10, at=99, came_to=12)
     for value in (10, 11):
         history.send(value, value, at=99.5)
     history.final([*LOG, (10, 10), (11, 11)], at=100, epoch=0)
@@ -202,7 +202,7 @@ def end_told_before_they_were_sent() -> History:
 def committed_end_held_back_by_an_open_transaction() -> History:
     """read_committed ends at the last stable offset: that is no end of the log."""
     history = _log()
-    _told(history, 10, came_to=10)
+    _answered(history, 10, came_to=10)
     history.final(LOG, epoch=0)
     history.partition["last_stable_offset"] = 8
     return _disks(history, high_watermark=10)
@@ -214,7 +214,7 @@ def committed_end_held_back_by_an_open_transaction() -> History:
 @story
 def readable_half_a_minute_later() -> History:
     history = _log()
-    _told(history, 10, came_to=10)
+    _answered(history, 10, came_to=10)
     history._add(
         "final_reads",
         topic="t",
@@ -237,7 +237,7 @@ def readable_half_a_minute_later() -> History:
 @story
 def not_there_half_a_minute_later_either() -> History:
     history = _log()
-    _told(history, 8, came_to=8)
+    _answered(history, 8, came_to=8)
     history._add(
         "final_reads",
         topic="t",

@@ -84,7 +84,7 @@ def aborted_record_that_was_written_again_after_a_permitted_loss() -> History:
     history = _history()
     history.unclean_config("true")
     history.transaction(7, ABORTED, at=2, until=9)
-    history.send(10, 0, at=2.5, took=4, status=ABORTED, transaction=7)
+    history.send(10, 0, at=2.5, elapsed_s=4, status=ABORTED, transaction=7)
     history.poll([(3, 10)], at=3, process=LOOSE, epoch=0)
     history.state(1, 0, (1,), at=4)
     history.fault("kill", [1], at=4.5, until=8)

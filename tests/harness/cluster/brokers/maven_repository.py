@@ -11,7 +11,7 @@ from harness.cluster.brokers.kafka_versions import KafkaVersion, Module
 from harness.cluster.brokers.pins import pins_file
 from harness.errors import HarnessError
 
-Told = list[str]
+Lines = list[str]
 
 
 def publish_kafka(root: Path, version: KafkaVersion) -> Path:

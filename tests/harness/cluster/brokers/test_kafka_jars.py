@@ -17,7 +17,7 @@ from harness.cluster.brokers.kafka_jars import KafkaHome, fetch, home_from_distr
 from harness.cluster.brokers.kafka_versions import resolve_version
 from harness.errors import HarnessError, UsageError
 from harness.host.user_folders import cache_directory
-from tests.harness.cluster.brokers.maven_repository import Told, jar_in, publish_kafka, put, refused
+from tests.harness.cluster.brokers.maven_repository import Lines, jar_in, publish_kafka, put, refused
 
 pytestmark = pytest.mark.jvm
 
@@ -53,7 +53,7 @@ def fake_java(home: Path, output: str, code: int) -> Path:
 
 
 def test_a_fetched_version_is_whole_with_a_manifest_and_nothing_beside_it(cache: Path, mirror: Path) -> None:
-    received: Told = []
+    received: Lines = []
 
     home = fetch(SMALL, progress=received.append)
 
@@ -79,7 +79,7 @@ def test_a_version_that_is_there_is_not_fetched_again(
 ) -> None:
     put(cache, SMALL)
     monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path / "java", "no Ivy is needed", 1)))
-    received: Told = []
+    received: Lines = []
 
     assert fetch(SMALL, progress=received.append) == installed(SMALL)
     assert received == [
@@ -93,7 +93,7 @@ def test_a_damaged_version_is_reported_and_fetched_anew(cache: Path, mirror: Pat
     jar = home.libs / f"kafka-clients-{SMALL}.jar"
     whole = jar.read_bytes()
     jar.write_bytes(whole[:-1])
-    received: Told = []
+    received: Lines = []
 
     fetch(SMALL, progress=received.append)
 
@@ -218,7 +218,7 @@ def test_a_listed_version_comes_from_maven_central_as_it_is_pinned(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     cache.parent.mkdir(parents=True)
     (cache.parent / "ivy").symlink_to(kept)
-    listed, reported = resolve_version("0.9"), Told()
+    listed, reported = resolve_version("0.9"), Lines()
     try:
         home = fetch(listed, progress=reported.append)
     except HarnessError as error:

@@ -14,7 +14,7 @@ from harness.cluster.brokers.pinning import pin
 from harness.cluster.brokers.pins import difference, pinned, pins_file
 from harness.errors import HarnessError, UsageError
 from tests.harness.cluster.brokers.maven_repository import (
-    Told,
+    Lines,
     give_pins,
     jar_in,
     name_mirror,
@@ -131,7 +131,7 @@ def test_jars_differ_from_their_pins_by_content_and_by_being_there(found: dict[s
 
 def test_what_is_fetched_as_pinned_is_reported_so_each_time(mirror: Path) -> None:
     pin(SMALL)
-    received: Told = []
+    received: Lines = []
 
     fetch(SMALL, progress=received.append)
     assert received[-1] == f"Kafka {SMALL}: 2 jars verified against pinned SHA-256"
@@ -207,7 +207,7 @@ def test_a_mirror_by_plain_http_is_reported_with_what_protects(tmp_path: Path, g
     name_mirror(tmp_path / "home", "http://127.0.0.1:1/")
     if guarded:
         give_pins(SMALL, dict.fromkeys(SMALL.needed_jars(), "0" * 64))
-    said: Told = []
+    said: Lines = []
 
     refused(lambda: fetch(SMALL, progress=said.append))
 

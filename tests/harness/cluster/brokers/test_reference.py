@@ -20,15 +20,15 @@ def addresses() -> Iterator[AddressBlock]:
 
 
 @pytest.mark.cluster
-@pytest.mark.parametrize(("features", "told"), [({}, False), ({"transaction.version": "1"}, True)])
+@pytest.mark.parametrize(("features", "is_stated"), [({}, False), ({"transaction.version": "1"}, True)])
 async def test_the_level_of_a_feature_is_told_to_the_brokers(
-    addresses: AddressBlock, tmp_path: Path, features: dict[str, str], told: bool
+    addresses: AddressBlock, tmp_path: Path, features: dict[str, str], is_stated: bool
 ) -> None:
     environment = LocalEnvironment(addresses=addresses, nodes_folder=tmp_path)
     await ReferenceSystem(spec=ClusterSpec(brokers=(1, 2), features=features)).prepare(environment)
     for node in (1, 2):
         settings = (tmp_path / str(node) / "config" / "server.properties").read_text()
-        assert ("reference.transaction.version=1\n" in settings) is told
+        assert ("reference.transaction.version=1\n" in settings) is is_stated
 
 
 @pytest.mark.cluster

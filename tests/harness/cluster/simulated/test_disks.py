@@ -132,8 +132,8 @@ def test_a_log_outside_of_the_disk_is_written_though_it_is_full(disk: NodeDisk) 
 def test_a_kill_at_a_write_leaves_the_disk_as_it_stood_there(
     disk: NodeDisk, nth: int, torn: bool, left: dict[str, bytes]
 ) -> None:
-    told: list[str] = []
-    disk.crash_point = CrashPoint(nth=nth, torn=torn, strike=told.append)
+    struck: list[str] = []
+    disk.crash_point = CrashPoint(nth=nth, torn=torn, strike=struck.append)
 
     def work(top: Path) -> None:
         append(top / "log", b"1234")
@@ -144,4 +144,4 @@ def test_a_kill_at_a_write_leaves_the_disk_as_it_stood_there(
     disk.crashed()
 
     assert {path.name: path.read_bytes() for path in disk.top.iterdir()} == left
-    assert len(told) == 1
+    assert len(struck) == 1

@@ -91,10 +91,10 @@ async def _asks_for_tls() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asks", "says"), [(_asks_for_a_thread, "a thread is wanted"), (_asks_for_tls, "connection has no TLS")]
+    ("asks", "message"), [(_asks_for_a_thread, "a thread is wanted"), (_asks_for_tls, "connection has no TLS")]
 )
-def test_nobody_gets_a_thread_of_his_own_or_tls(asks: Callable[[], Coroutine[Any, Any, None]], says: str) -> None:
-    with pytest.raises(Escape, match=says):
+def test_nobody_gets_a_thread_of_his_own_or_tls(asks: Callable[[], Coroutine[Any, Any, None]], message: str) -> None:
+    with pytest.raises(Escape, match=message):
         simulated(asks())
 
 

@@ -145,7 +145,7 @@ class _Spelled:
             yield self._map(process, "invoke", f, value, self._rather("", more))
 
 
-def _told(history: ImportedHistory) -> dict[str, Any]:
+def _as_rows(history: ImportedHistory) -> dict[str, Any]:
     tables = {name: table.to_pydict() for name, table in history.tables.items()}
     beside = ("keys", "values", "process_order", "read_order", "last_ok", "first_read", "wide_reads", "wide_writes")
     return tables | {name: repr(getattr(history, name)) for name in beside}
@@ -169,7 +169,7 @@ def _agree(text: str) -> None:
     plain, bulk = _plainly(text), _in_bulk(text)
     if bulk is not None:
         assert not isinstance(plain, str), f"taken in bulk, but: {plain}"
-        assert _told(bulk) == _told(plain)
+        assert _as_rows(bulk) == _as_rows(plain)
 
 
 _SEEDS = st.integers(min_value=0, max_value=(1 << 62))

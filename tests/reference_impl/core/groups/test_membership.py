@@ -168,8 +168,8 @@ def test_the_first_generation_waits_for_those_who_come_at_the_same_time() -> Non
 def test_a_member_that_says_nothing_new_is_told_its_generation_again() -> None:
     world = World()
     leader, other = world.pair()
-    (told,) = world.join(other)
-    assert (told.generation, told.leader, world.state) == (2, leader, "Stable")
+    (answer,) = world.join(other)
+    assert (answer.generation, answer.leader, world.state) == (2, leader, "Stable")
     assert not world.join(other, protocols=(("range", SUBSCRIPTION + b"."),)), "another subscription is news"
     assert world.state == "PreparingRebalance"
 
@@ -218,18 +218,18 @@ def test_nobody_is_told_an_assignment_before_it_is_replicated() -> None:
 
 
 @pytest.mark.parametrize(
-    ("refused", "told"),
+    ("refused", "answer"),
     [
         (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.COORDINATOR_NOT_AVAILABLE),
         (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_COORDINATOR),
         (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.UNKNOWN_SERVER_ERROR),
     ],
 )
-def test_an_assignment_that_cannot_be_stored_is_nobodys(refused: ErrorCode, told: ErrorCode) -> None:
+def test_an_assignment_that_cannot_be_stored_is_nobodys(refused: ErrorCode, answer: ErrorCode) -> None:
     world = World()
     (joined,) = world.join()
     world.log.refuses = refused
-    assert world.sync(joined.member_id, 1, {joined.member_id: b"all"})[0].error is told
+    assert world.sync(joined.member_id, 1, {joined.member_id: b"all"})[0].error is answer
     assert world.state == "PreparingRebalance"
 
 
@@ -285,9 +285,9 @@ def test_a_static_member_keeps_its_place_while_others_rebalance() -> None:
     newcomer = world.join(session_timeout_ms=10 * REBALANCE_MS)
     world.coordinator.groups[GROUP].members[joined.member_id].heard_until_ms = 100 * REBALANCE_MS
     world.passes(REBALANCE_MS + 50)
-    (told,) = newcomer
-    assert {each.instance_id for each in told.members} == {"one", None}
-    assert told.leader == told.member_id, "one who joined leads"
+    (answer,) = newcomer
+    assert {each.instance_id for each in answer.members} == {"one", None}
+    assert answer.leader == answer.member_id, "one who joined leads"
 
 
 def test_a_static_member_may_leave_by_its_instance_alone() -> None:

@@ -49,17 +49,17 @@ def test_a_commit_whose_time_is_up_is_open_and_is_told_once_it_is_replicated() -
 
 
 @pytest.mark.parametrize(
-    ("refused", "told"),
+    ("refused", "answered"),
     [
         (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.COORDINATOR_NOT_AVAILABLE),
         (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_COORDINATOR),
         (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.INVALID_COMMIT_OFFSET_SIZE),
     ],
 )
-def test_what_cannot_be_appended_is_not_committed(refused: ErrorCode, told: ErrorCode) -> None:
+def test_what_cannot_be_appended_is_not_committed(refused: ErrorCode, answered: ErrorCode) -> None:
     world = World()
     world.log.refuses = refused
-    assert world.commit(7) == [told]
+    assert world.commit(7) == [answered]
     assert world.committed() == -1
 
 

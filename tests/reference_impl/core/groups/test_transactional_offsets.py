@@ -161,6 +161,6 @@ def test_a_successor_tells_what_the_coordinator_told(steps: list[tuple[str, int]
             world.settle()
         else:
             end(world, producer_id=producer_id, commits=step == "commit")
-    told, is_unstable = world.committed(), unstable(world)
+    answered, is_unstable = world.committed(), unstable(world)
     after = world.successor()
-    assert (after.committed(), unstable(after)) == (told, is_unstable)
+    assert (after.committed(), unstable(after)) == (answered, is_unstable)

@@ -15,7 +15,7 @@ def after(producer: Producer) -> Producer:
     return Producer(producer.producer_id, producer.producer_epoch + 1)
 
 
-def told(producer: Producer) -> InitAnswer:
+def answer_of(producer: Producer) -> InitAnswer:
     return InitAnswer(ErrorCode.NONE, producer.producer_id, producer.producer_epoch)
 
 
@@ -24,7 +24,7 @@ def test_an_end_tells_the_next_epoch_and_its_markers_have_it(commit: bool) -> No
     world = World()
     producer = world.begun()
     assert world.add_by_leader(producer, A, B) == [ErrorCode.NONE]
-    assert world.end_with_next_epoch(producer, commit=commit) == [told(after(producer))]
+    assert world.end_with_next_epoch(producer, commit=commit) == [answer_of(after(producer))]
     ((markers, _),) = world.markers.wanted
     assert markers.producer == after(producer)
     assert set(markers.partitions) == {A, B}
@@ -74,7 +74,7 @@ def test_an_abort_of_nothing_fences_what_was_sent_and_a_commit_of_nothing_is_ref
     world = World()
     producer = world.begun()
     assert [each.error for each in world.end_with_next_epoch(producer)] == [ErrorCode.INVALID_TXN_STATE]
-    assert world.end_with_next_epoch(producer, commit=False) == [told(after(producer))]
+    assert world.end_with_next_epoch(producer, commit=False) == [answer_of(after(producer))]
     world.coordinator.tick()
     world.settle()
     assert world.state() is TransactionState.COMPLETE_ABORT
@@ -86,12 +86,12 @@ def test_when_the_epochs_are_used_up_an_end_tells_another_id_and_tells_it_again(
     world = World(log=Log(batches=[LoadedBatch((StoredKeyValue(0, *used_up.record()),))]))
     producer, other = Producer(FRESH, LAST_EPOCH), Producer(FRESH + 1, 0)
     assert world.add_by_leader(producer, A) == [ErrorCode.NONE]
-    assert world.end_with_next_epoch(producer) == [told(other)]
+    assert world.end_with_next_epoch(producer) == [answer_of(other)]
     ((markers, _),) = world.markers.wanted
     assert markers.producer == Producer(FRESH, LAST_EPOCH + 1)
     successor = world.successor()
     successor.write_markers()
-    assert successor.end_with_next_epoch(producer) == [told(other)]
+    assert successor.end_with_next_epoch(producer) == [answer_of(other)]
     assert successor.add_by_leader(other, A) == [ErrorCode.NONE]
 
 

@@ -17,7 +17,7 @@ Thing = Literal["write", "written", "membership", "read"]
 State = Literal["tried", "done", "refused"]
 
 
-class Told(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ClientProgress(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """error, code: of a refusal. topic "": of all that the client reads."""
 
     what: Thing
@@ -28,13 +28,13 @@ class Told(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     code: int | None = None
 
 
-class ToldProgress:
+class ProgressReporter:
     """Hears what is written to a worker's journal; `tell` gets what there is to tell once `ask` was called."""
 
     def __init__(self, tell: Callable[[dict[str, Any]], None]) -> None:
         self._tell = tell
         self._asked = False
-        self._told: set[Told] = set()
+        self._reported: set[ClientProgress] = set()
         self._sends: dict[int, tuple[Sequence[Send], int | None]] = {}  # in flight: records, transaction
         self._pending: dict[int, set[tuple[str, int]]] = {}  # written in a transaction that is open
         self._assigned: Sequence[TopicPartition] = ()
@@ -120,7 +120,7 @@ class ToldProgress:
         error: str | None = None,
         code: int | None = None,
     ) -> None:
-        told = Told(what=what, state=state, topic=topic, partition=partition, error=error, code=code)
-        if told not in self._told:
-            self._told.add(told)
-            self._tell(msgspec.to_builtins(told))
+        progress = ClientProgress(what=what, state=state, topic=topic, partition=partition, error=error, code=code)
+        if progress not in self._reported:
+            self._reported.add(progress)
+            self._tell(msgspec.to_builtins(progress))

@@ -1,4 +1,4 @@
-"""What befalls a cluster: plots by name. Each draws its moments and victims from the world's own chance."""
+"""What befalls a cluster: storylines by name. Each draws its moments and victims from the world's own chance."""
 
 from collections.abc import Callable
 from functools import partial
@@ -7,7 +7,7 @@ from tests.world import faults
 from tests.world.chronicle import Node, Partition
 from tests.world.world import CONTROLLER, S, World
 
-Plot = Callable[[World], None]
+Storyline = Callable[[World], None]
 
 
 def _when(world: World, low_s: float, high_s: float, act: Callable[[], object]) -> None:
@@ -253,7 +253,7 @@ def leader_moves(world: World) -> None:
 
 
 def settings_change(world: World) -> None:
-    """min.insync.replicas, and retention for a while, of topics; beside them whatever the plot is."""
+    """min.insync.replicas, and retention for a while, of topics; beside them whatever the storyline is."""
     for topic in world.setup.topics:
         least = 3 - topic.min_in_sync
         _when(world, 1.5, 6.0, partial(world.controller.set_min_in_sync, topic.name, least))
@@ -265,15 +265,15 @@ def settings_change(world: World) -> None:
 
 
 def policies_change(world: World) -> None:
-    """cleanup.policy, one value after another; beside them whatever the plot is."""
+    """cleanup.policy, one value after another; beside them whatever the storyline is."""
     for topic in world.setup.topics:
         for place, policy in enumerate(world.setup.policies[1:]):
             _when(world, 1.5 + 3 * place, 4.0 + 3 * place, partial(world.controller.set_policy, topic.name, policy))
 
 
 def mixed(world: World) -> None:
-    for plot in world.random.sample(tuple(BASIC.values()), 2):
-        plot(world)
+    for storyline in world.random.sample(tuple(BASIC.values()), 2):
+        storyline(world)
 
 
 def cut_from_controller(world: World) -> None:
@@ -328,9 +328,9 @@ def quick_restart(world: World) -> None:
         _when(world, begin, begin + 1.5, now)
 
 
-BASIC: dict[str, Plot] = {
-    plot.__name__.replace("_", "-"): plot
-    for plot in (
+BASIC: dict[str, Storyline] = {
+    storyline.__name__.replace("_", "-"): storyline
+    for storyline in (
         calm,
         leader_dies,
         followers_die,
@@ -350,7 +350,7 @@ BASIC: dict[str, Plot] = {
         retried,
     )
 }
-PLOTS: dict[str, Plot] = BASIC | {
-    plot.__name__.replace("_", "-"): plot
-    for plot in (survives_unclean, allowed_for_a_while, removal, leader_moves, mixed)
+STORYLINES: dict[str, Storyline] = BASIC | {
+    storyline.__name__.replace("_", "-"): storyline
+    for storyline in (survives_unclean, allowed_for_a_while, removal, leader_moves, mixed)
 }

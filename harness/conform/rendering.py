@@ -1,4 +1,4 @@
-"""What rows came to, told: lines for a terminal, one JSON document, cases of JUnit, and the exit code."""
+"""What rows came to, as text: lines for a terminal, one JSON document, cases of JUnit, and the exit code."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,10 +29,10 @@ def exit_code(results: Iterable[Result]) -> int:
 def lines(result: Result, *, whole: bool) -> list[str]:
     """`whole`: with what is expected and what that follows also where the row is kept."""
     row = result.row
-    told = [f"{result.state.value:<{_STATE_WIDTH}}  {row.name:<{_NAME_WIDTH}} {result.seen}"]
+    shown = [f"{result.state.value:<{_STATE_WIDTH}}  {row.name:<{_NAME_WIDTH}} {result.seen}"]
     if whole or result.state in _VERDICTS:
-        told += [f"{_INDENT}expected: {row.expected}", f"{_INDENT}follows: {row.follows}"]
-    return told
+        shown += [f"{_INDENT}expected: {row.expected}", f"{_INDENT}follows: {row.follows}"]
+    return shown
 
 
 def headline(results: Sequence[Result]) -> str:
