@@ -39,7 +39,18 @@ SET = ["lost-group-offset permitted", "head-skip permitted"]
 
 
 @case(
-    "a member reads 0 to 4 and commits 5; a tool sets the group to 9 at 20, and the next member commits 10",
+    "a member reads 0 to 4 and commits 8; a tool sets the group to 9 at 20, and the next member commits 10",
+    VIOLATION,
+    {"group-skip violation": {5, 6, 7}, "group-skip permitted": {8}},
+    also=SET,
+    why="the member's own commit had passed over 5 to 7 long before anybody set anything",
+)
+def passed_over_before_a_tool_set_it_ahead() -> HistoryBuilder:
+    return _set_ahead(8, tool=9)
+
+
+@case(
+    "the same, and the member commits 5, which is what it had read",
     PASS,
     {"group-skip permitted": {5, 6, 7, 8}},
     also=SET,

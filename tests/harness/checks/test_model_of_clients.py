@@ -152,7 +152,7 @@ def test_what_clients_were_told_is_judged_as_the_model_says(seed: int, spark: Sp
             model_of_groups.read_after_commit,
         ),
         "skipped": (
-            answers(delivered, "partition_id", "group", "count", "low", "last", kind="skipped"),
+            answers(delivered, "partition_id", "group", "high", "count", "low", "last", kind="skipped"),
             model_of_groups.skipped,
         ),
         "ahead": (

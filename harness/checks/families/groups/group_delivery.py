@@ -23,7 +23,6 @@ from harness.checks.families.groups.delivery_rows import (
     CommitTimes,
     DeliveryRow,
     LateRow,
-    SkippedRow,
     SpanRow,
     StartRow,
     StepRow,
@@ -31,8 +30,7 @@ from harness.checks.families.groups.delivery_rows import (
 )
 from harness.checks.families.groups.group_register import Key, Register, members, registers, resets
 from harness.checks.families.groups.redelivered_after_commit import after_commit_ruled
-from harness.checks.families.groups.unrecorded_clients import set_ahead
-from harness.checks.families.transactions.isolation import with_outcome
+from harness.checks.families.groups.skipped_records import skipped, skipped_ruled
 from harness.checks.family import Family
 from harness.checks.findings import Finding, RunContext
 from harness.checks.judged_runs import JudgedRuns, PlacedEvent
@@ -54,8 +52,6 @@ _CAUSES: Mapping[str, CauseCode] = {
     "after-commit": "redelivered-after-commit",
 }
 _READ_LATER: CauseCode = "committed-before-it-was-read"
-_NEVER_READ: CauseCode = "committed-and-never-read"
-_VIOLATION: Class = "violation"
 
 
 ANSWER = RowsOf(CHECK, DeliveryRow)
@@ -81,7 +77,7 @@ def query(runs: JudgedRuns) -> list[DeliveryRow]:
     return [
         *_redelivered(runs, polls, known, after_commit),
         *after_commit,
-        *_skipped(runs, polls, known, starts),
+        *skipped(runs, polls, known, starts),
         *_ahead(runs, polls, known),
     ]
 
@@ -264,89 +260,7 @@ def _after_commit(
     ]
 
 
-# ---- never delivered ------------------------------------------------------------------------------------------------
-
-
-def _sought_ahead(runs: JudgedRuns, starts: Sequence[StartRow]) -> set[Key]:
-    """The places where a member sought beyond what it had read itself: skipped records there are not judged."""
-    ahead: set[Key] = set()
-    read: dict[tuple[int, int, int], list[StartRow]] = {}
-    for row in starts:
-        read.setdefault((row["run"], row["process"], row["partition_id"]), []).append(row)
-    for place, seeks in _own_events(runs, "seek").items():
-        for event in seeks:
-            before = [row["high"] for row in read.get(place, ()) if row["time_ns"] <= event["completed_ns"]]
-            if (event["offset"] or 0) > max(before, default=-1) + 1:
-                ahead.add((event["run"], event["group"], event["partition_id"]))
-    return ahead
-
-
-def _skipped(
-    runs: JudgedRuns, polls: DataFrame, known: Mapping[Key, Register], starts: Sequence[StartRow]
-) -> list[DeliveryRow]:
-    """Committed records of the final log below the highest certainly committed offset that no member read."""
-    begin_at, sought = resets(runs), _sought_ahead(runs, starts)
-    recorded = {row["run"] for row in starts}
-    spans: list[SpanRow] = []
-    for (run, group, partition_id), register in known.items():
-        if (run, group, partition_id) in sought or run not in recorded:
-            continue
-        certain = [commit for commit in register.commits if commit.certain]
-        if certain and begin_at.get((run, group)) == "earliest":
-            top = max(certain, key=lambda commit: commit.offset)
-            spans.append(
-                {
-                    "run": run,
-                    "partition_id": partition_id,
-                    "group": group,
-                    "process": top.process,
-                    "assignment": None,
-                    "low": 0,
-                    "high": top.offset,
-                    "time_ns": top.completed_ns,
-                }
-            )
-    if not spans:
-        return []
-    final = with_outcome(runs, runs.tables.records.where("kind = 2 and replica is null")).where("outcome = 0")
-    passed = (
-        final.select("run", "partition_id", "offset", "value")
-        .join(sf.broadcast(runs.frame(_SPAN, spans)), ["run", "partition_id"])
-        .where("offset >= low and offset < high")
-    )
-    read = polls.select("run", "partition_id", "group", "offset").distinct()
-    found = (
-        passed.join(read, ["run", "partition_id", "group", "offset"], "left_anti")
-        .groupBy("run", "partition_id", "group", "high", "time_ns", "process")
-        .agg(
-            sf.countDistinct("offset").alias("count"),
-            sf.min("offset").alias("low"),
-            sf.max("offset").alias("last"),
-            sf.slice(sf.collect_set("value"), 1, 200).alias("values"),
-        )
-    )
-    return [
-        {
-            "run": row["run"],
-            "partition_id": row["partition_id"],
-            "group": row["group"],
-            "kind": "skipped",
-            "count": row["count"],
-            "low": row["low"],
-            "last": row["last"],
-            "high": row["high"],
-            "process": row["process"],
-            "assignment": None,
-            "first_ns": row["time_ns"],
-            "last_ns": row["time_ns"],
-            "why": "",
-            "committed": None,
-            **NO_TIMES,
-            "operations": [],
-            "values": row["values"],
-        }
-        for row in typed(SkippedRow, found.toArrow())
-    ]
+# ---- committed ahead of what was read -------------------------------------------------------------------------------
 
 
 def _ahead(runs: JudgedRuns, polls: DataFrame, known: Mapping[Key, Register]) -> list[DeliveryRow]:
@@ -456,57 +370,65 @@ def _ahead(runs: JudgedRuns, polls: DataFrame, known: Mapping[Key, Register]) ->
 
 
 def find(context: RunContext) -> list[Finding]:
-    rows = sorted(
-        context.rows[ANSWER],
-        key=lambda row: (row["partition_id"], row["group"], row["kind"], row["low"], row["why"]),
-    )
-    return [_finding(context, row) for row in rows]
+    rows = context.rows[ANSWER]
+    ruled = [(row, *_ruled(context, row)) for row in rows if row["kind"] != "skipped"]
+    ruled += skipped_ruled(context, (row for row in rows if row["kind"] == "skipped"))
+    return [_finding(context, row, classification, cause) for row, classification, cause in sorted(ruled, key=_order)]
 
 
-def _finding(context: RunContext, row: DeliveryRow) -> Finding:
-    history = context.partition(row["partition_id"])
-    count, records = row["count"], plural(row["count"], "record")
-    check, classification, cause = "group-skip", _VIOLATION, Cause(code=_NEVER_READ)
+def _order(ruled: tuple[DeliveryRow, Class, Cause]) -> tuple[int, str, str, int, str]:
+    row = ruled[0]
+    return row["partition_id"], row["group"], row["kind"], row["low"], row["why"]
+
+
+def _ruled(context: RunContext, row: DeliveryRow) -> tuple[Class, Cause]:
     if row["kind"] == "after-commit":
-        check, (classification, cause) = "group-redelivery", after_commit_ruled(context, history, row)
-        sentence = (
-            f"Process {row['process']} of group {row['group']} read {records} of {history.name} "
-            f"({span_words(row['low'], row['last'])}) although the group had committed {row['high']} before its "
-            f"assignment began: {cause_words(cause)}."
+        return after_commit_ruled(context, context.partition(row["partition_id"]), row)
+    if row["kind"] == "at-least-once":
+        return "observation", Cause(code=_CAUSES[row["why"]])
+    return "violation", Cause(code=_READ_LATER)
+
+
+def _sentence(context: RunContext, row: DeliveryRow, classification: Class, cause: Cause) -> str:
+    name, group = context.partition(row["partition_id"]).name, row["group"]
+    count, records = row["count"], plural(row["count"], "record")
+    span = span_words(row["low"], row["last"])
+    if row["kind"] == "after-commit":
+        return (
+            f"Process {row['process']} of group {group} read {records} of {name} ({span}) although the group had "
+            f"committed {row['high']} before its assignment began: {cause_words(cause)}."
         )
-    elif row["kind"] == "at-least-once":
-        check, classification, cause = "group-redelivery", "observation", Cause(code=_CAUSES[row["why"]])
-        sentence = (
-            f"{records} of {history.name} ({span_words(row['low'], row['high'])}) {plural(count, 'was')} delivered to "
-            f"more than one member of group {row['group']}: {cause_words(cause)}."
+    if row["kind"] == "at-least-once":
+        return (
+            f"{records} of {name} ({span}) {plural(count, 'was')} delivered to more than one member of group {group}: "
+            f"{cause_words(cause)}."
         )
-    elif row["kind"] == "ahead":
-        cause = Cause(code=_READ_LATER)
-        sentence = (
-            f"Group {row['group']} committed offset {row['high']} of {history.name} "
-            f"{context.history.seconds(row['first_ns'])}, beyond "
-            f"{records} ({span_words(row['low'], row['last'])}) that its members read only later."
+    if row["kind"] == "ahead":
+        return (
+            f"Group {group} committed offset {row['high']} of {name} {context.history.seconds(row['first_ns'])}, "
+            f"beyond {records} ({span}) that its members read only later."
         )
-    else:
-        ahead = set_ahead(context, row["group"], history, row["last"], by_ns=row["first_ns"])
-        classification, cause = ("permitted", ahead) if ahead is not None else (_VIOLATION, cause)
-        why = "" if ahead is None else f": {cause_words(cause)}"
-        sentence = (
-            f"Group {row['group']} committed offset {row['high']} of {history.name}, and none of its members ever read "
-            f"{records} below it ({span_words(row['low'], row['last'])}){why}."
-        )
+    why = "" if classification == "violation" else f": {cause_words(cause)}"
+    return (
+        f"Group {group} committed offset {row['high']} of {name}, and none of its members ever read {records} below it "
+        f"({span}){why}."
+    )
+
+
+def _finding(context: RunContext, row: DeliveryRow, classification: Class, cause: Cause) -> Finding:
+    history = context.partition(row["partition_id"])
     # For redelivered records only the least certainly committed offset is known.
     again = row["kind"] == "at-least-once"
     committed = {"committed_at_least": row["committed"]} if again else {"committed": row["high"]}
     return Finding(
         run=context.run,
-        check=check,
+        check="group-redelivery" if row["kind"] in ("after-commit", "at-least-once") else "group-skip",
         classification=classification,
         kind=row["kind"],
         topic=history.topic,
         partition=history.partition,
-        count=count,
-        sentence=sentence,
+        count=row["count"],
+        sentence=_sentence(context, row, classification, cause),
         cause=cause,
         open_question=cause.doubt is not None,
         offsets=[row["low"], row["last"]],

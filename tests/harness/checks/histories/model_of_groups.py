@@ -440,17 +440,25 @@ def read_after_commit(history: History) -> set[tuple[int, str, int, int, int, in
     return found
 
 
-def skipped(history: History) -> set[tuple[int, str, int, int, int]]:
-    """(partition, group, records, first, last) below what was committed, which no member ever read."""
-    found = []
+def skipped(history: History) -> set[tuple[int, str, int, int, int, int]]:
+    """(partition, group, committed, records, first, last) that no member ever read, by the certain commit that was the
+    first of those above them."""
+    found: dict[tuple[int, str, Commit], list[int]] = {}
     for group, partition_id in _places(history) if any(_polls(history)) else ():
-        certain = [commit.offset for commit in commits(history, group, partition_id) if commit.certain]
+        certain = [commit for commit in commits(history, group, partition_id) if commit.certain]
         if not certain or not _starts_at_the_earliest(history, group) or _sought_ahead(history, group, partition_id):
             continue
         read = {row["offset"] for own, row in _polls(history) if (own, row["partition_id"]) == (group, partition_id)}
         final = {row["offset"] for row in _final(history) if row["partition_id"] == partition_id}
-        found += [(partition_id, group, offset) for offset in final - read if offset < max(certain)]
-    return _summed(iter(found))
+        for offset in final - read:
+            passed = [commit for commit in certain if commit.offset > offset]
+            if passed:
+                first = min(passed, key=lambda commit: (commit.written, commit.asked))
+                found.setdefault((partition_id, group, first), []).append(offset)
+    return {
+        (partition_id, group, first.offset, len(own), min(own), max(own))
+        for (partition_id, group, first), own in found.items()
+    }
 
 
 def _sought_ahead(history: History, group: str, partition_id: int) -> bool:
