@@ -41,6 +41,7 @@ def _local(flaw: str, scenario: str, check: str) -> Found:
 
 FOUND_BY = (
     _simulated("load-last-segment-of-offsets", "offsets-in-many-segments", "lost-group-offset"),
+    _simulated("clean-beyond-stable", "leader-cleaned-alone", "compacted-away"),
     _local("old-epochs-go-on", "coordinators-cut-from-clients", "transaction-outcome"),
     _local("late-transactions-keep-their-epoch", "coordinators-cut-from-clients", "transaction-outcome"),
 )
