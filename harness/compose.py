@@ -198,6 +198,7 @@ def recording(
         clock=world.clock,
         seed=scenario.seed,
         interrupt=interrupt,
+        cut_short=world.cut_short,
         progress=progress,
     )
 

@@ -24,6 +24,14 @@ class Verdict(Enum):
         return {"pass": 0, "violation": 1, "inconclusive": 3, "vacuous": 3, "error": 4}[self.value]
 
 
+INVARIANT_BROKEN = 5  # exit code: no check found a violation, and an invariant of a simulated run was broken
+
+
+def exit_code_with(code: int, *, is_invariant_broken: bool) -> int:
+    """Of a run, or of several: a violation, and what could not be done, come first."""
+    return INVARIANT_BROKEN if is_invariant_broken and code not in (1, 4) else code
+
+
 _WORST_FIRST = (Verdict.VIOLATION, Verdict.ERROR, Verdict.INCONCLUSIVE, Verdict.VACUOUS, Verdict.PASS)
 
 

@@ -38,8 +38,8 @@ _ATTEMPTS_MAX = 3  # of a run during which the campaign was killed each time
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:
-    """running: the numbers of the runs that go on now. eta_s: None until a run has ended. newest: the newest violation,
-    "" until there is one."""
+    """running: the numbers of the runs that go on now. eta_s: None until a run has ended. newest: the newest
+    violation or broken invariant, "" until there is one."""
 
     planned: int
     judged: int
@@ -182,6 +182,8 @@ class Conduct:
             self.tell(row, self._of_number[row.number])
 
     def _note(self, run: RunJudged) -> None:
+        if run.broken_invariant:
+            self._newest = f"an invariant in run {run.number}"
         for seen in run.findings:
             known = is_accepted(seen.fingerprint, self.accepted, self.today)
             stated = self.plan.stated_is_pass and run.as_stated

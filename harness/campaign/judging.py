@@ -52,7 +52,7 @@ def _judged(campaign: Path, ended: Ended, judged: Judged, *, keep: Keep) -> RunJ
         measures, situations = [], []
         if verdict is Verdict.PASS:
             verdict, sentence = Verdict.ERROR, f"its measures cannot be read: {error}"
-    passed = verdict is Verdict.PASS and judgement.as_expected
+    passed = verdict is Verdict.PASS and judgement.as_expected and not judgement.broken_invariant
     kept = keep == "all" or not passed
     if kept:
         render(judged.folder)
@@ -72,6 +72,7 @@ def _judged(campaign: Path, ended: Ended, judged: Judged, *, keep: Keep) -> RunJ
         operations=judgement.accounting["sent"],
         records_acknowledged=judgement.accounting["acknowledged"],
         schedule_faults=len(scenario.faults) + len(scenario.steps),
+        broken_invariant=judgement.broken_invariant,
         findings=seen_in(judgement.findings),
         measures=measures,
         situations=situations,

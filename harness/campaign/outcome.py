@@ -9,7 +9,7 @@ from typing import Literal
 from harness.campaign.plan import Plan, PlannedRun
 from harness.campaign.rows import FindingSeen, RunJudged
 from harness.history.accepted import Accepted, is_accepted
-from harness.verdict import Verdict
+from harness.verdict import Verdict, exit_code_with
 
 # What ended a campaign before all of its runs were done; "": nothing did.
 Stop = Literal["", "interrupted", "found", "time", "runs", "shards"]
@@ -102,7 +102,9 @@ def outcome_of(
     if code == 0 and why_not_run and stop == "interrupted":
         code = 3
     verdict = {1: Verdict.VIOLATION, 4: Verdict.ERROR, 3: Verdict.INCONCLUSIVE, 0: Verdict.PASS}[code]
-    sentence = _sentence(counts, Counter(means.values()), groups, why_not_run)
+    breaking = sum(bool(run.broken_invariant) for run in judged.values())
+    code = exit_code_with(code, is_invariant_broken=breaking > 0)
+    sentence = _sentence(counts, Counter(means.values()), groups, why_not_run, breaking=breaking)
     return Outcome(
         verdict=verdict,
         exit_code=code,
@@ -185,7 +187,10 @@ def _sentence(
     means: Mapping[Verdict, int],
     groups: Sequence[Group],
     why_not_run: Mapping[int, str],
+    *,
+    breaking: int,
 ) -> str:
+    """breaking: how many runs broke an invariant."""
     total = sum(counts.values())
     parts = [
         f"{counts[name]} {name}"
@@ -199,6 +204,8 @@ def _sentence(
     broken = [group for group in groups if group.classification == "violation" and group.accepted is None]
     if broken:
         sentence += f"; {len(broken)} different violation{'s' if len(broken) > 1 else ''}"
+    if breaking:
+        sentence += f"; an invariant was broken in {breaking} run{'s' if breaking > 1 else ''}"
     if why_not_run:
         sentence += f"; {len(why_not_run)} not run{of_reasons(why_not_run.values())}"
     return sentence + "."

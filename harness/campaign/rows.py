@@ -69,6 +69,7 @@ class RunJudged(msgspec.Struct, frozen=True, kw_only=True):
     operations: int
     records_acknowledged: int
     schedule_faults: int
+    broken_invariant: str = ""  # in a sentence; "" where none was broken
     findings: list[FindingSeen] = []
     measures: list[FaultMeasured] = []
     situations: list[SituationReached] = []

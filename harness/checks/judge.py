@@ -48,6 +48,7 @@ from harness.checks.spark.detection import Detection, detect
 from harness.checks.spark.session import sized_for
 from harness.checks.spark.tables import Tables, check_tables, open_tables
 from harness.checks.verdict_sentence import verdict_sentence
+from harness.checks.wording.invariants import broken_invariant_sentence
 from harness.checks.wording.words import plural
 from harness.errors import MISFITS, HarnessError, misfit
 from harness.history.accepted import Accepted, accepted_of, is_accepted, today
@@ -62,7 +63,7 @@ from harness.history.sealed.derived_tables import complete
 from harness.host.memory import TooLarge
 from harness.scenario.file import scenario_of
 from harness.scenario.model import Scenario
-from harness.verdict import Verdict
+from harness.verdict import Verdict, exit_code_with
 
 # Errors of a query of data that none of our runs can contain. Others are our own bugs, or problems of the JVM.
 _SPARK_MISFITS = (
@@ -98,11 +99,12 @@ class Judgement:
     accounting: Sums
     findings: tuple[tuple[str, Finding], ...]  # by name, worst first
     set_aside: Mapping[str, Accepted] = field(default_factory=dict)  # violations that are known, by the finding's name
+    broken_invariant: str = ""  # of a simulated run, in a sentence: no finding, and nothing that a user saw
     excuse_nothing: tuple[str, ...] = ()  # a line for each accepted one whose last day is over, or that is not shown
 
     @property
     def exit_code(self) -> int:
-        return self.verdict.exit_code
+        return exit_code_with(self.verdict.exit_code, is_invariant_broken=bool(self.broken_invariant))
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -117,6 +119,7 @@ class Judgement:
             "expected": self.expected,
             "accounting": dict(self.accounting),
             "anomalies": added_anomalies(),
+            "broken_invariant": self.broken_invariant,
             "set_aside": [{"finding": name, **known.as_table()} for name, known in self.set_aside.items()],
         }
 
@@ -348,6 +351,8 @@ def _judgement(given: RunInput, facts: Facts, named: list[tuple[str, Finding]]) 
     ended = node_ended.summary(facts.context.history, [f for _, f in named], are_told=verdict is Verdict.INCONCLUSIVE)
     came_out = flow.summary(facts.context, [f for _, f in named])
     besides = [ended, availability.summary(facts.context), no_progress.summary([f for _, f in named]), came_out]
+    broken = broken_invariant_sentence(given.run.get("broken_invariant"))
+    besides.insert(0, broken)
     known = [f"{name} ({each.reason}, until {each.until})" for name, each in set_aside.items()]
     of_others = [f for _, f in counted]
     sentence = verdict_sentence(verdict, reasons, of_others, accounting, besides=besides, set_aside=known)
@@ -358,11 +363,12 @@ def _judgement(given: RunInput, facts: Facts, named: list[tuple[str, Finding]]) 
         counts=counts,
         coverage=tuple(coverage),
         expectations=tuple(outcome.expectations),
-        as_expected=outcome.holds,
+        as_expected=outcome.holds and (not broken or bool(scenario and scenario.cluster.flaws)),
         expected=outcome.expected,
         accounting=accounting,
         findings=tuple(named),
         set_aside=set_aside,
+        broken_invariant=broken,
         excuse_nothing=tuple(_excuse_nothing(given, named)),
     )
 

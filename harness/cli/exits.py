@@ -1,8 +1,9 @@
 """How a command ends: one line for each error, and a fixed meaning for each exit code.
 
 harness/verdict.py defines 0, 1, 3 and 4 for verdicts; 1 is a violation and nothing else. 2: wrong usage. 4: it could
-not be done, for a known reason or an unforeseen one. 130: interrupted. An unforeseen error is one line, too; it names a
-file with the traceback; KAFKA_CHAOS_DEBUG=1 shows the traceback.
+not be done, for a known reason or an unforeseen one. 5: only an invariant of a simulated run was broken. 130:
+interrupted. An unforeseen error is one line, too; it names a file with the traceback; KAFKA_CHAOS_DEBUG=1 shows the
+traceback.
 """
 
 import contextlib

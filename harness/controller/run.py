@@ -62,7 +62,8 @@ class RunOutcome:
 
 @dataclass(kw_only=True)
 class Run:
-    """compose fills in the fields; `go` does the run. workers: None without a workload."""
+    """compose fills in the fields; `go` does the run. workers: None without a workload. cut_short: ends the plan, once
+    set; what follows is done as after every plan."""
 
     folder: RunFolder
     scenario: Scenario
@@ -74,6 +75,7 @@ class Run:
     clock: Clock
     seed: int
     interrupt: asyncio.Event
+    cut_short: asyncio.Event = field(default_factory=asyncio.Event)
     progress: Callable[[Progress], None] = lambda progress: None
     asks_anew: bool = True  # by writing to the run's topics at its end
     _phase: str = "start"
@@ -141,7 +143,7 @@ class Run:
         if not await self._unless_interrupted(self._prepare(context)):
             return
         self._enter("act")
-        await self._unless_interrupted(self._act(context))
+        await self._unless_interrupted(self._until_cut_short(self._act(context)))
         self._enter("heal")
         self._inconclusive.extend(await context.heal_everything())
         self._enter("recover")
@@ -368,6 +370,17 @@ class Run:
             return False
         task.result()
         return True
+
+    async def _until_cut_short(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        watch = asyncio.create_task(self.cut_short.wait())
+        try:
+            await asyncio.wait([task, watch], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            watch.cancel()
+            task.cancel()  # changes nothing where it has ended
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
 
     async def _display(self, context: RunContext) -> None:
         while True:

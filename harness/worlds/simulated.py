@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import dataclasses
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -40,7 +41,8 @@ def simulate(folder: RunFolder, *, make_run: MakeRun, hear: Callable[[Callable[[
     interrupt = asyncio.Event()
     hear(interrupt.set)
     clock = SimulatedClock(loop)
-    run = make_run(scenario, world_of(scenario, folder, clock), interrupt)
+    world = world_of(scenario, folder, clock)
+    run = make_run(scenario, world, interrupt)
     pa.array([0])  # the first one loads pandas and numpy, which draw from the system's chance as they are loaded
     guard = NoWayOut(clock=clock, chance=loop.chance("libraries"))
     ended: list[str] = []  # what left the world comes first: it may be why the world stood still
@@ -57,6 +59,9 @@ def simulate(folder: RunFolder, *, make_run: MakeRun, hear: Callable[[Callable[[
         ended = [_left(each) for each in leaves(escapes)]
     except* Stuck as stuck:
         ended = [f"the simulated world stood still: {each}" for each in leaves(stuck)]
+    broken = world.cluster.invariants.broken if isinstance(world.cluster, SimulatedCluster) else None
+    if broken is not None:
+        folder.update(broken_invariant=dataclasses.asdict(broken))
     ended = [*map(_left, guard.escapes), *ended]
     return run.seal(error=ended[0] if ended else None)
 
@@ -66,13 +71,17 @@ def _left(escape: Escape | str) -> str:
 
 
 def world_of(scenario: Scenario, folder: RunFolder, clock: Clock) -> World:
-    """Nothing is started."""
+    """Nothing is started. A broken invariant ends what is done to the cluster, but where flaws are planted: there, what
+    a user would see of them is looked for as well."""
     cluster = SimulatedCluster(
         run_path=folder.path,
         system=ReferenceSystem(spec=scenario.cluster),
         client_links=max(scenario.workload.workers, 1),
         clock=clock,
     )
+    cut_short = asyncio.Event()
+    if not scenario.cluster.flaws:
+        cluster.invariants.heard = lambda broken: cut_short.set()
 
     def begin(name: str, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
         return begun_on(Machine(name=name), work)
@@ -85,7 +94,9 @@ def world_of(scenario: Scenario, folder: RunFolder, clock: Clock) -> World:
         clock=clock,
         begin=begin,
     )
-    return World(cluster=cluster, workers=workers, make_client=_client_maker(clock, once=True), clock=clock)
+    return World(
+        cluster=cluster, workers=workers, make_client=_client_maker(clock, once=True), clock=clock, cut_short=cut_short
+    )
 
 
 def _client_maker(clock: Clock, *, once: bool) -> ClientMaker:

@@ -41,11 +41,19 @@ def badges(data: RunData) -> list[Badge]:
 
 
 def headline(data: RunData) -> str:
-    """Names the loss even when the verdict is pass; otherwise the verdict's own sentence."""
+    """Names the loss even when the verdict is pass; otherwise the verdict's own sentence, which has a broken invariant,
+    too."""
+    broken = data.verdict.get("broken_invariant", "")
+    loss = _loss(data)
+    return str(data.verdict["sentence"]) if loss is None else f"{loss} {broken}".rstrip()
+
+
+def _loss(data: RunData) -> str | None:
+    """None: there is none, or the verdict tells it."""
     finding = worst(data)
     told_by_the_verdict = data.verdict["verdict"] not in ("pass", "violation") or data.verdict.get("set_aside")
     if finding is None or finding["check"] != "lost-write" or told_by_the_verdict:
-        return str(data.verdict["sentence"])
+        return None
     count = finding["count"]
     if too_late(evidence_of(finding)) is not None:
         records, was = ("record", "was") if count == 1 else ("records", "were")

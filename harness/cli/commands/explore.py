@@ -42,7 +42,9 @@ def explore(
     seeds: Annotated[str, typer.Option(metavar="A..B", help="Which seeds.")] = "1..100",
     overrides: SetOption = None,
     jobs: Annotated[int, typer.Option(min=1, max=JOBS_MAX, help="How many runs go on side by side.")] = 1,
-    until_found: Annotated[bool, typer.Option("--until-found", help="Stops at the first violation.")] = False,
+    until_found: Annotated[
+        bool, typer.Option("--until-found", help="Stops at the first violation or broken invariant.")
+    ] = False,
     time: Annotated[str | None, typer.Option(metavar="DURATION", help='No run is begun after, "30 min".')] = None,
     junit: JunitOption = None,
     summary: SummaryOption = None,
@@ -65,7 +67,7 @@ def explore(
     set_again = "".join(f" --set {shlex.quote(each)}" for each in overrides or [])
 
     def tell(run: RunJudged, of: PlannedRun) -> None:
-        if run.verdict != "pass" and not run.as_stated:
+        if run.broken_invariant or (run.verdict != "pass" and not run.as_stated):
             again = f"again: kafka-chaos explore {for_a_shell(what)} --seeds {of.seed}{set_again}"
             terminal.say(f"{run.verdict:<13}", style=STYLES.get(run.verdict, "yellow"), then=f"seed {of.seed}, {again}")
             terminal.say(f"{'':<13}{run.sentence_text}")

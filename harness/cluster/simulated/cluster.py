@@ -14,6 +14,7 @@ from harness.cluster.confined import empty
 from harness.cluster.replica_logs import log_ends
 from harness.cluster.simulated.disks import CrashPoint, NodeDisk
 from harness.cluster.simulated.environment import SimulatedEnvironment
+from harness.cluster.simulated.invariants import Invariants
 from harness.cluster.simulated.loop import SimulatedLoop
 from harness.cluster.simulated.machines import Machine, begun_on, context_on
 from harness.cluster.simulated.nodes import RunningNode, begun_broker, begun_coordination
@@ -23,6 +24,7 @@ from harness.ports.capabilities import Place
 from harness.ports.cluster import COORDINATION, Evidence, Link, NodeId
 from harness.ports.faults import AlreadyDown, NothingToStrike, joined
 from harness.ports.requests import API_KEYS, Requests
+from reference_impl.runtime.broker import Broker
 
 _logger = logging.getLogger("reference_impl")
 _FAILED = 1  # as its process would exit
@@ -49,6 +51,7 @@ class SimulatedCluster(BrokerCluster):
         self._stopping: dict[NodeId, asyncio.Task[None]] = {}  # each that is under way
         self._disks: dict[NodeId, NodeDisk] = {}
         self._endings: dict[asyncio.Task[Any], None] = {}
+        self.invariants = Invariants(clock)
 
     @property
     def _loop(self) -> SimulatedLoop:
@@ -60,6 +63,7 @@ class SimulatedCluster(BrokerCluster):
     # -- Cluster ------------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
+        self._loop.after_each_turn = self.invariants.look
         environment = self._environment = SimulatedEnvironment(
             nodes_folder=self._run / "nodes",
             client_links=self._client_links,
@@ -202,6 +206,7 @@ class SimulatedCluster(BrokerCluster):
             raise HarnessError(f"{self._name(node)} is running; kill it before it loses what it never synced")
         data = self._folders(node).data
         before = log_ends(data)
+        self.invariants.loses(node)
         self._disk(node).lose_unsynced(self._loop.chance(f"power/{node}/{self._starts}"))
         after = log_ends(data)
         lost = [
@@ -249,11 +254,13 @@ class SimulatedCluster(BrokerCluster):
         return self._disks[node]
 
     async def lose_tail(self, node: NodeId, topic: str, partition: int, *, records: int) -> Evidence:
+        self.invariants.loses(node)
         lost = await super().lose_tail(node, topic, partition, records=records)
         self._disk(node).adopt()
         return lost
 
     async def damage(self, node: NodeId, topic: str, partition: int, *, at: Place) -> Evidence:
+        self.invariants.loses(node)
         done = await super().damage(node, topic, partition, at=at)
         self._disk(node).adopt()
         return done
@@ -263,6 +270,7 @@ class SimulatedCluster(BrokerCluster):
     async def wipe(self, node: NodeId) -> Evidence:
         if self.is_running(node):
             raise HarnessError(f"{self._name(node)} is running; kill it before its disk is wiped")
+        self.invariants.loses(node)
         removed = empty(self._folders(node).data, top=self._top(node))
         await self._system.restore(node, self._running_environment())
         self._disk(node).adopt()
@@ -297,7 +305,10 @@ class SimulatedCluster(BrokerCluster):
             context_on(life.machine).run(_logger.critical, "%s cannot start: %s", self._name(node), why)
             self._has_gone(node, life, code=_FAILED)
         elif not task.cancelled():
-            task.result().failed.add_done_callback(lambda _: self._fails(node, life))
+            begun = task.result()
+            if isinstance(begun, Broker) and self._lives_now.get(node) is life:
+                self.invariants.begins(node, begun.replicas)
+            begun.failed.add_done_callback(lambda _: self._fails(node, life))
 
     def _has_stopped(self, node: NodeId, life: _Life, task: "asyncio.Task[None]") -> None:
         if not task.cancelled() and task.exception() is None:
@@ -342,6 +353,7 @@ class SimulatedCluster(BrokerCluster):
             del self._lives_now[node]
             self._stopping.pop(node, None)
             self._codes[node] = code
+            self.invariants.ends(node)
             life.gone.set_result(None)
             self._has_ended(node, code)
 

@@ -105,7 +105,8 @@ class _Jump:
 
 
 class SimulatedLoop(asyncio.BaseEventLoop):
-    """`now_ns`: its time. `network`: what its connections are made of. `seed`: of all chance in it."""
+    """`now_ns`: its time. `network`: what its connections are made of. `seed`: of all chance in it.
+    `after_each_turn` is called when what was due has run; no code of a machine runs meanwhile."""
 
     _scheduled: list[asyncio.TimerHandle]  # of asyncio's own loop: its heap
 
@@ -118,7 +119,12 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self._clock_resolution = 1e-9
         self._standing: dict[Machine | None, list[asyncio.Handle]] = {}
         self._numbers = 0
+        self.after_each_turn: Callable[[], None] = lambda: None
         self.set_task_factory(self._numbered)
+
+    def _run_once(self) -> None:
+        super()._run_once()  # type: ignore[misc]  # asyncio's own, which its stubs leave out
+        self.after_each_turn()
 
     def chance(self, name: str) -> random.Random:
         return stream(self._seed, name)

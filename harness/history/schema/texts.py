@@ -59,6 +59,20 @@ class _Commit(msgspec.Struct):
     state: Literal["as committed", "modified", "not committed"]
 
 
+class _BrokenInvariant(msgspec.Struct):
+    """harness/cluster/simulated/invariants.py: Broken."""
+
+    invariant: str
+    topic: str
+    partition: int
+    node: int
+    leader_epoch: int
+    wanted: int
+    seen: int
+    at_ns: int
+    events: list[dict[str, Any]]
+
+
 class _Run(msgspec.Struct):
     id: str = ""
     scenario: str = ""
@@ -84,6 +98,7 @@ class _Run(msgspec.Struct):
     given: _Given | None = None
     commits: dict[str, _Commit] = {}
     names_there: dict[str, str] = {}  # what the run's names are on a cluster that others use
+    broken_invariant: _BrokenInvariant | None = None
     brokers_there: dict[str, int] = {}  # which of its brokers stands for which of the scenario's
 
 
@@ -124,6 +139,7 @@ class _Verdict(msgspec.Struct):
     expected: str = ""
     accounting: dict[str, int | bool | float | None] = {}
     anomalies: list[_Anomaly] = []  # of installed packages' checks
+    broken_invariant: str = ""
     set_aside: list[dict[str, str]] = []  # violations that are known
 
 

@@ -165,7 +165,7 @@ class ProduceHandler:
                 raise CloseConnection(f"acks=0 produce to {failed.topic_partition} failed: {failed.error.name}")
             return NO_ANSWER
         waiting_for = [outcome.topic_partition for outcome in outcomes if outcome.error is None]
-        if not waiting_for or _all_settled(outcomes):
+        if not waiting_for or self._all_settled(outcomes):
             return _response(outcomes)
 
         def expire() -> Any:
@@ -175,9 +175,19 @@ class ProduceHandler:
             return _response(outcomes)
 
         def check() -> Any | None:
-            return _response(outcomes) if _all_settled(outcomes) else None
+            return _response(outcomes) if self._all_settled(outcomes) else None
 
         return self._purgatory.park(Waiting(waiting_for, check, expire), body.timeout_ms)
+
+    def _all_settled(self, outcomes: list[_Outcome]) -> bool:
+        settled = True
+        for outcome in outcomes:
+            if outcome.error is None and outcome.partition is not None:
+                outcome.error = outcome.partition.produce_outcome(outcome.required_offset, outcome.leader_epoch)
+                settled = settled and outcome.error is not None
+                if outcome.error is ErrorCode.NONE:
+                    self._replicas.acknowledged(outcome.topic_partition, outcome.required_offset)
+        return settled
 
     def _append(self, topic_partition: TopicPartition, records: Any, request: Request, look: Look | None) -> _Outcome:
         if topic_partition.topic in INTERNAL_TOPICS:
@@ -246,15 +256,6 @@ def _origin(request: Request) -> Origin:
 
 def _is_zstd(records: Any) -> bool:
     return records is not None and len(records) >= HEADER_SIZE and read_header(records, 0).compression == ZSTD
-
-
-def _all_settled(outcomes: list[_Outcome]) -> bool:
-    settled = True
-    for outcome in outcomes:
-        if outcome.error is None and outcome.partition is not None:
-            outcome.error = outcome.partition.produce_outcome(outcome.required_offset, outcome.leader_epoch)
-            settled = settled and outcome.error is not None
-    return settled
 
 
 def _response(outcomes: list[_Outcome]) -> Any:

@@ -61,8 +61,10 @@ class ReplicaManager:
         self.controller_epoch = 0
         self.compaction_changed = asyncio.Event()  # wakes who marks the logs, and so the log cleaner
         self.isr_may_change = asyncio.Event()  # wakes the task that sends AlterPartition
-        # Called when role, log end or high watermark changed; when topics were deleted.
+        # Called when role, log end or high watermark changed; when acks=all is settled for what lies below that offset;
+        # when topics were deleted.
         self.on_progress: list[Callable[[TopicPartition], None]] = []
+        self.on_acknowledged: list[Callable[[TopicPartition, int], None]] = []
         self.on_topics_deleted: list[Callable[[frozenset[str]], None]] = []
         self._config = config
         self._log_directory = log_directory
@@ -345,6 +347,10 @@ class ReplicaManager:
         self._purgatory.moved(key)
         for progressed in self.on_progress:
             progressed(key)
+
+    def acknowledged(self, key: TopicPartition, end_offset: int) -> None:
+        for acknowledged in self.on_acknowledged:
+            acknowledged(key, end_offset)
 
     # ISR
 

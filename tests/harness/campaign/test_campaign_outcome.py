@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from harness.campaign.accepted import read_accepted
@@ -117,6 +118,19 @@ def test_what_was_interrupted_has_not_passed(verdict: str, stop: Stop, more: int
     found = outcome_of(plan, {run.number: run for run in runs}, {}, today=TODAY, stop=stop)
     assert found.exit_code == code
     assert (f"{more} not run" in found.sentence) == bool(more)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "code"), [("pass", 5), ("inconclusive", 5), ("vacuous", 5), ("violation", 1), ("error", 4)]
+)
+def test_a_broken_invariant_is_told_apart_from_verdicts(verdict: str, code: int) -> None:
+    broken = msgspec.structs.replace(judged(1, verdict), broken_invariant="Invariant broken: ...")
+
+    found = outcome([broken, judged(2, "pass")])
+
+    assert (found.exit_code, found.counts[verdict]) == (code, 2 if verdict == "pass" else 1)
+    assert "; an invariant was broken in 1 run" in found.sentence
+    assert "invariant" not in outcome([judged(1, "pass")]).sentence
 
 
 def test_what_was_not_run_is_counted_and_said() -> None:

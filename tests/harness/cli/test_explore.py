@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from typer.testing import CliRunner
 
@@ -84,6 +85,19 @@ def test_what_does_not_pass_is_told_with_what_makes_it_again(plans: list[Plan]) 
     assert "seed 3, again: kafka-chaos explore quick --seeds 3" in output
     assert "3 records are gone" in output
     assert "seed 2" not in output
+
+
+def test_a_broken_invariant_is_told_though_its_run_passed(plans: list[Plan], monkeypatch: pytest.MonkeyPatch) -> None:
+    judged = _judged
+
+    def passed(run: PlannedRun, verdict: str) -> RunJudged:
+        return msgspec.structs.replace(judged(run, "pass"), broken_invariant="..." if run.seed == 2 else "")
+
+    monkeypatch.setitem(globals(), "_judged", passed)
+    output = _explored("quick", "--seeds", "1..4")
+
+    assert "seed 2, again: kafka-chaos explore quick --seeds 2" in output
+    assert "seed 3" not in output
 
 
 def test_what_was_set_is_set_again(plans: list[Plan]) -> None:
