@@ -28,8 +28,8 @@ from kafka.admin import (
 from kafka.errors import KafkaError
 
 from harness.cluster.brokers.kafka_jars import KafkaHome
-from reference_impl.runtime.loopback import free_port
 from tests.interop.kafka_tools import java_command
+from tests.loopback import free_port
 from tests.waiting import until
 
 NODES = (1, 2, 3)

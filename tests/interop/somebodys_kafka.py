@@ -20,8 +20,8 @@ from kafka.errors import KafkaError
 
 from harness.cluster.brokers.kafka_jars import KafkaHome, installed
 from harness.cluster.brokers.kafka_versions import resolve_version
-from reference_impl.runtime.loopback import free_port
 from tests.interop.kafka_tools import java_command
+from tests.loopback import free_port
 from tests.waiting import until
 
 SIGNALS: Mapping[str, int] = {

@@ -15,11 +15,11 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from reference_impl.runtime.loopback import free_port
 from tests.end_to_end.shell import Shell
 from tests.interop import somebodys_kfake
 from tests.interop.clients.table import LEAVE_OUT, NotReady, go_lacking, go_program
 from tests.interop.somebodys_kfake import act
+from tests.loopback import free_port
 
 OUT_OF_ORDER_SEQUENCE_NUMBER = 45
 SCENARIO = """

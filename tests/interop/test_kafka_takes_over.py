@@ -8,11 +8,11 @@ from typing import Any
 
 from kafka import KafkaProducer
 
-from reference_impl.runtime.loopback import address
 from reference_impl.wire.api_keys import ApiKey
 from reference_impl.wire.messages import decode_response, encode_request, request_class
 from tests.interop.kafka_tools import kafka_home
 from tests.interop.zookeeper_cluster import SLOW_MACHINE_S, WithRealZookeeper, all_in_sync, create, read, write
+from tests.loopback import address
 from tests.reference_impl.runtime.broker_processes import BROKERS, running
 from tests.waiting import until
 

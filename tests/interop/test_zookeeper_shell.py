@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from reference_impl.runtime.loopback import address
 from tests.interop.kafka_tools import TIMEOUT_S, java_command, kafka_home
+from tests.loopback import address
 from tests.reference_impl.runtime.broker_processes import COORDINATION, Processes
 
 HOME = kafka_home("3.9.1")

@@ -9,8 +9,8 @@ from kafka.admin import KafkaAdminClient, NewTopic
 from kafka.errors import KafkaConnectionError, NodeNotReadyError, TopicAlreadyExistsError, UnknownBrokerIdError
 
 from harness.cluster.brokers.kafka_jars import KafkaHome
-from reference_impl.runtime.loopback import address
 from tests.interop.kafka_tools import java_command
+from tests.loopback import address
 from tests.reference_impl.runtime.broker_processes import BROKERS, COORDINATION, Processes
 from tests.waiting import until
 

