@@ -41,6 +41,7 @@ class _SkippedFault(msgspec.Struct):
 class _Workload(msgspec.Struct, forbid_unknown_fields=True):
     clients: dict[str, int] = {}
     group: str = ""
+    session_timeout_ms: int = 0
     outputs: list[str] = []
     transactional_ids: list[str] = []
     value_bytes: int = 32
