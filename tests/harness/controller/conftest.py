@@ -53,7 +53,7 @@ class MemoryCluster:
     """Every running broker has the same log. A partition's leader is its first running replica."""
 
     def __init__(self, brokers: int = 3) -> None:
-        self.nodes = [Node(node=NodeId(n), role="broker", name=f"node{n}") for n in range(1, brokers + 1)]
+        self.nodes = [Node(node=NodeId(n), role="broker", name=f"broker {n}") for n in range(1, brokers + 1)]
         self.running: set[int] = set()
         self.stopped = False
         self.broken = False  # refuses to start
