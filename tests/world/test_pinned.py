@@ -34,6 +34,7 @@ PINNED = {
         (7501196, "no books, no journals"),  # a cycle of what was read before a cut of which nobody knows the reason
     ),
     TRANSACTIONS: (
+        (31003553, "full"),  # the end of another client of its transactional id had ended it
         (11501513, "full"),  # of an aborted transaction a part was given, and a record without an answer was not
         (7000080, "full"),  # what was sent to a log that had been wiped stands below where a reader had begun
         (5000135, "clients alone"),  # hidden or lost: no log was read

@@ -49,6 +49,7 @@ DoubtCode = Literal[
     "cut-or-twice",
     "idempotence-not-told",
     "leader-may-not-have-known",
+    "another-client-of-its-id",
     "group-offsets-on-a-lost-disk",
     "group-offsets-elected-uncleanly",
     "producer-ids-in-doubt",

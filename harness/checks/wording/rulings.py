@@ -124,6 +124,7 @@ _DOUBTS: Mapping[DoubtCode, str] = {
         "before the other was written"
     ),
     "idempotence-not-told": "it is not known whether the producer is idempotent: if not, it may have sent one again",
+    "another-client-of-its-id": "another client had its transactional id, whose end may have ended it too",
     "leader-may-not-have-known": "nothing shows that the leader knew of the shrink when it answered",
     "group-offsets-on-a-lost-disk": (
         "a disk was lost, and nobody recorded which copies of the group's offsets it held"

@@ -6,7 +6,9 @@ because its producer ends it only after that. Any other one the coordinator may 
 after the other, and in the next epoch, so that nothing more of it is appended where it has ended: there it was open
 until the last send that got an offset was called. So a record above must not be returned by a poll that ended before
 that. A permitted rewind of the log explains it, and so does a coordinator that lawfully forgot (KIP-98): it may have
-ended what its producer had open, with the markers of what it had decided before (transaction_forgetting.py).
+ended what its producer had open, with the markers of what it had decided before (transaction_forgetting.py). Where
+another client of its transactional id had a transaction meanwhile, a marker for that one, or for fencing this one, may
+have ended it: that two clients could go on is told by zombie-transaction, and this stays open.
 """
 
 from collections.abc import Sequence
@@ -15,6 +17,7 @@ from typing import TypedDict
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
+from harness.checks.contract.rulings import Cause, Doubt
 from harness.checks.explaining.rewinds import Rewind, under_a_reader
 from harness.checks.families.transactions.isolation import committed_readers
 from harness.checks.families.transactions.transaction_forgetting import TransactionForgetting
@@ -23,7 +26,7 @@ from harness.checks.findings import Finding, RunContext
 from harness.checks.judged_runs import JudgedRuns
 from harness.checks.wording.causes import cause_words
 from harness.checks.wording.words import plural, ranges
-from harness.history.schema.client_rows import TRANSACTIONS
+from harness.history.schema.client_rows import TRANSACTIONS, TransactionRow
 from harness.history.schema.schemas import STATUS_OK
 from harness.history.schema.typed_rows import RowsOf, typed
 
@@ -162,6 +165,10 @@ def find(context: RunContext) -> list[Finding]:
             rewind = Rewind(
                 classification=forgotten[0], cause=forgotten[1], open_question=forgotten[1].doubt is not None
             )
+        if rewind.classification == "violation" and _had_another_client(context.tables[TRANSACTIONS], row):
+            doubt = Doubt(code="another-client-of-its-id")
+            cause = Cause(code="marker-in-doubt", doubt=doubt)
+            rewind = Rewind(classification="observation", cause=cause, open_question=True)
         groups.setdefault((row["partition_id"], rewind), []).append(row)
     found = []
     for (partition_id, rewind), rows in groups.items():
@@ -196,6 +203,19 @@ def find(context: RunContext) -> list[Finding]:
             )
         )
     return found
+
+
+def _had_another_client(transactions: Sequence[TransactionRow], row: PassedRow) -> bool:
+    """Whether another client of its transactional id had a transaction between its begin and the read."""
+    own = next((each for each in transactions if each["transaction"] == row["transaction"]), None)
+    return own is not None and any(
+        own["transactional_id"] is not None
+        and each["transactional_id"] == own["transactional_id"]
+        and each["process"] != own["process"]
+        and each["invoked_ns"] < row["completed_ns"]
+        and each["completed_ns"] > own["invoked_ns"]
+        for each in transactions
+    )
 
 
 FAMILY = Family(name=CHECK, find=find, query=query)
