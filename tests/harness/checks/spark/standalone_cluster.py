@@ -17,7 +17,11 @@ ADDRESS = "127.0.0.1"
 _START_TIMEOUT_S = 200.0
 _UNSAFE_ASKED_FROM = 23
 _MISSING_MODULE = "--add-modules=jdk.incubator.vector"  # Spark asks for it in every executor; small Javas lack it
+# Nothing is handed out before both workers' executors are there: else one of them may have done all.
 _SETTINGS = """
+spark.cores.max 2
+spark.scheduler.minRegisteredResourcesRatio 1.0
+spark.scheduler.maxRegisteredResourcesWaitingTime 120s
 spark.executor.memory 512m
 spark.executor.extraJavaOptions -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
 spark.sql.shuffle.partitions 2
