@@ -47,7 +47,7 @@ class Asked(msgspec.Struct, forbid_unknown_fields=True):
     output: str = ""
 
 
-class Told(msgspec.Struct, forbid_unknown_fields=True):
+class RunEnded(msgspec.Struct, forbid_unknown_fields=True):
     """The run has ended. code: its exit code, or a signal's number below zero."""
 
     number: int
@@ -140,8 +140,8 @@ async def _hear(process: asyncio.subprocess.Process, runs: dict[int, ForkedRun])
     assert process.stdout is not None, "it is piped"
     try:
         while line := await process.stdout.readline():
-            told = msgspec.json.decode(line, type=Told)
-            runs.pop(told.number).ends(told.code)
+            ended = msgspec.json.decode(line, type=RunEnded)
+            runs.pop(ended.number).ends(ended.code)
         await process.wait()
     finally:
         while runs:

@@ -16,7 +16,7 @@ from typing import NoReturn
 import msgspec
 import pyarrow as pa
 
-from harness.campaign.forked import Asked, Told
+from harness.campaign.forked import Asked, RunEnded
 from harness.cli.exits import code_for, finished
 from harness.cli.options import terminal
 from harness.cli.presentation import recorded
@@ -70,8 +70,8 @@ def _tell_ended(pids: dict[int, int]) -> None:
         ended, status = os.waitpid(pid, os.WNOHANG)
         if ended:
             del pids[number]
-            told = Told(number=number, code=os.waitstatus_to_exitcode(status))
-            os.write(1, msgspec.json.encode(told) + b"\n")
+            run_ended = RunEnded(number=number, code=os.waitstatus_to_exitcode(status))
+            os.write(1, msgspec.json.encode(run_ended) + b"\n")
 
 
 def _do(asked: Asked, pids: dict[int, int]) -> None:

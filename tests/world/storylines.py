@@ -8,6 +8,7 @@ from tests.world.chronicle import Node, Partition
 from tests.world.world import CONTROLLER, S, World
 
 Storyline = Callable[[World], None]
+Span = tuple[float, float]  # in seconds: a moment is drawn between them
 
 
 def _when(world: World, low_s: float, high_s: float, act: Callable[[], object]) -> None:
@@ -55,38 +56,31 @@ def followers_die(world: World) -> None:
 
 def alone_then_dies(world: World) -> None:
     """The leader is cut from its followers, goes on alone, and dies: only an unclean election brings a leader soon."""
-    partition = _some(world)
-
-    def cut() -> None:
-        node = _leader(world, partition)
-        fault = faults.cut(world, [(peer, node) for peer in world.replicas(partition) if peer != node])
-
-        def dies() -> None:
-            if faults.kill(world, node):
-                _when(world, 2.6, 4.0, lambda: faults.start(world, node))
-            _when(world, 0.2, 2.4, lambda: faults.heal(world, fault))
-
-        _when(world, 2.0, 3.2, dies)
-
-    _when(world, 1.0, 2.0, cut)
+    _cut_off_and_dies(world, cut=(1.0, 2.0), dies=(2.0, 3.2), starts=(2.6, 4.0), heals=(0.2, 2.4))
 
 
 def cut_short_then_dies(world: World) -> None:
     """The followers lag for less than they would need to leave the ISR, and the leader dies meanwhile."""
+    _cut_off_and_dies(world, cut=(1.0, 3.0), dies=(0.2, 1.2), starts=(2.2, 3.5), heals=(0.1, 0.5))
+
+
+def _cut_off_and_dies(world: World, *, cut: Span, dies: Span, starts: Span, heals: Span) -> None:
+    """The leader is cut from its followers and dies; each time is counted from the one before, the last two from its
+    death."""
     partition = _some(world)
 
-    def cut() -> None:
+    def cut_off() -> None:
         node = _leader(world, partition)
         fault = faults.cut(world, [(peer, node) for peer in world.replicas(partition) if peer != node])
 
-        def dies() -> None:
+        def die() -> None:
             if faults.kill(world, node):
-                _when(world, 2.2, 3.5, lambda: faults.start(world, node))
-            _when(world, 0.1, 0.5, lambda: faults.heal(world, fault))
+                _when(world, *starts, lambda: faults.start(world, node))
+            _when(world, *heals, lambda: faults.heal(world, fault))
 
-        _when(world, 0.2, 1.2, dies)
+        _when(world, *dies, die)
 
-    _when(world, 1.0, 3.0, cut)
+    _when(world, *cut, cut_off)
 
 
 def zombie(world: World) -> None:

@@ -1,5 +1,7 @@
 """The run folder: created once, never misread, sealed from any state."""
 
+import dataclasses
+import json
 import os
 import stat
 from pathlib import Path
@@ -8,15 +10,60 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from harness.cluster.simulated.invariants import INVARIANTS, Broken
 from harness.errors import HarnessError, UsageError
 from harness.history.run_folder import RunFolder
 from harness.history.schema.schemas import SCHEMA_VERSION, TABLES
 from harness.history.sealed.sealing import seal
 from harness.host.clock import SystemClock
+from harness.ports.load import LoadFacts
 
 
 def make(runs: Path) -> RunFolder:
     return RunFolder.create(runs, scenario="story", clock=SystemClock(), seed=7, stamp="20250101-000000")
+
+
+@pytest.mark.parametrize(
+    ("key", "facts"),
+    [
+        (
+            "workload",
+            LoadFacts(
+                clients={"producer": 2},
+                group="g",
+                session_timeout_ms=6000,
+                outputs=("t",),
+                transactional_ids=("one",),
+                value_bytes=7,
+                in_flight=3,
+            ),
+        ),
+        (
+            "broken_invariant",
+            Broken(
+                invariant=INVARIANTS[0],
+                topic="t",
+                partition=0,
+                node=1,
+                leader_epoch=2,
+                wanted=3,
+                seen=4,
+                at_ns=5,
+                events=({"node": 1},),
+            ),
+        ),
+    ],
+    ids=["workload", "broken invariant"],
+)
+def test_all_that_is_known_of_it_is_read_back(tmp_path: Path, key: str, facts: LoadFacts | Broken) -> None:
+    written = dataclasses.asdict(facts)
+    folder = make(tmp_path)
+    folder.update(**{key: written})
+
+    read = RunFolder(folder.path).run[key]
+
+    assert json.loads(json.dumps(written)) == read
+    assert all(written[name] != default for name, default in dataclasses.asdict(LoadFacts()).items() if name in written)
 
 
 def test_two_runs_of_one_second_get_folders_of_their_own_and_latest_is_the_last(tmp_path: Path) -> None:
