@@ -153,6 +153,27 @@ def test_a_finding_is_searched_for_from_the_list(home: str, pipe: Pipe) -> None:
     assert text(opened, "section h2") == "0 in 2 runs"
 
 
+_OUT_OF_SIGHT = """[...document.querySelectorAll("a:not(.skip), button, input, td, th")]
+  .filter((one) => one.checkVisibility() && one.getBoundingClientRect().right > innerWidth)
+  .map((one) => one.outerHTML)"""
+
+
+@pytest.mark.parametrize("width", [390, 1400])
+def test_nothing_of_the_list_of_a_search_and_of_a_run_in_progress_is_out_of_sight(
+    going: Going, home: str, pipe: Pipe, width: int
+) -> None:
+    going.led(leader=2, epoch=4, isr=(2, 3))
+    opened = Opened(pipe, home, width=width)
+    assert opened.ask("document.querySelectorAll('td a').length") == 2
+    assert opened.ask(_OUT_OF_SIGHT) == []
+    opened = Opened(pipe, f"{home}search?finding=lost-write", width=width)
+    assert opened.ask("document.querySelectorAll('td.m a').length")
+    assert opened.ask(_OUT_OF_SIGHT) == []
+    opened = Opened(pipe, f"{home}live/{going.folder.path.name}", width=width)
+    until(lambda: partitions(opened) == ["orders-0", "2", "4", "2, 3", "1, 2, 3"], "leader, epoch and ISR are shown")
+    assert opened.ask(_OUT_OF_SIGHT) == []
+
+
 class Elsewhere:
     """A site of whoever wrote a hostile page: it keeps the paths that it is asked for."""
 

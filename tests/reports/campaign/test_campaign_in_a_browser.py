@@ -216,6 +216,17 @@ def test_the_page_never_scrolls_sideways(request: pytest.FixtureRequest, pipe: P
 
 
 @pytest.mark.parametrize("kind", ["page", "beside"])
+def test_nothing_to_read_or_press_is_out_of_a_phone_s_sight(
+    request: pytest.FixtureRequest, pipe: Pipe, kind: str
+) -> None:
+    opened = Opened(pipe, request.getfixturevalue(kind), width=390)
+    opened.ask("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+    beyond = "(one) => one.checkVisibility() && one.getBoundingClientRect().right > innerWidth"
+    wanted = "main a, main button, main select, main input, main td, nav a"
+    assert opened.ask(f"[...document.querySelectorAll('{wanted}')].filter({beyond}).map((one) => one.outerHTML)") == []
+
+
+@pytest.mark.parametrize("kind", ["page", "beside"])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_every_text_has_the_contrast_that_aa_asks_for(
     request: pytest.FixtureRequest, pipe: Pipe, scheme: str, kind: str
