@@ -6,8 +6,8 @@ end and is ignored.
 
 Events have the names of the reference broker where it has them: truncation, leadership_start, leadership_end,
 broker_start. Others: leadership_resumed (the same epoch after a restart), followership_start, isr_shrink, isr_expand,
-isr_change_refused, isr_expand_refused, epoch_fenced, unclean_election, records_deleted, high_watermark_lowered,
-log_recovery, corrupt_batch, broker_stopping, broker_stopped, broker_start_failed.
+isr_learned, isr_change_refused, isr_expand_refused, epoch_fenced, unclean_election, records_deleted,
+high_watermark_lowered, log_recovery, corrupt_batch, broker_stopping, broker_stopped, broker_start_failed.
 """
 
 import json
@@ -90,6 +90,7 @@ class _Reader:
             "isr_shrink": self._isr_shrink,
             "isr_expand": self._isr_expand,
             "isr_updated": self._isr_updated,
+            "isr_learned": self._isr_learned,
             "isr_change_refused": self._isr_change_refused,
             "isr_expand_refused": self._isr_expand_refused,
             "epoch_fenced": self._epoch_fenced,
@@ -288,6 +289,11 @@ class _Reader:
         if replica.isr is not None and after > replica.isr:
             self._isr_expand(where, replica, {"before": ",".join(sorted(replica.isr)), "after": said["after"]})
         replica.isr = after
+
+    def _isr_learned(self, where: tuple[str, int], replica: _Replica, said: Said) -> None:
+        """The controller changed the ISR, and the leader has heard of it; `to_offset`: its high watermark by then."""
+        detail = json.dumps({"partition_epoch": int(said["version"])})
+        self._event("isr_learned", where, epoch=int(said["epoch"]), to_offset=int(said["high"]), detail=detail)
 
     def _isr_change_refused(self, where: tuple[str, int], replica: _Replica, said: Said) -> None:
         self._once("isr_change_refused", where, replica, said["why"], said["why"])

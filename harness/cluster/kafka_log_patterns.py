@@ -85,6 +85,11 @@ PATTERNS: Mapping[str, tuple[str, ...]] = {
         rf"{_PARTITION}Expanding ISR {_FROM_TO}",
     ),
     "isr_updated": (rf"{_PARTITION}ISR updated to \[?{_SET.format('after')}\]? +and (?:zkV|v)ersion updated",),
+    # A leader that takes over what its controller made of the ISR, in the same epoch (KRaft).
+    "isr_learned": (
+        rf"Skipped the become-leader state change for {_TP} with topic id .*, leaderEpoch=(?P<epoch>\d+), "
+        r"partitionEpoch=(?P<version>\d+)\) and isNew=false since .* Current high watermark (?P<high>\d+), ISR \[",
+    ),
     "isr_change_refused": (
         rf"Partition {_TP} on broker \d+: (?P<why>Cached zkVersion .* skip updating ISR)",
         rf"{_PARTITION}(?P<why>Cached zkVersion .* skip updating ISR)",

@@ -23,6 +23,8 @@ EMPTY_GROUPS_ARE_KEPT: Release = (0, 10, 1)
 LOG_STARTS_ARE_EXPLAINED: Release = (2, 8)
 # From here on an offset that is sent to a transaction may name its member and generation (KIP-447).
 TRANSACTIONS_NAME_MEMBERS: Release = (2, 5)
+# From here on (no later: KIP-966 demands it) no high watermark moves while fewer than min.insync.replicas are in sync.
+HIGH_WATERMARKS_WAIT_FOR_ENOUGH: Release = (4, 0)
 # From here on a member may commit with an older epoch of its own, if it had the partition by then (KIP-1251).
 OLDER_EPOCHS_COMMIT: Release = (4, 3)
 

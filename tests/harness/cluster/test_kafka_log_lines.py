@@ -195,6 +195,15 @@ def test_a_refused_expansion_is_told_each_time_and_by_a_name_of_its_own() -> Non
     assert not [each for version in VERSIONS for each in _events(version, 1) if each.event == "isr_expand_refused"]
 
 
+def test_that_a_leader_learned_of_its_isr_is_told_with_its_high_watermark_by_then() -> None:
+    events = read_log_lines(NodeId(3), _DATA / "4.3.1-learned-kraft-3.log", _ANCHOR)
+    learned = [each for each in events if each.event == "isr_learned"]
+    assert [(each.epoch, each.to_offset, each.detail) for each in learned] == [
+        (4, 65, '{"partition_epoch": 7}'),
+        (8, 215, '{"partition_epoch": 16}'),
+    ]
+
+
 @pytest.mark.parametrize(("version", "to"), [("2.8.2", 17), ("3.9.1", 17), ("4.3.1", 17)])
 def test_a_torn_tail_is_reported_as_a_truncation_of_unknown_length(version: str, to: int) -> None:
     partition_history = _story(_events(version, 2, "repair"), "corrupt_batch", "truncation")

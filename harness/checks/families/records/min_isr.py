@@ -5,13 +5,15 @@ This breaks a promise without a loss. It is judged only for records that were se
 and that were answered before the next expansion was committed, with a margin for a requested one: a leader already
 counts the replicas that it asked to add, also while it is refused. If nothing shows that the leader knew when the
 record was sent, the finding stays open: also for a record sent before the leader is first seen to know, and answered
-after that.
+after that. Where the leader's own log tells when it learned of the shrink (KRaft: isr_learned), a record is answered
+for by the larger ISR before, if its answer had come by then, or if it was below the high watermark by then.
 
 A record whose copies all carry an earlier epoch was appended by an earlier leader, which answered for the ISR of its
 own epoch: a leader that shuts down hands over while its last answers are on their way. Where no copy's epoch is known,
 the finding stays open for records that were sent soon after an election.
 """
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -32,6 +34,7 @@ from harness.checks.spark.detection import Flagged
 from harness.checks.wording.rulings import doubt_words
 from harness.checks.wording.words import plural, ranges
 from harness.history.facts.fault_facts import begin_of
+from harness.history.facts.releases import HIGH_WATERMARKS_WAIT_FOR_ENOUGH, NEWEST, Release
 from harness.history.schema.cluster_rows import PARTITION_STATES, PartitionStateRow
 from harness.history.schema.column_types import END_OF_TIME_NS
 from harness.history.schema.typed_rows import RowsOf, typed
@@ -41,6 +44,16 @@ MIN_ISR_KEY = "min.insync.replicas"
 _PENDING_NS = 10**8  # a requested expansion is committed within this time, if nothing delays the leader
 _ASKED_BEFORE_NS = 10**9  # the leader reports a shrink before it is committed
 _COPY = ["run", "partition_id", "value", "offset"]
+_OF_SHORTAGE = (
+    "run",
+    "partition_id",
+    "begin_ns",
+    "sent_until_ns",
+    "end_ns",
+    "epoch",
+    "enough_until_ns",
+    "enough_below",
+)
 _ROWS_MAX = 10_000
 
 
@@ -50,6 +63,8 @@ class Shortage:
 
     knew: whether anything shows that the leader knew it when a record was sent that was sent by `sent_until_ns`.
     handed_over_ns: until then the leader before may not have heard that it leads no more.
+    enough_until_ns, enough_below: what was answered before that time, or stands below that offset, was committed by the
+    ISR before, which was large enough; 0: nothing shows such a time or offset.
     """
 
     run: int
@@ -63,6 +78,8 @@ class Shortage:
     least: int
     knew: bool
     handed_over_ns: int
+    enough_until_ns: int
+    enough_below: int
 
 
 class _AnsweredRow(TypedDict):
@@ -102,24 +119,16 @@ def query(runs: JudgedRuns) -> list[BelowMinIsrRow]:
     ]
     if not shortages:
         return []
-    columns = ("run", "partition_id", "begin_ns", "sent_until_ns", "end_ns", "epoch", "number")
     rows = [
-        {
-            "run": s.run,
-            "partition_id": s.partition_id,
-            "begin_ns": s.begin_ns,
-            "sent_until_ns": s.sent_until_ns,
-            "end_ns": s.end_ns,
-            "epoch": s.epoch,
-            "number": number,
-        }
-        for number, s in enumerate(shortages)
+        {column: getattr(shortage, column) for column in _OF_SHORTAGE} | {"number": number}
+        for number, shortage in enumerate(shortages)
     ]
     found = (
         runs.tables.records.where("kind = 0 and status = 0 and acks = -1 and offset is not null")
         .select("run", "partition_id", "value", "offset", "operation", "process", "invoked_ns", "completed_ns")
-        .join(sf.broadcast(runs.frame(columns, rows)), ["run", "partition_id"])
+        .join(sf.broadcast(runs.frame((*_OF_SHORTAGE, "number"), rows)), ["run", "partition_id"])
         .where("invoked_ns > begin_ns and invoked_ns <= sent_until_ns and completed_ns < end_ns")
+        .where("completed_ns >= enough_until_ns and offset >= enough_below")
     )
     if found.isEmpty():
         return []
@@ -127,7 +136,7 @@ def query(runs: JudgedRuns) -> list[BelowMinIsrRow]:
         _AnsweredRow,
         found.join(sf.broadcast(_appended(runs, found)), _COPY, "left")
         .where("appended_in is null or appended_in >= epoch")
-        .drop("epoch")
+        .drop("epoch", "enough_until_ns", "enough_below")
         .orderBy("run", "partition_id", "offset")
         .limit(_ROWS_MAX)
         .toArrow(),
@@ -170,6 +179,7 @@ def shortages_of(
     for number, state in enumerate(partition.states):
         isr = tuple(state["isr"] or ())
         begin = state["time_ns"] + (state["uncertainty_ns"] or 0)
+        before = partition.states[number - 1] if number else None
         after = partition.states[number + 1] if number + 1 < len(partition.states) else None
         end = _end(partition, state, after)
         if state["leader"] < 0 or not state["exact"] or begin >= end:
@@ -182,6 +192,7 @@ def shortages_of(
             election = partition.election_of(state["leader_epoch"])
             handed_over = election.time_ns + LEARN_NS if election is not None else 0
             known = _known_at(partition, state, own, least)
+            enough_until, enough_below = _enough_before(partition, state, before, least, settings.release)
             known = last if known is None else min(last, max(first, known))
             found += [
                 Shortage(
@@ -196,6 +207,8 @@ def shortages_of(
                     least=least,
                     knew=knew,
                     handed_over_ns=handed_over,
+                    enough_until_ns=enough_until,
+                    enough_below=enough_below,
                 )
                 for since, until, knew in ((first, known, False), (known, last, True))
                 if since < until
@@ -270,6 +283,32 @@ def _known_at(
             and (row["node"], row["leader_epoch"]) == (election.leader, election.epoch)
         ]
     return min([*reported, *asked], default=None)
+
+
+def _enough_before(
+    partition: PartitionHistory,
+    state: PartitionStateRow,
+    before: PartitionStateRow | None,
+    least: int,
+    release: Release,
+) -> tuple[int, int]:
+    """Until when, and below which offset, the leader committed with the ISR of `before`, of which it knew no better.
+
+    Both are what its log tells of the first ISR, this one or a later, that it heard of. It takes one over before it
+    moves its high watermark again, so that the offset counts only where that waits for enough replicas.
+    """
+    same = before is not None and all(before[of] == state[of] for of in ("leader", "leader_epoch"))
+    version = state["partition_epoch"]
+    if before is None or not same or version is None or len(before["isr"] or ()) < least:
+        return 0, 0
+    learned = [
+        (json.loads(row["detail_text"] or "{}").get("partition_epoch", -1), row["time_ns"], row["to_offset"] or 0)
+        for row in partition.events
+        if row["event"] == "isr_learned"
+        and (row["node"], row["leader_epoch"]) == (state["leader"], state["leader_epoch"])
+    ]
+    _, until, below = min((each for each in learned if each[0] >= version), default=(0, 0, 0))
+    return until, below if HIGH_WATERMARKS_WAIT_FOR_ENOUGH <= release < NEWEST else 0
 
 
 def least_in_sync(settings: SettingsOverTime, topic: str, begin: int, end: int, leader: int) -> int:

@@ -1,11 +1,14 @@
 """Promises broken without a loss: acks=all below min.insync.replicas, and two leaders in one epoch."""
 
+import json
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from pyspark.sql import SparkSession
 
 from harness.checks.judge import Judgement
+from harness.scenario.model import ClusterSpec
 from harness.verdict import Verdict
 from tests.harness.checks.histories.build import ISR, SECOND, History, judge_stories
 from tests.harness.checks.twins.twins import acknowledged, failed_over, nothing_happened
@@ -109,6 +112,55 @@ def acknowledged_while_another_leader_is_refused() -> History:
 @story
 def acknowledged_while_an_expansion_of_another_epoch_is_refused() -> History:
     return refused(asked_by=1, in_epoch=1)
+
+
+def learned(*, at: float, offset: int, in_epoch: int = 0, version: int = 1, enough_before: bool = True) -> History:
+    """The leader's own log tells when it heard what the controller made of its ISR, and its high watermark by then; a
+    record at offset 1 is answered at 6 s."""
+    history = alone(sent_at=5.9, knows_at=None)
+    history.scenario = replace(history.scenario, cluster=ClusterSpec(system="kafka:4.3.1"))
+    if not enough_before:
+        history.rows["partition_states"][0]["isr"] = [1]
+        history.rows["records"][0]["acks"] = 1
+    heard = {"topic": "t", "partition": 0, "event": "isr_learned", "leader_epoch": in_epoch, "to_offset": offset}
+    said = json.dumps({"partition_epoch": version})
+    history._add("broker_events", node=1, time_ns=int(at * SECOND), detail_text=said, **heard)
+    return history
+
+
+@story
+def answered_before_the_leader_learned_of_the_shrink() -> History:
+    return learned(at=8, offset=1)
+
+
+@story
+def committed_before_the_leader_learned_of_the_shrink() -> History:
+    return learned(at=5.5, offset=2)
+
+
+@story
+def committed_before_the_leader_learned_of_a_later_change() -> History:
+    return learned(at=5.5, offset=2, version=2)
+
+
+@story
+def answered_after_the_leader_learned_of_the_shrink() -> History:
+    return learned(at=5.5, offset=1)
+
+
+@story
+def answered_before_the_leader_learned_of_an_earlier_change() -> History:
+    return learned(at=8, offset=2, version=0)
+
+
+@story
+def answered_before_a_leader_of_another_epoch_learned_of_a_shrink() -> History:
+    return learned(at=8, offset=2, in_epoch=1)
+
+
+@story
+def answered_with_too_few_before_the_leader_learned_of_the_shrink() -> History:
+    return learned(at=8, offset=2, enough_before=False)
 
 
 @story
@@ -249,6 +301,18 @@ def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dic
             "acknowledged_by_a_leader_of_which_nobody_knows_what_it_knew",
             OPEN,
             {("acknowledged-below-min-isr", "observation")},
+        ),
+        ("answered_before_the_leader_learned_of_the_shrink", PASS, set()),
+        ("committed_before_the_leader_learned_of_the_shrink", PASS, set()),
+        ("committed_before_the_leader_learned_of_a_later_change", PASS, set()),
+        *(
+            (name, OPEN, {("acknowledged-below-min-isr", "observation")})
+            for name in (
+                "answered_after_the_leader_learned_of_the_shrink",
+                "answered_before_the_leader_learned_of_an_earlier_change",
+                "answered_before_a_leader_of_another_epoch_learned_of_a_shrink",
+                "answered_with_too_few_before_the_leader_learned_of_the_shrink",
+            )
         ),
         ("acknowledged_while_an_expansion_may_have_been_asked_for", PASS, set()),
         ("acknowledged_while_an_expansion_is_asked_for_and_refused", PASS, set()),
