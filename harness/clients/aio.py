@@ -25,7 +25,7 @@ from harness.clients.kept_order import keep_order
 from harness.clients.outcomes import LibraryError, library_error_of
 from harness.clients.secured import aiokafka_settings
 from harness.host.clock import Clock, SystemClock
-from harness.ports.clients import ClientEvent, ClientUse, Kind
+from harness.ports.clients import PLAIN, ClientEvent, ClientUse, Kind
 from harness.ports.cluster import Client, ReadRecord, Send, SendOutcome, TopicPartition
 from harness.ports.load import WorkloadSpec
 from harness.ports.security import SecuritySpec
@@ -108,7 +108,6 @@ def _watch_connections(client: Any, log: ClientLog) -> None:
 
 # aiokafka also raises these itself: for an unknown leader, and for an answer that did not come in time.
 LOG_APPEND_TIME = 1  # ConsumerRecord.timestamp_type
-PLAIN = ClientUse(role="both")
 _RAISED_WITHOUT_A_BROKER = frozenset({5, 6, 7})
 
 

@@ -18,8 +18,9 @@ _MODULES = {
     "confluent-kafka": "harness.clients.confluent",
     "aiokafka": "harness.clients.aio",
 }
-_MEMBERS = {  # the libraries that support groups and transactions here: the module and its class
+_MEMBERS = {  # of groups, and transactional producers: the module and its class
     "kafka-python": ("harness.clients.kafka_python_member", "KafkaPythonMember"),
+    "confluent-kafka": ("harness.clients.confluent_member", "ConfluentMember"),
     "aiokafka": ("harness.clients.aio_member", "AioMember"),
 }
 _UNFENCED_PROCESSORS = ("aiokafka",)
@@ -41,8 +42,6 @@ class _Lazily:
         self._more = more
 
     def __call__(self, *, bootstrap: str, settings: WorkloadSpec, use: ClientUse | None = None) -> Client:
-        if use is not None:
-            check_groups(self._name)
         if use is not None and (use.group or use.transactional_id):
             module, kind = _MEMBERS[self._name]
             member = getattr(importlib.import_module(module), kind)
@@ -75,12 +74,6 @@ def clients_for(
 def check_installed(name: str) -> None:
     """Raises UsageError with the remedy if the library is missing."""
     _module(name)
-
-
-def check_groups(name: str) -> None:
-    """Raises UsageError for a library without support for groups and transactions here."""
-    if name not in _MEMBERS:
-        raise UsageError(f"client {name!r} knows no groups and transactions here; use --client {OWN}")
 
 
 def check_processors(name: str) -> None:

@@ -27,7 +27,7 @@ from harness.clients.client_log import ClientLog
 from harness.clients.outcomes import library_error_of
 from harness.clients.secured import confluent_settings
 from harness.clients.threaded import ThreadedClient
-from harness.ports.clients import Kind
+from harness.ports.clients import PLAIN, ClientUse, Kind
 from harness.ports.cluster import Client, ReadRecord, Send, TopicPartition
 from harness.ports.load import WorkloadSpec
 from harness.ports.security import SecuritySpec
@@ -104,8 +104,16 @@ class ConfluentClient(ThreadedClient):
     retries_itself = True
     tells_attempts = TELLS_ATTEMPTS
 
-    def __init__(self, *, bootstrap: str, settings: WorkloadSpec, security: SecuritySpec | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        bootstrap: str,
+        settings: WorkloadSpec,
+        use: ClientUse | None = None,
+        security: SecuritySpec | None = None,
+    ) -> None:
         super().__init__(library="confluent-kafka", bootstrap=bootstrap, settings=settings)
+        self._use = use or PLAIN
         self._servers: dict[str, Any] = {
             "bootstrap.servers": bootstrap,
             "broker.address.family": "v4",
@@ -125,6 +133,10 @@ class ConfluentClient(ThreadedClient):
 
     # -- producing ----------------------------------------
 
+    def _producer_settings(self) -> dict[str, Any]:
+        """Additional settings of a subclass."""
+        return {}
+
     def _open_producer(self) -> Any:
         settings = self._settings
         idempotence = may_be_idempotent(settings)
@@ -143,6 +155,7 @@ class ConfluentClient(ThreadedClient):
                 "socket.timeout.ms": settings.request_timeout_ms,
                 "message.timeout.ms": settings.delivery_timeout_ms,
                 **more,
+                **self._producer_settings(),
             }
         )
 
@@ -173,23 +186,26 @@ class ConfluentClient(ThreadedClient):
 
     # -- consuming ----------------------------------------
 
+    def _consumer_settings(self) -> dict[str, Any]:
+        return {"group.id": LOOKED_UP_GROUP}
+
     def _open_consumer(self) -> Any:
         if self._consumer is None:
             self._consumer = confluent_kafka.Consumer(
                 {
                     **self._servers,
-                    "group.id": LOOKED_UP_GROUP,
                     "enable.auto.commit": False,
                     "enable.auto.offset.store": False,
-                    # A position that no longer exists (truncation) is an error, not silently reset: the owner starts a
-                    # new client.
-                    "auto.offset.reset": "error",
+                    # "error": a position that no longer exists (truncation) is an error, not silently reset; the owner
+                    # starts a new client.
+                    "auto.offset.reset": "error" if self._use.offset_reset == "none" else self._use.offset_reset,
                     "fetch.wait.max.ms": common.FETCH_WAIT_MS,
                     "max.partition.fetch.bytes": common.FETCH_BYTES,
                     # librdkafka requires a second more than the broker may wait.
                     "socket.timeout.ms": max(self._read_timeout_ms, common.FETCH_WAIT_MS + 1000),
                     "allow.auto.create.topics": False,
-                    "isolation.level": "read_uncommitted",  # as in the other libraries
+                    "isolation.level": self._use.isolation,
+                    **self._consumer_settings(),
                 }
             )
         return self._consumer
@@ -289,6 +305,12 @@ def limits(settings: WorkloadSpec) -> list[str]:
     return limitations
 
 
-def make_client(*, bootstrap: str, settings: WorkloadSpec, security: SecuritySpec | None = None) -> Client:
+def make_client(
+    *,
+    bootstrap: str,
+    settings: WorkloadSpec,
+    use: ClientUse | None = None,
+    security: SecuritySpec | None = None,
+) -> Client:
     """The ClientMaker of the catalogue."""
-    return ConfluentClient(bootstrap=bootstrap, settings=settings, security=security)
+    return ConfluentClient(bootstrap=bootstrap, settings=settings, use=use, security=security)

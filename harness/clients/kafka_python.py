@@ -26,7 +26,7 @@ from harness.clients.client_log import ClientLog
 from harness.clients.secured import kafka_python_settings
 from harness.clients.threaded import ThreadedClient
 from harness.host.record_codecs import LZ4, SNAPPY, ZSTD, decompress
-from harness.ports.clients import ClientUse
+from harness.ports.clients import PLAIN, ClientUse
 from harness.ports.cluster import Client, ReadRecord, Send, TopicPartition
 from harness.ports.load import WorkloadSpec
 from harness.ports.security import SecuritySpec
@@ -133,7 +133,6 @@ def _watch_requests(connection: Any, log: ClientLog) -> None:
 
 
 LOG_APPEND_TIME = 1  # ConsumerRecord.timestamp_type
-PLAIN = ClientUse(role="both")
 
 
 class KafkaPythonClient(ThreadedClient):

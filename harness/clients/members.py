@@ -28,6 +28,14 @@ _REFUSED = frozenset(
         "OffsetMetadataTooLargeError",
         "RebalanceInProgressError",
         "UnknownMemberIdError",
+        # librdkafka's names of the brokers' errors
+        "FENCED_INSTANCE_ID",
+        "GROUP_AUTHORIZATION_FAILED",
+        "ILLEGAL_GENERATION",
+        "INVALID_COMMIT_OFFSET_SIZE",
+        "OFFSET_METADATA_TOO_LARGE",
+        "REBALANCE_IN_PROGRESS",
+        "UNKNOWN_MEMBER_ID",
     }
 )
 Asked = Literal["committed", "fetched", "seek"]
@@ -142,7 +150,7 @@ def _refused_at_once(error: Exception, took_ns: int) -> bool:
 
     A library waits for its back-off before each further attempt.
     """
-    return type(error).__name__ in _REFUSED and took_ns < RETRY_BACKOFF_MS * 1_000_000
+    return library_error_of(error).name in _REFUSED and took_ns < RETRY_BACKOFF_MS * 1_000_000
 
 
 async def ended(

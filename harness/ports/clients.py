@@ -26,6 +26,9 @@ class ClientUse:
     offset_reset: Literal["earliest", "latest", "none"] = "none"
 
 
+PLAIN = ClientUse(role="both")
+
+
 def as_used(settings: WorkloadSpec, use: ClientUse | None) -> WorkloadSpec:
     """What the load's settings come to for such a client: every library refuses transactions without idempotence, and
     idempotence without acks=all or without retries, so these are for the load's plain producers."""

@@ -115,7 +115,6 @@ def check_workload(scenario: Scenario) -> None:
     if missing:
         kind = "the reference" if scenario.cluster.system == "reference" else f"system {scenario.cluster.system!r}"
         raise UsageError(f"workload {workload.name!r}: {kind} has no {missing} yet; use --system kafka")
-    clients.check_groups(workload.client)
     if facts.group and facts.outputs:
         clients.check_processors(workload.client)
 

@@ -31,7 +31,8 @@ from pathlib import Path
 from harness.__main__ import leave
 from harness.compose import run_scenario
 from harness.preflight.looking import ready
-scenario = ready(sys.argv[1], overrides=["cluster.system=" + sys.argv[2], "workload.duration=8"])
+changed = ["cluster.system=" + sys.argv[2], "workload.client=" + sys.argv[3], "workload.duration=8"]
+scenario = ready(sys.argv[1], overrides=changed)
 folder, outcome = run_scenario(
     scenario, runs=Path("runs"), seed=1, command=["a test"], progress=lambda _: None,
 )
@@ -43,11 +44,11 @@ leave(0 if outcome.status == "complete" and not outcome.inconclusive else 1)
 SYSTEMS = ("kafka:4.3.1", "reference")
 
 
-def run(shell: Shell, scenario: str, system: str = "kafka:4.3.1") -> Path:
+def run(shell: Shell, scenario: str, system: str = "kafka:4.3.1", client: str = "kafka-python") -> Path:
     if system != "reference":
         needs("4.3.1")
     ended = subprocess.run(
-        [sys.executable, "-c", RUN, scenario, system],
+        [sys.executable, "-c", RUN, scenario, system, client],
         cwd=shell.directory,
         env=shell.environment | {"PYTHONPATH": str(ROOT)},
         capture_output=True,
@@ -78,9 +79,13 @@ def test_a_groups_rebalances_commits_and_last_offsets_are_reported(fresh_shell: 
     assert all(row["timestamp_ms"] for row in rows_of(folder, "records") if row["status"] == 0)
 
 
-@pytest.mark.parametrize("system", SYSTEMS)
-def test_a_transactions_outcome_is_that_of_its_output_and_its_offsets(fresh_shell: Shell, system: str) -> None:
-    folder = run(fresh_shell, "transactions", system)
+@pytest.mark.parametrize(
+    ("system", "client"), [*((system, "kafka-python") for system in SYSTEMS), ("reference", "confluent-kafka")]
+)
+def test_a_transactions_outcome_is_that_of_its_output_and_its_offsets(
+    fresh_shell: Shell, system: str, client: str
+) -> None:
+    folder = run(fresh_shell, "transactions", system, client)
 
     outcomes = {row["transaction"]: row["outcome"] for row in rows_of(folder, "transactions")}
     assert 0 in outcomes.values()

@@ -13,7 +13,6 @@ from harness.clients import answers, kafka_python
 from harness.clients.catalogue import CLIENTS
 from harness.clients.kafka_python_member import KafkaPythonMember
 from harness.clients.members import Listener
-from harness.errors import UsageError
 from harness.host.clock import SystemClock
 from harness.ports.clients import ClientUse
 from harness.ports.cluster import TopicPartition
@@ -150,12 +149,11 @@ async def test_the_library_is_set_up_for_its_use(member_of: Make) -> None:
     assert isinstance(member, TransactionalClient)
 
 
-def test_only_a_library_that_is_taught_groups_is_taken_for_one() -> None:
-    made = CLIENTS["kafka-python"](bootstrap="127.0.0.1:1", settings=SETTINGS, use=USE)
-
-    assert isinstance(made, GroupClient)
-    with pytest.raises(UsageError, match=r"confluent-kafka.* knows no groups"):
-        CLIENTS["confluent-kafka"](bootstrap="127.0.0.1:1", settings=SETTINGS, use=USE)
+@pytest.mark.parametrize("library", CLIENTS)
+def test_a_client_is_a_member_where_it_is_used_as_one(library: str) -> None:
+    assert isinstance(CLIENTS[library](bootstrap="127.0.0.1:1", settings=SETTINGS, use=USE), GroupClient)
+    reads = ClientUse(role="consumer", isolation="read_committed")
+    assert not isinstance(CLIENTS[library](bootstrap="127.0.0.1:1", settings=SETTINGS, use=reads), GroupClient)
 
 
 async def test_rebalances_are_reported_once_in_order_with_generation_and_member(member_of: Make) -> None:

@@ -163,10 +163,6 @@ TRANSACTIONS = '[workload]\nname = "transactions"\ngroup = "g"\n'
     [
         ((KAFKA, TOPIC, GROUPS), "workload 'consumer_groups' needs a group, for example group = \"readers\""),
         (
-            (KAFKA, TOPIC, GROUPS, 'group = "g"\nclient = "confluent-kafka"\n'),
-            "client 'confluent-kafka' knows no groups and transactions here; use --client kafka-python",
-        ),
-        (
             (KAFKA, TOPIC, RESULTS, TRANSACTIONS, 'output = "results"\nprocessors = 1\nclient = "aiokafka"\n'),
             "client 'aiokafka' sends offsets to a transaction without its generation (KIP-447)",
         ),
