@@ -117,6 +117,12 @@ def acks(value: Any) -> str:
     return str(value)
 
 
+def group_protocol(value: Any) -> str:
+    if value not in ("classic", "consumer"):
+        raise ValueError(f'a group\'s protocol is "classic" or "consumer" (KIP-848), not {value!r}')
+    return str(value)
+
+
 def table_of(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ValueError(f"a table is needed, not {value!r}")
@@ -136,6 +142,7 @@ def settings_table(value: Any) -> dict[str, str]:
 Count = Annotated[int, count]
 Share = Annotated[float, share]
 Seconds = Annotated[float, seconds]
+GroupProtocol = Annotated[Literal["classic", "consumer"], group_protocol]  # how members join: JoinGroup, or KIP-848
 Acks = Annotated[Literal["0", "1", "all"], acks]
 _BY_TYPE: Mapping[Any, Reader] = {
     bool: flag,

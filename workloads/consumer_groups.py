@@ -16,7 +16,7 @@ from harness.ports.clients import ClientUse
 from harness.ports.cluster import Client, ClientFactory, Event, Journal, ReadRecord, TopicPartition, Workload
 from harness.ports.load import LoadFacts
 from harness.ports.membership import GroupClient, GroupEvent, GroupJournal
-from harness.values import Seconds, Share
+from harness.values import GroupProtocol, Seconds, Share
 from workloads.produce_and_poll import POLL_RECORDS, POLL_S, RENEW_S, ProduceAndPoll, ProducerSettings
 
 
@@ -26,12 +26,25 @@ class GroupSettings(ProducerSettings):
 
     group: str = ""
     session_timeout_ms: int = 6000  # the group members' session time-out
+    group_protocol: GroupProtocol = "classic"  # how they join: JoinGroup, or KIP-848
+    static_members: bool = False  # a member's successor takes its place under its name (KIP-345)
     stay_s: Seconds | None = None  # how long a member stays in its group, on average; None: to the end
     crash_share: Share = 0.5  # share of the leaving members that crash instead
 
     def check(self, topics: Sequence[str]) -> None:
         if not self.group:
             raise ValueError(f'workload {self.name!r} needs a group, for example group = "readers"')
+
+    def membership(self, place: int) -> ClientUse:
+        """Of the member at this place, counted from 0."""
+        return ClientUse(
+            role="consumer",
+            group=self.group,
+            group_protocol=self.group_protocol,
+            group_instance_id=f"{self.group}-{place + 1}" if self.static_members else None,
+            session_timeout_ms=self.session_timeout_ms,
+            offset_reset="earliest",
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +60,7 @@ class ConsumerGroupsSettings(GroupSettings):
             clients=clients,
             group=self.group,
             session_timeout_ms=self.session_timeout_ms,
+            group_protocol=self.group_protocol,
             value_bytes=self.value_bytes,
             in_flight=self.batch,
         )
@@ -54,7 +68,8 @@ class ConsumerGroupsSettings(GroupSettings):
     def make_worker(self, *, role: str, place: int, places: int, partitions: Sequence[TopicPartition]) -> Workload:
         if role == "producer":
             return ProduceAndPoll(role=role, place=place, places=places, partitions=partitions, settings=self)
-        return ConsumerGroups(topics=sorted({partition.topic for partition in partitions}), settings=self)
+        topics = sorted({partition.topic for partition in partitions})
+        return ConsumerGroups(topics=topics, settings=self, use=self.membership(place))
 
 
 class Membership:
@@ -166,15 +181,10 @@ async def one_after_the_other(
 class ConsumerGroups:
     """Implements harness.ports.cluster.Workload for one of its clients."""
 
-    def __init__(self, *, topics: Sequence[str], settings: ConsumerGroupsSettings) -> None:
+    def __init__(self, *, topics: Sequence[str], settings: ConsumerGroupsSettings, use: ClientUse) -> None:
         self._topics = tuple(topics)
         self._settings = settings
-        self._use = ClientUse(
-            role="consumer",
-            group=settings.group,
-            session_timeout_ms=settings.session_timeout_ms,
-            offset_reset="earliest",
-        )
+        self._use = use
 
     async def act(self, client: ClientFactory, journal: Journal, chance: random.Random, until: Event) -> None:
         def begin(member: Client, group_journal: GroupJournal) -> Life:

@@ -49,6 +49,7 @@ class TransactionsSettings(GroupSettings):
             clients={"producer": self.producers, "consumer": self.consumers, "processor": self.processors},
             group=self.group,
             session_timeout_ms=self.session_timeout_ms,
+            group_protocol=self.group_protocol,
             outputs=(self.output,),
             transactional_ids=tuple(self.transactional_id(place) for place in range(self.processors)),
             value_bytes=self.value_bytes,
@@ -89,14 +90,12 @@ class Processor:
         self._inputs = tuple(inputs)
         self._outputs = tuple(outputs)
         self._settings = settings
-        self._use = ClientUse(
+        self._use = replace(
+            settings.membership(place),
             role="both",
-            group=settings.group,
-            session_timeout_ms=settings.session_timeout_ms,
             transactional_id=settings.transactional_id(place),
             transaction_timeout_ms=settings.transaction_timeout_ms,
             isolation="read_committed",
-            offset_reset="earliest",
         )
 
     async def act(self, client: ClientFactory, journal: Journal, chance: random.Random, until: Event) -> None:

@@ -12,6 +12,7 @@ from harness.ports.cluster import Client, ClientMaker
 from harness.ports.load import WorkloadSpec
 from harness.ports.own_names import AS_WRITTEN, OwnNames
 from harness.ports.security import SecuritySpec
+from harness.values import GroupProtocol
 
 _MODULES = {
     "kafka-python": "harness.clients.kafka_python",
@@ -23,6 +24,7 @@ _MEMBERS = {  # of groups, and transactional producers: the module and its class
     "confluent-kafka": ("harness.clients.confluent_member", "ConfluentMember"),
     "aiokafka": ("harness.clients.aio_member", "AioMember"),
 }
+_OF_THE_CONSUMER_PROTOCOL = ("confluent-kafka",)  # KIP-848
 _UNFENCED_PROCESSORS = ("aiokafka",)
 OWN = "kafka-python"  # the harness's own requests and reads use this library, whichever is under test
 
@@ -74,6 +76,15 @@ def clients_for(
 def check_installed(name: str) -> None:
     """Raises UsageError with the remedy if the library is missing."""
     _module(name)
+
+
+def check_group_protocol(name: str, protocol: GroupProtocol) -> None:
+    """Raises UsageError for a library whose members do not know the protocol."""
+    if protocol == "consumer" and name not in _OF_THE_CONSUMER_PROTOCOL:
+        raise UsageError(
+            f"client {name!r} has no members of group_protocol 'consumer' (KIP-848); "
+            f"use --client {_OF_THE_CONSUMER_PROTOCOL[0]}"
+        )
 
 
 def check_processors(name: str) -> None:

@@ -2,8 +2,9 @@
 
 Rebalances are told inside poll(), in the library's thread; the listener's events are kept until the owner takes them.
 The generation is read from the bytes that the library hands from a consumer to a producer (KIP-447): it has no other
-word for it. Whether it asked for stable offsets it does not say. A commit of a transaction that ran out of time may be
-asked for again and nothing else: its outcome is unknown, and the owner replaces the client.
+word for it; of KIP-848's protocol it is the member's epoch. Whether it asked for stable offsets it does not say. A
+commit of a transaction that ran out of time may be asked for again and nothing else: its outcome is unknown, and the
+owner replaces the client.
 """
 
 import struct
@@ -36,12 +37,17 @@ class ConfluentMember(ConfluentClient):
 
     def _consumer_settings(self) -> dict[str, Any]:
         use = self._use
-        return {
-            "group.id": use.group,
+        classic = {
             "session.timeout.ms": use.session_timeout_ms,
             "heartbeat.interval.ms": max(100, use.session_timeout_ms // 6),
+        }
+        return {
+            "group.id": use.group,
             "max.poll.interval.ms": max(MAX_POLL_INTERVAL_MS, use.session_timeout_ms),
             "retry.backoff.ms": RETRY_BACKOFF_MS,
+            **({} if use.group_instance_id is None else {"group.instance.id": use.group_instance_id}),
+            # With KIP-848 both times are the brokers' to say.
+            **(classic if use.group_protocol == "classic" else {"group.protocol": use.group_protocol}),
         }
 
     def _producer_settings(self) -> dict[str, Any]:

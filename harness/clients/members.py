@@ -50,6 +50,7 @@ def consumer_settings(use: ClientUse) -> dict[str, Any]:
         "heartbeat_interval_ms": max(100, use.session_timeout_ms // 6),
         "max_poll_interval_ms": MAX_POLL_INTERVAL_MS,
         "retry_backoff_ms": RETRY_BACKOFF_MS,
+        **({} if use.group_instance_id is None else {"group_instance_id": use.group_instance_id}),
     }
 
 

@@ -197,7 +197,13 @@ class AskingAnew:
         isolation: Literal["read_committed", "read_uncommitted"] = (
             "read_committed" if self._facts.outputs else "read_uncommitted"
         )
-        use = ClientUse(role="consumer", group=self._facts.group, isolation=isolation, offset_reset="earliest")
+        use = ClientUse(
+            role="consumer",
+            group=self._facts.group,
+            group_protocol=self._facts.group_protocol,
+            isolation=isolation,
+            offset_reset="earliest",
+        )
         return self._make_client(bootstrap=self._bootstrap, settings=self._settings, use=use)
 
     async def _polls(

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, Protocol, runtime_checkable
 
 from harness.ports.load import WorkloadSpec
+from harness.values import GroupProtocol
 
 METADATA_MAX_AGE_MS = 1000  # a setting of all client libraries: the maximum age of a client's metadata
 
@@ -18,8 +19,9 @@ class ClientUse:
 
     role: Literal["producer", "consumer", "both"]
     group: str | None = None
-    group_protocol: Literal["classic", "consumer"] = "classic"  # how its members join: JoinGroup, or KIP-848
+    group_protocol: GroupProtocol = "classic"
     session_timeout_ms: int = 6000  # of a group's member
+    group_instance_id: str | None = None  # of a static member (KIP-345)
     transactional_id: str | None = None
     transaction_timeout_ms: int = 10_000
     isolation: Literal["read_committed", "read_uncommitted"] = "read_uncommitted"

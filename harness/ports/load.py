@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from harness.values import Acks, Seconds
+from harness.values import Acks, GroupProtocol, Seconds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -12,9 +12,9 @@ class LoadFacts:
     """What other modules must know about a load. Its workload states it; it is never derived from the workload's name.
 
     clients: role -> number of clients; each is a separate process on its own link. group: the consumer group of the
-    clients; its committed offsets are fetched after the run. session_timeout_ms: of its members. outputs: topics
-    written only by transactions; if there is one, the final log is what read_committed reads. transactional_ids: of
-    its clients.
+    clients; its committed offsets are fetched after the run. session_timeout_ms, group_protocol: of its members.
+    outputs: topics written only by transactions; if there is one, the final log is what read_committed reads.
+    transactional_ids: of its clients.
     value_bytes: approximate length of a record's value. in_flight: the number of records, over all partitions, that a
     producer sends at once before it waits for all answers.
     """
@@ -22,6 +22,7 @@ class LoadFacts:
     clients: Mapping[str, int] = field(default_factory=dict)
     group: str = ""
     session_timeout_ms: int = 0
+    group_protocol: GroupProtocol = "classic"
     outputs: tuple[str, ...] = ()
     transactional_ids: tuple[str, ...] = ()
     value_bytes: int = 32

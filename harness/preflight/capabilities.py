@@ -115,8 +115,19 @@ def check_workload(scenario: Scenario) -> None:
     if missing:
         kind = "the reference" if scenario.cluster.system == "reference" else f"system {scenario.cluster.system!r}"
         raise UsageError(f"workload {workload.name!r}: {kind} has no {missing} yet; use --system kafka")
+    clients.check_group_protocol(workload.client, facts.group_protocol)
+    if facts.group_protocol == "consumer" and not _has_consumer_protocol(traits):
+        raise UsageError(
+            f"workload {workload.name!r}: group_protocol 'consumer' (KIP-848) needs Kafka 4.0 or newer; "
+            f'use --system kafka:4, or group_protocol = "classic"'
+        )
     if facts.group and facts.outputs:
         clients.check_processors(workload.client)
+
+
+def _has_consumer_protocol(traits: Traits) -> bool:
+    """Of a system that somebody else runs it is not known beforehand: its members are refused then."""
+    return traits.kind != "reference" and not (traits.kind == "kafka" and traits.version < _CONSUMER_PROTOCOL_SINCE)
 
 
 def notes(scenario: Scenario) -> list[str]:
@@ -308,6 +319,7 @@ def _without_effect(scenario: Scenario) -> list[str]:
 
 
 _IDEMPOTENCE_SINCE = (0, 11)
+_CONSUMER_PROTOCOL_SINCE = (4, 0)  # KIP-848
 _RESOLVE_IN_PYTHON = ("kafka-python", "aiokafka")
 _TAKES_A_VERSION = ("kafka-python",)
 

@@ -22,4 +22,14 @@ class EvidenceSink(Protocol):
 
     def leadership_started(self, topic_partition: TopicPartition, *, epoch: int, log_end_offset: int) -> None: ...
 
+    def isr_learned(
+        self, topic_partition: TopicPartition, *, epoch: int, partition_epoch: int, high_watermark: int
+    ) -> None:
+        """A leader hears of an ISR that its controller made; its high watermark is as it was before."""
+        ...
+
+    def isr_expand_asked(self, topic_partition: TopicPartition, *, epoch: int, joining: int) -> None:
+        """A leader asks its controller for another member, and counts it from now on (KIP-497)."""
+        ...
+
     def leadership_ended(self, topic_partition: TopicPartition, *, epoch: int, log_end_offset: int) -> None: ...

@@ -50,6 +50,13 @@ class Leadership:
         if (state.leader_epoch, state.partition_epoch) == (known.leader_epoch, known.partition_epoch):
             self.isr_tracker.heard_again()
             return
+        if state.leader_epoch == known.leader_epoch:
+            self._replica.evidence.isr_learned(
+                state.topic_partition,
+                epoch=state.leader_epoch,
+                partition_epoch=state.partition_epoch,
+                high_watermark=self._replica.high_watermark,
+            )
         self.isr_tracker.committed(state.isr)
         self._remotes = {
             broker_id: self._remotes.get(broker_id) or RemoteReplica(broker_id=broker_id)
@@ -324,6 +331,9 @@ class Leadership:
         isr = self.isr_state.isr
         proposal = self._proposal((*isr, remote.broker_id))
         self.isr_tracker.propose(PendingExpand(isr=isr, joining=remote.broker_id, proposal=proposal))
+        self._replica.evidence.isr_expand_asked(
+            self.state.topic_partition, epoch=self.state.leader_epoch, joining=remote.broker_id
+        )
         return True
 
     def _proposal(self, members: tuple[int, ...]) -> IsrProposal:

@@ -106,6 +106,17 @@ class EvidenceJournal:
     def leadership_started(self, topic_partition: TopicPartition, *, epoch: int, log_end_offset: int) -> None:
         self._leadership("leadership_start", topic_partition, epoch, log_end_offset)
 
+    def isr_learned(
+        self, topic_partition: TopicPartition, *, epoch: int, partition_epoch: int, high_watermark: int
+    ) -> None:
+        topic, partition = topic_partition
+        detail = {"partition_epoch": partition_epoch}
+        self.note("isr_learned", topic=topic, partition=partition, epoch=epoch, to_offset=high_watermark, detail=detail)
+
+    def isr_expand_asked(self, topic_partition: TopicPartition, *, epoch: int, joining: int) -> None:
+        topic, partition = topic_partition
+        self.note("isr_expand_asked", topic=topic, partition=partition, epoch=epoch, detail={"joining": joining})
+
     def leadership_ended(self, topic_partition: TopicPartition, *, epoch: int, log_end_offset: int) -> None:
         self._leadership("leadership_end", topic_partition, epoch, log_end_offset)
 

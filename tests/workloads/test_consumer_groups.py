@@ -35,6 +35,17 @@ async def test_a_member_tells_what_it_was_given_and_commits_what_it_has_processe
     assert script.uses == [ClientUse(role="consumer", group="readers", offset_reset="earliest")]
 
 
+async def test_a_static_members_successors_have_its_name() -> None:
+    script = Script(polls=1)
+    settings = in_a_group(static_members=True, group_protocol="consumer")
+    workload = settings.make_worker(role="consumer", place=2, places=3, partitions=PARTITIONS)
+
+    await script.act(workload)
+
+    assert {(use.group_instance_id, use.group_protocol) for use in script.uses if use} == {("readers-3", "consumer")}
+    assert settings.facts.group_protocol == "consumer"
+
+
 async def test_what_was_taken_away_in_a_poll_is_not_committed() -> None:
     script = Script(polls=2, fails=lambda what, number: what == "rebalance" and number == 2)
 

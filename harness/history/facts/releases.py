@@ -59,6 +59,7 @@ DEFAULTS: Mapping[str, tuple[Default, ...]] = {
         Default(value="true"),
     ),
     "group.min.session.timeout.ms": (Default(value="6000"),),
+    "group.consumer.session.timeout.ms": (Default(value="45000"),),
     "offsets.topic.num.partitions": (Default(value="50"),),
     "transaction.state.log.num.partitions": (Default(value="50"),),
     "min.insync.replicas": (Default(value="1"),),

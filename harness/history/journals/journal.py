@@ -285,6 +285,7 @@ class JournalFile:
                 idempotent=None if use.role == "consumer" else idempotent,
                 isolation=None if use.role == "producer" else use.isolation,
                 offset_reset=None if use.role == "producer" else use.offset_reset,
+                group_instance_id=use.group_instance_id,
                 group_protocol=None if use.group is None else use.group_protocol,
             )
         self._write(line)

@@ -22,11 +22,11 @@ from harness.history.schema.column_types import (
     Within,
 )
 from harness.history.schema.typed_rows import RowsOf
+from harness.values import GroupProtocol
 
 Role = Literal["producer", "consumer", "both"]
 Isolation = Literal["read_committed", "read_uncommitted"]
 OffsetReset = Literal["earliest", "latest", "none"]
-GroupProtocol = Literal["classic", "consumer"]
 GroupEvent = Literal["assigned", "revoked", "lost", "committed", "fetched", "seek"]
 ClientEvent = Literal["attempt_failed", "timeout", "disconnect", "connect", "leader", "request"]
 

@@ -167,7 +167,8 @@ class BrokerEventRow(TypedDict):
     """What brokers journalled about themselves. event: truncation | leadership_start | leadership_end |
     high_watermark_checkpoint | broker_start | broker_registered | directory_lost (from the coordination log) ...
     isr_learned: a leader heard of an ISR that its controller had made, to_offset: its high watermark by then;
-    detail_text: {"partition_epoch": of that ISR}. records_deleted: a client had the leader move its log's start to
+    detail_text: {"partition_epoch": of that ISR}. isr_expand_asked: a leader asked for another member, which it counts
+    from then on. records_deleted: a client had the leader move its log's start to
     to_offset (DeleteRecords).
     unclean_election: node is the broker that was elected, by its own log or its controller's. truncation: log end went
     from from_offset down to to_offset (the new log end); leader_epoch: the one followed."""

@@ -42,6 +42,7 @@ class _Workload(msgspec.Struct, forbid_unknown_fields=True):
     clients: dict[str, int] = {}
     group: str = ""
     session_timeout_ms: int = 0
+    group_protocol: Literal["classic", "consumer"] = "classic"
     outputs: list[str] = []
     transactional_ids: list[str] = []
     value_bytes: int = 32

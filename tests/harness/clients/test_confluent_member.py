@@ -2,6 +2,7 @@
 
 import struct
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import confluent_kafka
@@ -137,6 +138,17 @@ async def test_the_library_is_set_up_for_its_use(member_of: Make) -> None:
     assert {key: library.configuration[key] for key in wanted} == wanted
     assert isinstance(member, GroupClient)
     assert isinstance(member, TransactionalClient)
+
+
+async def test_with_the_consumer_protocol_the_brokers_say_how_long_a_session_lasts(member_of: Make) -> None:
+    library, _ = member_of()
+    use = replace(USE, group_protocol="consumer", group_instance_id="g-1")
+
+    await ConfluentMember(bootstrap="127.0.0.1:1", settings=SETTINGS, use=use).subscribe(["orders"])
+
+    assert library.configuration["group.protocol"] == "consumer"
+    assert library.configuration["group.instance.id"] == "g-1"
+    assert not library.configuration.keys() & {"session.timeout.ms", "heartbeat.interval.ms"}
 
 
 async def test_rebalances_carry_generation_and_member(member_of: Make) -> None:

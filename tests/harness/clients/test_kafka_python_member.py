@@ -24,6 +24,7 @@ USE = ClientUse(
     role="both",
     group="g",
     session_timeout_ms=1200,
+    group_instance_id="g-1",
     transactional_id="x",
     isolation="read_committed",
     offset_reset="earliest",
@@ -136,6 +137,7 @@ async def test_the_library_is_set_up_for_its_use(member_of: Make) -> None:
 
     wanted = {
         "group_id": "g",
+        "group_instance_id": "g-1",
         "session_timeout_ms": 1200,
         "heartbeat_interval_ms": 200,
         "isolation_level": "read_committed",

@@ -32,6 +32,7 @@ def make(runs: Path) -> RunFolder:
                 clients={"producer": 2},
                 group="g",
                 session_timeout_ms=6000,
+                group_protocol="consumer",
                 outputs=("t",),
                 transactional_ids=("one",),
                 value_bytes=7,

@@ -166,6 +166,18 @@ TRANSACTIONS = '[workload]\nname = "transactions"\ngroup = "g"\n'
             (KAFKA, TOPIC, RESULTS, TRANSACTIONS, 'output = "results"\nprocessors = 1\nclient = "aiokafka"\n'),
             "client 'aiokafka' sends offsets to a transaction without its generation (KIP-447)",
         ),
+        (
+            (KAFKA, TOPIC, GROUPS, 'group = "g"\ngroup_protocol = "consumer"\n'),
+            "client 'kafka-python' has no members of group_protocol 'consumer' (KIP-848); use --client confluent-kafka",
+        ),
+        (
+            (TOPIC, GROUPS, 'group = "g"\ngroup_protocol = "consumer"\nclient = "confluent-kafka"\n'),
+            "group_protocol 'consumer' (KIP-848) needs Kafka 4.0 or newer",
+        ),
+        (
+            (KAFKA, TOPIC, GROUPS, 'group = "g"\ngroup_protocol = "new"\n'),
+            'group_protocol: a group\'s protocol is "classic" or "consumer" (KIP-848), not \'new\'',
+        ),
         ((KAFKA, TOPIC, RESULTS, TRANSACTIONS, 'output = "results"\n'), "needs processors, an output among its topics"),
         ((KAFKA, TOPIC, TRANSACTIONS, 'output = "t"\nprocessors = 1\n'), "and another topic as input"),
         ((KAFKA, TOPIC, RESULTS, TRANSACTIONS, 'output = "r"\nprocessors = 1\n'), "output = 'r'"),

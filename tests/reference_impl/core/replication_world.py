@@ -39,6 +39,8 @@ class Evidence:
         self.truncations: list[Truncation] = []
         self.leaderships: list[tuple[str, int, int]] = []
         self.deletions: list[tuple[int, int]] = []  # epoch, to
+        self.learned: list[tuple[int, int, int]] = []  # epoch, partition epoch, high watermark
+        self.asked_for: list[tuple[int, int]] = []  # epoch, who is to join the ISR
         self.log_starts: list[tuple[int, int, int, str]] = []  # from, to, segments deleted, reason
 
     def truncated(
@@ -56,6 +58,14 @@ class Evidence:
 
     def records_deleted(self, topic_partition: TopicPartition, *, epoch: int, to_offset: int) -> None:
         self.deletions.append((epoch, to_offset))
+
+    def isr_learned(
+        self, topic_partition: TopicPartition, *, epoch: int, partition_epoch: int, high_watermark: int
+    ) -> None:
+        self.learned.append((epoch, partition_epoch, high_watermark))
+
+    def isr_expand_asked(self, topic_partition: TopicPartition, *, epoch: int, joining: int) -> None:
+        self.asked_for.append((epoch, joining))
 
     def leadership_started(self, topic_partition: TopicPartition, *, epoch: int, log_end_offset: int) -> None:
         self.leaderships.append(("start", epoch, log_end_offset))

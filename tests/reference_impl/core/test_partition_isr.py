@@ -201,3 +201,19 @@ def test_a_pending_shrink_still_needs_the_slow_replica() -> None:
     assert isinstance(world.leader.isr_state, PendingShrink)
     world.fetch(2)
     assert world.outcome(result) is None
+
+
+def test_a_leader_tells_whom_it_asks_for_and_when_it_hears_of_an_isr_that_it_did_not_make() -> None:
+    world = without_3()
+    world.fetch(3, rounds=2)
+    assert world.evidence[1].asked_for == [(0, 3)]
+    assert world.settle_isr() is ErrorCode.NONE
+    world.tell(1)
+    assert world.evidence[1].learned == []
+
+    world._set_isr((1, 2))  # 3 shuts down, and its controller takes it out
+    world.write("b")
+    world.fetch(2, rounds=2)
+    world.tell(1)
+
+    assert world.evidence[1].learned == [(0, world.state.partition_epoch, 1)]

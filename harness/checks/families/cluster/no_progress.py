@@ -31,6 +31,7 @@ from harness.history.facts.internal_topics import GROUP_OFFSETS_TOPIC
 from harness.history.facts.node_end_facts import back_of
 from harness.history.schema.client_rows import CLIENT_EVENTS, PROCESSES
 from harness.history.schema.cluster_rows import PROGRESS, AskedFor, ProgressRow
+from harness.ports.load import LoadFacts
 
 CHECK = "no-progress"
 _LACKING = ("refused", "unanswered")
@@ -192,10 +193,18 @@ def _members_kept_crashing(context: RunContext, history: PartitionHistory, row: 
     members = {each["process"] for each in context.tables[PROCESSES] if each["group"] == row["group"]}
     crashes = sorted(each["invoked_ns"] for each in context.tables[CRASHES] if each["process"] in members)
     inside = [at_ns for at_ns in crashes if row["asked_ns"] < at_ns < row["until_ns"]]
-    rest_ns = _RESTS_AFTER_SESSIONS * facts.session_timeout_ms * 1_000_000
+    rest_ns = _RESTS_AFTER_SESSIONS * _session_timeout_ms(context, facts, row) * 1_000_000
     edges = [row["asked_ns"], *inside, row["until_ns"]]
     kept = bool(inside) and all(after - before < rest_ns for before, after in pairwise(edges))
     return Cause(code="members-kept-crashing") if kept else None
+
+
+def _session_timeout_ms(context: RunContext, facts: LoadFacts, row: ProgressRow) -> int:
+    """With KIP-848's protocol the brokers say it."""
+    if facts.group_protocol == "classic":
+        return facts.session_timeout_ms
+    key = "group.consumer.session.timeout.ms"
+    return context.history.settings.numbers(key, None, row["asked_ns"], row["until_ns"])[-1]
 
 
 _EXPLANATIONS: Sequence[Callable[[RunContext, PartitionHistory, ProgressRow], Cause | None]] = (

@@ -42,6 +42,8 @@ from harness.history.schema.typed_rows import RowsOf, typed
 CHECK = "acknowledged-below-min-isr"
 MIN_ISR_KEY = "min.insync.replicas"
 _PENDING_NS = 10**8  # a requested expansion is committed within this time, if nothing delays the leader
+# Events of a leader that asked for another member, and how long before them at most.
+_ASKED_FOR_ANOTHER = {"isr_expand_asked": 0, "isr_expand_refused": _PENDING_NS}
 _ASKED_BEFORE_NS = 10**9  # the leader reports a shrink before it is committed
 _COPY = ["run", "partition_id", "value", "offset"]
 _OF_SHORTAGE = (
@@ -234,17 +236,17 @@ def _pieces(
 
 def _end(partition: PartitionHistory, state: PartitionStateRow, after: PartitionStateRow | None) -> int:
     """The end of a shortage: before the next state; if that one adds a replica, before it can have been requested; and
-    before a request for one can have been sent that was refused, as the controller does with a broker that it has
-    fenced: until it is granted, the leader asks again and again."""
+    before a request for one was sent, as the leader itself tells, or can have been sent that was refused, as the
+    controller does with a broker that it has fenced: until it is granted, the leader asks again and again."""
     end = END_OF_TIME_NS if after is None else int(after["time_ns"] - (after["uncertainty_ns"] or 0))
-    refused = [
-        row["time_ns"]
+    asked = [
+        row["time_ns"] - _ASKED_FOR_ANOTHER[row["event"]]
         for row in partition.events
-        if row["event"] == "isr_expand_refused"
+        if row["event"] in _ASKED_FOR_ANOTHER
         and (row["node"], row["leader_epoch"]) == (state["leader"], state["leader_epoch"])
         and state["time_ns"] <= row["time_ns"] < end
     ]
-    end = min([end, *(at_ns - _PENDING_NS for at_ns in refused)])
+    end = min([end, *asked])
     if after is None or len(after["isr"] or ()) <= len(state["isr"] or ()):
         return end
     faults = partition.faults_between(state["time_ns"], end)

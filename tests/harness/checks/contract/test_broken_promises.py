@@ -100,6 +100,20 @@ def acknowledged_while_an_expansion_is_asked_for_and_refused() -> History:
 
 
 @story
+def acknowledged_after_the_leader_asked_for_another_member() -> History:
+    history = refused(asked_by=1, sent_at=5.45)
+    history.rows["broker_events"][-1]["event"] = "isr_expand_asked"
+    return history
+
+
+@story
+def acknowledged_before_the_leader_asked_for_another_member() -> History:
+    history = refused(asked_by=1, sent_at=5.15)
+    history.rows["broker_events"][-1]["event"] = "isr_expand_asked"
+    return history
+
+
+@story
 def acknowledged_before_an_expansion_is_refused() -> History:
     return refused(asked_by=1, sent_at=5.1)
 
@@ -316,6 +330,12 @@ def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dic
         ),
         ("acknowledged_while_an_expansion_may_have_been_asked_for", PASS, set()),
         ("acknowledged_while_an_expansion_is_asked_for_and_refused", PASS, set()),
+        ("acknowledged_after_the_leader_asked_for_another_member", PASS, set()),
+        (
+            "acknowledged_before_the_leader_asked_for_another_member",
+            OPEN,
+            {("acknowledged-below-min-isr", "observation")},
+        ),
         ("acknowledged_before_an_expansion_is_refused", OPEN, {("acknowledged-below-min-isr", "observation")}),
         ("acknowledged_while_another_leader_is_refused", OPEN, {("acknowledged-below-min-isr", "observation")}),
         (
