@@ -117,7 +117,7 @@ def check_workload(scenario: Scenario) -> None:
         raise UsageError(f"workload {workload.name!r}: {kind} has no {missing} yet; use --system kafka")
     clients.check_groups(workload.client)
     if facts.group and facts.outputs:
-        clients.check_processors(workload.client)
+        clients.check_processors(workload.client, facts.clients.get("processor", 0))
 
 
 def notes(scenario: Scenario) -> list[str]:

@@ -9,7 +9,7 @@ import pytest
 from aiokafka import errors
 
 from harness.clients import aio
-from harness.clients.aio_member import AioMember
+from harness.clients.aio_member import AioMember, RebalancedError
 from harness.ports.clients import ClientUse
 from harness.ports.cluster import TopicPartition
 from harness.ports.load import WorkloadSpec
@@ -90,6 +90,9 @@ class Library:
     async def abort_transaction(self) -> None:
         await self._called("abort")
 
+    async def getmany(self, **_: Any) -> dict[Any, Any]:
+        return {}
+
 
 @pytest.fixture
 def member_of(monkeypatch: pytest.MonkeyPatch) -> Make:
@@ -136,6 +139,27 @@ async def test_rebalances_carry_generation_and_member(member_of: Make) -> None:
         ("assigned", 7, "m-1"),
         ("revoked", 7, "m-1"),
     ]
+
+
+async def test_a_processor_has_its_producer_before_it_joins(member_of: Make) -> None:
+    library, member = member_of()
+
+    await member.subscribe(["orders"])
+    await member.begin_transaction()
+
+    assert library.configuration["transactional_id"] == "x"
+    assert library.calls == ["start", "start", "begin"]
+
+
+async def test_a_processor_ends_after_a_rebalance(member_of: Make) -> None:
+    library, member = member_of()
+    await member.subscribe(["orders"])
+    library.listener.on_partitions_assigned([aiokafka.TopicPartition("orders", 0)])
+    assert await member.poll(10, timeout_s=0) == []
+
+    library.listener.on_partitions_assigned([aiokafka.TopicPartition("orders", 0)])
+    with pytest.raises(RebalancedError):
+        await member.poll(10, timeout_s=0)
 
 
 @pytest.mark.parametrize(
