@@ -31,6 +31,10 @@ FOUND_BY = (
     Found("expire-offsets-at-once", "members-cut-from-coordinator", "lost-group-offset"),
     Found("old-epochs-go-on", "offsets-late-for-their-transaction", "transaction-outcome"),
     Found("late-transactions-keep-their-epoch", "offsets-late-for-their-transaction", "transaction-outcome"),
+    Found("end-before-replication", "killed-as-it-answers-the-end", "transaction-outcome"),
+    Found("forget-prepared-transactions", "killed-before-its-markers", "hanging-transaction"),
+    Found("markers-of-old-coordinators", "markers-in-the-next-transaction", "aborted-read"),
+    Found("commit-of-anybody", "heartbeats-lost", "zombie-commit"),
 )
 SCENARIOS_ALONE = sorted({each.scenario for each in FOUND_BY})
 
