@@ -4,7 +4,10 @@ Rebalances happen in the library's own tasks; the listener's events are kept unt
 committed offsets in versions without the word "stable" (KIP-447), and sends offsets to a transaction without a
 generation: neither is ever known of it. It asks again for ever, so every question has this adapter's time.
 
-So a processor's transactional id alone keeps it from doing a record twice, as before KIP-447. Its producer is opened
+It overlooks the error that stands for a whole OffsetFetch (from version 2 on), as while the coordinator loads, takes it
+that nothing was committed, and begins elsewhere (0.14). So the error is raised here, and the library asks again.
+
+A processor's transactional id alone keeps it from doing a record twice, as before KIP-447. Its producer is opened
 before it joins: by then its predecessor's transaction has ended, and its offsets are seen. A rebalance after that may
 come before the offsets of its own last transaction are seen, so the client ends at its next poll.
 """
@@ -15,6 +18,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 import aiokafka
+from aiokafka import errors
 
 from harness.clients import answers as common
 from harness.clients.aio import AioClient, theirs
@@ -22,6 +26,7 @@ from harness.clients.members import Listener, Offsets, asked, consumer_settings,
 from harness.ports.cluster import ReadRecord, TopicPartition
 from harness.ports.membership import GroupEvent, TransactionEnd
 
+_OFFSET_FETCH = 9  # its API key
 _Result = TypeVar("_Result")
 
 
@@ -40,6 +45,13 @@ class AioMember(AioClient):
 
     def _producer_settings(self) -> dict[str, Any]:
         return producer_settings(self._use)
+
+    async def _open_consumer(self) -> Any:
+        is_new = self._consumer is None
+        consumer = await super()._open_consumer()
+        if is_new:
+            _heed_group_errors(consumer._coordinator)
+        return consumer
 
     async def _in_time(self, work: Awaitable[_Result], timeout_s: float) -> _Result:
         async with asyncio.timeout(timeout_s):
@@ -145,6 +157,21 @@ class AioMember(AioClient):
         if self._consumer is not None:
             self._consumer._coordinator._maybe_leave_group = _say_nothing
         await self.close()
+
+
+def _heed_group_errors(coordinator: Any) -> None:
+    send = coordinator._send_req
+
+    async def heeding(request: Any) -> Any:
+        answer = await send(request)
+        if request.API_KEY == _OFFSET_FETCH and (code := getattr(answer, "error_code", 0)):
+            error = errors.for_code(code)
+            if error is errors.NotCoordinatorForGroupError:
+                coordinator.coordinator_dead()  # so that another one is looked up
+            raise error()
+        return answer
+
+    coordinator._send_req = heeding
 
 
 def _heard_by(listener: Listener) -> Any:

@@ -34,6 +34,7 @@ FOUND_BY = (
     Found("end-before-replication", "killed-as-it-answers-the-end", "transaction-outcome"),
     Found("forget-prepared-transactions", "killed-before-its-markers", "hanging-transaction"),
     Found("markers-of-old-coordinators", "markers-in-the-next-transaction", "aborted-read"),
+    Found("no-offsets-while-loading", "offsets-asked-while-loading", "lost-group-offset"),
     Found("commit-of-anybody", "heartbeats-lost", "zombie-commit"),
 )
 SCENARIOS_ALONE = sorted({each.scenario for each in FOUND_BY})
