@@ -87,13 +87,13 @@ def check_group_protocol(name: str, protocol: GroupProtocol) -> None:
         )
 
 
-def check_processors(name: str) -> None:
-    """Raises UsageError for a library whose processors are not exactly-once: one that has lost a partition may still
-    commit what it took of it."""
-    if name in _UNFENCED_PROCESSORS:
+def check_processors(name: str, processors: int) -> None:
+    """Raises UsageError for several processors of a library in which they are not exactly-once: one that has lost a
+    partition to another may still commit what it took of it. One alone is fenced by its transactional id."""
+    if name in _UNFENCED_PROCESSORS and processors > 1:
         raise UsageError(
             f"client {name!r} sends offsets to a transaction without its generation (KIP-447), so two members may "
-            f"process one record; use --client {OWN}"
+            f"process one record; use --client {OWN}, or processors = 1"
         )
 
 

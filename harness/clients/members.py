@@ -74,10 +74,12 @@ class Listener:
         self._held: set[tuple[str, int]] = set()
         self.generation: int | None = None
         self.member: str | None = None
+        self.assigned = 0  # how often
 
     def on_partitions_assigned(self, assigned: Any) -> None:
         self._forget()
         self.generation, self.member = self._membership()
+        self.assigned += 1
         self._hear("assigned", assigned)
 
     def on_partitions_revoked(self, revoked: Any) -> None:

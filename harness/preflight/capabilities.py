@@ -122,7 +122,7 @@ def check_workload(scenario: Scenario) -> None:
             f'use --system kafka:4, or group_protocol = "classic"'
         )
     if facts.group and facts.outputs:
-        clients.check_processors(workload.client)
+        clients.check_processors(workload.client, facts.clients.get("processor", 0))
 
 
 def _has_consumer_protocol(traits: Traits) -> bool:

@@ -226,10 +226,9 @@ class GroupCoordinator:
 
     def fetch(self, group_id: str, wanted: Sequence[TopicPartition] | None) -> FetchedOffsets:
         """None: all that the group has. A partition that is not in the answer has no committed offset."""
-        error = self.error
+        error, offsets = self.error, self._offsets.get(group_id, GroupOffsets())
         if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-            error = self._rules.while_loading()
-        offsets = self._offsets.get(group_id, GroupOffsets())
+            error, offsets = self._rules.while_loading(), GroupOffsets()  # what is read may not be committed
         if error is not ErrorCode.NONE:
             return FetchedOffsets(error=error, offsets={})
         known = offsets.committed

@@ -7,9 +7,10 @@ from typing import Any
 import aiokafka
 import pytest
 from aiokafka import errors
+from aiokafka.protocol.commit import OffsetFetchRequest, OffsetFetchResponse_v3
 
 from harness.clients import aio
-from harness.clients.aio_member import AioMember
+from harness.clients.aio_member import AioMember, RebalancedError
 from harness.ports.clients import ClientUse
 from harness.ports.cluster import TopicPartition
 from harness.ports.load import WorkloadSpec
@@ -37,6 +38,7 @@ class Library:
         self.generation, self.member_id = 7, "m-1"
         self.moves_on = False  # a rebalance comes while it commits
         self.listener: Any = None
+        self.answer: Any = None  # the coordinator's to any request
         self._raises = raises
         self._coordinator = self
         self._client = self.client = self
@@ -64,6 +66,12 @@ class Library:
     async def _maybe_leave_group(self) -> None:
         await self._called("leave")
 
+    async def _send_req(self, request: Any) -> Any:
+        return self.answer
+
+    def coordinator_dead(self) -> None:
+        self.calls.append("coordinator dead")
+
     def subscribe(self, topics: list[str], listener: Any) -> None:
         self.listener = listener
 
@@ -89,6 +97,9 @@ class Library:
 
     async def abort_transaction(self) -> None:
         await self._called("abort")
+
+    async def getmany(self, **_: Any) -> dict[Any, Any]:
+        return {}
 
 
 @pytest.fixture
@@ -138,6 +149,27 @@ async def test_rebalances_carry_generation_and_member(member_of: Make) -> None:
     ]
 
 
+async def test_a_processor_has_its_producer_before_it_joins(member_of: Make) -> None:
+    library, member = member_of()
+
+    await member.subscribe(["orders"])
+    await member.begin_transaction()
+
+    assert library.configuration["transactional_id"] == "x"
+    assert library.calls == ["start", "start", "begin"]
+
+
+async def test_a_processor_ends_after_a_rebalance(member_of: Make) -> None:
+    library, member = member_of()
+    await member.subscribe(["orders"])
+    library.listener.on_partitions_assigned([aiokafka.TopicPartition("orders", 0)])
+    assert await member.poll(10, timeout_s=0) == []
+
+    library.listener.on_partitions_assigned([aiokafka.TopicPartition("orders", 0)])
+    with pytest.raises(RebalancedError):
+        await member.poll(10, timeout_s=0)
+
+
 @pytest.mark.parametrize(
     ("raised", "status"),
     [(None, "ok"), (errors.CommitFailedError(), "fail"), (errors.RequestTimedOutError(), "info")],
@@ -165,6 +197,29 @@ async def test_committed_offsets_are_never_known_to_be_stable(member_of: Make) -
     fetched = await member.committed([PLACE])
 
     assert (dict(fetched.offsets), fetched.require_stable) == ({PLACE: 41}, False)
+
+
+@pytest.mark.parametrize(
+    ("error", "looked_up"), [(errors.GroupLoadInProgressError, False), (errors.NotCoordinatorForGroupError, True)]
+)
+async def test_an_error_of_a_whole_question_for_offsets_is_no_answer(
+    member_of: Make, error: type[errors.KafkaError], looked_up: bool
+) -> None:
+    library, member = member_of()
+    await member.subscribe(["orders"])
+    library.answer = OffsetFetchResponse_v3(0, [], error.errno)
+
+    with pytest.raises(error):
+        await library._coordinator._send_req(OffsetFetchRequest("g", []))
+    assert ("coordinator dead" in library.calls) == looked_up
+
+
+async def test_an_answer_without_an_error_is_the_librarys(member_of: Make) -> None:
+    library, member = member_of()
+    await member.subscribe(["orders"])
+    library.answer = OffsetFetchResponse_v3(0, [], 0)
+
+    assert await library._coordinator._send_req(OffsetFetchRequest("g", [])) is library.answer
 
 
 async def test_offsets_in_a_transaction_have_no_generation(member_of: Make) -> None:

@@ -163,7 +163,7 @@ TRANSACTIONS = '[workload]\nname = "transactions"\ngroup = "g"\n'
     [
         ((KAFKA, TOPIC, GROUPS), "workload 'consumer_groups' needs a group, for example group = \"readers\""),
         (
-            (KAFKA, TOPIC, RESULTS, TRANSACTIONS, 'output = "results"\nprocessors = 1\nclient = "aiokafka"\n'),
+            (KAFKA, TOPIC, RESULTS, TRANSACTIONS, 'output = "results"\nprocessors = 2\nclient = "aiokafka"\n'),
             "client 'aiokafka' sends offsets to a transaction without its generation (KIP-447)",
         ),
         (
@@ -195,4 +195,6 @@ def test_a_workload_of_groups_or_transactions_that_cannot_work_is_refused(parts:
 
 def test_workloads_of_groups_and_transactions_have_what_they_need_on_real_kafka() -> None:
     assert problems(parse(KAFKA, TOPIC, GROUPS, 'group = "g"\n')) == []
-    assert problems(parse(KAFKA, TOPIC, RESULTS, TRANSACTIONS, 'output = "results"\nprocessors = 1\n')) == []
+    for client in ("kafka-python", "aiokafka"):
+        one = f'output = "results"\nprocessors = 1\nclient = "{client}"\n'
+        assert problems(parse(KAFKA, TOPIC, RESULTS, TRANSACTIONS, one)) == []
