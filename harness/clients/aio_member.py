@@ -7,6 +7,10 @@ generation: neither is ever known of it. It asks again for ever, so every questi
 It overlooks the error that stands for a whole OffsetFetch (from version 2 on), as while the coordinator loads, takes it
 that nothing was committed, and begins elsewhere (0.14). So the error is raised here, and the library asks again.
 
+A coordinator answers who joins when the whole group has: that may take as long as a member is given for its polls, and
+longer than any other request. So the requests of a rebalance have that time, and a poll that waits for one ends with
+nothing. (The library has one time for all requests, and waits for a rebalance whatever time a poll was given.)
+
 A processor's transactional id alone keeps it from doing a record twice, as before KIP-447. Its producer is opened
 before it joins: by then its predecessor's transaction has ended, and its offsets are seen. A rebalance after that may
 come before the offsets of its own last transaction are seen, so the client ends at its next poll.
@@ -19,14 +23,25 @@ from typing import Any, TypeVar
 
 import aiokafka
 from aiokafka import errors
+from aiokafka.client import ConnectionGroup
 
 from harness.clients import answers as common
 from harness.clients.aio import AioClient, theirs
-from harness.clients.members import Listener, Offsets, asked, consumer_settings, ended, producer_settings
+from harness.clients.members import (
+    MAX_POLL_INTERVAL_MS,
+    Listener,
+    Offsets,
+    asked,
+    consumer_settings,
+    ended,
+    producer_settings,
+)
 from harness.ports.cluster import ReadRecord, TopicPartition
 from harness.ports.membership import GroupEvent, TransactionEnd
 
 _OFFSET_FETCH = 9  # its API key
+_OF_A_REBALANCE = frozenset({11, 14})  # JoinGroup and SyncGroup
+_REBALANCE_S = MAX_POLL_INTERVAL_MS / 1000 + 5  # as Kafka's own consumer waits for its answers
 _Result = TypeVar("_Result")
 
 
@@ -38,6 +53,7 @@ class AioMember(AioClient):
     """Implements GroupClient and, with a transactional id, TransactionalClient."""
 
     _listener: Listener | None = None
+    _coordinator: Any = None  # the library's side of the group, which may speak up once more while it is closed
     _commit_tried = False
 
     def _consumer_settings(self) -> dict[str, Any]:
@@ -50,7 +66,8 @@ class AioMember(AioClient):
         is_new = self._consumer is None
         consumer = await super()._open_consumer()
         if is_new:
-            _heed_group_errors(consumer._coordinator)
+            self._coordinator = consumer._coordinator
+            _mind_the_group(self._coordinator)
         return consumer
 
     async def _in_time(self, work: Awaitable[_Result], timeout_s: float) -> _Result:
@@ -67,12 +84,16 @@ class AioMember(AioClient):
         consumer.subscribe(topics=list(topics), listener=_heard_by(self._listener))
 
     def _membership(self) -> tuple[int, str]:
-        coordinator = self._consumer._coordinator
-        return int(coordinator.generation), str(coordinator.member_id)
+        return int(self._coordinator.generation), str(self._coordinator.member_id)
 
     async def poll(self, limit: int, *, timeout_s: float) -> Sequence[ReadRecord]:
         """Raises RebalancedError in a processor that was assigned partitions again."""
-        records = await super().poll(limit, timeout_s=timeout_s)
+        try:
+            records = await super().poll(limit, timeout_s=timeout_s)
+        except TimeoutError:
+            if self._consumer is None or not self._consumer._subscription.reassignment_in_progress:
+                raise
+            records = []
         if self._use.transactional_id is not None and self._listener is not None and self._listener.assigned > 1:
             raise RebalancedError("a processor without generations begins anew after a rebalance")
         return records
@@ -159,10 +180,12 @@ class AioMember(AioClient):
         await self.close()
 
 
-def _heed_group_errors(coordinator: Any) -> None:
+def _mind_the_group(coordinator: Any) -> None:
     send = coordinator._send_req
 
     async def heeding(request: Any) -> Any:
+        if request.API_KEY in _OF_A_REBALANCE:
+            return await _given_time(coordinator, send(request))
         answer = await send(request)
         if request.API_KEY == _OFFSET_FETCH and (code := getattr(answer, "error_code", 0)):
             error = errors.for_code(code)
@@ -172,6 +195,20 @@ def _heed_group_errors(coordinator: Any) -> None:
         return answer
 
     coordinator._send_req = heeding
+
+
+async def _given_time(coordinator: Any, sent: Awaitable[_Result]) -> _Result:
+    """The connection's time is that of its requests, and read when one is sent."""
+    place = (coordinator.coordinator_id, ConnectionGroup.COORDINATION)
+    is_ready = coordinator.coordinator_id is not None and await coordinator._client.ready(place[0], group=place[1])
+    connection = coordinator._client._conns.get(place) if is_ready else None
+    if connection is None:
+        return await sent  # which fails, and says why
+    usual_s, connection._request_timeout = connection._request_timeout, _REBALANCE_S
+    try:
+        return await sent
+    finally:
+        connection._request_timeout = usual_s
 
 
 def _heard_by(listener: Listener) -> Any:

@@ -2,11 +2,13 @@
 
 import asyncio
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import aiokafka
 import pytest
 from aiokafka import errors
+from aiokafka.client import ConnectionGroup
 from aiokafka.protocol.commit import OffsetFetchRequest, OffsetFetchResponse_v3
 
 from harness.clients import aio
@@ -26,6 +28,7 @@ USE = ClientUse(
 )
 SETTINGS = WorkloadSpec(delivery_timeout_ms=300, request_timeout_ms=200)
 PLACE = TopicPartition(topic="orders", partition=0)
+JOIN_GROUP, HEARTBEAT, SYNC_GROUP = 11, 12, 14
 Make = Callable[..., "tuple[Library, AioMember]"]
 
 
@@ -41,7 +44,12 @@ class Library:
         self.answer: Any = None  # the coordinator's to any request
         self._raises = raises
         self._coordinator = self
-        self._client = self.client = self
+        self._client = self.client = self._subscription = self
+        self.coordinator_id = 2
+        self._request_timeout = 0.2
+        self._conns = {(2, ConnectionGroup.COORDINATION): self}
+        self.times_s: list[float] = []  # that each request to the coordinator had
+        self.reassignment_in_progress = True
         self._sender = self
         self.sender_task = None
 
@@ -67,7 +75,11 @@ class Library:
         await self._called("leave")
 
     async def _send_req(self, request: Any) -> Any:
+        self.times_s.append(self._request_timeout)
         return self.answer
+
+    async def ready(self, node: int, *, group: ConnectionGroup) -> bool:
+        return (node, group) in self._conns
 
     def coordinator_dead(self) -> None:
         self.calls.append("coordinator dead")
@@ -99,6 +111,7 @@ class Library:
         await self._called("abort")
 
     async def getmany(self, **_: Any) -> dict[Any, Any]:
+        await self._called("getmany")
         return {}
 
 
@@ -157,6 +170,42 @@ async def test_a_processor_has_its_producer_before_it_joins(member_of: Make) -> 
 
     assert library.configuration["transactional_id"] == "x"
     assert library.calls == ["start", "start", "begin"]
+
+
+async def test_a_coordinator_has_the_time_of_a_rebalance_to_answer_who_joins(member_of: Make) -> None:
+    library, member = member_of()
+    await member.subscribe(["orders"])
+    send: Any = library._send_req
+
+    for key in (JOIN_GROUP, HEARTBEAT, SYNC_GROUP):
+        await send(SimpleNamespace(API_KEY=key))
+    library._conns = {}
+    await send(SimpleNamespace(API_KEY=JOIN_GROUP))  # which has to fail by itself
+
+    assert library.times_s == [20.0, 0.2, 20.0, 0.2]
+
+
+@pytest.mark.parametrize("rebalances", [True, False])
+async def test_a_poll_that_waits_for_a_rebalance_ends_with_nothing(member_of: Make, rebalances: bool) -> None:
+    library, member = member_of({"getmany": TimeoutError()})
+    await member.subscribe(["orders"])
+    library.reassignment_in_progress = rebalances
+
+    if rebalances:
+        assert await member.poll(10, timeout_s=0) == []
+    else:
+        with pytest.raises(TimeoutError):
+            await member.poll(10, timeout_s=0)
+
+
+async def test_what_the_library_says_while_it_is_closed_is_heard(member_of: Make) -> None:
+    library, member = member_of()
+    await member.subscribe(["orders"])
+    await member.close()
+
+    library.listener.on_partitions_assigned([aiokafka.TopicPartition("orders", 0)])
+
+    assert [event.event for event in member.rebalances()] == ["assigned"]
 
 
 async def test_a_processor_ends_after_a_rebalance(member_of: Make) -> None:
