@@ -49,7 +49,7 @@ _WORDS = {
 
 class WrongFetchRow(PlacedEvent):
     """A fetch with a wrong answer, and the commit that it had to return, if known. shown_ns: when a fetch began that
-    was still answered lawfully. first: of the commits after what was told, if known: when it was asked for, when it
+    still showed it. first: of the commits after what was told, if known: when it was asked for, when it
     was answered, and its offset. forgotten: what lawfully made the coordinator of a transaction forget it, if nothing
     else explains the answer. perhaps_deposed: a coordinator that was replaced may lawfully have answered so."""
 
@@ -86,7 +86,7 @@ def query(runs: JudgedRuns) -> list[WrongFetchRow]:
             kind = _kind(other.register, fetch)
             if kind not in (None, "pending"):  # lawful only since a coordinator forgot a transaction
                 row = _wrong(event, other.register, fetch, kind)
-                held = other.register.held_by(fetch.invoked_ns, fetch.asking)
+                held = other.register.held_by(fetch, fetch.asking)
                 rows.append({**row, "forgotten": other.ruled(fetch, held)})
     harmed = {(row["run"], row["group"], row["partition_id"], row["committed"]) for row in rows}
     for each in unstored(runs):
@@ -98,8 +98,8 @@ def query(runs: JudgedRuns) -> list[WrongFetchRow]:
 
 
 def _wrong(event: PlacedEvent, register: Register | None, fetch: Fetch, kind: str) -> WrongFetchRow:
-    held = None if register is None else register.held_by(fetch.invoked_ns, _asking(kind, fetch))
-    shown = None if register is None else register.shown_before(fetch.invoked_ns)
+    held = None if register is None else register.held_by(fetch, _asking(kind, fetch))
+    shown_ns = None if register is None else register.still_shown(held, fetch.invoked_ns)
     first = None if register is None else register.first_after(fetch)
     return {
         **event,
@@ -108,7 +108,7 @@ def _wrong(event: PlacedEvent, register: Register | None, fetch: Fetch, kind: st
         "committed": held.offset if held else None,
         "committed_sent": register.asked_for(held) if register is not None and held is not None else None,
         "committed_t": held.completed_ns if held else None,
-        "shown_ns": shown.invoked_ns if shown else None,
+        "shown_ns": shown_ns,
         "first": None if first is None else (first.invoked_ns, first.completed_ns, first.offset),
         "forgotten": None,
         "perhaps_deposed": False,

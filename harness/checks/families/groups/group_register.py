@@ -193,14 +193,25 @@ class Register:
             default=None,
         )
 
-    def held_by(self, time_ns: int, asking: Asking = "any") -> Commit | Fetch | None:
-        """What the offset was, for all that is known: the last certain commit, or what was answered after it."""
-        last, shown = self.last_before(time_ns, asking), self.shown_before(time_ns)
-        if shown is None or (
-            last is not None and (last.completed_ns >= shown.invoked_ns or last.offset == shown.offset)
-        ):
+    def held_by(self, fetch: Fetch, asking: Asking = "any") -> Commit | Fetch | None:
+        """What the offset was when it was fetched, for all that is known: the last certain commit, or what was answered
+        after it, unless that is answered again."""
+        last, shown = self.last_before(fetch.invoked_ns, asking), self.shown_before(fetch.invoked_ns)
+        if shown is None or shown.offset == fetch.offset:
+            return last
+        if last is not None and (last.completed_ns >= shown.invoked_ns or last.offset == shown.offset):
             return last
         return shown
+
+    def still_shown(self, held: Commit | Fetch | None, time_ns: int) -> int | None:
+        """When a lawful fetch before `time_ns` began that answered it, or what came after it; None: there was none. As
+        long as a commit need not be seen, what was answered says nothing of it."""
+        shown = self.shown_before(time_ns)
+        if shown is None or (
+            isinstance(held, Commit) and shown.offset != held.offset and shown.invoked_ns < held.seen_by(shown.asking)
+        ):
+            return None
+        return shown.invoked_ns
 
     def asked_for(self, held: Commit | Fetch) -> int:
         """When its record cannot have been written before."""
