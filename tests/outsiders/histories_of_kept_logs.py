@@ -100,6 +100,13 @@ def _beside_each_other(*, plain_first: bool, again: bool = False) -> HistoryBuil
     return history
 
 
+def _between_two_records() -> HistoryBuilder:
+    history = _beside_each_other(plain_first=True, again=True)
+    for row, offset in zip(history.rows[OFFSETS][2:4], (4, 3), strict=True):
+        row.update(committed_offset=offset, transactional=offset == 4)
+    return history
+
+
 @case(
     "a plain commit beside one in a transaction, whose record stands later; the plain one is answered at the end",
     VIOLATION,
@@ -150,6 +157,21 @@ def the_transactions_record_stands_behind_both() -> HistoryBuilder:
     return _asked(_beside_each_other(plain_first=True, again=True), 3, at=90)
 
 
+@case(
+    "the plain one's records stand before and behind the transaction's, and that one's offset is answered at the end",
+    OPEN,
+    {"lost-group-offset observation": SOME},
+    why="which of the two was answered nobody knows, and the other one may never have been applied",
+)
+def between_two_records_of_one_that_was_sent_again() -> HistoryBuilder:
+    return _asked(_between_two_records(), 4, at=90)
+
+
+@case("the same, and the plain one is answered", PASS, why="it is the last one, too")
+def one_that_was_sent_again_stands_around_another() -> HistoryBuilder:
+    return _asked(_between_two_records(), 3, at=90)
+
+
 @case("the log was not kept, and the plain one is answered", PASS, why="nobody knows which record stands later")
 def nobody_kept_the_log() -> HistoryBuilder:
     return _asked(_processed(COMMITTED, plain=(7.4, 7.7)), 3, at=90)
@@ -195,12 +217,15 @@ def aborted_by_the_log_and_applied() -> HistoryBuilder:
 # -- what clients were told -------------------------------
 
 
-def _answered(outcome: int, state: str, *, epochs: str = "0:0", begun: float = 7.55, **more: Any) -> HistoryBuilder:
+def _answered(
+    outcome: int, state: str, *, epochs: str = "0:0", begun: float = 7.55, elapsed_s: float = 0.35, **more: Any
+) -> HistoryBuilder:
+    """The log's decision is so long after its begin."""
     history = _processed(outcome, **more)
     _kept(history, TRANSACTIONS, 0, epochs=epochs)
     _state(history, "Ongoing", at=begun, begun=begun)
-    _state(history, f"Prepare{state}", at=begun + 0.35, begun=begun)
-    _state(history, f"Complete{state}", at=begun + 0.45, begun=begun)
+    _state(history, f"Prepare{state}", at=begun + elapsed_s, begun=begun)
+    _state(history, f"Complete{state}", at=begun + elapsed_s + 0.1, begun=begun)
     return history
 
 
@@ -244,13 +269,13 @@ def a_deposed_replica_says_otherwise() -> HistoryBuilder:
 
 
 @case(
-    "told committed and the log says aborted, but unclean elections were allowed and a broker was killed",
+    "told committed and the log says aborted a minute later; unclean elections were allowed and a broker was killed",
     OPEN,
     {"transaction-outcome observation": SOME},
     why="the decision may have gone in one, and the transaction have been aborted by time-out",
 )
 def decided_anew_perhaps() -> HistoryBuilder:
-    history = _answered(COMMITTED, "Abort", settings={"unclean.leader.election.enable": "true"})
+    history = _answered(COMMITTED, "Abort", elapsed_s=60, settings={"unclean.leader.election.enable": "true"})
     history.fault("kill", [3], at=8.5, until=20)
     return _ended(history)
 

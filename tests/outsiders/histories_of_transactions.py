@@ -156,9 +156,14 @@ def committed_and_passed_over() -> HistoryBuilder:
     return history
 
 
-def _behind_an_open_one(*, ends: float, isolation: str = "read_committed") -> HistoryBuilder:
-    """Transaction 1 stands at offset 0, another producer's record at 1; transaction 1's last send is answered at 4."""
-    history = _two(isolation=isolation)
+def _behind_an_open_one(*, ends: float, isolation: str = "read_committed", emptied: bool = False) -> HistoryBuilder:
+    """Transaction 1 stands at offset 0, another producer's record at 1; transaction 1's last send is answered at 4.
+    emptied: by an election before."""
+    history = _two(isolation=isolation, topics={"t": {UNCLEAN: "true"}} if emptied else None)
+    if emptied:
+        history.state(1, 0, (1,), at=0.2)
+        history.state(2, 1, (2,), at=0.5, start=0)
+        history.state(2, 1, (1, 2, 3), at=0.8)
     history.send(5, 0, at=1, transaction=1)
     history.send(8, 1, at=1.5, process=2)
     history.poll([(1, 8)] if isolation == "read_committed" else [(0, 5), (1, 8)], at=ends - 0.1)
@@ -187,6 +192,17 @@ def behind_an_open_transaction() -> HistoryBuilder:
 )
 def behind_an_open_transaction_uncommitted() -> HistoryBuilder:
     return _behind_an_open_one(ends=2.5, isolation="read_uncommitted")
+
+
+@case(
+    "a read_committed poll passes it; an allowed unclean election had emptied the log before it began",
+    VIOLATION,
+    {"last-stable-offset violation": SOME},
+    also=("skipped-read violation", "head-skip violation", "cycle permitted", "unclean-election observation"),
+    why="what was lost before put no record below the one that was read",
+)
+def behind_an_open_transaction_after_an_election() -> HistoryBuilder:
+    return _behind_an_open_one(ends=2.5, emptied=True)
 
 
 def _zombie(

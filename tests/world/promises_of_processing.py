@@ -109,10 +109,20 @@ def _answer(
     # What would not have counted, as its decision was lawfully lost, may be lost against the promise besides.
     if newer and all(_is_excused(each.transaction, before) for each in certain if each.source in newer):
         fates = {Verdict.UNSAID if each is Verdict.VIOLATION else each for each in fates}
-    if fates:
+    # What took an earlier one excuses nothing where the last one had to be seen, and nothing took that.
+    if fates and not (last is not None and last.source in newer and not _may_be_gone(last, lost, fetch)):
         return next(each for each in _WORST if each in fates), answer, behind
     unknown = fetch.deposed or OFFSETS not in history.chronicle.last_logs
     return (Verdict.UNSAID if unknown else Verdict.VIOLATION), answer, behind
+
+
+def _may_be_gone(record: _Record, lost: Sequence[LostWrite], fetch: GroupEvent) -> bool:
+    identities = set() if record.transaction is None else {record.transaction.producer[0]}
+    return any(
+        each.entry.value == record.source or (_concerns(each, identities) and not _is_older(each, record.time_ns))
+        for each in lost
+        if each.time_ns <= fetch.completed_ns
+    )
 
 
 def _is_excused(transaction: Transaction | None, lost: Sequence[LostWrite]) -> bool:

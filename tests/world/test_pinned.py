@@ -34,6 +34,7 @@ PINNED = {
         (7501196, "no books, no journals"),  # a cycle of what was read before a cut of which nobody knows the reason
     ),
     TRANSACTIONS: (
+        (31003520, "full"),  # read past an open transaction that began after an allowed unclean election
         (31003553, "full"),  # the end of another client of its transactional id had ended it
         (11501513, "full"),  # of an aborted transaction a part was given, and a record without an answer was not
         (7000080, "full"),  # what was sent to a log that had been wiped stands below where a reader had begun
@@ -80,6 +81,8 @@ PINNED = {
         (10401431, "full"),  # a later one of its key had been compacted at one of its places, and was lost from another
     ),
     PROCESSING: (
+        (32001061, "full"),  # an earlier commit of it was lawfully lost, and the last one was never applied
+        (31003651, "full"),  # told before its commit had to be seen, and again after that had lawfully gone
         (21000773, "full"),  # its commit was sent again, and stands twice in the log
         (
             14001581,

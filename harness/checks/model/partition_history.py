@@ -314,9 +314,9 @@ class RunHistory:
     steps: tuple[StepRow, ...]
     ends: tuple[NodeEndRow, ...]  # of nodes that no fault had ended, in order of time
     origin: int  # t = 0 of sentences: when the load began
+    settings: SettingsOverTime
     unclean_group_offsets: bool | None = None  # whether it was ever allowed where group offsets are kept
     unclean_transactions: bool | None = None  # the same of the partitions that transactions' states are kept in
-    settings: SettingsOverTime = field(default_factory=SettingsOverTime)
     internal: Mapping[tuple[str, int], PartitionHistory] = field(default_factory=dict)  # of the coordinators' topics
     disk_losses: tuple[DiskLoss, ...] = ()  # of whatever partition, in order of time
     wall_ns: tuple[int, int] | None = None  # least and greatest difference of wall time to the run's clock

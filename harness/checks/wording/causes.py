@@ -173,6 +173,7 @@ _WORDS: Mapping[CauseCode, str] = {
     "generation-perhaps-told-late": "a fault may have kept the older one from its member until then",
     "commits-are-not-compared": "a coordinator stores any offset, and compares it with no log",
     "transaction-perhaps-pending": "the end of its transaction may still have been pending",
+    "commit-perhaps-overwritten": "{doubt}",
     "committed-is-delivered-once": "what is committed is delivered once",
     "committed-before-it-was-read": "an offset was committed before its records were read",
     "committed-and-never-read": "an offset was committed beyond records that nobody read",

@@ -147,6 +147,10 @@ _DOUBTS: Mapping[DoubtCode, str] = {
     "told-by-a-deposed-coordinator": (
         "a coordinator that had been replaced, and may not have heard of it, may have answered what it had by then"
     ),
+    "answered-by-which-record": (
+        "a commit that was sent again stands in the group's log before and behind it, and it is unknown which of its "
+        "records was answered"
+    ),
     "deleted-by-somebody": (
         "by the group's own log it was deleted since; others than the recorded clients may have asked for that, and "
         "whether one of them did is not known"

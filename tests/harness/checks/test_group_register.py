@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.checks.families.groups.group_register import Commit, Fetch, Register
+from harness.checks.families.groups.transactional_offsets import Sent
 
 FAR = 2**62
 
@@ -100,6 +101,18 @@ def test_an_offset_that_a_fetch_returned_cannot_be_missing_later() -> None:
 
     assert None in Register(unknown).may_answer(Fetch(None, 6, 7))
     assert None not in Register(unknown, [Fetch(9, 4, 5)]).may_answer(Fetch(None, 6, 7))
+
+
+def test_what_was_told_before_a_commit_had_to_be_seen_says_nothing_of_that_commit() -> None:
+    """It is missed when the same is told again afterwards, and was not there when it was told before."""
+    pending = replace(commit(9, 4, 5), sent=Sent(any_ns=20, stable_ns=20, late_ns=20))
+    register = Register([commit(0, 0, 1), pending], [Fetch(0, 10, 11)])
+    again = Fetch(0, 30, 31)
+
+    assert register.may_answer(again) == [9]
+    assert register.held_by(again) == pending
+    assert register.still_shown(pending, again.invoked_ns) is None
+    assert register.held_by(Fetch(None, 30, 31)) == Fetch(0, 10, 11), "what was told is missed, too"
 
 
 def one_after_another(commits: Sequence[Commit], fetches: Sequence[Fetch]) -> bool:

@@ -211,11 +211,10 @@ def _after_commit(
             spans.append({**row, "high": committed, "time_ns": began})
             last = register.last_before(began)
             key = row["run"], row["partition_id"], row["group"], row["process"], row["assignment"]
-            shown = register.shown_before(began)
             times[key] = {
                 "committed_sent": None if last is None else last.invoked_ns,
                 "committed_ns": None if last is None else last.completed_ns,
-                "shown_ns": None if shown is None else shown.invoked_ns,
+                "shown_ns": register.still_shown(last, began),
                 "assigned_ns": began,
                 "started_ns": row["heard"],
                 "reread_ns": None,

@@ -2,8 +2,10 @@
 
 A fetch of the committed offset must return a commit that was not yet overwritten (group_register.py). Lost: it returned
 none. Regressed: it returned an offset below all valid ones. Foreign: it returned an offset that no last commit can
-have had. Not judged: failed fetches, and offsets that had expired. What lawfully makes a group forget its offsets is
-said in group_forgetting.py.
+have had. Overtaken: a commit that was sent again stands before and behind what it returned, and nobody knows which of
+its records was answered; one whose replication took too long is in the log, and not applied until that is read again
+(GroupMetadataManager.storeOffsets). Not judged: failed fetches, and offsets that had expired. What lawfully makes a
+group forget its offsets is said in group_forgetting.py.
 """
 
 from bisect import bisect_right
@@ -38,18 +40,20 @@ from harness.history.schema.typed_rows import RowsOf
 
 CHECK = "lost-group-offset"
 UNSTORED = "unstored"
+OVERTAKEN = "overtaken"
 _WORDS = {
     "lost": "that none was",
     "regressed": "a lower one",
     "foreign": "one that nobody had committed last",
     "aborted": "one that had been sent to an aborted transaction",
     "pending": "what had been before",
+    OVERTAKEN: "one that stands before the last record of another, which was sent again,",
 }
 
 
 class WrongFetchRow(PlacedEvent):
     """A fetch with a wrong answer, and the commit that it had to return, if known. shown_ns: when a fetch began that
-    was still answered lawfully. first: of the commits after what was told, if known: when it was asked for, when it
+    still showed it. first: of the commits after what was told, if known: when it was asked for, when it
     was answered, and its offset. forgotten: what lawfully made the coordinator of a transaction forget it, if nothing
     else explains the answer. perhaps_deposed: a coordinator that was replaced may lawfully have answered so."""
 
@@ -64,6 +68,7 @@ class WrongFetchRow(PlacedEvent):
     perhaps_deposed: bool
 
 
+_BY_WHICH_RECORD = Cause(code="commit-perhaps-overwritten", doubt=Doubt(code="answered-by-which-record"))
 BY_A_DEPOSED = Cause(code="group-offsets-told-by-whom", doubt=Doubt(code="told-by-a-deposed-coordinator"))
 ANSWER = RowsOf(CHECK, WrongFetchRow)
 
@@ -80,13 +85,17 @@ def query(runs: JudgedRuns) -> list[WrongFetchRow]:
         register, fetch = known.get(key), fetch_of(event)
         kind = _kind(register, fetch)
         if kind is not None:
-            deposed = kind != "pending" and register is not None and _perhaps_deposed(runs, event, register, fetch)
+            deposed = (
+                kind not in ("pending", OVERTAKEN)
+                and register is not None
+                and _perhaps_deposed(runs, event, register, fetch)
+            )
             rows.append({**_wrong(event, register, fetch, kind), "perhaps_deposed": deposed})
         elif (other := as_forgotten.get(key)) is not None:
             kind = _kind(other.register, fetch)
-            if kind not in (None, "pending"):  # lawful only since a coordinator forgot a transaction
+            if kind not in (None, "pending", OVERTAKEN):  # lawful only since a coordinator forgot a transaction
                 row = _wrong(event, other.register, fetch, kind)
-                held = other.register.held_by(fetch.invoked_ns, fetch.asking)
+                held = other.register.held_by(fetch, fetch.asking)
                 rows.append({**row, "forgotten": other.ruled(fetch, held)})
     harmed = {(row["run"], row["group"], row["partition_id"], row["committed"]) for row in rows}
     for each in unstored(runs):
@@ -98,8 +107,10 @@ def query(runs: JudgedRuns) -> list[WrongFetchRow]:
 
 
 def _wrong(event: PlacedEvent, register: Register | None, fetch: Fetch, kind: str) -> WrongFetchRow:
-    held = None if register is None else register.held_by(fetch.invoked_ns, _asking(kind, fetch))
-    shown = None if register is None else register.shown_before(fetch.invoked_ns)
+    if register is not None and kind == OVERTAKEN:
+        register = register.by_last_records
+    held = None if register is None else register.held_by(fetch, _asking(kind, fetch))
+    shown_ns = None if register is None else register.still_shown(held, fetch.invoked_ns)
     first = None if register is None else register.first_after(fetch)
     return {
         **event,
@@ -108,7 +119,7 @@ def _wrong(event: PlacedEvent, register: Register | None, fetch: Fetch, kind: st
         "committed": held.offset if held else None,
         "committed_sent": register.asked_for(held) if register is not None and held is not None else None,
         "committed_t": held.completed_ns if held else None,
-        "shown_ns": shown.invoked_ns if shown else None,
+        "shown_ns": shown_ns,
         "first": None if first is None else (first.invoked_ns, first.completed_ns, first.offset),
         "forgotten": None,
         "perhaps_deposed": False,
@@ -136,7 +147,9 @@ def _kind(register: Register | None, fetch: Fetch) -> str | None:
         return None if fetch.offset is None else "foreign"
     offsets = register.may_answer(fetch)
     if fetch.offset in offsets:
-        return None if fetch.offset in register.may_answer(fetch, "late") else "pending"
+        if fetch.offset not in register.may_answer(fetch, "late"):
+            return "pending"
+        return None if fetch.offset in register.by_last_records.may_answer(fetch) else OVERTAKEN
     if fetch.offset is None:
         return "lost"
     if register.was_aborted(fetch):
@@ -153,6 +166,8 @@ def find(context: RunContext) -> list[Finding]:
         ruled: tuple[Class, Cause] = "observation", Cause(code="transaction-perhaps-pending")
         if row["forgotten"] is not None:
             ruled = row["forgotten"]
+        elif row["kind"] == OVERTAKEN:
+            ruled = "observation", _BY_WHICH_RECORD
         elif row["kind"] != "pending":
             ruled = _ruled(context, row)
         if ruled[1].code == EXPIRED:

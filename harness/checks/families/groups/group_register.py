@@ -14,6 +14,7 @@ that require stable offsets and for others (KIP-447).
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import accumulate
 from typing import Literal
 
@@ -106,7 +107,7 @@ class Register:
     ) -> None:
         ordered = sorted(commits, key=lambda commit: commit.invoked_ns)
         self.commits: Sequence[Commit] = ordered
-        self._aborted = tuple(aborted)
+        self._fetches, self._aborted = tuple(fetches), tuple(aborted)
         self._by_offset: dict[int | None, list[Commit]] = {}
         for commit in ordered:
             self._by_offset.setdefault(commit.offset, []).append(commit)
@@ -117,9 +118,17 @@ class Register:
         self._seen: dict[Asking, list[Commit]] = {}
         self._so_far: dict[Asking, list[_Seen]] = {}
         self._lawful: list[Fetch] = []
-        for fetch in sorted(fetches, key=lambda fetch: fetch.completed_ns):
+        for fetch in sorted(self._fetches, key=lambda fetch: fetch.completed_ns):
             if fetch.offset is not None and fetch.offset in self.may_answer(fetch):
                 self._lawful.append(fetch)
+
+    @cached_property
+    def by_last_records(self) -> "Register":
+        """What it would be if of each commit that was sent again the last record had been answered."""
+        if all(each.last_place in (None, each.place) for each in self._certain):
+            return self
+        as_last = [each if each.last_place is None else replace(each, place=each.last_place) for each in self._certain]
+        return Register([*as_last, *self._unknown], self._fetches, self._aborted)
 
     def last_before(self, time_ns: int, asking: Asking = "any") -> Commit | None:
         """Of the commits seen before `time_ns`, the last one."""
@@ -193,14 +202,25 @@ class Register:
             default=None,
         )
 
-    def held_by(self, time_ns: int, asking: Asking = "any") -> Commit | Fetch | None:
-        """What the offset was, for all that is known: the last certain commit, or what was answered after it."""
-        last, shown = self.last_before(time_ns, asking), self.shown_before(time_ns)
-        if shown is None or (
-            last is not None and (last.completed_ns >= shown.invoked_ns or last.offset == shown.offset)
-        ):
+    def held_by(self, fetch: Fetch, asking: Asking = "any") -> Commit | Fetch | None:
+        """What the offset was when it was fetched, for all that is known: the last certain commit, or what was answered
+        after it, unless that is answered again."""
+        last, shown = self.last_before(fetch.invoked_ns, asking), self.shown_before(fetch.invoked_ns)
+        if shown is None or shown.offset == fetch.offset:
+            return last
+        if last is not None and (last.completed_ns >= shown.invoked_ns or last.offset == shown.offset):
             return last
         return shown
+
+    def still_shown(self, held: Commit | Fetch | None, time_ns: int) -> int | None:
+        """When a lawful fetch before `time_ns` began that answered it, or what came after it; None: there was none. As
+        long as a commit need not be seen, what was answered says nothing of it."""
+        shown = self.shown_before(time_ns)
+        if shown is None or (
+            isinstance(held, Commit) and shown.offset != held.offset and shown.invoked_ns < held.seen_by(shown.asking)
+        ):
+            return None
+        return shown.invoked_ns
 
     def asked_for(self, held: Commit | Fetch) -> int:
         """When its record cannot have been written before."""

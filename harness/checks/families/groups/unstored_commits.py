@@ -85,7 +85,7 @@ def _unstored(
     read_ns = min(end["time_ns"] for end in ends)
     stands = None if newest is None or newest["removed"] else newest["committed_offset"]
     read = Fetch(stands, read_ns - _READ_AFTER_NS, read_ns)
-    held = register.held_by(read.invoked_ns, "late")
+    held = register.held_by(read, "late")
     if held is None or stands in register.may_answer(read, "late"):
         return None
     sent_ns = register.asked_for(held)

@@ -17,6 +17,7 @@ from typing import TypedDict
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
+from harness.checks.contract.deposed import READ_AHEAD_NS
 from harness.checks.contract.rulings import Cause, Doubt
 from harness.checks.explaining.rewinds import Rewind, under_a_reader
 from harness.checks.families.transactions.isolation import committed_readers
@@ -24,6 +25,7 @@ from harness.checks.families.transactions.transaction_forgetting import Transact
 from harness.checks.family import Family
 from harness.checks.findings import Finding, RunContext
 from harness.checks.judged_runs import JudgedRuns
+from harness.checks.model.partition_history import PartitionHistory
 from harness.checks.wording.causes import cause_words
 from harness.checks.wording.words import plural, ranges
 from harness.history.schema.client_rows import TRANSACTIONS, TransactionRow
@@ -32,12 +34,12 @@ from harness.history.schema.typed_rows import RowsOf, typed
 
 CHECK = "last-stable-offset"
 _ROWS_MAX = 20_000
-_OF_TRANSACTION = ("open_until", "transaction", "answered_ns", "begun_ns")
+_OF_TRANSACTION = ("open_until", "transaction", "answered_ns", "begun_ns", "first_offset")
 
 
 class PassedRow(TypedDict):
     """A record that was read although a transaction with an earlier one was still open. answered_ns: by then all
-    records of that had their offsets. begun_ns: its first send there was called."""
+    records of that had their offsets. begun_ns: its first send there was called. first_offset: its first one there."""
 
     run: int
     partition_id: int
@@ -45,12 +47,14 @@ class PassedRow(TypedDict):
     value: int
     operation: int
     process: int
+    invoked_ns: int
     completed_ns: int
     leader_epoch: int | None
     transaction: int
     open_until: int
     answered_ns: int
     begun_ns: int
+    first_offset: int
     total: int
 
 
@@ -81,9 +85,11 @@ def query(runs: JudgedRuns) -> list[PassedRow]:
             "answered_ns",
             "if(committed, answered_ns, called_ns) as open_until",
             "begun_ns",
+            "offset as first_offset",
             "cast(null as bigint) as value",
             "cast(null as bigint) as operation",
             "cast(null as int) as process",
+            "cast(null as bigint) as invoked_ns",
             "cast(null as bigint) as completed_ns",
             "cast(null as int) as leader_epoch",
         )
@@ -100,9 +106,11 @@ def query(runs: JudgedRuns) -> list[PassedRow]:
             "cast(null as bigint) as answered_ns",
             "cast(null as bigint) as open_until",
             "cast(null as bigint) as begun_ns",
+            "cast(null as bigint) as first_offset",
             "value",
             "operation",
             "process",
+            "invoked_ns",
             "completed_ns",
             "leader_epoch",
         )
@@ -110,7 +118,7 @@ def query(runs: JudgedRuns) -> list[PassedRow]:
     below = "partition by run, partition_id order by offset range between unbounded preceding and current row"
     found = (
         begins.unionByName(reads)
-        .selectExpr("*", f"max(struct(open_until, transaction, answered_ns, begun_ns)) over ({below}) as opened")
+        .selectExpr("*", f"max(struct({', '.join(_OF_TRANSACTION)})) over ({below}) as opened")
         .where("value is not null and completed_ns < opened.open_until")
         .selectExpr(
             "run",
@@ -119,12 +127,10 @@ def query(runs: JudgedRuns) -> list[PassedRow]:
             "value",
             "operation",
             "process",
+            "invoked_ns",
             "completed_ns",
             "leader_epoch",
-            "opened.transaction as transaction",
-            "opened.open_until as open_until",
-            "opened.answered_ns as answered_ns",
-            "opened.begun_ns as begun_ns",
+            *(f"opened.{name} as {name}" for name in _OF_TRANSACTION),
             "count(*) over (partition by run, partition_id) as total",
         )
     )
@@ -137,11 +143,11 @@ def _past_earlier_ones(runs: JudgedRuns, late: Sequence[PassedRow], begins: Data
     """Of reads from before the transaction began there, in a log that was cut since: past one that was open then."""
     kept = [name for name in PassedRow.__annotations__ if name not in _OF_TRANSACTION]
     reads = runs.frame(tuple(kept), [{name: row[name] for name in kept} for row in late])  # type: ignore[literal-required]
-    opened = begins.selectExpr("run", "partition_id", "offset as first", *_OF_TRANSACTION)
+    opened = begins.select("run", "partition_id", *_OF_TRANSACTION)
     found = (
         sf.broadcast(reads)
         .join(opened, ["run", "partition_id"])
-        .where("first <= offset and begun_ns <= completed_ns and completed_ns < open_until")
+        .where("first_offset <= offset and begun_ns <= completed_ns and completed_ns < open_until")
         .groupBy(*kept)
         .agg(sf.max(sf.struct(*_OF_TRANSACTION)).alias("opened"))
         .select(*kept, "opened.*")
@@ -153,13 +159,7 @@ def find(context: RunContext) -> list[Finding]:
     groups: dict[tuple[int, Rewind], list[PassedRow]] = {}
     forgetting = TransactionForgetting.of(context)
     for row in context.rows[ANSWER]:
-        rewind = under_a_reader(
-            context.partition(row["partition_id"]),
-            offset=row["offset"],
-            epoch=None,
-            time_ns=row["answered_ns"],
-            code="rewound-under-the-reader",
-        )
+        rewind = _rewind(context.partition(row["partition_id"]), row)
         forgotten = forgetting.of_number(row["transaction"], row["completed_ns"])
         if rewind.classification == "violation" and forgotten is not None:
             rewind = Rewind(
@@ -203,6 +203,26 @@ def find(context: RunContext) -> list[Finding]:
             )
         )
     return found
+
+
+def _rewind(history: PartitionHistory, row: PassedRow) -> Rewind:
+    """Why both may have been in logs of their own: the end moved back to the transaction's first record or below, after
+    what was read had been there, or after that record had been. What is older than both explains nothing. What was
+    read of an epoch was there in it, and of an unknown one, not long before it was asked for."""
+    epoch = row["leader_epoch"]
+    if epoch is None:
+        there_ns = row["invoked_ns"] - READ_AHEAD_NS
+    else:
+        later = (each.latest_t for each in history.elections if each.epoch > epoch)
+        there_ns = min(later, default=row["begun_ns"])
+    return under_a_reader(
+        history,
+        offset=row["first_offset"],
+        epoch=None,
+        time_ns=row["answered_ns"],
+        since_ns=min(row["begun_ns"], there_ns),
+        code="rewound-under-the-reader",
+    )
 
 
 def _had_another_client(transactions: Sequence[TransactionRow], row: PassedRow) -> bool:
