@@ -193,7 +193,7 @@ def _judged(
     return judged.judgement.exit_code
 
 
-for each in (check, campaign, explore, shrink, bisect, serve, trends, results, nightly, conform):
+for each in (check, campaign, explore, shrink, flaws, bisect, serve, trends, results, nightly, conform):
     each.add_to(app)
 
 
