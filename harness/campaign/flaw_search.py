@@ -58,13 +58,9 @@ class FlawFound(msgspec.Struct, frozen=True, kw_only=True):
             return f"check {self.check}"
         if self.invariant:
             return f"invariant {self.invariant} alone"
-        return (
-            f"not searched: {self.not_searched}"
-            if self.not_searched
-            else "not found"
-            if self.seeds
-            else "no seed searched"
-        )
+        if self.not_searched:
+            return f"not searched: {self.not_searched}"
+        return "not found" if self.seeds else "no seed searched"
 
 
 def kept_in(files: FilesBelow) -> dict[str, FlawFound]:
