@@ -83,12 +83,17 @@ _FORMS: tuple[tuple[str, _Maker], ...] = (
 
 def parse(text: str) -> tuple[Trigger, ...]:
     """What has to be seen, in this order: `A then B` waits for B once A was seen. Raises UsageError, with the forms."""
-    return tuple(_part(part, text) for part in re.split(r"\sthen\s", text))
+    return tuple(_part(part, text) for part in parts(text))
+
+
+def parts(text: str) -> tuple[str, ...]:
+    """The parts of a trigger, as they are written: `A then B` is A, and B."""
+    return tuple(part.strip() for part in re.split(r"\sthen\s", text))
 
 
 def _part(part: str, text: str) -> Trigger:
     for form, made in _FORMS:
-        if found := re.fullmatch(form, part.strip()):
+        if found := re.fullmatch(form, part):
             try:
                 return made(found)
             except ValueError as error:

@@ -1,5 +1,4 @@
 """Starts one node: `python -m reference_impl broker --config FILE --hosts FILE` or `... coordination --config FILE`.
-`... flaws` lists the flaws that a broker can be told to follow.
 
 An unusable configuration ends the process with one line on stderr and exit code 2.
 """
@@ -14,7 +13,6 @@ from pathlib import Path
 from random import SystemRandom
 
 from reference_impl.coordination.service import run_from_config
-from reference_impl.core.flaws import FLAWS
 from reference_impl.runtime.broker import Broker
 from reference_impl.runtime.config import BrokerConfig, ConfigurationError, load
 from reference_impl.runtime.hosts import Hosts
@@ -35,11 +33,7 @@ def main(arguments: list[str] | None = None) -> int:
     broker.add_argument("--hosts", type=Path, metavar="FILE", help='lines "address name", asked before the system')
     coordination = commands.add_parser("coordination", help="run the coordination service")
     coordination.add_argument("--config", type=Path, required=True, metavar="FILE", help="zoo.cfg")
-    commands.add_parser("flaws", help="list the flaws that a broker can be told to follow")
     options = parser.parse_args(arguments)
-    if options.command == "flaws":
-        sys.stdout.write("".join(f"{name}\n" for name in sorted(FLAWS)))
-        return 0
     descriptors = raise_limit()
     if options.command == "coordination":
         return run_from_config(str(options.config))

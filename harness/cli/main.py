@@ -16,7 +16,19 @@ import typer
 from harness import compose
 from harness.campaign.accepted import read_accepted
 from harness.cli import check_many, client_process, exits, presentation, serving, verification
-from harness.cli.commands import bisect, campaign, check, conform, explore, nightly, results, serve, trends
+from harness.cli.commands import (
+    bisect,
+    campaign,
+    check,
+    conform,
+    explore,
+    flaws,
+    nightly,
+    results,
+    serve,
+    shrink,
+    trends,
+)
 from harness.cli.controlled import Control
 from harness.cli.options import (
     MASTER,
@@ -181,7 +193,7 @@ def _judged(
     return judged.judgement.exit_code
 
 
-for each in (check, campaign, explore, bisect, serve, trends, results, nightly, conform):
+for each in (check, campaign, explore, shrink, flaws, bisect, serve, trends, results, nightly, conform):
     each.add_to(app)
 
 

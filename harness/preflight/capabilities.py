@@ -11,9 +11,9 @@ from harness.clients import catalogue as clients
 from harness.cluster.brokers.kafka_versions import KAFKA_VERSIONS, numbers_of
 from harness.cluster.brokers.kafka_zookeeper import NAMED_LISTENERS_SINCE
 from harness.cluster.brokers.known_settings import OF_THE_HARNESS, Scope, known_settings, unfit_value
-from harness.cluster.brokers.reference import known_flaws
 from harness.cluster.catalogue import remedy_for
 from harness.cluster.local.addresses import CLIENT_LINKS_MAX
+from harness.cluster.simulated.planted import planted_flaws
 from harness.errors import Place, Problem, UsageError, nearest
 from harness.ports.capabilities import AnswersQuestions, CanDeleteTopics, CanFillDisks, CanImpairPackets
 from harness.ports.cluster import (
@@ -255,9 +255,9 @@ def _of_settings(scenario: Scenario) -> Iterator[Problem]:
         return
     places, cluster = scenario.places, scenario.cluster
     for flaw in cluster.flaws if traits.kind == "reference" else ():
-        if flaw not in known_flaws():
+        if flaw not in (known := tuple(each.name for each in planted_flaws())):
             what = f"[cluster] flaws: the reference has no flaw {flaw!r}"
-            yield Problem(place=places.key("cluster", "flaws"), what=what, remedy=nearest(flaw, known_flaws()))
+            yield Problem(place=places.key("cluster", "flaws"), what=what, remedy=nearest(flaw, known))
     for key, what, remedy in _wrong(cluster.settings, "broker", traits):
         yield Problem(place=places.setting("cluster", key), what=f"[cluster] settings, {key!r}: {what}", remedy=remedy)
     for index, topic in enumerate(scenario.topics):

@@ -1,8 +1,5 @@
 """The reference cluster: Python brokers and a coordination service, configured with Kafka's own keys."""
 
-import functools
-import subprocess
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,16 +41,6 @@ _SHOWN = ("zookeeper.session.timeout.ms", "replica.lag.time.max.ms", "replica.fe
 TICK_MS = 500
 _SECRET = "cluster-secret"
 _TRANSACTION_VERSION = "transaction.version"  # a feature of Kafka; the reference is told it as a setting
-
-
-@functools.cache
-def known_flaws() -> tuple[str, ...]:
-    """Which flaws a broker can be told to follow, as the reference lists them. Raises HarnessError."""
-    command = [sys.executable, "-m", "reference_impl", "flaws"]
-    answer = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-    if answer.returncode != 0:
-        raise HarnessError(f"the reference does not list its flaws: {answer.stderr.strip()[-200:]}")
-    return tuple(answer.stdout.split())
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,162 @@
+"""What a search for planted flaws counts as found, by what, and what it keeps."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from typer.testing import CliRunner
+
+from harness.campaign.drawing.profiles import profile
+from harness.campaign.flaw_search import KEPT, FlawFound, keep, kept_in, planted, search
+from harness.campaign.shrinking.tries import Shown, Tries
+from harness.checks.findings import Finding
+from harness.cli.commands.flaws import table
+from harness.cli.main import app
+from harness.cluster.simulated.planted import planted_flaws
+from harness.errors import HarnessError, UsageError
+from harness.history.files_below import FilesBelow
+from harness.scenario.model import Scenario
+
+FLAWS = {flaw.name: flaw for flaw in planted_flaws()}
+ACKNOWLEDGE, UNSEARCHED = FLAWS["acknowledge-before-replication"], FLAWS["no-list-of-aborted"]
+LOST = Finding(run=0, check="lost-write", classification="violation", kind="lost", count=1, sentence="")
+
+
+@dataclass(kw_only=True)
+class Answers(Tries):
+    """Runs nothing: what a run comes to is said by its scenario."""
+
+    answer: Callable[[Scenario], Shown]
+
+    async def made(self, scenarios: Sequence[Scenario]) -> list[Shown]:
+        self.runs += len(scenarios)
+        return [self.answer(scenario) for scenario in scenarios]
+
+
+def _answers(answer: Callable[[Scenario], Shown]) -> Answers:
+    unused = cast(Any, None)
+    return Answers(
+        files=unused, session=unused, forked=unused, interrupt=asyncio.Event(), tell=lambda _: None, answer=answer
+    )
+
+
+async def test_a_flaw_is_found_by_the_first_seed_whose_violation_is_the_flaws() -> None:
+    def answer(scenario: Scenario) -> Shown:
+        # Of seed 2 the sound cluster shows it, too.
+        is_shown = scenario.seed == 2 or (scenario.seed == 5 and bool(scenario.cluster.flaws))
+        return Shown(findings=(LOST,) if is_shown and scenario.faults else ())
+
+    found = await search(ACKNOWLEDGE, None, _answers(answer), seeds=20)
+
+    assert (found.check, found.seed, found.faults_shrunk) == ("lost-write", 5, 1)
+    assert found.faults_drawn == len(planted(profile("replication"), 5, ACKNOWLEDGE.name).faults) > 1
+    assert "acknowledge-before-replication" in found.scenario
+
+
+async def test_what_breaks_an_invariant_alone_is_searched_to_the_end() -> None:
+    answers = _answers(lambda of: Shown(invariant="log-matching" if of.seed in (4, 6) else ""))
+
+    found = await search(ACKNOWLEDGE, None, answers, seeds=20)
+
+    assert (found.check, found.invariant, found.invariant_seed, found.seeds) == ("", "log-matching", 4, 20)
+    assert found.found_by == "invariant log-matching alone"
+
+
+async def test_a_search_goes_on_behind_the_seeds_that_were_searched() -> None:
+    answers = _answers(lambda of: Shown())
+    first = await search(ACKNOWLEDGE, None, answers, seeds=10)
+    found = await search(ACKNOWLEDGE, first, answers, seeds=12)
+
+    assert (found.seeds, answers.runs, found.found_by) == (12, 12, "not found")
+
+
+async def test_seeds_of_a_search_that_is_interrupted_do_not_count() -> None:
+    def answer(scenario: Scenario) -> Shown:
+        if scenario.seed == 11:
+            answers.interrupt.set()
+        return Shown()
+
+    answers = _answers(answer)
+
+    assert (await search(ACKNOWLEDGE, None, answers, seeds=40)).seeds == 8
+
+
+async def test_a_violation_is_nobodys_where_the_sound_run_could_not_be_made() -> None:
+    answers = _answers(lambda of: Shown(findings=(LOST,)) if of.cluster.flaws else Shown(error="it was killed"))
+
+    assert (await search(ACKNOWLEDGE, None, answers, seeds=3)).check == ""
+
+
+async def test_a_flaw_that_no_simulated_load_reaches_is_not_searched() -> None:
+    answers = _answers(lambda of: Shown())
+    found = await search(UNSEARCHED, None, answers, seeds=150)
+
+    assert (answers.runs, found.seeds) == (0, 0)
+    assert found.found_by == "not searched: no load of the simulated world has transactions"
+
+
+@pytest.mark.parametrize(
+    ("name", "part"),
+    [
+        ("truncate-to-high-watermark-at-start", "replication"),
+        ("commit-of-anybody", "groups"),
+        ("offsets-before-their-marker", "transactions"),
+        ("read-committed-to-high-watermark", "transactions"),
+        ("old-epochs-go-on", "transactions"),
+        ("compaction-renumbers", "compaction"),
+    ],
+)
+def test_a_flaw_is_of_the_part_whose_rules_it_replaces(name: str, part: str) -> None:
+    assert FLAWS[name].part == part
+
+
+def test_what_was_found_is_kept_and_printed_without_a_search(tmp_path: Path) -> None:
+    found = FlawFound(
+        name=ACKNOWLEDGE.name,
+        origin=ACKNOWLEDGE.origin,
+        seeds=3,
+        seed=3,
+        check="lost-write",
+        faults_drawn=13,
+        faults_shrunk=1,
+    )
+    files = FilesBelow(tmp_path)
+    keep(files, {found.name: found})
+
+    ended = CliRunner().invoke(app, ["flaws", "--kept", "--runs", str(tmp_path)])
+
+    assert kept_in(files) == {found.name: found}
+    assert ended.exit_code == 0, ended.output
+    assert ended.output.splitlines()[:2] == table([ACKNOWLEDGE], {found.name: found})
+    assert "check lost-write  3      13 -> 1" in ended.output
+
+
+def test_a_table_that_is_none_of_ours_is_refused_with_its_place(tmp_path: Path) -> None:
+    (tmp_path / KEPT).write_text("{}", encoding="utf-8")
+
+    with pytest.raises(HarnessError, match=r"flaws\.json: no table of flaws .* remove it"):
+        kept_in(FilesBelow(tmp_path))
+
+
+def test_an_unknown_flaw_is_refused_with_the_nearest() -> None:
+    ended = CliRunner().invoke(app, ["flaws", "--only", "acknowledge-before"])
+
+    assert isinstance(ended.exception, UsageError)
+    assert "acknowledge-before-replication" in str(ended.exception)
+
+
+@pytest.mark.cluster
+@pytest.mark.jvm
+@pytest.mark.slow
+def test_flaws_are_found_in_few_seeds(tmp_path: Path) -> None:
+    command = ["flaws", "--only", ACKNOWLEDGE.name, "--only", UNSEARCHED.name, "--seeds", "4", "--runs", str(tmp_path)]
+    ended = CliRunner().invoke(app, command)
+
+    assert ended.exit_code == 0, ended.output
+    found = kept_in(FilesBelow(tmp_path))
+    assert found[ACKNOWLEDGE.name].check, ended.output
+    assert 1 <= found[ACKNOWLEDGE.name].faults_shrunk < found[ACKNOWLEDGE.name].faults_drawn
+    assert found[UNSEARCHED.name].not_searched
