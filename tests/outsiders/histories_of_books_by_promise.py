@@ -278,19 +278,7 @@ def _answered(system: str, *, isolation: str = "read_uncommitted", acks: int = -
     history.client(99, role="consumer", isolation=isolation, offset_reset="earliest")
     history.finish()
     for at, offset, come in ((99.0, end, 0), (99.5, 10, 7)):
-        history._add(
-            "final_reads",
-            topic="t",
-            partition=0,
-            event="end",
-            process=99,
-            node=1,
-            leader_epoch=0,
-            invoked_ns=int(at * SECOND),
-            completed_ns=int((at + 0.05) * SECOND),
-            from_offset=come,
-            to_offset=offset,
-        )
+        history.final_read("end", at=at, elapsed_s=0.05, leader_epoch=0, from_offset=come, to_offset=offset)
     return history
 
 
@@ -429,19 +417,6 @@ def acknowledged_far_beyond_the_end() -> HistoryBuilder:
 def came_late() -> HistoryBuilder:
     history = led()
     history.finish()
-    history._add(
-        "final_reads",
-        topic="t",
-        partition=0,
-        event="again",
-        process=98,
-        node=1,
-        since_ns=100 * SECOND,
-        invoked_ns=102 * SECOND,
-        completed_ns=103 * SECOND,
-        from_offset=8,
-        to_offset=9,
-        known=1,
-        found=1,
-    )
+    found = {"process": 98, "since_ns": 100 * SECOND, "known": 1, "found": 1}
+    history.final_read("again", at=102, elapsed_s=1, from_offset=8, to_offset=9, **found)
     return history

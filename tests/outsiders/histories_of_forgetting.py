@@ -220,17 +220,7 @@ def commit_is_still_stored() -> HistoryBuilder:
 
 def _lost_end(history: HistoryBuilder, *, first: int) -> None:
     history.fault("power-loss", [3], at=20, until=21)
-    history._add(
-        "disk_events",
-        node=3,
-        time_ns=20 * SECOND,
-        fault=len(history.rows["faults"]) - 1,
-        extent="tail",
-        topic=OFFSETS,
-        partition=PLACE,
-        from_offset=first,
-        to_offset=max(first + 1, 4),
-    )
+    history.disk_event(3, "tail", first, max(first + 1, 4), at=20, place=(OFFSETS, PLACE))
     _kept(history, 3, 1, (3,), at=22, replicas=(3,))
 
 

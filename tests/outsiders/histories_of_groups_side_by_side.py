@@ -3,7 +3,6 @@
 from typing import Any
 
 from harness.ports.load import WorkloadSpec
-from tests.harness.checks.histories.build import SECOND
 from tests.outsiders.groups import group_of, reads
 from tests.outsiders.history_builder import OPEN, PASS, SOME, VIOLATION, HistoryBuilder, case
 
@@ -318,29 +317,8 @@ def group_on_a_topic_made_anew() -> HistoryBuilder:
         for offset, value in enumerate(values):
             history.send(value, offset, at=at + 1 + offset / 10, partition_id=partition_id)
     for topic, created, deleted in (("t#1", 0, 20), ("t", 21, None)):
-        ended = None if deleted is None else deleted * SECOND
-        history._add(
-            "topics",
-            topic=topic,
-            name="t",
-            topic_id=f"id of {topic}",
-            created_ns=created * SECOND,
-            deleted_ns=ended,
-            uncertainty_ns=0,
-            undecided=False,
-        )
-    history._add(
-        "steps",
-        step=0,
-        kind="act",
-        act="delete_topic",
-        step_text="delete topic t",
-        begin_ns=19 * SECOND,
-        end_ns=20 * SECOND,
-        outcome="ok",
-        seen_text="",
-        arguments='{"delete_topic": "t"}',
-    )
+        history.lived(topic, since=created, until=deleted)
+    history.asked_to_delete(until=20)
     history.group("assigned", at=2.5, process=A, generation=1, offset=0, partition_id=1)
     history.poll([(offset, offset) for offset in range(10)], at=3, process=A, partition_id=1)
     history.group("committed", at=4, process=A, offset=10, generation=1, partition_id=1)

@@ -359,7 +359,7 @@ def _ended(history: HistoryBuilder, node: int, *, at: float, **columns: Any) -> 
 )
 def one_directory_fails() -> HistoryBuilder:
     history = led(system="kafka:3.9.1")
-    history._add("broker_events", node=2, time_ns=20 * SECOND, event="directory_lost", topic="t", partition=0)
+    history.broker_event(2, "directory_lost", at=20)
     history.state(1, 0, (1, 3), at=21)
     history.ack(10, at=25)
     history.finish(only=(1, 3))
@@ -376,7 +376,7 @@ def the_leaders_directory_fails() -> HistoryBuilder:
     history = led(system="kafka:3.9.1")
     history.ack(10, at=19.8, acks=1)
     history.ack(11, at=19.9, acks=1)
-    history._add("broker_events", node=1, time_ns=20 * SECOND, event="directory_lost", topic="t", partition=0)
+    history.broker_event(1, "directory_lost", at=20)
     history.state(2, 1, (2, 3), at=21, start=10)
     history.log = history.log[:10]
     history.finish(only=(2, 3))
@@ -391,7 +391,7 @@ def the_leaders_directory_fails() -> HistoryBuilder:
 )
 def the_leaders_directory_fails_and_records_by_all_are_gone() -> HistoryBuilder:
     history = led(system="kafka:3.9.1")
-    history._add("broker_events", node=1, time_ns=20 * SECOND, event="directory_lost", topic="t", partition=0)
+    history.broker_event(1, "directory_lost", at=20)
     history.state(2, 1, (2, 3), at=21, start=8)
     history.log = history.log[:8]
     history.finish(only=(2, 3))

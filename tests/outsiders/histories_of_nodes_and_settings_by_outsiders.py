@@ -375,29 +375,9 @@ def _deleted(*, asked: bool, workload: WorkloadSpec | None = None) -> HistoryBui
         for offset, value in enumerate(values):
             history.send(value, offset, at=at + 1, partition_id=partition_id)
     for topic, created, deleted in (("t#1", 0, 20), ("t", 21, None)):
-        history._add(
-            "topics",
-            topic=topic,
-            name="t",
-            topic_id=f"id of {topic}",
-            created_ns=created * SECOND,
-            deleted_ns=None if deleted is None else deleted * SECOND,
-            uncertainty_ns=0,
-            undecided=False,
-        )
+        history.lived(topic, since=created, until=deleted)
     if asked:
-        history._add(
-            "steps",
-            step=0,
-            kind="act",
-            act="delete_topic",
-            step_text="delete topic t",
-            begin_ns=19 * SECOND,
-            end_ns=20 * SECOND,
-            outcome="ok",
-            seen_text="",
-            arguments='{"delete_topic": "t"}',
-        )
+        history.asked_to_delete(until=20)
     history.final([(0, 10), (1, 11)])
     return history
 

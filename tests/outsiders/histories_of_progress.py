@@ -16,22 +16,9 @@ def _asked(
     history: HistoryBuilder, *, code: int | None = None, isr: Sequence[int] = (1, 2, 3), end: float = END, **more: Any
 ) -> HistoryBuilder:
     """By default a fresh client's write to t-0, refused with `code`, or not answered."""
-    history._add(
-        "progress",
-        **{
-            "age": "fresh",
-            "what": "write",
-            "topic": "t",
-            "partition": 0,
-            "outcome": "unanswered" if code is None else "refused",
-            "code": code,
-            "asked_ns": int(BEGIN * SECOND),
-            "until_ns": int(end * SECOND),
-            "leader": 1,
-            "isr": list(isr),
-            **more,
-        },
-    )
+    outcome = "unanswered" if code is None else "refused"
+    asked = {"age": "fresh", "what": "write", "outcome": outcome, "code": code, "isr": list(isr)}
+    history.progress(at=BEGIN, until=end, **asked | more)
     return history
 
 

@@ -49,16 +49,7 @@ def _power(*, lost_from: int) -> HistoryBuilder:
         history.kept_offset(KEPT[1], committed, at=at)
     for node in history.brokers:
         history.fault("power-loss", [node], at=20, until=23)
-        history._add(
-            "disk_events",
-            node=node,
-            time_ns=20 * 10**9,
-            fault=len(history.rows["faults"]) - 1,
-            extent="tail",
-            topic=KEPT[0],
-            partition=KEPT[1],
-            from_offset=lost_from,
-        )
+        history.disk_event(node, "tail", lost_from, None, at=20, place=KEPT)
         history.started(node, at=23)
     history.kept_state(KEPT, -1, 1, (2,), at=21)
     history.kept_state(KEPT, 2, 2, (2,), at=25)

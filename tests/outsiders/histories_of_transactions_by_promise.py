@@ -242,17 +242,7 @@ def decided_anew_after_the_tail_of_the_log_of_decisions_was_lost() -> HistoryBui
     history = _two(system="kafka:4.3.1")
     _txn(history, 1, COMMITTED, [(0, 0, 5), (1, 0, 6)], at=1, until=3)
     history.fault("power-loss", [1], at=4, until=5)
-    history._add(
-        "disk_events",
-        node=1,
-        time_ns=4 * 10**9,
-        fault=0,
-        extent="tail",
-        topic="__transaction_state",
-        partition=7,
-        from_offset=1,
-        to_offset=3,
-    )
+    history.disk_event(1, "tail", 1, 3, at=4, place=("__transaction_state", 7))
     for state, at in (("Ongoing", 1.1), ("PrepareAbort", 12.0), ("CompleteAbort", 12.1)):
         history.decided(state, at=at, begun_ns=1_100_000_000, timeout_ms=10_000)
     return _ends(history, [(0, 5)], [(0, 6)])

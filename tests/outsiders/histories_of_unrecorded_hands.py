@@ -448,16 +448,7 @@ def _power(nodes: Sequence[int], *, one_by_one: bool) -> HistoryBuilder:
     for number, node in enumerate(nodes):
         at = 20 + (10 * number if one_by_one else 0)
         history.fault("power-loss", [node], at=at, until=at + 3)
-        history._add(
-            "disk_events",
-            node=node,
-            time_ns=at * SECOND,
-            fault=len(history.rows["faults"]) - 1,
-            extent="tail",
-            topic=KEPT[0],
-            partition=KEPT[1],
-            from_offset=1,
-        )
+        history.disk_event(node, "tail", 1, None, at=at, place=KEPT)
         history.started(node, at=at + 3)
         if one_by_one:
             history.kept_state(KEPT, 3 if node != 3 else 1, number + 1, [n for n in (1, 2, 3) if n != node], at=at + 1)

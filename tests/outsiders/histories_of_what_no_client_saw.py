@@ -262,15 +262,7 @@ def stamped_with_an_unknown_epoch() -> HistoryBuilder:
 def _marks(history: HistoryBuilder, *marks: tuple[int, float, int]) -> HistoryBuilder:
     """(node, seconds, offset) as brokers journalled them."""
     for node, at, offset in marks:
-        history._add(
-            "broker_events",
-            node=node,
-            time_ns=int(at * SECOND),
-            event="high_watermark_checkpoint",
-            topic="t",
-            partition=0,
-            to_offset=offset,
-        )
+        history.wrote_down(node, offset, at=at)
     return history
 
 
@@ -357,17 +349,7 @@ def mark_of_an_emptied_disk() -> HistoryBuilder:
 )
 def a_leader_says_that_it_lowered_it() -> HistoryBuilder:
     history = led()
-    history._add(
-        "broker_events",
-        node=1,
-        time_ns=20 * SECOND,
-        event="high_watermark_lowered",
-        topic="t",
-        partition=0,
-        leader_epoch=0,
-        from_offset=10,
-        to_offset=6,
-    )
+    history.broker_event(1, "high_watermark_lowered", at=20, leader_epoch=0, from_offset=10, to_offset=6)
     return _read(history)
 
 
@@ -378,17 +360,7 @@ def a_leader_says_that_it_lowered_it() -> HistoryBuilder:
 )
 def a_follower_says_that_it_lowered_it() -> HistoryBuilder:
     history = led()
-    history._add(
-        "broker_events",
-        node=3,
-        time_ns=20 * SECOND,
-        event="high_watermark_lowered",
-        topic="t",
-        partition=0,
-        leader_epoch=0,
-        from_offset=10,
-        to_offset=6,
-    )
+    history.broker_event(3, "high_watermark_lowered", at=20, leader_epoch=0, from_offset=10, to_offset=6)
     return _read(history)
 
 

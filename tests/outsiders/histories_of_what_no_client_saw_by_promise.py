@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from tests.harness.checks.histories.build import SECOND
 from tests.outsiders.groups import group_of, reads
 from tests.outsiders.history_builder import VIOLATION, HistoryBuilder, case, led
 
@@ -20,15 +19,7 @@ AGAIN = "group-redelivery observation"
 def high_watermark_goes_back() -> HistoryBuilder:
     history = led()
     for at, mark in ((20, 10), (80, 6)):
-        history._add(
-            "broker_events",
-            node=1,
-            time_ns=at * SECOND,
-            event="high_watermark_checkpoint",
-            topic="t",
-            partition=0,
-            to_offset=mark,
-        )
+        history.wrote_down(1, mark, at=at)
     history.replica(1, history.log, at=AFTER, high_watermark=6)
     for node in (2, 3):
         history.replica(node, history.log, at=AFTER, high_watermark=10)

@@ -157,20 +157,8 @@ def _answers(*answers: tuple[float, int], system: str = "kafka:4.3.1", acks: int
     history.client(99, role="consumer", isolation="read_uncommitted", offset_reset="earliest")
     history.finish()
     for at, end in answers:
-        history._add(
-            "final_reads",
-            topic="t",
-            partition=0,
-            event="end",
-            process=99,
-            node=1,
-            leader_epoch=0,
-            since_ns=int(at * SECOND),
-            invoked_ns=int(at * SECOND),
-            completed_ns=int((at + 0.01) * SECOND),
-            from_offset=0,
-            to_offset=end,
-        )
+        told = {"leader_epoch": 0, "since_ns": int(at * SECOND), "from_offset": 0, "to_offset": end}
+        history.final_read("end", at=at, elapsed_s=0.01, **told)
     return history
 
 

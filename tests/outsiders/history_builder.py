@@ -199,17 +199,8 @@ class HistoryBuilder(History):
 
     def leads(self, node: int, epoch: int, start: int, *, at: float, partition_id: int = 0) -> None:
         """The broker's own journal says that it began to lead."""
-        topic, part = self._places[partition_id]
-        self._add(
-            "broker_events",
-            node=node,
-            time_ns=int(at * SECOND),
-            event="leadership_start",
-            topic=topic,
-            partition=part,
-            leader_epoch=epoch,
-            from_offset=start,
-        )
+        place = self._places[partition_id]
+        self.broker_event(node, "leadership_start", at=at, place=place, leader_epoch=epoch, from_offset=start)
 
     def polled(
         self,
@@ -283,17 +274,36 @@ class HistoryBuilder(History):
     ) -> None:
         """A fault took a disk or a part of it; partition_id None: whatever lay there."""
         self.fault(kind, [node], at=at, until=at + 0.5 if until is None else until)
-        topic, part = (None, None) if partition_id is None else self._places[partition_id]
+        self.disk_event(
+            node, extent, first, end, at=at, place=None if partition_id is None else self._places[partition_id]
+        )
+
+    def lived(self, topic: str, *, since: int, until: int | None) -> None:
+        """One life of topic t, which is set apart as `topic`; in seconds."""
         self._add(
-            "disk_events",
-            node=node,
-            time_ns=int(at * SECOND),
-            fault=len(self.rows["faults"]) - 1,
-            extent=extent,
+            "topics",
             topic=topic,
-            partition=part,
-            from_offset=first,
-            to_offset=end,
+            name="t",
+            topic_id=f"id of {topic}",
+            created_ns=since * SECOND,
+            deleted_ns=None if until is None else until * SECOND,
+            uncertainty_ns=0,
+            undecided=False,
+        )
+
+    def asked_to_delete(self, *, until: int) -> None:
+        """A step of the plan that deleted topic t within the second before `until`."""
+        self._add(
+            "steps",
+            step=len(self.rows["steps"]),
+            kind="act",
+            act="delete_topic",
+            step_text="delete topic t",
+            begin_ns=(until - 1) * SECOND,
+            end_ns=until * SECOND,
+            outcome="ok",
+            seen_text="",
+            arguments='{"delete_topic": "t"}',
         )
 
     def replica(

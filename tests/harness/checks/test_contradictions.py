@@ -45,15 +45,7 @@ def a_high_watermark_above_the_log_of_a_broker_that_follows_a_shorter_one() -> H
 
 
 def wrote_down(history: History, node: int, mark: int, *, at: float) -> History:
-    history._add(
-        "broker_events",
-        node=node,
-        time_ns=int(at * SECOND),
-        event="high_watermark_checkpoint",
-        topic="t",
-        partition=0,
-        to_offset=mark,
-    )
+    history.wrote_down(node, mark, at=at)
     return history
 
 
@@ -122,16 +114,7 @@ def in_sync_and_no_replica() -> History:
 def led_in_an_epoch_that_the_books_lack() -> History:
     history = read_then_collected(dict.fromkeys(ISR, ALL))
     history.state(1, 2, ISR, at=20, start=10)
-    history._add(
-        "broker_events",
-        node=2,
-        time_ns=10 * SECOND,
-        event="leadership_start",
-        topic="t",
-        partition=0,
-        leader_epoch=1,
-        from_offset=10,
-    )
+    history.broker_event(2, "leadership_start", at=10, leader_epoch=1, from_offset=10)
     return history
 
 

@@ -35,19 +35,8 @@ def _log(isr: tuple[int, ...] = ISR) -> History:
 
 
 def _asked(history: History, age: str, what: str, outcome: str, *, until: float = UNTIL, **more: Any) -> History:
-    row = {"leader": 1, "isr": list(ISR), "client": "client-1" if (age, what) == ("old", "write") else None} | more
-    asked_ns, until_ns = int(ASKED * SECOND), int(until * SECOND)
-    history._add(
-        "progress",
-        age=age,
-        what=what,
-        topic="t",
-        partition=0,
-        outcome=outcome,
-        asked_ns=asked_ns,
-        until_ns=until_ns,
-        **row,
-    )
+    client = "client-1" if (age, what) == ("old", "write") else None
+    history.progress(age, what, outcome, at=ASKED, until=until, **{"client": client} | more)
     return history
 
 

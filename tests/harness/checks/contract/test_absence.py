@@ -106,15 +106,7 @@ def failed_over_near_a_mark(
     if unclean:
         history.unclean_config("true")
     history.state(1, 0, (1, 2), at=0, start=0)
-    history._add(
-        "broker_events",
-        node=1,
-        time_ns=int(at * SECOND),
-        event="high_watermark_checkpoint",
-        topic="t",
-        partition=0,
-        to_offset=mark,
-    )
+    history.wrote_down(1, mark, at=at)
     history.snapshot(1, LOG, at=6, reason="kill", epochs="0:0")
     history.state(3 if unclean else 2, 1, (2, 3), at=8, start=7)
     if again:

@@ -137,15 +137,7 @@ def handed_over(*, epoch: int, seen_by: str, said: bool = True) -> History:
     history.fault("stop", [2], at=5, until=30)
     history.state(1, 1, (1,), at=5, start=1 if epoch else 2)
     if said:
-        history._add(
-            "broker_events",
-            node=1,
-            time_ns=int(5.02 * SECOND),
-            event="leadership_start",
-            topic="t",
-            partition=0,
-            leader_epoch=1,
-        )
+        history.broker_event(1, "leadership_start", at=5.02, leader_epoch=1)
     history.send(1, 1, at=5.05)
     history.poll([(0, 0), (1, 1)], at=20, epoch=epoch if seen_by == "reader" else -1)
     history.final([(0, 0), (1, 1)])
@@ -189,9 +181,7 @@ def two_leaders_by_the_books() -> History:
 @story
 def two_leaders_by_their_own_word() -> History:
     history = nothing_happened()
-    history._add(
-        "broker_events", node=3, time_ns=50 * SECOND, event="leadership_start", topic="t", partition=0, leader_epoch=0
-    )
+    history.broker_event(3, "leadership_start", at=50, leader_epoch=0)
     return history
 
 

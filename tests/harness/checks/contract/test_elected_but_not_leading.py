@@ -71,15 +71,7 @@ def test_its_cut_of_other_records_shows_that_it_never_had_those_of_the_leader_be
 
 def reports_its_mark(history: History, node: int) -> None:
     """Whoever reports anything of its log would report a cut as well."""
-    history._add(
-        "broker_events",
-        node=node,
-        time_ns=5 * SECOND,
-        event="high_watermark_checkpoint",
-        topic="t",
-        partition=0,
-        to_offset=5,
-    )
+    history.wrote_down(node, 5, at=5)
 
 
 def elected_uncleanly_and_never_began(*, reports: bool = True, cut: bool = False, end: int = 7) -> History:

@@ -318,15 +318,7 @@ def test_a_high_watermark_above_it_that_its_own_leader_wrote_down_holds_acks_1_t
     def failed_over(mark: int, *, node: int = 1, at: float = 4) -> str:
         history = History()
         history.state(1, 0, (1, 2), at=0, start=0)
-        history._add(
-            "broker_events",
-            node=node,
-            time_ns=int(at * SECOND),
-            event="high_watermark_checkpoint",
-            topic="t",
-            partition=0,
-            to_offset=mark,
-        )
+        history.wrote_down(node, mark, at=at)
         history.snapshot(1, LOG, at=6, reason="kill", epochs="0:0")
         history.state(2, 1, (2,), at=8, start=7)
         return ruled(history, fate(history, 8, acks=1)).classification
@@ -400,15 +392,7 @@ def elected_uncleanly_with_a_mark(mark: int, *, in_sync: bool = True) -> Ruling:
     history = History()
     history.unclean_config("true")
     history.state(1, 0, (1, 2) if in_sync else (1,), at=0, start=0)
-    history._add(
-        "broker_events",
-        node=2,
-        time_ns=3 * SECOND,
-        event="high_watermark_checkpoint",
-        topic="t",
-        partition=0,
-        to_offset=mark,
-    )
+    history.wrote_down(2, mark, at=3)
     history.state(1, 0, (1,), at=4)
     history.snapshot(1, LOG, at=6, reason="kill", epochs="0:0")
     history.state(2, 1, (2,), at=8, start=7)

@@ -15,7 +15,7 @@ from harness.checks.model.unclean_rules import Permission
 from harness.checks.spark.detection import EpochRead
 from harness.history.schema.cluster_rows import PartitionStateRow, SnapshotRow
 from tests.harness.checks.contract.test_survival import LOG, fate, ruled
-from tests.harness.checks.histories.build import SECOND, History
+from tests.harness.checks.histories.build import History
 from tests.rows import row_of
 
 
@@ -242,16 +242,7 @@ def test_the_leaders_own_word_comes_before_its_followers(journal: bool) -> None:
     history.snapshot(3, [], at=20, reason="heal", epochs="0:0 1:9")
     history.snapshot(2, [], at=21, reason="heal", epochs="0:0 1:7")
     if journal:
-        history._add(
-            "broker_events",
-            node=2,
-            time_ns=9 * SECOND,
-            event="leadership_start",
-            topic="t",
-            partition=0,
-            leader_epoch=1,
-            from_offset=None,
-        )
+        history.broker_event(2, "leadership_start", at=9, leader_epoch=1, from_offset=None)
     assert ruled(history, fate(history, 8)).classification == "permitted"
 
 

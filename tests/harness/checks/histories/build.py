@@ -19,6 +19,7 @@ from workloads.produce_and_poll import ProduceAndPollSettings
 
 SECOND = 10**9
 ISR = (1, 2, 3)
+Place = tuple[str, int]  # topic, partition
 
 
 def scenario(
@@ -305,6 +306,33 @@ class History:
         )
         self._operation += 1
 
+    def empty_poll(self, process: int, *, at: float, elapsed_s: float) -> None:
+        """A poll that returned nothing at second `at`."""
+        self._add(
+            "operations",
+            operation=self._operation,
+            process=process,
+            client=f"client-{process}",
+            function="poll",
+            status=0,
+            invoked_ns=int((at - elapsed_s) * SECOND),
+            completed_ns=int(at * SECOND),
+            count=0,
+        )
+        self._operation += 1
+
+    def final_read(self, event: str, *, at: float, elapsed_s: float, **columns: Any) -> None:
+        """What the final reader was told of t-0; columns: such as from_offset, to_offset, node."""
+        told = {"topic": "t", "partition": 0, "event": event, "process": 99, "node": 1}
+        times = {"invoked_ns": int(at * SECOND), "completed_ns": int((at + elapsed_s) * SECOND)}
+        self._add("final_reads", **told | times | columns)
+
+    def progress(self, age: str, what: str, outcome: str, *, at: float, until: float, **columns: Any) -> None:
+        """An operation on t-0, tried from `at` on, when all had recovered; columns: such as code, isr, client."""
+        place = {"topic": "t", "partition": 0, "leader": 1, "isr": list(ISR)}
+        times = {"asked_ns": int(at * SECOND), "until_ns": int(until * SECOND)}
+        self._add("progress", age=age, what=what, outcome=outcome, **place | times | columns)
+
     def crash(self, process: int, *, at: float) -> None:
         """The client ended without leaving its group."""
         self._add(
@@ -344,31 +372,27 @@ class History:
             replicas=list(ISR),
         )
         if start is not None:
-            self._add(
-                "broker_events",
-                node=leader,
-                time_ns=int(at * SECOND),
-                event="leadership_start",
-                topic="t",
-                partition=0,
-                leader_epoch=epoch,
-                from_offset=start,
-            )
+            self.broker_event(leader, "leadership_start", at=at, leader_epoch=epoch, from_offset=start)
         self._isr, self._leader, self._epoch = tuple(isr), leader, epoch
 
+    def broker_event(self, node: int, event: str, *, at: float, place: Place = ("t", 0), **columns: Any) -> None:
+        """What the broker's own journal says of the partition; columns: such as leader_epoch and to_offset."""
+        topic, partition = place
+        time_ns = int(at * SECOND)
+        self._add("broker_events", node=node, time_ns=time_ns, event=event, topic=topic, partition=partition, **columns)
+
+    def wrote_down(self, node: int, mark: int, *, at: float) -> None:
+        """The broker checkpointed this high watermark."""
+        self.broker_event(node, "high_watermark_checkpoint", at=at, to_offset=mark)
+
     def truncation(self, node: int, first: int, end: int, *, epoch: int | None, at: float) -> None:
-        self._add(
-            "broker_events",
-            node=node,
-            time_ns=int(at * SECOND),
-            event="truncation",
-            topic="t",
-            partition=0,
-            leader_epoch=epoch,
-            from_offset=end,
-            to_offset=first,
-            reason_text="diverging epoch",
-        )
+        cut: dict[str, Any] = {
+            "leader_epoch": epoch,
+            "from_offset": end,
+            "to_offset": first,
+            "reason_text": "diverging epoch",
+        }
+        self.broker_event(node, "truncation", at=at, **cut)
 
     def started(self, node: int, *, at: float) -> None:
         self._add("broker_events", node=node, time_ns=int(at * SECOND), event="broker_start")
@@ -390,14 +414,28 @@ class History:
     def damage(self, node: int, first: int, end: int, *, at: float) -> None:
         """Bits of the batch with offsets first to end - 1 are flipped under a broker that was killed for it."""
         self.fault("damage", [node], at=at)
+        self.disk_event(node, "batch", first, end, at=at)
+
+    def disk_event(
+        self,
+        node: int,
+        extent: str,
+        first: int | None,
+        end: int | None = None,
+        *,
+        at: float,
+        place: Place | None = ("t", 0),
+    ) -> None:
+        """What the last fault took from a disk: offsets first to end - 1; place None: whatever lay there."""
+        topic, partition = place or (None, None)
         self._add(
             "disk_events",
             node=node,
             time_ns=int(at * SECOND),
             fault=len(self.rows["faults"]) - 1,
-            extent="batch",
-            topic="t",
-            partition=0,
+            extent=extent,
+            topic=topic,
+            partition=partition,
             from_offset=first,
             to_offset=end,
         )

@@ -190,17 +190,7 @@ def group_offset_lost_with_a_disk() -> History:
 def _offset_lost_with_the_tail_of(topic: str) -> History:
     history = _answered(None)
     history.fault("power-loss", [2], at=5.8, until=5.9)
-    history._add(
-        "disk_events",
-        node=2,
-        time_ns=int(5.8 * SECOND),
-        fault=0,
-        extent="tail",
-        topic=topic,
-        partition=3,
-        from_offset=1,
-        to_offset=9,
-    )
+    history.disk_event(2, "tail", 1, 9, at=5.8, place=(topic, 3))
     return history
 
 

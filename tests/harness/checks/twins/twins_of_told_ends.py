@@ -40,18 +40,13 @@ def _not_read(*, high_watermark: int, acks: int = -1, system: str = "kafka:4.3.1
 
 
 def _answered(history: History, end: int, *, at: float = ASKED, came_to: int = 0, node: int | None = 1) -> None:
-    history._add(
-        "final_reads",
-        topic="t",
-        partition=0,
-        event="end",
-        process=99,
-        node=node,
-        invoked_ns=int(at * SECOND),
-        completed_ns=int((at + 0.1) * SECOND),
-        from_offset=came_to,
-        to_offset=end,
-    )
+    history.final_read("end", at=at, elapsed_s=0.1, node=node, from_offset=came_to, to_offset=end)
+
+
+def _read_again(history: History, *, found: int) -> None:
+    """Offsets 8 and 9 are asked for half a minute later."""
+    known = {"node": None, "since_ns": 101 * SECOND, "known": 2}
+    history.final_read("again", at=132, elapsed_s=1, from_offset=8, to_offset=10, found=found, **known)
 
 
 def _read_on(history: History, *, at: float = ASKED, node: int | None = 1, epoch: int = 0) -> History:
@@ -215,20 +210,7 @@ def committed_end_held_back_by_an_open_transaction() -> History:
 def readable_half_a_minute_later() -> History:
     history = _log()
     _answered(history, 10, came_to=10)
-    history._add(
-        "final_reads",
-        topic="t",
-        partition=0,
-        event="again",
-        process=99,
-        since_ns=101 * SECOND,
-        invoked_ns=132 * SECOND,
-        completed_ns=133 * SECOND,
-        from_offset=8,
-        to_offset=10,
-        known=2,
-        found=2,
-    )
+    _read_again(history, found=2)
     history.final(LOG[:8], epoch=0)
     history.final(LOG[8:], at=132.5, epoch=0)
     return _disks(history, high_watermark=10, at=140)
@@ -238,20 +220,7 @@ def readable_half_a_minute_later() -> History:
 def not_there_half_a_minute_later_either() -> History:
     history = _log()
     _answered(history, 8, came_to=8)
-    history._add(
-        "final_reads",
-        topic="t",
-        partition=0,
-        event="again",
-        process=99,
-        since_ns=101 * SECOND,
-        invoked_ns=132 * SECOND,
-        completed_ns=133 * SECOND,
-        from_offset=8,
-        to_offset=10,
-        known=2,
-        found=0,
-    )
+    _read_again(history, found=0)
     history.final(LOG[:8], epoch=0)
     for node in ISR:
         records = [(offset, 0, value) for offset, value in LOG[:8]]
