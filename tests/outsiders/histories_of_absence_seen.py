@@ -47,8 +47,7 @@ def places_taken_before_the_disks_were_lost() -> HistoryBuilder:
     for value in (20, 21, 22):
         history.ack(value, at=15 + value / 100, process=2)
     _all_disks_are_lost(history, at=35)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -63,8 +62,7 @@ def places_taken_after_the_disks_were_lost() -> HistoryBuilder:
     _all_disks_are_lost(history, at=6)
     for value in range(20, 32):
         history.ack(value, at=15 + value / 100, process=2)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -79,8 +77,7 @@ def passed_over_before_the_disks_were_lost() -> HistoryBuilder:
     history = led(12)
     history.poll([(5, 5), (6, 6), (10, 10), (11, 11)], at=15, epoch=0)
     _all_disks_are_lost(history, at=35)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -98,8 +95,7 @@ def passed_over_before_they_were_acknowledged() -> HistoryBuilder:
     history.ack(11, at=15.06, elapsed_s=0.01)
     history.poll([(5, 5), (6, 6), (10, 10), (11, 11)], at=15.1, epoch=0)
     _all_disks_are_lost(history, at=35)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -115,8 +111,7 @@ def passed_over_before_an_unclean_election() -> HistoryBuilder:
     history.poll([(5, 5), (6, 6), (10, 10), (11, 11)], at=15, epoch=0)
     history.log = [entry for entry in history.log if entry[2] not in TAIL]
     _uncleanly_elected(history, at=35)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -133,8 +128,7 @@ def places_taken_before_an_unclean_election() -> HistoryBuilder:
     for value in (20, 21, 22):
         history.ack(value, at=15 + value / 100, process=2)
     _uncleanly_elected(history, at=35)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -158,5 +152,4 @@ def places_taken_by_a_deposed_leader() -> HistoryBuilder:
     history.log = []
     history.truncation(1, 0, 11, epoch=3, at=61)
     history.state(2, 3, (1, 2, 3), at=63)
-    history.finish()
-    return history
+    return history.finish()

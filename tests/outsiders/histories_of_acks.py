@@ -17,8 +17,7 @@ def acks_0_never_arrives() -> HistoryBuilder:
     history.send(50, None, at=3, acks=0)
     history.send(51, None, at=3.2, acks=0, status=2)
     history.ack(5, at=4)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -31,8 +30,7 @@ def acks_0_read_and_gone() -> HistoryBuilder:
     history = led(5)
     history.send(50, None, at=3, acks=0, status=2)
     history.poll([(4, 4), (5, 50)], at=4, epoch=0)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -46,8 +44,7 @@ def acks_1_below_a_high_watermark_of_the_dead_leader() -> HistoryBuilder:
     history.fail_over(2, kept=7)
     for row in history.rows["replica_snapshots"]:
         row["high_watermark"] = 10
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -61,8 +58,7 @@ def acks_1_half_below_a_high_watermark() -> HistoryBuilder:
     history.fail_over(2, kept=7)
     for row in history.rows["replica_snapshots"]:
         row["high_watermark"] = 8
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -80,8 +76,7 @@ def acks_1_below_a_high_watermark_over_other_records() -> HistoryBuilder:
     history.fail_over(2, kept=7)
     for value in (107, 108, 109):
         history.ack(value, at=12 + value / 100, process=2)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -94,8 +89,7 @@ def acks_1_lost_by_the_second_fail_over() -> HistoryBuilder:
     history = led(acks=1)
     history.fail_over(2, kept=10, isr=(2, 3))
     history.fail_over(3, kept=7, at=30)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -111,8 +105,7 @@ def acks_1_committed_by_the_second_leader_and_lost_by_the_third() -> HistoryBuil
     for row in history.rows["replica_snapshots"]:
         if row["time_ns"] == 28 * 10**9:
             row["high_watermark"] = 10
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -132,8 +125,7 @@ def zombie_serves_what_it_alone_has() -> HistoryBuilder:
     history.replica(1, zombie, at=15, reason="heal", high_watermark=10)
     history.truncation(1, 10, 12, epoch=1, at=16)
     history.state(2, 1, (1, 2, 3), at=18)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -162,8 +154,7 @@ def zombie_answers_acks_all() -> HistoryBuilder:
     history.replica(1, [*history.log, (10, 0, 10)], at=15, reason="heal", high_watermark=10)
     history.truncation(1, 10, 11, epoch=1, at=16)
     history.state(2, 1, (1, 2, 3), at=18)
-    history.finish()
-    return history
+    return history.finish()
 
 
 def _alone(*, acks: int = -1, knows: bool = True, least_at: float = 0.0) -> HistoryBuilder:
@@ -183,16 +174,12 @@ def _alone(*, acks: int = -1, knows: bool = True, least_at: float = 0.0) -> Hist
     why="the producer was promised two copies; it is a finding of its own",
 )
 def below_the_minimum_and_kept() -> HistoryBuilder:
-    history = _alone()
-    history.finish(only=(1,))
-    return history
+    return _alone().finish(only=(1,))
 
 
 @case("the same with acks=1", PASS, {}, why="min.insync.replicas binds acks=all alone")
 def below_the_minimum_with_acks_1() -> HistoryBuilder:
-    history = _alone(acks=1)
-    history.finish(only=(1,))
-    return history
+    return _alone(acks=1).finish(only=(1,))
 
 
 @case(
@@ -201,8 +188,7 @@ def below_the_minimum_with_acks_1() -> HistoryBuilder:
 def below_a_minimum_that_was_lowered() -> HistoryBuilder:
     history = _alone()
     history.configured("min.insync.replicas", "1", at=4.5)
-    history.finish(only=(1,))
-    return history
+    return history.finish(only=(1,))
 
 
 @case(
@@ -214,8 +200,7 @@ def below_a_minimum_that_was_lowered() -> HistoryBuilder:
 def below_the_minimum_where_another_topic_was_lowered() -> HistoryBuilder:
     history = _alone()
     history.configured("min.insync.replicas", "1", at=4.5, name="u")
-    history.finish(only=(1,))
-    return history
+    return history.finish(only=(1,))
 
 
 @case(
@@ -227,8 +212,7 @@ def below_the_minimum_where_another_topic_was_lowered() -> HistoryBuilder:
 def below_a_minimum_that_was_lowered_too_late() -> HistoryBuilder:
     history = _alone()
     history.configured("min.insync.replicas", "1", at=20)
-    history.finish(only=(1,))
-    return history
+    return history.finish(only=(1,))
 
 
 @case(
@@ -238,9 +222,7 @@ def below_a_minimum_that_was_lowered_too_late() -> HistoryBuilder:
     why="where nothing shows it, it is an observation that leaves the run inconclusive",
 )
 def below_the_minimum_unknowingly() -> HistoryBuilder:
-    history = _alone(knows=False)
-    history.finish(only=(1,))
-    return history
+    return _alone(knows=False).finish(only=(1,))
 
 
 @case(
@@ -258,8 +240,7 @@ def below_the_minimum_and_wiped() -> HistoryBuilder:
     history.state(1, 2, (1,), at=13, start=0)
     history.log = []
     history.ack(60, at=20, acks=1, process=2)
-    history.finish(only=(1,))
-    return history
+    return history.finish(only=(1,))
 
 
 @case(
@@ -271,8 +252,7 @@ def below_the_minimum_and_wiped() -> HistoryBuilder:
 def a_minimum_above_the_number_of_replicas() -> HistoryBuilder:
     history = led(5, brokers=(1, 2), topics={"t": {"min.insync.replicas": "3"}})
     history.polled(1, 1, 0, (1, 2), at=0.5)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -288,8 +268,7 @@ def acks_1_lost_by_a_leader_that_stayed() -> HistoryBuilder:
     history.state(-1, 1, (1,), at=7)
     history.state(1, 2, (1,), at=8, start=7)
     history.log = history.log[:7]
-    history.finish(only=(1,))
-    return history
+    return history.finish(only=(1,))
 
 
 @case(
@@ -303,8 +282,7 @@ def acks_0_alone() -> HistoryBuilder:
     for value in range(3):
         history.send(value, None, at=1 + value, acks=0, status=2 * (value % 2))
         history.log.append((value, 0, value))
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -317,8 +295,7 @@ def acks_0_alone_and_a_dirty_read() -> HistoryBuilder:
     history = led(0, workload=ProduceAndPollSettings(acks="0"))
     history.send(0, None, at=1, acks=0, status=2)
     history.poll([(0, 0)], at=2)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -332,8 +309,7 @@ def nothing_was_answered() -> HistoryBuilder:
     for value in range(3):
         history.send(value, None, at=1 + value, status=2, error="KafkaTimeoutError")
         history.log.append((value, 0, value))
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case("with acks=0 and, once, acks=1", PASS, {}, why="one record was acknowledged, and is there")
@@ -343,5 +319,4 @@ def acks_0_and_one_that_is_acknowledged() -> HistoryBuilder:
     history.rows["replica_snapshots"], history.rows["replica_log"] = [], []
     history.send(9, 3, at=5, acks=1)
     history.log.append((3, 0, 9))
-    history.finish()
-    return history
+    return history.finish()

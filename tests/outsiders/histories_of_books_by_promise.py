@@ -16,8 +16,7 @@ def _logs(
 ) -> HistoryBuilder:
     for node, log in logs.items():
         history.replica(node, log, at=at, high_watermark=len(log) if high_watermark is None else high_watermark)
-    history.finish(snapshots=False)
-    return history
+    return history.finish(snapshots=False)
 
 
 # ---- high watermarks and log ends --------------------------------------------------------------------------------
@@ -32,8 +31,7 @@ def high_watermarks_that_lag() -> HistoryBuilder:
     history = led()
     for node, mark in ((1, 7), (2, 4), (3, 0)):
         history.replica(node, history.log, at=AFTER, high_watermark=mark)
-    history.finish(snapshots=False)
-    return history
+    return history.finish(snapshots=False)
 
 
 @case(
@@ -46,8 +44,7 @@ def high_watermark_above_its_log() -> HistoryBuilder:
     history = led()
     for node in (1, 2, 3):
         history.replica(node, history.log, at=AFTER, high_watermark=12 if node == 3 else 10)
-    history.finish(snapshots=False)
-    return history
+    return history.finish(snapshots=False)
 
 
 def _short_follower(isr: Sequence[int]) -> HistoryBuilder:
@@ -98,8 +95,7 @@ def _stamped(late: Sequence[int]) -> HistoryBuilder:
     for number, epoch in enumerate(late):
         history.ack(20 + number, at=15 + number, process=2)
         history.log[-1] = (10 + number, epoch, 20 + number)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case("a new leader's records carry its epoch", PASS, why="a sound history")
@@ -112,8 +108,7 @@ def _two_in_epoch_one(*, epoch: int, polled: bool) -> HistoryBuilder:
     history.fail_over(2)
     if polled:
         history.polled(3, 1, epoch, (1, 2, 3), at=9)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -145,8 +140,7 @@ def epoch_falls_in_the_books() -> HistoryBuilder:
     history = led()
     history.state(2, 3, (1, 2, 3), at=8, start=10)
     history.state(1, 2, (1, 2, 3), at=15)
-    history.finish()
-    return history
+    return history.finish()
 
 
 def _joined_by_a_fourth(*, assigned: bool) -> HistoryBuilder:
@@ -157,8 +151,7 @@ def _joined_by_a_fourth(*, assigned: bool) -> HistoryBuilder:
     if assigned:
         for row in history.rows["partition_states"][-2:]:
             row["replicas"] = [1, 2, 3, 4] if row["time_ns"] == 20 * SECOND else [1, 2, 4]
-    history.finish(only=(1, 2, 4))
-    return history
+    return history.finish(only=(1, 2, 4))
 
 
 @case("a partition is moved from broker 3 to broker 4", PASS, why="a reassignment: the books name it as a replica")
@@ -234,8 +227,7 @@ def unreadable_line_in_the_middle() -> HistoryBuilder:
     history.started(2, at=0.5)
     history._add("broker_events", node=2, time_ns=40 * SECOND, event="unreadable_line", detail_text="line 17")
     history.started(2, at=50)
-    history.finish()
-    return history
+    return history.finish()
 
 
 def _nobody_sent(*, complete: bool) -> HistoryBuilder:
@@ -245,8 +237,7 @@ def _nobody_sent(*, complete: bool) -> HistoryBuilder:
     history.send((7 << 40) + 1, 5, at=3, process=7)
     history.log += [(5, 0, (7 << 40) + 1), (6, 0, (7 << 40) + 2)]
     history.poll([(offset, value) for offset, _, value in history.log], at=8)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -323,8 +314,7 @@ def _ended(*, struck: int | None = None, **columns: Any) -> HistoryBuilder:
         history.rows["faults"][-1]["links"] = []
     history._add("node_ends", **{"node": 3, "time_ns": 50 * SECOND, "uncertainty_ns": 0, "fresh": True, **columns})
     history.state(1, 0, (1, 2), at=55)
-    history.finish(only=(1, 2))
-    return history
+    return history.finish(only=(1, 2))
 
 
 @case(
@@ -372,8 +362,7 @@ def only_a_dead_replica_was_read() -> HistoryBuilder:
     history.state(1, 0, (1,), at=4)
     history.fail_over(2, kept=7, isr=(2,), back=False)
     history.replica(1, whole, high_watermark=10)
-    history.finish(snapshots=False)
-    return history
+    return history.finish(snapshots=False)
 
 
 @case(
@@ -404,8 +393,7 @@ def acknowledged_far_beyond_the_end() -> HistoryBuilder:
     history = led()
     history.send(50, 500, at=5)
     history.log.append((10, 0, 50))
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(

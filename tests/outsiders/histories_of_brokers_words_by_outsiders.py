@@ -18,8 +18,7 @@ def _elected_uncleanly(values: tuple[str, str, str], controller: int | None) -> 
         history._add("controllers", time_ns=0, uncertainty_ns=0, node=controller, controller_epoch=1)
     history.state(1, 0, (1,), at=5)
     history.fail_over(2, kept=7, isr=(2,))
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -78,8 +77,7 @@ def _alone(values: tuple[str, str, str]) -> HistoryBuilder:
     history.state(1, 0, (1,), at=6)
     history.ack(5, at=20)
     history.state(1, 0, (1, 2, 3), at=30)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(

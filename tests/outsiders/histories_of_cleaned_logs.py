@@ -301,8 +301,7 @@ def _alike(lost: int, *, allowed: str, uncleanly: int) -> HistoryBuilder:
         history.finish_partition(number, [(offset, 0, 10 * number + offset) for offset in range(cut)])
     history.state(2, 1, (1, 2, 3), at=11, start=0)
     history.started(1, at=12)
-    history.final([])
-    return history
+    return history.final([])
 
 
 @case(

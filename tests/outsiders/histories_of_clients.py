@@ -31,8 +31,7 @@ def _twice(
 def twice_after_a_failed_attempt() -> HistoryBuilder:
     history = _twice()
     history.failed_attempt(at=3.5)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -44,8 +43,7 @@ def twice_after_a_failed_attempt() -> HistoryBuilder:
 def twice_after_a_refusal() -> HistoryBuilder:
     history = _twice()
     history.failed_attempt(at=3.5, status=1, error="NotEnoughReplicasError")
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -58,8 +56,7 @@ def twice_after_a_failed_attempt_at_another_partition() -> HistoryBuilder:
     history = _twice()
     history.place(1, "t", 1)
     history.failed_attempt(at=3.5, partition_id=1)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -71,8 +68,7 @@ def twice_after_a_failed_attempt_at_another_partition() -> HistoryBuilder:
 def twice_after_another_producers_failed_attempt() -> HistoryBuilder:
     history = _twice()
     history.failed_attempt(at=3.5, process=2)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -85,8 +81,7 @@ def twice_with_failed_attempts_before_and_after() -> HistoryBuilder:
     history = _twice()
     history.failed_attempt(at=2)
     history.failed_attempt(at=5)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -98,16 +93,14 @@ def twice_with_failed_attempts_before_and_after() -> HistoryBuilder:
 def twice_though_idempotent() -> HistoryBuilder:
     history = _twice(idempotent=True, workload=ProduceAndPollSettings())
     history.failed_attempt(at=3.5)
-    history.finish()
-    return history
+    return history.finish()
 
 
 def _twice_in_an_application(*, idempotent: bool | None, acks: int = -1) -> HistoryBuilder:
     """The second broker was down for a while before: a reason to send again."""
     history = _twice(idempotent=idempotent, workload=WorkloadSpec(), tells=None, acks=acks)
     history.fault("kill", [2], at=2, until=3.5)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -162,8 +155,7 @@ def unanswered_and_twice() -> HistoryBuilder:
     history.send(5, None, at=3, status=2)
     history.log += [(5, 0, 5), (6, 0, 5)]
     history.failed_attempt(at=3.1)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -178,8 +170,7 @@ def one_value_in_two_partitions() -> HistoryBuilder:
     history.state(2, 0, (1, 2, 3), at=0, start=0, partition_id=1)
     history.send(1, 0, at=2, partition_id=1)
     history.finish()
-    history.final([(0, 1)], partition_id=1)
-    return history
+    return history.final([(0, 1)], partition_id=1)
 
 
 @case(
@@ -195,8 +186,7 @@ def read_in_the_wrong_partition() -> HistoryBuilder:
     history.send(700, 0, at=2, partition_id=1)
     history.log.append((3, 0, 700))
     history.finish()
-    history.final([(0, 700)], partition_id=1)
-    return history
+    return history.final([(0, 700)], partition_id=1)
 
 
 @case(
@@ -211,8 +201,7 @@ def refused_and_read_by_a_failed_poll() -> HistoryBuilder:
     history.send(50, None, at=2, status=1, error="NotEnoughReplicasError")
     history.log.append((3, 0, 50))
     history.poll([(3, 50)], at=3, status=1)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -225,8 +214,7 @@ def read_at_the_moment_of_its_send() -> HistoryBuilder:
     history = led(3)
     history.poll([(0, 0), (1, 1), (2, 2), (3, 50)], at=2.9)
     history.ack(50, at=3.0)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -240,8 +228,7 @@ def read_just_before_its_send() -> HistoryBuilder:
     history = led(3)
     history.poll([(0, 0), (1, 1), (2, 2), (3, 50)], at=2.8)
     history.ack(50, at=3.0)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -255,8 +242,7 @@ def lower_offset_at_the_moment_of_an_answer() -> HistoryBuilder:
     history.send(51, 4, at=2.0, elapsed_s=1.0)
     history.send(50, 3, at=3.0, process=2)
     history.log += [(3, 0, 50), (4, 0, 51)]
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -271,8 +257,7 @@ def lower_offset_after_an_answer() -> HistoryBuilder:
     history.send(51, 4, at=2.0)
     history.send(50, 3, at=3.1, process=2)
     history.log += [(3, 0, 50), (4, 0, 51)]
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -287,8 +272,7 @@ def pipelined_out_of_order() -> HistoryBuilder:
     history.send(51, 4, at=2.0, elapsed_s=2.0)
     history.send(50, 3, at=2.5, elapsed_s=0.5)
     history.log += [(3, 0, 50), (4, 0, 51)]
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -304,8 +288,7 @@ def pipelined_out_of_order_by_a_retry() -> HistoryBuilder:
     history.send(50, 3, at=2.5, elapsed_s=0.5)
     history.failed_attempt(at=2.2)
     history.log += [(3, 0, 50), (4, 0, 51)]
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -318,8 +301,7 @@ def acknowledged_without_an_offset_and_lost() -> HistoryBuilder:
     history = led(3)
     history.send(50, None, at=3)
     history.ack(51, at=4)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case("a success without an offset, and the value is in the log", PASS, {}, why="it is there, wherever the answer said")
@@ -327,8 +309,7 @@ def acknowledged_without_an_offset() -> HistoryBuilder:
     history = led(3)
     history.send(50, None, at=3)
     history.log.append((3, 0, 50))
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -343,8 +324,7 @@ def moved_by_nothing() -> HistoryBuilder:
     history.send(50, 3, at=3)
     history.send(51, None, at=3, status=2, process=2)
     history.log += [(3, 0, 51), (4, 0, 50)]
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -358,8 +338,7 @@ def read_again_after_a_failed_poll() -> HistoryBuilder:
     history.poll([(0, 0), (1, 1), (2, 2)], at=3)
     history.poll([(3, 3), (4, 4)], at=4, status=1)
     history.poll([(3, 3), (4, 4), (5, 5)], at=5)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -373,8 +352,7 @@ def skipped_what_a_failed_poll_saw() -> HistoryBuilder:
     history.poll([(0, 0), (1, 1), (2, 2)], at=3)
     history.poll([(3, 3), (4, 4)], at=4, status=1)
     history.poll([(5, 5)], at=5)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case("one poll holds offsets of two partitions in turns", PASS, {}, why="between partitions there is no order")
@@ -389,8 +367,7 @@ def two_partitions_in_turns() -> HistoryBuilder:
     history.poll([(2, 2), (3, 3), (4, 4), (5, 5)], at=4)
     history.poll([(2, 1002)], at=4.2, partition_id=1)
     history.finish()
-    history.final([(0, 1000), (1, 1001), (2, 1002)], partition_id=1)
-    return history
+    return history.final([(0, 1000), (1, 1001), (2, 1002)], partition_id=1)
 
 
 @case(
@@ -406,8 +383,7 @@ def skipped_before_the_unclean_election() -> HistoryBuilder:
     history.poll([(4, 4), (5, 5)], at=4)
     history.state(1, 0, (1,), at=60)
     history.fail_over(2, kept=8, at=70, isr=(2,))
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -424,8 +400,7 @@ def went_back_while_another_topic_was_cut() -> HistoryBuilder:
     history.poll([(0, 0), (1, 1), (2, 2), (3, 3), (4, 4)], at=3)
     history.state(2, 1, (2,), at=4, start=0, partition_id=1)
     history.poll([(2, 2), (3, 3), (4, 4)], at=5)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -449,8 +424,7 @@ def went_back_after_the_unclean_election() -> HistoryBuilder:
     for value in (20, 21, 22):
         history.ack(value, at=15 + value / 100, process=2)
     history.poll([(7, 20), (8, 21), (9, 22)], at=20, epoch=1)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -466,15 +440,12 @@ def two_readers_see_two_values() -> HistoryBuilder:
     history.log.append((3, 0, 60))
     history.poll([(3, 60)], at=4)
     history.poll([(3, 61)], at=4, process=8)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case("nothing was sent and nothing read", VACUOUS, {}, why="nothing can be said of a run in which nothing happened")
 def nothing_at_all() -> HistoryBuilder:
-    history = led(0)
-    history.finish()
-    return history
+    return led(0).finish()
 
 
 @case("every send was refused", VACUOUS, {}, why="nothing was acknowledged, so nothing was promised")
@@ -482,8 +453,7 @@ def everything_refused() -> HistoryBuilder:
     history = led(0)
     for value in range(5):
         history.send(value, None, at=1 + value, status=1, error="NotEnoughReplicasError")
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -496,5 +466,4 @@ def everything_refused() -> HistoryBuilder:
 def twice_with_retries_0() -> HistoryBuilder:
     history = _twice(workload=ProduceAndPollSettings(idempotence=False, retries=0))
     history.failed_attempt(at=3.5)
-    history.finish()
-    return history
+    return history.finish()

@@ -116,8 +116,7 @@ def a_followers_log_against_the_readers() -> HistoryBuilder:
     history = led(10)
     history.replica(2, [(n, 0, 77 if n == 5 else n) for n in range(10)], high_watermark=10, at=120)
     history.send(77, None, at=0.5, status=2, process=3)
-    history.finish(snapshots=False)
-    return history
+    return history.finish(snapshots=False)
 
 
 @case(
@@ -190,8 +189,7 @@ def acks_1_in_a_folder_of_old() -> HistoryBuilder:
     history.finish(snapshots=False)
     history.rows["replica_snapshots"].clear()
     history.rows["replica_log"].clear()
-    history.as_sealed_before()
-    return history
+    return history.as_sealed_before()
 
 
 # ---- snapshots in the middle ----------------------------------------------------------------------------------------
@@ -207,8 +205,7 @@ def _killed_with(log: Sequence[int], *, isr: Sequence[int]) -> HistoryBuilder:
     history.state(1, 0, (1, 2), at=22)
     history.started(3, at=30)
     history.state(1, 0, (1, 2, 3), at=32)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -249,5 +246,4 @@ def a_tail_at_the_heal() -> HistoryBuilder:
     history.ack(40, at=16, process=2)
     history.truncation(1, 10, 11, epoch=1, at=20.5)
     history.state(2, 1, (1, 2, 3), at=22)
-    history.finish()
-    return history
+    return history.finish()

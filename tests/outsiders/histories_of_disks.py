@@ -31,8 +31,7 @@ def lost_after_all_disks() -> HistoryBuilder:
     for value in (20, 21, 22):
         history.ack(value, at=15 + value / 100, process=2)
     history.log = [entry for entry in history.log if entry[2] != 21]
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -47,8 +46,7 @@ def two_of_three_disks() -> HistoryBuilder:
     history.destroyed("wipe", 2, "disk", at=6.2)
     _emptied(history)
     history.truncation(3, 0, 10, epoch=2, at=11)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -63,8 +61,7 @@ def disks_outside_the_isr() -> HistoryBuilder:
     history.destroyed("wipe", 2, "disk", at=6)
     history.destroyed("wipe", 3, "disk", at=6.2)
     _emptied(history)
-    history.finish(only=(1,))
-    return history
+    return history.finish(only=(1,))
 
 
 @case(
@@ -81,8 +78,7 @@ def only_in_sync_disk() -> HistoryBuilder:
     history.destroyed("wipe", 1, "disk", at=6)
     full = list(history.log)
     _emptied(history)
-    history.finish(logs={2: full, 3: full}, high_watermark=0)
-    return history
+    return history.finish(logs={2: full, 3: full}, high_watermark=0)
 
 
 @case(
@@ -96,8 +92,7 @@ def read_and_then_the_only_disk_was_lost() -> HistoryBuilder:
     history.poll([(offset, offset) for offset in range(10)], at=4, epoch=0)
     history.destroyed("wipe", 1, "disk", at=6)
     _emptied(history)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -112,8 +107,7 @@ def read_after_the_only_disk_was_lost() -> HistoryBuilder:
     history.destroyed("wipe", 1, "disk", at=6)
     history.poll([(offset, offset) for offset in range(10)], at=20, epoch=0)
     history.log = []
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -134,8 +128,7 @@ def disks_in_turns_with_rejoining() -> HistoryBuilder:
     history.state(1, 2, (1, 2), at=36)
     history.state(1, 2, (1, 2, 3), at=45)
     history.log = []
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -150,8 +143,7 @@ def disks_in_turns_without_rejoining() -> HistoryBuilder:
     for node, at in ((1, 6.0), (2, 6.8), (3, 7.6)):
         history.destroyed("wipe", node, "disk", at=at, until=8)
     _emptied(history)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -165,8 +157,7 @@ def wipe_without_effect() -> HistoryBuilder:
     history.fault("wipe", [1], at=6)
     history.rows["faults"][-1].update(begin_ns=None, proved=False, proof_text="")
     _emptied(history)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -176,9 +167,7 @@ def wipe_without_effect() -> HistoryBuilder:
     why="corruption of the only good copy, and the cut of what lay behind it, are outside the fault model",
 )
 def damage_of_the_only_copy() -> HistoryBuilder:
-    history = _damaged(kept=5)
-    history.finish(only=(1,))
-    return history
+    return _damaged(kept=5).finish(only=(1,))
 
 
 @case(
@@ -188,9 +177,7 @@ def damage_of_the_only_copy() -> HistoryBuilder:
     why="the damage did not reach that place of the disk",
 )
 def lost_below_the_damage() -> HistoryBuilder:
-    history = _damaged(kept=3)
-    history.finish(only=(1,))
-    return history
+    return _damaged(kept=3).finish(only=(1,))
 
 
 def _damaged(*, kept: int) -> HistoryBuilder:
@@ -219,8 +206,7 @@ def damage_in_the_neighbour_partition() -> HistoryBuilder:
     history.state(1, 0, (1,), at=0, start=0, partition_id=1)
     history.destroyed("damage", 1, "batch", at=6, first=0, end=10, partition_id=1)
     _emptied(history)
-    history.finish(only=(1,))
-    return history
+    return history.finish(only=(1,))
 
 
 @case(
@@ -232,8 +218,7 @@ def damage_in_the_neighbour_partition() -> HistoryBuilder:
 def lost_below_the_unflushed_tail() -> HistoryBuilder:
     history = _power_loss()
     history.log = history.log[:7]
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -243,9 +228,7 @@ def lost_below_the_unflushed_tail() -> HistoryBuilder:
     why="a power cut of every member of the ISR",
 )
 def lost_with_the_unflushed_tail() -> HistoryBuilder:
-    history = _power_loss()
-    history.finish()
-    return history
+    return _power_loss().finish()
 
 
 def _power_loss(nodes: tuple[int, ...] = (1, 2, 3)) -> HistoryBuilder:
@@ -269,8 +252,7 @@ def _power_loss(nodes: tuple[int, ...] = (1, 2, 3)) -> HistoryBuilder:
 def power_loss_of_two_in_sync() -> HistoryBuilder:
     history = _power_loss((1, 2))
     history.truncation(3, 8, 10, epoch=2, at=10)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -288,8 +270,7 @@ def power_loss_of_another_topic() -> HistoryBuilder:
     history.state(-1, 1, (1, 2, 3), at=8)
     history.state(1, 2, (1, 2, 3), at=9, start=8)
     history.log = history.log[:8]
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -304,8 +285,7 @@ def harm_of_unknown_extent() -> HistoryBuilder:
     history.state(-1, 1, (1,), at=8)
     history.state(1, 2, (1,), at=9, start=8)
     history.log = history.log[:8]
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -323,8 +303,7 @@ def disks_lost_after_the_records() -> HistoryBuilder:
     history.state(-1, 2, (1, 2, 3), at=21)
     history.state(2, 3, (1, 2, 3), at=22, start=0)
     history.log = []
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -337,5 +316,4 @@ def damage_served_while_good_copies_exist() -> HistoryBuilder:
     history = led()
     history.damage(2, 5, 7, at=4)
     history.refused_read(at=20)
-    history.finish()
-    return history
+    return history.finish()

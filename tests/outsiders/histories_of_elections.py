@@ -23,8 +23,7 @@ def _unclean(history: HistoryBuilder | None = None) -> HistoryBuilder:
 def unclean_allowed_of_another_topic() -> HistoryBuilder:
     history = _unclean()
     history.configured(UNCLEAN, "true", name="u")
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -34,9 +33,7 @@ def unclean_allowed_of_another_topic() -> HistoryBuilder:
     why="an exception reaches no further than its topic",
 )
 def unclean_allowed_by_the_scenario_of_another_topic() -> HistoryBuilder:
-    history = _unclean(led(topics={"t": {}, "u": {UNCLEAN: "true"}}))
-    history.finish()
-    return history
+    return _unclean(led(topics={"t": {}, "u": {UNCLEAN: "true"}})).finish()
 
 
 @case(
@@ -46,9 +43,7 @@ def unclean_allowed_by_the_scenario_of_another_topic() -> HistoryBuilder:
     why="a topic's own setting stands before the cluster's",
 )
 def unclean_forbidden_by_the_topic_itself() -> HistoryBuilder:
-    history = _unclean(led(settings={UNCLEAN: "true"}, topics={"t": {UNCLEAN: "false"}}))
-    history.finish()
-    return history
+    return _unclean(led(settings={UNCLEAN: "true"}, topics={"t": {UNCLEAN: "false"}})).finish()
 
 
 @case(
@@ -58,17 +53,14 @@ def unclean_forbidden_by_the_topic_itself() -> HistoryBuilder:
     why="a topic's own setting stands before the cluster's",
 )
 def unclean_allowed_by_the_topic_itself() -> HistoryBuilder:
-    history = _unclean(led(settings={UNCLEAN: "false"}, topics={"t": {UNCLEAN: "true"}}))
-    history.finish()
-    return history
+    return _unclean(led(settings={UNCLEAN: "false"}, topics={"t": {UNCLEAN: "true"}})).finish()
 
 
 @case("a row of the cluster's dynamic default allows it", PASS, ALLOWED, why="the cluster's setting allows it")
 def unclean_allowed_by_the_cluster_dynamically() -> HistoryBuilder:
     history = _unclean()
     history.configured(UNCLEAN, "true", scope="cluster", name="")
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -80,8 +72,7 @@ def unclean_allowed_by_the_cluster_dynamically() -> HistoryBuilder:
 def unclean_allowed_by_a_bystander() -> HistoryBuilder:
     history = _unclean()
     history.configured(UNCLEAN, "true", scope="broker", name="3", node=3)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -94,8 +85,7 @@ def unclean_allowed_earlier() -> HistoryBuilder:
     history = _unclean()
     history.configured(UNCLEAN, "true", at=0)
     history.configured(UNCLEAN, "false", at=4)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -108,8 +98,7 @@ def unclean_permission_taken_away() -> HistoryBuilder:
     history = _unclean()
     history.configured(UNCLEAN, "true", at=0)
     history.configured(UNCLEAN, "", at=4)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -121,16 +110,14 @@ def unclean_permission_taken_away() -> HistoryBuilder:
 def unclean_forbidden_later() -> HistoryBuilder:
     history = _unclean(led(topics={"t": {UNCLEAN: "true"}}))
     history.configured(UNCLEAN, "false", at=60)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case("allowed only after the election", VIOLATION, FORBIDDEN, why="of that topic at that time")
 def unclean_allowed_later() -> HistoryBuilder:
     history = _unclean()
     history.configured(UNCLEAN, "true", at=20)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -142,8 +129,7 @@ def unclean_allowed_later() -> HistoryBuilder:
 def unclean_request_that_failed() -> HistoryBuilder:
     history = _unclean()
     history.asked_unclean("failed", at=7.5, until=7.9)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -155,8 +141,7 @@ def unclean_request_that_failed() -> HistoryBuilder:
 def unclean_request_of_another_topic() -> HistoryBuilder:
     history = _unclean()
     history.asked_unclean("ok", at=7.5, until=8.2, topic="u")
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -170,8 +155,7 @@ def unclean_request_of_another_partition() -> HistoryBuilder:
     history.place(1, "t", 1)
     _unclean(history)
     history.asked_unclean("ok", at=7.5, until=8.2, partition=1)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -192,8 +176,7 @@ def unclean_request_granted_once() -> HistoryBuilder:
     history.ack(20, at=15, process=2)
     history.state(2, 1, (2,), at=60)
     history.fail_over(3, kept=7, at=70, isr=(3,))
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -218,8 +201,7 @@ def survived_the_unclean_election_by_a_read() -> HistoryBuilder:
     history.log = full[:7]
     history.truncation(1, 7, 10, epoch=3, at=22)
     history.state(2, 3, (1, 2, 3), at=24)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -237,8 +219,7 @@ def eligible_replica_lacks_records() -> HistoryBuilder:
     history.log = history.log[:7]
     history.truncation(1, 7, 10, epoch=2, at=11)
     history.state(2, 2, (1, 2, 3), at=12)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -258,8 +239,7 @@ def unclean_in_the_neighbour_partition() -> HistoryBuilder:
     history.finish()
     for node in history.brokers:
         history.replica(node, [(0, 0, 1000), (1, 0, 1001)], high_watermark=2, partition_id=1)
-    history.final([(0, 1000), (1, 1001)], partition_id=1)
-    return history
+    return history.final([(0, 1000), (1, 1001)], partition_id=1)
 
 
 @case(
@@ -279,8 +259,7 @@ def lost_after_the_unclean_election() -> HistoryBuilder:
     for value in (20, 21, 22):
         history.ack(value, at=15 + value / 100, process=2)
     history.log = [entry for entry in history.log if entry[2] != 21]
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -296,8 +275,7 @@ def last_known_leader_lacks_its_own_tail() -> HistoryBuilder:
     history.state(-1, 1, (), at=7, elr=())
     history.state(1, 2, (1,), at=10, start=7, elr=())
     history.log = history.log[:7]
-    history.finish(only=(1,))
-    return history
+    return history.finish(only=(1,))
 
 
 @case(
@@ -318,8 +296,7 @@ def unclean_election_with_an_unknown_log_end() -> HistoryBuilder:
     history.fault("kill", [1], at=6)
     history.state(2, 1, (2,), at=8)
     history.log = history.log[:5]
-    history.finish(snapshots=False)
-    return history
+    return history.finish(snapshots=False)
 
 
 @case(
@@ -335,8 +312,7 @@ def hole_below_what_the_unclean_leader_had() -> HistoryBuilder:
     history.state(1, 0, (1,), at=4)
     history.fail_over(2, kept=7, isr=(2,), journalled=False)
     history.log = [entry for entry in history.log if entry[2] != 3]
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -355,8 +331,7 @@ def retry_after_the_unclean_election_lost_by_a_clean_one() -> HistoryBuilder:
     history.fail_over(2, kept=7, isr=(2,))
     history.log.append((7, 1, 50))
     history.fail_over(3, kept=7, at=30)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -370,5 +345,4 @@ def a_history_that_begins_in_epoch_five() -> HistoryBuilder:
     history.state(2, 5, (2,), at=0, start=0)
     for value in range(4):
         history.ack(value, at=1 + value)
-    history.finish(only=(2,))
-    return history
+    return history.finish(only=(2,))

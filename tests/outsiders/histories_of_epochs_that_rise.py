@@ -23,8 +23,7 @@ def _risen(
     if written:
         for value in range(20, 23):
             history.ack(value, at=50 + value / 10)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -66,8 +65,7 @@ def _risen_behind(*, acks: int, kept: int = 7, starts: bool = True) -> HistoryBu
     history.state(1, 1, (1, 2), at=12, start=10 if starts else None)
     history.state(1, 2, (1, 2, 3), at=15, start=10 if starts else None)
     history.fail_over(2, kept=kept, at=40, isr=(2, 3))
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -106,8 +104,7 @@ def _shut_down(*, kept: int, acks: int = 1, back: bool = True) -> HistoryBuilder
     history.log = history.log[:kept]
     if kept < 13:
         history.truncation(2, kept, 13, epoch=2, at=30.6)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -154,8 +151,7 @@ def all_disks_after_a_fail_over() -> HistoryBuilder:
         history.started(node, at=33)
     history.state(3, 2, (1, 2, 3), at=35, start=0)
     history.log = []
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -172,8 +168,7 @@ def all_disks_after_a_risen_epoch() -> HistoryBuilder:
         history.started(node, at=33)
     history.state(3, 2, (1, 2, 3), at=35, start=0)
     history.log = []
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -190,8 +185,7 @@ def taken_and_then_all_disks() -> HistoryBuilder:
         history.started(node, at=33)
     history.state(3, 2, (1, 2, 3), at=35, start=0)
     history.log = []
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -206,8 +200,7 @@ def eligible_after_a_lost_disk() -> HistoryBuilder:
     history.state(2, 1, (2,), at=22, start=10)
     history.started(1, at=25)
     history.state(2, 1, (1, 2, 3), at=30)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -230,8 +223,7 @@ def preferred_though_not_in_sync() -> HistoryBuilder:
     for node in (2, 3):
         history.truncation(node, 7, 10, epoch=2, at=17)
     history.state(1, 2, (1, 2, 3), at=20)
-    history.finish()
-    return history
+    return history.finish()
 
 
 # ---- polled for --------------------------------------------------------------------------------------------------
@@ -244,8 +236,7 @@ def _polled(states: Sequence[tuple[float, int, int, int, Sequence[int]]], **more
         history.polled(observer, leader, epoch, isr, at=at)
     for value in range(10):
         history.ack(value, at=1 + 3 * value)
-    history.finish(snapshots=False)
-    return history
+    return history.finish(snapshots=False)
 
 
 @case(
@@ -288,5 +279,4 @@ def polled_without_epochs() -> HistoryBuilder:
         history.polled(2, leader, -1, (1, 2, 3), at=at)
     for value in range(10):
         history.ack(value, at=1 + 3 * value)
-    history.finish(snapshots=False)
-    return history
+    return history.finish(snapshots=False)

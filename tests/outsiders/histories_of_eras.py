@@ -85,8 +85,7 @@ def told_an_old_offset_on_0_11() -> HistoryBuilder:
         history.fault("kill", [node], at=20, until=22)
         history.started(node, at=22)
     history.group("fetched", at=40, process=A, offset=3)
-    history.finish()
-    return history
+    return history.finish()
 
 
 # ---- elections ---------------------------------------------------------------------------------------------------
@@ -109,8 +108,7 @@ def _elected_outside(system: str, *, start: int | None, settings: dict[str, str]
     history.started(1, at=20)
     history.truncation(1, 6, 10, epoch=1, at=21)
     history.state(3, 1, (1, 2, 3), at=24)
-    history.finish()
-    return history
+    return history.finish()
 
 
 def _rewound(each: str) -> list[str]:
@@ -233,8 +231,7 @@ def _begun_again(system: str, *, committed: bool) -> HistoryBuilder:
         history.group("committed", at=10, process=A, generation=3, offset=10)
     history.group("revoked", at=20, process=A, generation=3)
     history.group("assigned", at=40, process=B, generation=1, offset=10 if committed else 0)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(

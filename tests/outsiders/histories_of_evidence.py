@@ -14,16 +14,14 @@ UNCLEAN = "unclean.leader.election.enable"
 def gone_without_an_event() -> HistoryBuilder:
     history = led()
     history.log = [entry for entry in history.log if entry[2] != 4]
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case("the same with acks=1", VIOLATION, {"lost-write violation": {4}}, why="leadership never moved")
 def gone_without_an_event_acks_1() -> HistoryBuilder:
     history = led(acks=1)
     history.log = [entry for entry in history.log if entry[2] != 4]
-    history.finish()
-    return history
+    return history.finish()
 
 
 def _left_alone(least: str) -> HistoryBuilder:
@@ -33,8 +31,7 @@ def _left_alone(least: str) -> HistoryBuilder:
     for value in (20, 21):
         history.ack(value, at=10 + value / 100, acks=1)
     history.log = history.log[:10]
-    history.finish(snapshots=False)
-    return history
+    return history.finish(snapshots=False)
 
 
 @case(
@@ -84,8 +81,7 @@ def no_states_at_all() -> HistoryBuilder:
     history.rows["broker_events"].clear()
     history.rows["replica_snapshots"].clear()
     history.rows["replica_log"].clear()
-    history.finish(snapshots=False)
-    return history
+    return history.finish(snapshots=False)
 
 
 def _polled_only(history: HistoryBuilder) -> HistoryBuilder:
@@ -114,8 +110,7 @@ def polled_clean_fail_over_where_unclean_is_allowed() -> HistoryBuilder:
     history = led(topics={"t": {UNCLEAN: "true"}})
     history.fail_over(2, kept=7)
     _polled_only(history)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -129,8 +124,7 @@ def polled_fail_over_where_nothing_is_allowed() -> HistoryBuilder:
     history = led()
     history.fail_over(2, kept=7)
     _polled_only(history)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case("polled states alone, and nothing lost", PASS, {}, why="a sound history")
@@ -140,8 +134,7 @@ def polled_and_sound() -> HistoryBuilder:
     history.ack(10, at=20)
     _polled_only(history)
     history.poll([(offset, offset) for offset in range(11)], at=30)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -154,8 +147,7 @@ def two_leaders_of_whom_one_is_polled() -> HistoryBuilder:
     history = led()
     history.fail_over(2)
     history.polled(3, 3, 1, (2, 3), at=12)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -169,8 +161,7 @@ def two_leaders_of_whom_one_journals() -> HistoryBuilder:
     history = led()
     history.fail_over(2)
     history.leads(3, 1, 10, at=12)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -187,8 +178,7 @@ def a_zombie_that_says_so() -> HistoryBuilder:
         history.polled(1, 1, 0, (1, 2, 3), at=at)
         history.polled(2, 2, 1, (2, 3), at=at)
     history.state(2, 1, (1, 2, 3), at=22)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -201,8 +191,7 @@ def one_offset_for_two_in_one_epoch() -> HistoryBuilder:
     history = led(5)
     history.ack(50, at=4)
     history.send(60, 5, at=4, process=2)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -232,8 +221,7 @@ def final_reads_that_disagree() -> HistoryBuilder:
 )
 def in_sync_replicas_that_differ() -> HistoryBuilder:
     history = led(6)
-    history.finish(logs={3: [*history.log[:5], (5, 0, 77)]})
-    return history
+    return history.finish(logs={3: [*history.log[:5], (5, 0, 77)]})
 
 
 @case(
@@ -245,8 +233,7 @@ def in_sync_replicas_that_differ() -> HistoryBuilder:
 )
 def in_sync_replicas_that_differ_in_an_epoch() -> HistoryBuilder:
     history = led(6)
-    history.finish(logs={3: [*history.log[:5], (5, 1, 5)]})
-    return history
+    return history.finish(logs={3: [*history.log[:5], (5, 1, 5)]})
 
 
 @case(
@@ -267,8 +254,7 @@ def a_dead_replica_with_a_tail_of_its_own() -> HistoryBuilder:
     for node in (2, 3):
         history.replica(node, history.log, high_watermark=8)
     history.replica(1, full, high_watermark=6)
-    history.finish(snapshots=False)
-    return history
+    return history.finish(snapshots=False)
 
 
 @case(
@@ -328,8 +314,7 @@ def everything_at_one_moment() -> HistoryBuilder:
     history.state(3, 2, (2, 3), at=8, start=11)
     history.state(3, 2, (1, 2, 3), at=8)
     history.poll([(offset, offset) for offset in range(11)], at=8, epoch=0)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -361,8 +346,7 @@ def no_disks_but_a_journal() -> HistoryBuilder:
     history.fail_over(2, kept=7)
     history.rows["replica_snapshots"].clear()
     history.rows["replica_log"].clear()
-    history.finish(snapshots=False)
-    return history
+    return history.finish(snapshots=False)
 
 
 @case(
@@ -377,8 +361,7 @@ def end_offset_below_the_high_watermark() -> HistoryBuilder:
     for node in history.brokers:
         history.replica(node, history.log, high_watermark=10)
     history.log = history.log[:7]
-    history.finish(snapshots=False)
-    return history
+    return history.finish(snapshots=False)
 
 
 @case(
@@ -392,8 +375,7 @@ def final_read_against_all_disks() -> HistoryBuilder:
     history = led()
     for node in history.brokers:
         history.replica(node, history.log[:9], high_watermark=9)
-    history.finish(snapshots=False)
-    return history
+    return history.finish(snapshots=False)
 
 
 @case(
@@ -410,8 +392,7 @@ def final_read_against_all_disks() -> HistoryBuilder:
 )
 def in_sync_follower_below_the_high_watermark() -> HistoryBuilder:
     history = led()
-    history.finish(logs={3: history.log[:8]})
-    return history
+    return history.finish(logs={3: history.log[:8]})
 
 
 @case(
@@ -425,8 +406,7 @@ def led_behind_the_books_last_epoch() -> HistoryBuilder:
     history.leads(2, 3, 10, at=8)
     history.state(1, 0, (1, 2), at=20)
     history.state(1, 0, (1, 2, 3), at=25)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -440,8 +420,7 @@ def led_behind_the_books_of_another_partition() -> HistoryBuilder:
     history.place(1, "t", 1)
     history.leads(2, 3, 10, at=8)
     history.state(1, 0, (1, 2, 3), at=25, partition_id=1)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -453,5 +432,4 @@ def led_behind_the_books_of_another_partition() -> HistoryBuilder:
 def led_after_the_books_end() -> HistoryBuilder:
     history = led(10)
     history.leads(2, 3, 10, at=30)
-    history.finish()
-    return history
+    return history.finish()

@@ -7,11 +7,6 @@ from workloads.produce_and_poll import ProduceAndPollSettings
 UNCLEAN = "unclean.leader.election.enable"
 
 
-def _ended(history: HistoryBuilder) -> HistoryBuilder:
-    history.finish()
-    return history
-
-
 @case(
     "in a folder of old nobody recorded the end that the final read was told; it read all, over a clean fail-over",
     PASS,
@@ -41,7 +36,7 @@ def books_of_another_cluster() -> HistoryBuilder:
         history.ack(value, at=1 + value / 10)
     for node in history.brokers:
         history.started(node, at=0.1)
-    return _ended(history)
+    return history.finish()
 
 
 @case(
@@ -60,7 +55,7 @@ def answered_before_the_books_say() -> HistoryBuilder:
     history.started(1, at=9)
     history.ack(20, at=6.5)
     history.state(2, 1, (1, 2, 3), at=12)
-    return _ended(history)
+    return history.finish()
 
 
 @case(
@@ -70,7 +65,7 @@ def answered_before_the_books_say() -> HistoryBuilder:
     why="a table that was lost accuses nobody",
 )
 def records_of_the_logs_are_missing() -> HistoryBuilder:
-    history = _ended(led())
+    history = led().finish()
     history.rows["replica_log"].clear()
     return history
 
@@ -87,7 +82,7 @@ def high_watermark_above_a_log_without_power() -> HistoryBuilder:
     history.started(3, at=21)
     history.state(1, 0, (1, 2), at=21.5)
     history.state(1, 0, (1, 2, 3), at=23)
-    return _ended(history)
+    return history.finish()
 
 
 @case(
@@ -106,7 +101,7 @@ def acknowledged_while_nobody_led() -> HistoryBuilder:
     history.state(1, 2, (1,), at=21, start=6)
     history.state(1, 2, (1, 2, 3), at=22)
     history.ack(60, at=23)
-    return _ended(history)
+    return history.finish()
 
 
 @case(
@@ -123,7 +118,7 @@ def answers_of_a_broker_that_has_not_heard() -> HistoryBuilder:
     for number in range(10):
         history.polled(3, 1, 0, (1, 2, 3), at=12 + 3 * number)
     history.ack(20, at=15)
-    return _ended(history)
+    return history.finish()
 
 
 @case(
@@ -136,7 +131,7 @@ def every_state_twice() -> HistoryBuilder:
     history.fail_over(2)
     history.ack(20, at=15)
     history.rows["partition_states"] = [dict(row) for row in history.rows["partition_states"] for _ in range(2)]
-    return _ended(history)
+    return history.finish()
 
 
 @case(
@@ -176,5 +171,4 @@ def gone_before_the_unclean_election() -> HistoryBuilder:
     history.fault("kill", [1], at=29, until=32)
     history.state(2, 1, (2,), at=30, start=10)
     history.log = [entry for entry in history.log if entry[0] != 4]
-    history.finish(snapshots=False)
-    return history
+    return history.finish(snapshots=False)

@@ -31,8 +31,7 @@ def _set_ahead(committed: int, *, tool: int) -> HistoryBuilder:
         history.kept_log(KEPT, node, 3)
     for stored_at, offset in ((4.005, committed), (20, tool), (42.005, 10)):
         history.kept_offset(KEPT[1], offset, at=stored_at, transactional=False)
-    history.finish()
-    return history
+    return history.finish()
 
 
 SET = ["lost-group-offset permitted", "head-skip permitted"]
@@ -75,8 +74,7 @@ def _held_up_in_turn(first: int, second: int) -> HistoryBuilder:
     history.group("committed", at=22, process=A, offset=10, generation=1)
     history.group("fetched", at=33, process=B, offset=5)
     reads(history, B, range(5, 10), at=34)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -137,8 +135,7 @@ def begun_behind_what_it_was_told_the_second_time() -> HistoryBuilder:
     history.group("fetched", at=60, process=B, offset=10)
     history.group("assigned", at=60.1, process=B, generation=3, offset=10)
     reads(history, B, [13], at=61, assignment=1)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -147,6 +144,4 @@ def begun_behind_what_it_was_told_the_second_time() -> HistoryBuilder:
     why="offsets.retention.minutes = 1: by then nobody has it",
 )
 def begun_at_the_end_after_the_offset_had_expired() -> HistoryBuilder:
-    history = _told_none(at=100, settings={"offsets.retention.minutes": "1"})
-    history.finish()
-    return history
+    return _told_none(at=100, settings={"offsets.retention.minutes": "1"}).finish()

@@ -37,8 +37,7 @@ def _asked(history: HistoryBuilder, offset: int = 2) -> HistoryBuilder:
     """Twice, long after."""
     for at in (80, 90):
         history.group("fetched", at=at, process=READER, offset=offset, require_stable=True)
-    history.finish()
-    return history
+    return history.finish()
 
 
 def _wiped(history: HistoryBuilder, node: int = 3) -> HistoryBuilder:

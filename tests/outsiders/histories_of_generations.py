@@ -37,8 +37,7 @@ def _replaced(*, protocol: str | None = None, **more: Any) -> HistoryBuilder:
 
 def _zombie(history: HistoryBuilder, *, at: float = 17, generation: int = 1, **columns: Any) -> HistoryBuilder:
     history.group("committed", at=at, process=OLD, generation=generation, offset=4, **columns)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -206,8 +205,7 @@ def second_life_commits() -> HistoryBuilder:
     history.group("assigned", at=17, process=THIRD, generation=1, offset=0)
     history.poll([(offset, offset) for offset in range(10)], at=17.5, process=THIRD)
     history.group("committed", at=18, process=THIRD, generation=1, offset=10)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -254,8 +252,7 @@ def _twice_generation_3(history: HistoryBuilder, *, gone: bool) -> HistoryBuilde
         history.group("revoked", at=13.5 + generation, process=NEW, generation=generation, partition_id=1)
     history.group("assigned", at=17, process=NEW, generation=3)
     history.group("lost", at=18, process=OLD, generation=3)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -291,8 +288,7 @@ def owner_crashed() -> HistoryBuilder:
     history.group("assigned", at=2, process=OLD, generation=12)
     history.crash(OLD, at=5)
     history.group("assigned", at=30, process=NEW, generation=12)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -308,8 +304,7 @@ def owner_crashed_too_late() -> HistoryBuilder:
     history.group("assigned", at=2, process=OLD, generation=12)
     history.group("assigned", at=30, process=NEW, generation=12)
     history.crash(OLD, at=32)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -324,8 +319,7 @@ def owner_was_killed() -> HistoryBuilder:
     _member(history, NEW)
     history.group("assigned", at=2, process=OLD, generation=12)
     history.group("assigned", at=30, process=NEW, generation=12)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -344,8 +338,7 @@ def owner_was_replaced_by_its_worker() -> HistoryBuilder:
     history.group("assigned", at=2, process=OLD, generation=12)
     history.group("assigned", at=20, process=THIRD, generation=11, partition_id=1)
     history.group("assigned", at=30, process=NEW, generation=12)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -360,8 +353,7 @@ def static_member_again() -> HistoryBuilder:
         _member(history, process, group_instance_id="shop-1")
     history.group("assigned", at=2, process=OLD, generation=3)
     history.group("assigned", at=5, process=NEW, generation=3)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -376,8 +368,7 @@ def two_static_members() -> HistoryBuilder:
     _member(history, NEW, group_instance_id="shop-2")
     history.group("assigned", at=2, process=OLD, generation=3)
     history.group("assigned", at=5, process=NEW, generation=3)
-    history.finish()
-    return history
+    return history.finish()
 
 
 # ---- what follows from offsets that are lawfully gone ---------------------------------------------------------------
@@ -408,9 +399,7 @@ def _comes_again(history: HistoryBuilder, *, between: str = "", at: float = 30) 
     why="the group may lawfully have forgotten its offset",
 )
 def comes_again_after_a_wipe() -> HistoryBuilder:
-    history = _comes_again(_group(), between="wipe")
-    history.finish()
-    return history
+    return _comes_again(_group(), between="wipe").finish()
 
 
 @case(
@@ -421,9 +410,7 @@ def comes_again_after_a_wipe() -> HistoryBuilder:
     why="what is committed is delivered once",
 )
 def comes_again_without_a_reason() -> HistoryBuilder:
-    history = _comes_again(_group())
-    history.finish()
-    return history
+    return _comes_again(_group()).finish()
 
 
 @case(
@@ -437,8 +424,7 @@ def comes_again_before_the_wipe() -> HistoryBuilder:
     history = _comes_again(_group())
     history.destroyed("wipe", 3, "disk", at=40)
     history.started(3, at=41)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -449,9 +435,7 @@ def comes_again_before_the_wipe() -> HistoryBuilder:
     why="the offset had expired",
 )
 def comes_again_after_it_expired() -> HistoryBuilder:
-    history = _comes_again(_group(settings={"offsets.retention.minutes": "1"}), at=75)
-    history.finish()
-    return history
+    return _comes_again(_group(settings={"offsets.retention.minutes": "1"}), at=75).finish()
 
 
 @case(
@@ -462,9 +446,7 @@ def comes_again_after_it_expired() -> HistoryBuilder:
     why="the offset had not expired",
 )
 def comes_again_before_it_expired() -> HistoryBuilder:
-    history = _comes_again(_group(settings={"offsets.retention.minutes": "1"}), at=40)
-    history.finish()
-    return history
+    return _comes_again(_group(settings={"offsets.retention.minutes": "1"}), at=40).finish()
 
 
 @case(
@@ -474,6 +456,4 @@ def comes_again_before_it_expired() -> HistoryBuilder:
     why="the partition of the group's offsets may have been elected uncleanly",
 )
 def comes_again_where_unclean_is_allowed() -> HistoryBuilder:
-    history = _comes_again(_group(settings={UNCLEAN: "true"}), between="kill")
-    history.finish()
-    return history
+    return _comes_again(_group(settings={UNCLEAN: "true"}), between="kill").finish()

@@ -19,11 +19,6 @@ def _worked(history: HistoryBuilder) -> HistoryBuilder:
     return history
 
 
-def _finished(history: HistoryBuilder) -> HistoryBuilder:
-    history.finish()
-    return history
-
-
 # ---- static members ----------------------------------------------------------------------------------------------
 
 
@@ -39,7 +34,7 @@ def _static(*, status: int, same: bool = True, at: float = 8.0) -> HistoryBuilde
     reads(history, B, range(5, 10), at=6.5)
     history.group("committed", at=7, process=B, offset=10, generation=3)
     history.group("committed", at=at, process=A, offset=5, generation=3, status=status)
-    return _finished(history)
+    return history.finish()
 
 
 @case(
@@ -83,7 +78,7 @@ def _static_in_a_later_generation(*, taken_back: bool) -> HistoryBuilder:
     if taken_back:
         history.group("assigned", at=7, process=A, generation=5, offset=0)
     history.group("committed", at=8, process=A, offset=5, generation=5 if taken_back else 3)
-    return _finished(history)
+    return history.finish()
 
 
 @case(
@@ -112,7 +107,7 @@ def _reset_by_hand(status: int) -> HistoryBuilder:
     history.group("assigned", at=12, process=B, generation=2, offset=3)
     reads(history, B, range(3, 10), at=13)
     history.group("committed", at=14, process=B, offset=10, generation=2)
-    return _finished(history)
+    return history.finish()
 
 
 @case(
@@ -152,7 +147,7 @@ def _own_records_again(seek_in: int | None) -> HistoryBuilder:
     if seek_in is not None:
         history.group("seek", at=6.5, process=A, offset=5, partition_id=seek_in)
     reads(history, A, range(5, 10), at=7, assignment=1)
-    return _finished(history)
+    return history.finish()
 
 
 @case(
@@ -193,7 +188,7 @@ def _seven_unanswered(*fetched: int) -> HistoryBuilder:
     history.group("committed", at=5, process=A, offset=7, generation=1, status=2)
     for number, offset in enumerate(fetched):
         history.group("fetched", at=20 + number, process=B, offset=offset)
-    return _finished(history)
+    return history.finish()
 
 
 @case("5 was committed, 7 had no answer; twice 7 is fetched", PASS, why="the commit without an answer held")
@@ -226,7 +221,7 @@ def _two_partitions(status: int) -> HistoryBuilder:
     history.group("fetched", at=40, process=B, offset=10)
     history.group("fetched", at=40, process=B, offset=-1, partition_id=1)
     history.final([(offset, 100 + offset) for offset in range(4)], partition_id=1)
-    return _finished(history)
+    return history.finish()
 
 
 @case(
@@ -258,7 +253,7 @@ def _expired(system: str, *, stays: bool, answer: int = -1) -> HistoryBuilder:
     else:
         history.group("revoked", at=20, process=A, generation=1)
     history.group("fetched", at=92, process=A if stays else B, offset=answer)
-    return _finished(history)
+    return history.finish()
 
 
 @case(
@@ -330,7 +325,7 @@ def _in_use(*, cut_off: bool) -> HistoryBuilder:
     history.group("assigned", at=75, process=B, generation=2, offset=0)
     reads(history, B, range(10), at=76)
     history.final(log, partition_id=1)
-    return _finished(history)
+    return history.finish()
 
 
 @case(
@@ -372,7 +367,7 @@ def _booked(*, unclean_to: int | None = None, allowed: bool = True, wiped: int |
         history.kept_state(KEPT, unclean_to, 2, (unclean_to,), at=21, replicas=(1, 2))
     history.kept_state(KEPT, unclean_to or 2, 2 if unclean_to else 0, (1, 2), at=40, replicas=(1, 2))
     history.group("fetched", at=50, process=B, offset=-1)
-    return _finished(history)
+    return history.finish()
 
 
 @case(
@@ -436,7 +431,7 @@ def answered_against_its_own_log() -> HistoryBuilder:
         history.kept_log(KEPT, node, 2)
     history.kept_offset(3, 5, at=3.5)
     history.kept_offset(3, 10, at=4)
-    return _finished(history)
+    return history.finish()
 
 
 # ---- where a member begins, and what it commits ------------------------------------------------------------------
@@ -450,7 +445,7 @@ def _begins_at_eight(status: int) -> HistoryBuilder:
     history.group("revoked", at=5, process=A, generation=1)
     history.group("assigned", at=6, process=B, generation=2)
     reads(history, B, (8, 9), at=7)
-    return _finished(history)
+    return history.finish()
 
 
 @case(
@@ -480,7 +475,7 @@ def committed_ahead() -> HistoryBuilder:
     reads(history, A, range(5), at=3)
     history.group("committed", at=4, process=A, offset=8, generation=1)
     reads(history, A, range(5, 10), at=5)
-    return _finished(history)
+    return history.finish()
 
 
 @case(
@@ -498,7 +493,7 @@ def deposed_member_empties_its_buffer() -> HistoryBuilder:
     reads(history, A, range(5, 10), at=8)
     history.group("lost", at=9, process=A, generation=1)
     history.group("committed", at=9.5, process=B, offset=10, generation=2)
-    return _finished(history)
+    return history.finish()
 
 
 # ---- epochs of KIP-848, and generations that go back -------------------------------------------------------------
@@ -511,7 +506,7 @@ def _older_epoch_of_its_own(system: str) -> HistoryBuilder:
     reads(history, A, range(5), at=3)
     history.group("assigned", at=6, process=A, generation=5, partition_id=1)
     history.group("committed", at=9, process=A, offset=5, generation=3)
-    return _finished(history)
+    return history.finish()
 
 
 @case(
@@ -550,7 +545,7 @@ def _cut(*, kept: int, begins: int) -> HistoryBuilder:
         if row["process"] == B:
             row["leader_epoch"] = epochs[row["offset"]]  # of the batch, whoever answers
     history.group("committed", at=32, process=B, offset=len(history.log), generation=2)
-    return _finished(history)
+    return history.finish()
 
 
 CUT = [

@@ -21,11 +21,6 @@ def _worked(history: HistoryBuilder, *, generation: int = 1) -> HistoryBuilder:
     return history
 
 
-def _finished(history: HistoryBuilder) -> HistoryBuilder:
-    history.finish()
-    return history
-
-
 # ---- two groups --------------------------------------------------------------------------------------------------
 
 
@@ -47,7 +42,7 @@ def _two_groups(*, answered: int) -> HistoryBuilder:
     history.group("assigned", at=15.1, process=NEXT_OTHER, generation=2, offset=answered, name="h")
     if answered < 10:
         reads(history, NEXT_OTHER, range(answered, 10), at=16)
-    return _finished(history)
+    return history.finish()
 
 
 @case(
@@ -92,7 +87,7 @@ def offset_of_the_topic_beside() -> HistoryBuilder:
     history.group("fetched", at=40, process=B, offset=10)
     history.group("fetched", at=40, process=B, offset=-1, partition_id=2)
     history.finish_partition(2, [(value, 0, value) for value in range(10)])
-    return _finished(history)
+    return history.finish()
 
 
 # ---- what an application's tools delete -----------------------------------------------------------------------------
@@ -111,7 +106,7 @@ def _offset_deleted(*, tombstone: bool) -> HistoryBuilder:
     history.kept_offset(KEPT[1], 10, at=4.005)
     if tombstone:
         history.kept_offset(KEPT[1], 0, at=20, removed=True, committed_offset=None, commit_ns=None)
-    return _finished(history)
+    return history.finish()
 
 
 @case(
@@ -162,7 +157,7 @@ def group_deleted_by_a_tool() -> HistoryBuilder:
     history.kept_offset(KEPT[1], 0, at=20, removed=True, committed_offset=None, commit_ns=None)
     history.kept_offset(KEPT[1], 0, at=20, removed=True, **group)
     history.kept_offset(KEPT[1], 0, at=60.05, generation=1, members=["m12"], **group)
-    return _finished(history)
+    return history.finish()
 
 
 @case(
@@ -185,7 +180,7 @@ def group_of_kip_848_deleted() -> HistoryBuilder:
     history.kept_offset(KEPT[1], 0, at=2.4, generation=9, commit_ns=None, **epoch)
     history.kept_offset(KEPT[1], 0, at=20, removed=True, commit_ns=None, **epoch)
     history.kept_offset(KEPT[1], 0, at=60, generation=1, commit_ns=None, **epoch)
-    return _finished(history)
+    return history.finish()
 
 
 # ---- static members, and a member that was away ------------------------------------------------------------------
@@ -208,7 +203,7 @@ def _two_instances(*, crossed: bool) -> HistoryBuilder:
     )
     if not crossed:
         history.group("assigned", at=13, process=15, generation=3, offset=10)
-    return _finished(history)
+    return history.finish()
 
 
 @case(
@@ -248,7 +243,7 @@ def fenced_member_comes_back() -> HistoryBuilder:
     history.group("lost", at=20.5, process=A, generation=3)
     history.group("assigned", at=22, process=A, generation=6, offset=0, partition_id=1)
     history.group("fetched", at=30, process=B, offset=10)
-    return _finished(history)
+    return history.finish()
 
 
 # ---- a coordinator that was deposed --------------------------------------------------------------------------------
@@ -267,7 +262,7 @@ def _asked_the_old_coordinator(*, healed: float) -> HistoryBuilder:
     history.kept_state(KEPT, 2, 1, (2, 3), at=14)
     history.group("committed", at=16, process=A, offset=10, generation=1)
     history.group("fetched", at=40, process=B, offset=5)
-    return _finished(history)
+    return history.finish()
 
 
 @case(
@@ -327,5 +322,4 @@ def group_on_a_topic_made_anew() -> HistoryBuilder:
     history.group("assigned", at=30, process=B, generation=2, offset=0)
     history.poll([(offset, 100 + offset) for offset in range(5)], at=31, process=B)
     history.group("committed", at=32, process=B, offset=5, generation=2)
-    history.final([(offset, 100 + offset) for offset in range(5)])
-    return history
+    return history.final([(offset, 100 + offset) for offset in range(5)])

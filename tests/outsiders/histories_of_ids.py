@@ -15,8 +15,7 @@ def _lost_disks(brokers: tuple[int, ...], isr: tuple[int, ...], wiped: tuple[int
     history.state(-1, 1, isr, at=8)
     history.state(brokers[0], 2, isr, at=9, start=0)
     history.log = []
-    history.finish(only=isr)
-    return history
+    return history.finish(only=isr)
 
 
 @case(
@@ -70,8 +69,7 @@ def leaders_0_and_64() -> HistoryBuilder:
     history = led(brokers=(1001, 0, 64))
     history.fail_over(0)
     history.leads(64, 1, 10, at=12)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -84,8 +82,7 @@ def unclean_election_of_64() -> HistoryBuilder:
     history = led(brokers=(0, 64, 1001))
     history.state(0, 0, (0,), at=4)
     history.fail_over(64, kept=7, isr=(64,))
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -98,8 +95,7 @@ def allowed_unclean_election_of_64() -> HistoryBuilder:
     history = led(brokers=(0, 64, 1001), topics={"t": {UNCLEAN: "true"}})
     history.state(0, 0, (0,), at=4)
     history.fail_over(64, kept=7, isr=(64,))
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -110,8 +106,7 @@ def allowed_unclean_election_of_64() -> HistoryBuilder:
 )
 def logs_of_0_and_64_differ() -> HistoryBuilder:
     history = led(6, brokers=(0, 64, 1001))
-    history.finish(logs={64: [*history.log[:5], (5, 0, 77)]})
-    return history
+    return history.finish(logs={64: [*history.log[:5], (5, 0, 77)]})
 
 
 @case(
@@ -129,8 +124,7 @@ def look_alike_topics() -> HistoryBuilder:
     history.state(-1, 1, (1, 2, 3), at=8)
     history.state(1, 2, (1, 2, 3), at=9, start=8)
     history.log = history.log[:8]
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -146,8 +140,7 @@ def look_alike_elections() -> HistoryBuilder:
     history.state(1, 0, (1,), at=0, start=0, partition_id=1)
     history.state(2, 1, (2,), at=7, start=0, partition_id=1)
     history.fail_over(2, kept=7)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case("six partitions on odd brokers, one clean fail-over of each, nothing lost", PASS, {}, why="a sound history")

@@ -29,8 +29,7 @@ def the_first_of_four_expires() -> HistoryBuilder:
     for number in (1, 2, 3):
         history.send(50 + number, 2 + number, at=3 + number / 100, elapsed_s=0.5)
         history.log.append((2 + number, 0, 50 + number))
-    history.finish()
-    return history
+    return history.finish()
 
 
 def _flipped(*, attempt_at: float | None, partition_id: int = 0) -> HistoryBuilder:
@@ -42,8 +41,7 @@ def _flipped(*, attempt_at: float | None, partition_id: int = 0) -> HistoryBuild
     history.log += [(3, 0, 51), (4, 0, 50)]
     if attempt_at is not None:
         history.failed_attempt(at=attempt_at, partition_id=partition_id, error="NotLeaderOrFollower 6", status=1)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -100,8 +98,7 @@ def an_allowed_cut_among_five_in_flight() -> HistoryBuilder:
     history.started(1, at=12)
     history.truncation(1, 5, 6, epoch=1, at=13)
     history.state(2, 1, (1, 2, 3), at=14)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -117,8 +114,7 @@ def a_whole_batch_again() -> HistoryBuilder:
     history.failed_attempt(at=13)
     history.log += [(3 + number, 0, 50 + number % 3) for number in range(3)]
     history.log += [(6 + number, 0, 50 + number) for number in range(3)]
-    history.finish()
-    return history
+    return history.finish()
 
 
 # ---- the times of a batch that was sent again ---------------------------------------------------------------------

@@ -144,8 +144,7 @@ def _two_partitions(*, late: bool) -> HistoryBuilder:
         history.replica(node, first, high_watermark=2)
         history.replica(node, second, high_watermark=2, partition_id=1)
     history.final([(offset, value) for offset, _, value in first])
-    history.final([(offset, value) for offset, _, value in second], partition_id=1)
-    return history
+    return history.final([(offset, value) for offset, _, value in second], partition_id=1)
 
 
 @case(

@@ -20,8 +20,7 @@ def _members(**more: Any) -> HistoryBuilder:
 
 def _done(history: HistoryBuilder) -> HistoryBuilder:
     history.finish()
-    history.finish_partition(1, [])
-    return history
+    return history.finish_partition(1, [])
 
 
 # ---- libraries that start at the wrong place ---------------------------------------------------------------------
@@ -221,8 +220,7 @@ def little_known_reader_and_an_aborted_record() -> HistoryBuilder:
     history.send(5, 5, at=5)
     history.log.append((5, 0, 5))
     history.poll([(0, 0), (1, 1), (2, 2), (5, 5)], at=6)
-    history.finish(snapshots=False)
-    return history
+    return history.finish(snapshots=False)
 
 
 @case(
@@ -237,8 +235,7 @@ def little_known_reader_is_given_an_aborted_record() -> HistoryBuilder:
     history.transaction(1, 1, at=2.9, until=3.5, transactional_id="p")
     history.log.append((3, 0, 90))
     history.poll([(0, 0), (1, 1), (2, 2), (3, 90)], at=6)
-    history.finish(snapshots=False)
-    return history
+    return history.finish(snapshots=False)
 
 
 @case(
@@ -250,8 +247,7 @@ def application_seeks_back() -> HistoryBuilder:
     history = _application()
     history.poll([(0, 0), (1, 1), (2, 2)], at=6)
     history.poll([(0, 0), (1, 1), (2, 2)], at=7, assignment=1)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -265,8 +261,7 @@ def two_processes_send_one_value() -> HistoryBuilder:
     history.ack(3, at=4)
     history.send(3, 4, at=4.05, process=2)
     history.log.append((4, 0, 3))
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -283,8 +278,7 @@ def two_processes_send_one_value_and_it_is_there_three_times() -> HistoryBuilder
     history.ack(3, at=4)
     history.send(3, 4, at=4.05, process=2)
     history.log += [(4, 0, 3), (5, 0, 3)]
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -299,8 +293,7 @@ def one_value_in_two_topics() -> HistoryBuilder:
     for value in range(3):
         history.send(value, value, at=3 + value / 10, partition_id=1)
     history.finish()
-    history.finish_partition(1, [(value, 0, value) for value in range(3)])
-    return history
+    return history.finish_partition(1, [(value, 0, value) for value in range(3)])
 
 
 @case(
@@ -313,8 +306,7 @@ def refused_timed_out_and_acknowledged() -> HistoryBuilder:
     history.send(3, None, at=4, status=1, error="NotEnoughReplicasError")
     history.send(3, None, at=5, status=2, error="KafkaTimeoutError")
     history.ack(3, at=7)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -326,8 +318,7 @@ def application_without_an_offset() -> HistoryBuilder:
     history = _application()
     history.send(3, None, at=4)
     history.log.append((3, 0, 3))
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -339,8 +330,7 @@ def application_without_an_offset() -> HistoryBuilder:
 def application_without_an_offset_and_lost() -> HistoryBuilder:
     history = _application()
     history.send(3, None, at=4)
-    history.finish()
-    return history
+    return history.finish()
 
 
 # ---- nodes and disks that fail -----------------------------------------------------------------------------------
@@ -362,8 +352,7 @@ def one_directory_fails() -> HistoryBuilder:
     history.broker_event(2, "directory_lost", at=20)
     history.state(1, 0, (1, 3), at=21)
     history.ack(10, at=25)
-    history.finish(only=(1, 3))
-    return history
+    return history.finish(only=(1, 3))
 
 
 @case(
@@ -379,8 +368,7 @@ def the_leaders_directory_fails() -> HistoryBuilder:
     history.broker_event(1, "directory_lost", at=20)
     history.state(2, 1, (2, 3), at=21, start=10)
     history.log = history.log[:10]
-    history.finish(only=(2, 3))
-    return history
+    return history.finish(only=(2, 3))
 
 
 @case(
@@ -394,8 +382,7 @@ def the_leaders_directory_fails_and_records_by_all_are_gone() -> HistoryBuilder:
     history.broker_event(1, "directory_lost", at=20)
     history.state(2, 1, (2, 3), at=21, start=8)
     history.log = history.log[:8]
-    history.finish(only=(2, 3))
-    return history
+    return history.finish(only=(2, 3))
 
 
 @case(
@@ -410,8 +397,7 @@ def two_are_killed_from_outside() -> HistoryBuilder:
         _ended(history, node, at=20, signal=9, reason="none", back_ns=30 * SECOND)
     history.state(1, 0, (1,), at=22)
     history.state(1, 0, (1, 2, 3), at=35)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -426,8 +412,7 @@ def ended_while_others_were_cut_off_from_clients() -> HistoryBuilder:
     history.rows["faults"][-1]["links"] = [{"source": None, "client": 1, "target": 2}]
     _ended(history, 3, at=20, exit_status=1, reason="exception")
     history.state(1, 0, (1, 2), at=24)
-    history.finish(only=(1, 2))
-    return history
+    return history.finish(only=(1, 2))
 
 
 @case(
@@ -439,5 +424,4 @@ def ended_while_others_were_cut_off_from_clients() -> HistoryBuilder:
 def one_of_somebody_elses_goes_away() -> HistoryBuilder:
     history = led(system="attached")
     _ended(history, 3, at=20, fresh=None, back_ns=30 * SECOND)
-    history.finish()
-    return history
+    return history.finish()

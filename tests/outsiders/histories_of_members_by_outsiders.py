@@ -29,11 +29,6 @@ def _group(
     return history
 
 
-def _ended(history: HistoryBuilder) -> HistoryBuilder:
-    history.finish()
-    return history
-
-
 # ---- who may commit -------------------------------------------------------------------------------------------------
 
 
@@ -51,7 +46,7 @@ def kept_over_a_cooperative_rebalance() -> HistoryBuilder:
     history.group("assigned", at=12, process=B, generation=2, offset=None, partition_id=1)
     reads(history, A, range(5, 10), at=13)
     history.group("committed", at=14, process=A, offset=10, generation=2)
-    return _ended(history)
+    return history.finish()
 
 
 @case(
@@ -69,7 +64,7 @@ def one_of_two_handed_over() -> HistoryBuilder:
     history.group("assigned", at=11, process=B, generation=3, offset=0, partition_id=1)
     reads(history, A, range(5, 10), at=12)
     history.group("committed", at=13, process=A, offset=10, generation=3)
-    return _ended(history)
+    return history.finish()
 
 
 @case(
@@ -85,7 +80,7 @@ def epoch_below_that_of_the_partition() -> HistoryBuilder:
     history.group("assigned", at=6, process=A, generation=5, offset=0)
     reads(history, A, range(10), at=7)
     history.group("committed", at=8, process=A, offset=10, generation=4)
-    return _ended(history)
+    return history.finish()
 
 
 @case(
@@ -105,7 +100,7 @@ def same_instance_in_another_group() -> HistoryBuilder:
     reads(history, B, range(10), at=6.5)
     history.group("committed", at=7, process=B, offset=10, generation=3, name="h")
     history.group("committed", at=8, process=A, offset=5, generation=3)
-    return _ended(history)
+    return history.finish()
 
 
 @case(
@@ -125,7 +120,7 @@ def old_self_empties_its_buffer() -> HistoryBuilder:
     reads(history, B, range(5, 10), at=6.5)
     reads(history, A, range(5, 8), at=7)
     history.group("committed", at=8, process=B, offset=10, generation=3)
-    return _ended(history)
+    return history.finish()
 
 
 def _upgraded() -> HistoryBuilder:
@@ -148,7 +143,7 @@ def classic_member_of_an_upgraded_group() -> HistoryBuilder:
     history.group("assigned", at=12, process=B, generation=8, offset=None, partition_id=1)
     reads(history, A, range(5, 10), at=13)
     history.group("committed", at=14, process=A, offset=10, generation=7)
-    return _ended(history)
+    return history.finish()
 
 
 @case(
@@ -163,7 +158,7 @@ def classic_member_told_an_epoch_below() -> HistoryBuilder:
     history.group("assigned", at=30, process=A, generation=8, offset=5)
     reads(history, A, range(5, 10), at=31, assignment=1)
     history.group("committed", at=32, process=A, offset=10, generation=8)
-    return _ended(history)
+    return history.finish()
 
 
 @case(
@@ -179,7 +174,7 @@ def zombie_in_an_upgraded_group() -> HistoryBuilder:
     reads(history, B, range(5, 10), at=13)
     history.group("committed", at=13.5, process=B, offset=10, generation=9)
     history.group("committed", at=20, process=A, offset=5, generation=7)
-    return _ended(history)
+    return history.finish()
 
 
 @case(
@@ -196,7 +191,7 @@ def zombie_beside_a_group_of_the_new_protocol() -> HistoryBuilder:
     history.group("assigned", at=3, process=TOOL, generation=2, offset=None, partition_id=1, name="h")
     history.group("assigned", at=12, process=B, generation=8, offset=None, partition_id=1)
     history.group("committed", at=20, process=A, offset=10, generation=7)
-    return _ended(history)
+    return history.finish()
 
 
 # ---- which offset was committed last --------------------------------------------------------------------------------
@@ -213,7 +208,7 @@ def _overtaken(*, first_answered: float) -> HistoryBuilder:
     history.group("fetched", at=6, process=B, offset=7)
     history.group("assigned", at=6.5, process=B, generation=2, offset=7)
     reads(history, B, range(7, 10), at=7)
-    return _ended(history)
+    return history.finish()
 
 
 @case(
@@ -301,7 +296,7 @@ def renewed_on_an_old_release() -> HistoryBuilder:
     for at in (4, 50):
         history.group("committed", at=at, process=A, offset=9, generation=1)
     history.group("fetched", at=92, process=B, offset=-1)
-    return _ended(history)
+    return history.finish()
 
 
 @case(
@@ -326,7 +321,7 @@ def expired_where_nobody_subscribes() -> HistoryBuilder:
     history.client(TOOL, role="consumer", group="g")
     history.group("fetched", at=92, process=TOOL, offset=-1)
     history.final([(offset, 100 + offset) for offset in range(4)], partition_id=2)
-    return _ended(history)
+    return history.finish()
 
 
 @case(
@@ -346,7 +341,7 @@ def expired_and_started_at_the_end() -> HistoryBuilder:
         history.ack(value, at=93)
     reads(history, B, (10, 11), at=94)
     history.group("committed", at=95, process=B, offset=12, generation=1)
-    return _ended(history)
+    return history.finish()
 
 
 def _without_offsets(
@@ -369,7 +364,7 @@ def _without_offsets(
             reads(history, A, [value], at=at + 0.1)
     if cut_off:
         history.fault("cut", [1], at=12, until=70)
-    return _ended(history)
+    return history.finish()
 
 
 @case(
@@ -442,7 +437,7 @@ def assignment_epoch_behind_the_groups() -> HistoryBuilder:
     ):
         history.kept_offset(PLACE, 0, at=at, kind=kind, generation=epoch, **gone)
         history.rows["consumer_offsets"][-1].update(topic_partition=None, committed_offset=None, commit_ns=None)
-    return _ended(history)
+    return history.finish()
 
 
 # ---- what the coordinator's log has ---------------------------------------------------------------------------------
@@ -474,7 +469,7 @@ def missing_on_a_replica_outside() -> HistoryBuilder:
     history.kept_offset(PLACE, 10, at=6.005)
     history.rows["consumer_offsets"][-1]["snapshots"] = [0, 1]
     history.group("fetched", at=50, process=B, offset=10)
-    return _ended(history)
+    return history.finish()
 
 
 @case(
@@ -498,7 +493,7 @@ def two_groups_of_one_partition() -> HistoryBuilder:
         history.group("fetched", at=30, process=process, offset=-1, name=group)
         history.group("assigned", at=30.5, process=process, generation=1, offset=0, name=group)
         reads(history, process, range(10), at=31, assignment=1)
-    return _ended(history)
+    return history.finish()
 
 
 def _starts_at_the_end(wiped: int) -> HistoryBuilder:
@@ -515,7 +510,7 @@ def _starts_at_the_end(wiped: int) -> HistoryBuilder:
     for value in (10, 11):
         history.ack(value, at=31)
     reads(history, B, (10, 11), at=32)
-    return _ended(history)
+    return history.finish()
 
 
 @case(
@@ -560,7 +555,7 @@ def taken_back_by_an_unclean_election_of_its_log() -> HistoryBuilder:
     history.group("fetched", at=20, process=B, offset=5)
     history.group("assigned", at=20.5, process=B, generation=2, offset=5)
     reads(history, B, range(5, 10), at=21)
-    return _ended(history)
+    return history.finish()
 
 
 @case(
@@ -578,4 +573,4 @@ def static_member_of_the_new_protocol_again() -> HistoryBuilder:
     history.group("assigned", at=8, process=B, generation=5, offset=5)
     reads(history, B, range(5, 10), at=9)
     history.group("committed", at=10, process=B, offset=10, generation=5)
-    return _ended(history)
+    return history.finish()

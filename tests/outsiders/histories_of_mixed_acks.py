@@ -21,8 +21,7 @@ def _mixed(acks: Sequence[int], *, kept: int | None = None, system: str = "kafka
         history.log.append((offset, 0, value))
     if kept is not None:
         history.fail_over(2, kept=kept)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -66,8 +65,7 @@ def acks_0_into_the_void() -> HistoryBuilder:
         history.send(value, None, at=8.1 + value / 100, acks=NONE)
     for value in range(9, 12):
         history.ack(value, at=12 + value / 10)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -83,8 +81,7 @@ def read_one_of_a_mix() -> HistoryBuilder:
     history.ack(6, at=2.6, acks=ONE)
     history.poll([(offset, offset) for offset in range(7)], at=4)
     history.fail_over(2, kept=6)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -99,8 +96,7 @@ def acks_0_and_read() -> HistoryBuilder:
         history.send(value, None, at=1 + value, acks=NONE)
         history.log.append((value, 0, value))
     history.poll([(value, value) for value in range(5)], at=9)
-    history.finish()
-    return history
+    return history.finish()
 
 
 # ---- several in flight -------------------------------------------------------------------------------------------
@@ -126,8 +122,7 @@ def _five(offsets: Sequence[int], *, idempotent: bool, refused: int = 0, over: b
     if over:
         history.started(1, at=14)
         history.state(2, 1, (1, 2, 3), at=15)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -179,8 +174,7 @@ def order_over_two_partitions() -> HistoryBuilder:
             history.send(value, value // 2, at=called, elapsed_s=1 - value / 100)
             history.log.append((value // 2, 0, value))
     history.finish()
-    history.finish_partition(1, beside)
-    return history
+    return history.finish_partition(1, beside)
 
 
 @case(
@@ -196,8 +190,7 @@ def sent_again_in_a_new_epoch() -> HistoryBuilder:
     history.failed_attempt(at=4.5, status=2, error="E 45")
     history.send(3, 4, at=4, elapsed_s=2)
     history.log += [(3, 0, 3), (4, 0, 3)]
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -213,8 +206,7 @@ def sent_again_and_known() -> HistoryBuilder:
     history.log.append((3, 0, 4))
     history.send(3, 4, at=4.4, elapsed_s=2)
     history.log.append((4, 0, 3))
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -228,8 +220,7 @@ def told_as_failed_and_there() -> HistoryBuilder:
     history.client(1, role="producer", acks=ALL)
     history.send(3, None, at=4, status=1, error="NotEnoughReplicasError")
     history.log.append((3, 0, 3))
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -249,8 +240,7 @@ def given_up_and_not_there() -> HistoryBuilder:
         history.ack(value, at=12 + value / 100)
     history.started(1, at=20)
     history.state(2, 1, (1, 2, 3), at=22)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -263,8 +253,7 @@ def unanswered_and_its_place_taken() -> HistoryBuilder:
     history.client(1, role="producer", idempotent=False, acks=ONE, tells_attempts=True)
     history.send(3, None, at=4, elapsed_s=5, status=2, acks=ONE, error="timed out")
     history.ack(4, at=4.01, acks=ONE)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -279,5 +268,4 @@ def there_twice_and_little_is_told() -> HistoryBuilder:
     history.client(1, role="producer", acks=ALL)
     history.send(3, 3, at=4)
     history.log += [(3, 0, 3), (4, 0, 3)]
-    history.finish()
-    return history
+    return history.finish()

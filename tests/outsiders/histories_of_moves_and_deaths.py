@@ -27,8 +27,7 @@ def moved_altogether_and_failed_over() -> HistoryBuilder:
     history.ack(30, at=20)
     history.started(4, at=30)
     history.state(5, 2, (4, 5, 6), at=32)
-    history.finish(only=(4, 5, 6))
-    return history
+    return history.finish(only=(4, 5, 6))
 
 
 def _one_copy(*, wiped: int) -> HistoryBuilder:
@@ -46,8 +45,7 @@ def _one_copy(*, wiped: int) -> HistoryBuilder:
     history.state(2, 3, (2,), at=35, start=0)
     history.log = []
     history.ack(20, at=40)
-    history.finish(only=(2,))
-    return history
+    return history.finish(only=(2,))
 
 
 @case(
@@ -97,8 +95,7 @@ def killed_from_outside_with_an_acks_1_tail() -> HistoryBuilder:
     history.started(1, at=15)
     history.truncation(1, 8, 10, epoch=1, at=16)
     history.state(2, 1, (1, 2, 3), at=18)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -122,8 +119,7 @@ def ended_by_itself_alone_in_sync() -> HistoryBuilder:
     history.started(1, at=15)
     history.truncation(1, 8, 10, epoch=2, at=16)
     history.state(2, 2, (1, 2, 3), at=18)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -138,8 +134,7 @@ def ended_after_the_controller_was_paused() -> HistoryBuilder:
     history.fault("pause", [CONTROLLER], at=10, until=20)
     _ended(history, 3, at=40, exit_status=1, reason="exception")
     history.state(1, 0, (1, 2), at=42)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -152,8 +147,7 @@ def ended_with_status_0() -> HistoryBuilder:
     history = led(10, system=KAFKA)
     _ended(history, 3, at=40, exit_status=0, back_ns=None)
     history.state(1, 0, (1, 2), at=42)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -172,5 +166,4 @@ def refused_while_a_disk_was_full() -> HistoryBuilder:
     history.state(1, 0, (1, 2, 3), at=35)
     for number in range(5):
         history.ack(60 + number, at=40 + number)
-    history.finish()
-    return history
+    return history.finish()

@@ -31,8 +31,7 @@ def _ends(
         fresh=fresh,
     )
     history.state(1, 0, [each for each in history.brokers if each != node], at=at + 3)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -138,8 +137,7 @@ def leader_ended_with_an_acks_1_tail() -> HistoryBuilder:
     history._add("node_ends", node=1, time_ns=6 * SECOND, exit_status=1, reason="exception", fresh=True)
     history.state(2, 1, (2, 3), at=8, start=7)
     history.log = history.log[:7]
-    history.finish(only=(2, 3))
-    return history
+    return history.finish(only=(2, 3))
 
 
 @case(
@@ -156,8 +154,7 @@ def nothing_answered_while_a_node_was_down() -> HistoryBuilder:
     history._add("node_ends", node=3, time_ns=25 * SECOND, exit_status=1, reason="exception", fresh=True)
     history.state(1, 0, (1, 2), at=56)
     history.ack(200, at=57)
-    history.finish(only=(1, 2))
-    return history
+    return history.finish(only=(1, 2))
 
 
 def _refuses_to_cut(system: str) -> HistoryBuilder:
@@ -345,8 +342,7 @@ def unclean_allowed_in_capitals() -> HistoryBuilder:
     history = led(topics={"t": {UNCLEAN: "TRUE"}})
     history.state(1, 0, (1,), at=6)
     history.fail_over(2, kept=7, isr=(2,), at=9)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -359,8 +355,7 @@ def alone_as_the_topic_allows() -> HistoryBuilder:
     history.state(1, 0, (1,), at=6)
     history.ack(5, at=20)
     history.state(1, 0, (1, 2, 3), at=30)
-    history.finish()
-    return history
+    return history.finish()
 
 
 # ---- a topic that goes ----------------------------------------------------------------------------------------------
@@ -378,8 +373,7 @@ def _deleted(*, asked: bool, workload: WorkloadSpec | None = None) -> HistoryBui
         history.lived(topic, since=created, until=deleted)
     if asked:
         history.asked_to_delete(until=20)
-    history.final([(0, 10), (1, 11)])
-    return history
+    return history.final([(0, 10), (1, 11)])
 
 
 @case(

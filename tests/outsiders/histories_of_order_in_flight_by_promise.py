@@ -27,11 +27,6 @@ def _calls(history: HistoryBuilder, calls: Sequence[Call], *, process: int = 1, 
     return history
 
 
-def _finished(history: HistoryBuilder) -> HistoryBuilder:
-    history.finish()
-    return history
-
-
 # ---- idempotent producers ----------------------------------------------------------------------------------------
 
 
@@ -42,7 +37,7 @@ def _finished(history: HistoryBuilder) -> HistoryBuilder:
 )
 def answered_backwards() -> HistoryBuilder:
     calls = [(50 + n, 3 + n, 2 + n / 100, 3 - n / 100) for n in range(5)]
-    return _finished(_calls(_producer(), calls))
+    return _calls(_producer(), calls).finish()
 
 
 @case(
@@ -54,7 +49,7 @@ def answered_backwards() -> HistoryBuilder:
 def one_of_five_overtaken() -> HistoryBuilder:
     offsets = (3, 4, 6, 5, 7)
     calls = [(50 + n, offset, 2 + n / 100, 3 + n / 100) for n, offset in enumerate(offsets)]
-    return _finished(_calls(_producer(), calls))
+    return _calls(_producer(), calls).finish()
 
 
 @case(
@@ -64,7 +59,7 @@ def one_of_five_overtaken() -> HistoryBuilder:
     why="it was called first",
 )
 def first_call_stands_last() -> HistoryBuilder:
-    return _finished(_calls(_producer(), [(50, 5, 2.0, 4.0), (51, 3, 2.1, 2.5), (52, 4, 2.2, 2.6)]))
+    return _calls(_producer(), [(50, 5, 2.0, 4.0), (51, 3, 2.1, 2.5), (52, 4, 2.2, 2.6)]).finish()
 
 
 @case(
@@ -76,7 +71,7 @@ def first_call_stands_last() -> HistoryBuilder:
 def first_call_stands_last_after_a_retry() -> HistoryBuilder:
     history = _calls(_producer(), [(50, 5, 2.0, 4.0), (51, 3, 2.1, 2.5), (52, 4, 2.2, 2.6)])
     history.failed_attempt(at=2.3)
-    return _finished(history)
+    return history.finish()
 
 
 @case(
@@ -86,7 +81,7 @@ def first_call_stands_last_after_a_retry() -> HistoryBuilder:
 )
 def first_call_was_anothers() -> HistoryBuilder:
     history = _calls(_producer(), [(51, 3, 2.1, 2.5), (52, 4, 2.2, 2.6)])
-    return _finished(_calls(history, [(50, 5, 2.0, 4.0)], process=2))
+    return _calls(history, [(50, 5, 2.0, 4.0)], process=2).finish()
 
 
 def _beside(first: int, second: int) -> HistoryBuilder:
@@ -98,7 +93,7 @@ def _beside(first: int, second: int) -> HistoryBuilder:
     history.log.append((first, 0, 50))
     history.send(51, second, at=2.1, elapsed_s=0.2, partition_id=1)
     history.final([(second, 51)], partition_id=1)
-    return _finished(history)
+    return history.finish()
 
 
 @case("a later call to another partition gets a lower offset", PASS, why="offsets are a partition's own")
@@ -116,7 +111,7 @@ def turned_round_within_a_call() -> HistoryBuilder:
     history = _producer()
     history.sends([(50, 4, 0), (51, 3, 0)], at=2)
     history.log += [(3, 0, 51), (4, 0, 50)]
-    return _finished(history)
+    return history.finish()
 
 
 @case(
@@ -132,7 +127,7 @@ def in_turns_within_a_call() -> HistoryBuilder:
     history.sends([(52, 0, 0), (53, 1, 0)], at=2, partition_id=1)
     history.log += [(3, 0, 50), (4, 0, 51)]
     history.final([(0, 52), (1, 53)], partition_id=1)
-    return _finished(history)
+    return history.finish()
 
 
 @case(
@@ -142,7 +137,7 @@ def in_turns_within_a_call() -> HistoryBuilder:
     why="nobody knows which was called first",
 )
 def called_at_one_moment() -> HistoryBuilder:
-    return _finished(_calls(_producer(), [(50, 4, 2.0, 2.5), (51, 3, 2.0, 2.5)]))
+    return _calls(_producer(), [(50, 4, 2.0, 2.5), (51, 3, 2.0, 2.5)]).finish()
 
 
 @case(
@@ -155,7 +150,7 @@ def unanswered_and_later() -> HistoryBuilder:
     history.send(50, None, at=2.0, elapsed_s=0.4, status=2)
     history.failed_attempt(at=2.3)
     history.log.append((4, 0, 50))
-    return _finished(history)
+    return history.finish()
 
 
 @case(
@@ -169,7 +164,7 @@ def late_record_of_a_restarted_producer() -> HistoryBuilder:
     history.send(50, None, at=2.0, elapsed_s=0.5, status=2)
     _calls(history, [(60, 3, 3.0, 3.2)], process=3)
     history.log.append((4, 0, 50))
-    return _finished(history)
+    return history.finish()
 
 
 @case(
@@ -182,7 +177,7 @@ def twice_by_an_idempotent_producer() -> HistoryBuilder:
     history = _producer()
     history.send(50, 3, at=2.0)
     history.log += [(3, 0, 50), (4, 0, 50)]
-    return _finished(history)
+    return history.finish()
 
 
 # ---- producers without idempotence -------------------------------------------------------------------------------
@@ -196,7 +191,7 @@ def _without_idempotence(*attempts: tuple[float, int, int], tells: bool = True) 
     history.place(1, "t", 1)
     for at, partition_id, status in attempts:
         history.failed_attempt(at=at, partition_id=partition_id, status=status)
-    return _finished(history)
+    return history.finish()
 
 
 @case(
@@ -260,7 +255,7 @@ def twice_and_turned_round() -> HistoryBuilder:
     history.log.append((3, 0, 50))
     history.log.sort()
     history.failed_attempt(at=2.5)
-    return _finished(history)
+    return history.finish()
 
 
 # ---- acks --------------------------------------------------------------------------------------------------------
@@ -276,7 +271,7 @@ def acks_0_backwards() -> HistoryBuilder:
     for value in (50, 51):
         history.send(value, None, at=2 + value / 1000, acks=0)
     history.log += [(3, 0, 51), (4, 0, 50)]
-    return _finished(history)
+    return history.finish()
 
 
 def _after_a_cut(acks: int) -> HistoryBuilder:
@@ -285,7 +280,7 @@ def _after_a_cut(acks: int) -> HistoryBuilder:
     history.ack(50, at=4, acks=acks)
     history.fail_over(2, kept=3)
     history.ack(51, at=20, acks=acks)
-    return _finished(history)
+    return history.finish()
 
 
 CUT = ["inconsistent-offsets", "acknowledged-regression", "reordering", "lost-write"]
@@ -326,7 +321,7 @@ def _zombie_answers(acks: int) -> HistoryBuilder:
     history.replica(1, [*history.log[:3], (3, 0, 52)], at=19, reason="heal", high_watermark=3)
     history.truncation(1, 3, 4, epoch=1, at=21)
     history.state(2, 1, (1, 2, 3), at=23)
-    return _finished(history)
+    return history.finish()
 
 
 @case(
@@ -364,7 +359,7 @@ def over_a_fail_over() -> HistoryBuilder:
     history.failed_attempt(at=6.2)
     history.fail_over(2, isr=(2, 3))
     history.log.append((4, 1, 51))
-    return _finished(history)
+    return history.finish()
 
 
 @case(
@@ -380,7 +375,7 @@ def turned_round_over_a_fail_over() -> HistoryBuilder:
     history.failed_attempt(at=6.2)
     history.fail_over(2, isr=(2, 3))
     history.log += [(3, 1, 51), (4, 1, 50)]
-    return _finished(history)
+    return history.finish()
 
 
 @case(
@@ -395,4 +390,4 @@ def nothing_but_acks_0() -> HistoryBuilder:
         history.send(value, None, at=1 + value / 10, acks=0)
         history.log.append((value, 0, value))
     history.poll([(offset, offset) for offset in range(3)], at=5)
-    return _finished(history)
+    return history.finish()

@@ -9,11 +9,6 @@ UNCLEAN = "unclean.leader.election.enable"
 SECOND = 10**9
 
 
-def _answered(history: HistoryBuilder) -> HistoryBuilder:
-    history.finish()
-    return history
-
-
 @case(
     "an application has three in flight; of the second nobody knows when its call returned; the third, called "
     "after the "
@@ -29,7 +24,7 @@ def third_of_an_application_stands_first() -> HistoryBuilder:
     history.send(A, 4, at=4.0, elapsed_s=0.9, returned_ns=int(4.05 * SECOND))
     history.send(B, 5, at=4.02, elapsed_s=0.95)
     history.log += [(3, 0, C), (4, 0, A), (5, 0, B)]
-    return _answered(history)
+    return history.finish()
 
 
 @case(
@@ -46,7 +41,7 @@ def in_flight_together_in_an_applications_transaction() -> HistoryBuilder:
     history.send(A, 4, at=4.0, elapsed_s=0.6, transaction=1)
     history.transaction(1, 0, at=3.9, until=5, transactional_id="p")
     history.log += [(3, 0, B), (4, 0, A)]
-    return _answered(history)
+    return history.finish()
 
 
 @case(
@@ -59,7 +54,7 @@ def second_of_a_call_comes_late() -> HistoryBuilder:
     history.client(1, role="producer", acks=-1, idempotent=True, tells_attempts=True)
     history.sends([(A, 3, 0), (B, None, 2), (C, 4, 0)], at=4, elapsed_s=1)
     history.log += [(3, 0, A), (4, 0, C), (5, 0, B)]
-    return _answered(history)
+    return history.finish()
 
 
 def _below_by_another(acks: int) -> HistoryBuilder:
@@ -69,7 +64,7 @@ def _below_by_another(acks: int) -> HistoryBuilder:
     history.ack(B, at=4.2, acks=acks)
     history.fail_over(2, kept=6)
     history.ack(C, at=15, acks=acks, process=2)
-    return _answered(history)
+    return history.finish()
 
 
 @case(
@@ -117,7 +112,7 @@ def below_though_an_unclean_election_cost_nothing() -> HistoryBuilder:
     history.send(A, 11, at=20)
     history.send(B, 10, at=22, process=2)
     history.log += [(10, 1, B), (11, 1, A)]
-    return _answered(history)
+    return history.finish()
 
 
 @case(
@@ -133,7 +128,7 @@ def sent_again_by_another_process() -> HistoryBuilder:
     history.send(A, None, at=4, elapsed_s=2, status=2)
     history.send(A, 4, at=7, process=2)
     history.log += [(3, 0, A), (4, 0, A)]
-    return _answered(history)
+    return history.finish()
 
 
 @case(
@@ -149,4 +144,4 @@ def acks_1_and_a_preferred_election() -> HistoryBuilder:
     history.state(2, 1, (1, 2, 3), at=8, start=7)
     history.truncation(1, 7, 10, epoch=1, at=8.2)
     history.log = history.log[:7]
-    return _answered(history)
+    return history.finish()

@@ -133,8 +133,7 @@ def _moved_coordinator(wiped: int) -> HistoryBuilder:
         history.state(2, 1, (2, 3), at=41, start=10)
     history.state(history._leader or 1, history._epoch, (1, 2, 3), at=50)
     history.group("fetched", at=60, process=B, offset=-1)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -290,8 +289,7 @@ def ended_below_an_open_transaction_in_an_old_folder() -> HistoryBuilder:
     history.final([(0, 0), (1, 1), (2, 2)])
     history.partition.update(end_offset=3, read_to_end=True)
     history.rows["processes"] = [row for row in history.rows["processes"] if row["process"] != 99]
-    history.as_sealed_before()
-    return history
+    return history.as_sealed_before()
 
 
 def _without_logs(history: HistoryBuilder) -> HistoryBuilder:

@@ -248,8 +248,7 @@ def _two_isolations(*, committed_reader: Sequence[int], system: str = "kafka:4.3
         history.group("assigned", at=5, process=process, generation=1, offset=0, name=group)
         history.poll([(offset, offset) for offset in given], at=6, process=process)
         history.group("committed", at=7, process=process, generation=1, offset=7, name=group)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -329,8 +328,7 @@ def _ids(places: Sequence[tuple[str, int]], *, wiped: bool = False) -> HistoryBu
     for number, (transactional_id, producer_id) in enumerate(places):
         at = 5.0 + 2 * number
         history.decided("Empty", at=at, transactional_id=transactional_id, producer_id=producer_id)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(

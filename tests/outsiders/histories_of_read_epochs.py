@@ -12,8 +12,7 @@ def _read(history: HistoryBuilder, epochs: Mapping[int, int], *, at: float = 30)
     """A reader is given the whole log; epochs: at an offset, where it is told another than the log has."""
     for offset, epoch, value in history.log:
         history.poll([(offset, value)], at=at + offset / 10, epoch=epochs.get(offset, epoch))
-    history.finish()
-    return history
+    return history.finish()
 
 
 def _failed_over(**more: Any) -> HistoryBuilder:
@@ -96,8 +95,7 @@ def _written_again(**more: Any) -> HistoryBuilder:
     history.state(1, 0, (1,), at=5.5)
     history.fail_over(2, kept=9, isr=(2,), back=False)
     history.log.append((9, 1, 9))
-    history.finish(only=(2,))
-    return history
+    return history.finish(only=(2,))
 
 
 @case(

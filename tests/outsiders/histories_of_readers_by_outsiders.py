@@ -97,8 +97,7 @@ def _standing_still(history: HistoryBuilder) -> HistoryBuilder:
     for number in range(20):
         history.empty_poll(READER, at=10 + 2 * number, elapsed_s=2)
     history.poll([(offset, offset) for offset in range(10, 50)], at=48.5, process=READER)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -144,8 +143,7 @@ def passed_over_by_nobody_knows_whom() -> HistoryBuilder:
     history.log += [(3, 0, 900), (5, 0, 4)]
     history.poll([(0, 0), (1, 1), (2, 2)], at=3, process=READER)
     history.poll([(5, 4)], at=8, process=READER)
-    history.finish(snapshots=False)
-    return history
+    return history.finish(snapshots=False)
 
 
 # ---- after the last heal --------------------------------------------------------------------------------------------
@@ -240,8 +238,7 @@ def nothing_waited() -> HistoryBuilder:
         history.empty_poll(READER, at=10 + 2 * number, elapsed_s=2)
     history.ack(10, at=48)
     history.poll([(10, 10)], at=48.2, process=READER)
-    history.finish()
-    return history
+    return history.finish()
 
 
 # ---- batches whose checksum does not hold ---------------------------------------------------------------------------
@@ -252,8 +249,7 @@ def _refused(damaged: Sequence[int]) -> HistoryBuilder:
     for node in damaged:
         history.damage(node, 5, 6, at=20)
     history.refused_read(at=30)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(

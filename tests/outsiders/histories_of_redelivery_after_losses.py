@@ -20,8 +20,7 @@ def _again(
     start = max(answered or 0, 0)
     history.group("assigned", at=at + 0.1, process=B, generation=generation, offset=start)
     reads(history, B, range(start, 10), at=at + 1)
-    history.finish()
-    return history
+    return history.finish()
 
 
 def _worked(history: HistoryBuilder, *, commits: Sequence[tuple[float, int]] = ((4, 10),)) -> HistoryBuilder:
@@ -135,8 +134,7 @@ def _kept_a_minute(system: str) -> HistoryBuilder:
     history.group("fetched", at=84, process=B, offset=-1)
     history.group("assigned", at=84.1, process=B, generation=2, offset=0)
     reads(history, B, range(10), at=85)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -224,5 +222,4 @@ def log_lost_under_a_group() -> HistoryBuilder:
     history.group("assigned", at=30, process=B, generation=2, offset=0)
     history.poll([(offset, 100 + offset) for offset in range(5)], at=31, process=B)
     history.group("committed", at=32, process=B, offset=5, generation=2)
-    history.finish()
-    return history
+    return history.finish()

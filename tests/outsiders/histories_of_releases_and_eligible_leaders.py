@@ -19,8 +19,7 @@ def _tail_before_epochs(acks: int) -> HistoryBuilder:
         history.log.append((7 + number, -1, 20 + number))
     history.started(1, at=9)
     history.state(2, 1, (1, 2, 3), at=11)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -63,8 +62,7 @@ def _alone_below_the_minimum(system: str) -> HistoryBuilder:
     history.started(1, at=20)
     history.truncation(1, 8, 10, epoch=2, at=21)
     history.state(2, 2, (1, 2, 3), at=22)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -105,8 +103,7 @@ def _eligible(*, wiped: bool, acks: int = -1) -> HistoryBuilder:
     history.started(1, at=30)
     history.truncation(1, kept, 12, epoch=2, at=31)
     history.state(2, 2, (1, 2, 3), at=32, elr=())
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -147,8 +144,7 @@ def elected_though_not_the_last_known_leader() -> HistoryBuilder:
     history.state(3, 2, (3,), at=12, start=10, elr=())
     history.started(1, at=30)
     history.state(3, 2, (1, 2, 3), at=32, elr=())
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -174,5 +170,4 @@ def allowed_four_minutes_before() -> HistoryBuilder:
     history.state(2, 2, (1, 2, 3), at=402, elr=())
     for node in history.brokers:
         history.replica(node, history.log, at=410, high_watermark=8)
-    history.final([(offset, value) for offset, _, value in history.log], at=420)
-    return history
+    return history.final([(offset, value) for offset, _, value in history.log], at=420)

@@ -131,8 +131,7 @@ def written_over_in_another_partition() -> HistoryBuilder:
     history.place(1, "t", 1, cleanup_policy="compact", log_start_offset=0)
     history.state(2, 0, (1, 2, 3), at=0, start=0, partition_id=1)
     history.send(60, 0, at=20, key=1, partition_id=1)
-    history.final([(0, 60)], partition_id=1)
-    return history
+    return history.final([(0, 60)], partition_id=1)
 
 
 @case(

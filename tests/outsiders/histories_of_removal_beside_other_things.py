@@ -183,5 +183,4 @@ def made_anew_twice() -> HistoryBuilder:
         history.lived(topic, since=created, until=deleted)
         if deleted is not None:
             history.asked_to_delete(until=deleted)
-    history.final([(0, 20), (1, 21), (2, 22)])
-    return history
+    return history.final([(0, 20), (1, 21), (2, 22)])

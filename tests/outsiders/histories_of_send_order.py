@@ -46,8 +46,7 @@ def _in_flight(
             returned_ns=None if returned is None else int(returned * 10**9),
         )
     history.log += [(3, 0, stored[0]), (4, 0, stored[1])]
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -92,8 +91,7 @@ def below_the_one_before_the_one_before() -> HistoryBuilder:
     for value, offset, called, answered in ((B, 3, 4.1, 4.5), (52, 4, 4.2, 4.6), (A, 5, 4.0, 4.7)):
         history.send(value, offset, at=called, elapsed_s=answered - called)
     history.log += [(3, 0, B), (4, 0, 52), (5, 0, A)]
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -116,8 +114,7 @@ def two_partitions_in_flight() -> HistoryBuilder:
     history.send(B, 0, at=4.2, elapsed_s=0.3, partition_id=1)
     history.ack(A, at=4.0, elapsed_s=0.6)
     history.finish()
-    history.final([(0, B)], partition_id=1)
-    return history
+    return history.final([(0, B)], partition_id=1)
 
 
 @case(
@@ -131,8 +128,7 @@ def unanswered_and_behind() -> HistoryBuilder:
     history.send(B, 3, at=4.2, elapsed_s=0.3)
     history.send(A, None, at=4.0, elapsed_s=6.0, status=2)
     history.log += [(3, 0, B), (4, 0, A)]
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -267,8 +263,7 @@ def within_one_operation_of_an_application() -> HistoryBuilder:
     history.client(1, role="producer", acks=-1, idempotent=True, tells_attempts=True)
     history.sends([(A, 4, 0), (B, 3, 0)], at=4.0, elapsed_s=0.5)
     history.log += [(3, 0, B), (4, 0, A)]
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -283,8 +278,7 @@ def acks_0_in_another_order() -> HistoryBuilder:
     history.send(A, None, at=4.0, acks=0, status=2, process=2)
     history.send(B, None, at=4.2, acks=0, status=2, process=2)
     history.log += [(3, 0, B), (4, 0, A)]
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -300,5 +294,4 @@ def the_log_was_cut_between_the_two() -> HistoryBuilder:
     history.fail_over(2, kept=10)
     history.send(11, 10, at=5.05, elapsed_s=4.0, acks=1)
     history.log.append((10, 1, 11))
-    history.finish()
-    return history
+    return history.finish()

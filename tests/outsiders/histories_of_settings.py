@@ -329,8 +329,7 @@ def _alone(changes: Changes, *, acks_at: float, settings: Mapping[str, str] | No
     history.state(1, 0, (1,), at=5)
     history.polled(1, 1, 0, (1,), at=5.2)
     history.ack(1, at=acks_at)
-    history.finish(only=(1,))
-    return history
+    return history.finish(only=(1,))
 
 
 TOO_FEW = {"acknowledged-below-min-isr violation": {1}}
@@ -403,8 +402,7 @@ def _unclean(system: str) -> HistoryBuilder:
     history = led(system=system)
     history.state(1, 0, (1,), at=3)
     history.fail_over(2, kept=7, isr=(2,))
-    history.finish()
-    return history
+    return history.finish()
 
 
 FORBIDDEN = {"lost-write violation": {7, 8, 9}, "unclean-election violation": SOME}

@@ -12,8 +12,7 @@ def one_leader_in_many_epochs() -> HistoryBuilder:
         history.state(1, epoch, (1, 2, 3), at=5 * epoch, start=len(history.log))
         history.ack(10 + epoch, at=5 * epoch + 1)
     history.poll([(offset, value) for offset, _, value in history.log], at=40)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -34,8 +33,7 @@ def leadership_goes_round() -> HistoryBuilder:
         history.state(new, epoch + 3, (1, 2, 3), at=at + 3)
         epoch += 3
         history.ack(100 + turn, at=at + 1)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -51,8 +49,7 @@ def sent_across_a_fail_over() -> HistoryBuilder:
     history.failed_attempt(at=6.1)
     history.fail_over(2)
     history.log.append((5, 1, 50))
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -69,8 +66,7 @@ def eligible_replica_leads() -> HistoryBuilder:
     history.state(2, 2, (2,), at=8, start=5, elr=(1,))
     history.state(2, 2, (1, 2, 3), at=25, elr=())
     history.ack(50, at=30)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -86,8 +82,7 @@ def answered_after_the_shrink() -> HistoryBuilder:
     history.state(1, 0, (1,), at=5)
     history.polled(1, 1, 0, (1,), at=5.01)
     history.state(1, 0, (1, 2, 3), at=20)
-    history.finish()
-    return history
+    return history.finish()
 
 
 def _alone(*, settings: dict[str, str], topic: dict[str, str], observer: int | None = 1) -> HistoryBuilder:
@@ -96,8 +91,7 @@ def _alone(*, settings: dict[str, str], topic: dict[str, str], observer: int | N
     if observer is not None:
         history.polled(observer, 1, 0, (1,), at=5.2)
     history.ack(5, at=6)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -143,8 +137,7 @@ def elected_alone_and_answering() -> HistoryBuilder:
     history.fault("kill", [1, 3], at=7)
     history.state(2, 1, (2,), at=8, start=5)
     history.ack(5, at=20)
-    history.finish(only=(2,))
-    return history
+    return history.finish(only=(2,))
 
 
 @case(
@@ -240,8 +233,7 @@ def commits_of_two_partitions() -> HistoryBuilder:
     history.group("committed", at=4.1, process=11, offset=0, generation=1, partition_id=1)
     history.group("fetched", at=50, process=12, offset=10)
     history.group("fetched", at=50, process=12, offset=0, partition_id=1)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -255,8 +247,7 @@ def commit_expired() -> HistoryBuilder:
     history.group("committed", at=4, process=11, offset=10, generation=1)
     history.group("revoked", at=5, process=11, generation=1)
     history.group("fetched", at=130, process=12, offset=-1)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -269,8 +260,7 @@ def commit_gone_before_it_expired() -> HistoryBuilder:
     history = _group(settings={"offsets.retention.minutes": "1"})
     history.group("committed", at=4, process=11, offset=10, generation=1)
     history.group("fetched", at=34, process=12, offset=-1)
-    history.finish()
-    return history
+    return history.finish()
 
 
 def _group(**more: object) -> HistoryBuilder:
@@ -296,8 +286,7 @@ def zombie_member_commits() -> HistoryBuilder:
     history.poll([(offset, offset) for offset in range(5, 10)], at=7, process=12)
     history.group("committed", at=8, process=11, offset=10, generation=1)
     history.group("fetched", at=50, process=12, offset=10)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case("unanswered sends are in no log", PASS, {}, why="nobody was promised anything")
@@ -306,8 +295,7 @@ def unanswered_and_gone() -> HistoryBuilder:
     for value in (50, 51, 52):
         history.send(value, None, at=3, status=2)
     history.fail_over(2)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -324,8 +312,7 @@ def unanswered_read_and_cut() -> HistoryBuilder:
     history.poll([(offset, value) for offset, _, value in history.log], at=3.5, epoch=0)
     history.state(1, 0, (1,), at=4)
     history.fail_over(2, kept=5, isr=(2,))
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case("the same with a clean election", VIOLATION, {"dirty-read violation": {50}}, why="nothing may take what was read")
@@ -335,8 +322,7 @@ def unanswered_read_and_cut_by_a_clean_election() -> HistoryBuilder:
     history.log.append((5, 0, 50))
     history.poll([(offset, value) for offset, _, value in history.log], at=3.5, epoch=0)
     history.fail_over(2, kept=5)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -360,8 +346,7 @@ def read_committed_and_gone() -> HistoryBuilder:
     for row in history.rows["records"]:
         if row["value"] == 8:
             row["offset"] = 2
-    history.finish(snapshots=False)
-    return history
+    return history.finish(snapshots=False)
 
 
 @case("the same of a read_uncommitted consumer", PASS, {}, why="it may see what is never committed")

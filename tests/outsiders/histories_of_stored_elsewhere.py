@@ -58,8 +58,7 @@ def read_from_a_lagging_follower() -> HistoryBuilder:
     history.client(READER, role="consumer", isolation="read_uncommitted", offset_reset="earliest")
     for number in range(5):
         history.poll([(2 * number, 2 * number), (2 * number + 1, 2 * number + 1)], at=3 + 2 * number, epoch=0)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -73,8 +72,7 @@ def skipped_by_another_follower() -> HistoryBuilder:
     history.client(READER, role="consumer", isolation="read_uncommitted", offset_reset="earliest")
     history.poll([(0, 0), (1, 1)], at=3)
     history.poll([(offset, offset) for offset in range(4, 10)], at=5)
-    history.finish()
-    return history
+    return history.finish()
 
 
 # ---- somebody else's rolling restart -----------------------------------------------------------------------------
@@ -187,8 +185,7 @@ def ended_for_its_only_directory() -> HistoryBuilder:
     )
     history.state(1, 0, (1, 2), at=22)
     history.state(1, 0, (1, 2, 3), at=45)
-    history.finish()
-    return history
+    return history.finish()
 
 
 # ---- a transaction's half above an end that was told too low -----------------------------------------------------
@@ -210,8 +207,7 @@ def _half_above(nodes: Sequence[int], *, system: str = "kafka:1.1.1") -> History
     history.finish()
     for node in nodes:
         history.replica(node, [(0, 0, 20), (1, 0, 101)], high_watermark=2, partition_id=1, at=110)
-    history.final([(0, 20)], partition_id=1)
-    return history
+    return history.final([(0, 20)], partition_id=1)
 
 
 UNREAD = [f"{check} observation" for check in ("unseen-tail", "unreadable", "end-told-too-low", "torn-transaction")]

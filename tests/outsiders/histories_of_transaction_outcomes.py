@@ -24,8 +24,7 @@ def _ends(*outcomes: int, **more: Any) -> HistoryBuilder:
         history.transaction(
             number, outcome, at=3 + number, until=3.5 + number, process=PROCESSOR, transactional_id="g-1"
         )
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case("a load of transactions, and all five were aborted", VACUOUS, why="what commits promise was never asked for")
@@ -69,8 +68,7 @@ def _of_unknown_outcome(*, seen: bool) -> HistoryBuilder:
     if seen:
         history.log.append((10, 0, 70))
         history.poll([(10, 70)], at=5)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case("nobody knows the outcome of the only one, and nobody saw it committed", VACUOUS, why="it may have been aborted")
@@ -91,8 +89,7 @@ def _read_openly(outcome: int) -> HistoryBuilder:
     history.transaction(1, outcome, at=3, until=4, process=PROCESSOR, transactional_id="p")
     history.send(70, None, at=3.2, status=1, process=PROCESSOR, transaction=1)
     history.poll([(10, 70)], at=3.5)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -120,8 +117,7 @@ def _successor(outcome: int) -> HistoryBuilder:
     history.transaction(2, outcome, at=5, until=6, process=PROCESSOR + 1, transactional_id="p")
     history.transaction(3, outcome, at=6.5, until=7, process=PROCESSOR + 1, transactional_id="p")
     history.transaction(4, COMMITTED, at=8, until=9, process=PROCESSOR, transactional_id="p")
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -159,8 +155,7 @@ def _fetched(offset: int, *, outputs: int) -> HistoryBuilder:
     history.group("committed", at=5.5, process=PROCESSOR, generation=1, offset=4, transaction=1, status=2)
     history.group("fetched", at=50, process=22, offset=offset)
     history.finish()
-    history.final([(place, NAMED_FROM + place) for place in range(outputs)], partition_id=1)
-    return history
+    return history.final([(place, NAMED_FROM + place) for place in range(outputs)], partition_id=1)
 
 
 @case(

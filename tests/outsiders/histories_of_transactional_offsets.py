@@ -38,8 +38,7 @@ def _processed(outcome: int, *, plain_at: float | None = None, **more: Any) -> H
 
 def _asked(history: HistoryBuilder, offset: int, *, at: float, stable: bool | None = None) -> HistoryBuilder:
     history.group("fetched", at=at, process=READER, offset=offset, require_stable=stable)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(

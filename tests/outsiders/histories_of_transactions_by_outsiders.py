@@ -121,8 +121,7 @@ def every_end_raises_the_epoch() -> HistoryBuilder:
         ]
     _log_of_the_coordinator(history, states)
     history.group("fetched", at=90, process=READER, offset=9, require_stable=True)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -381,8 +380,7 @@ def aborted_and_read_by_nobody_knows_whom() -> HistoryBuilder:
     history.ack(4, at=7)
     history.log[-1] = (5, 0, 4)
     history.rows["records"][-1]["offset"] = 5
-    history.finish(snapshots=False)
-    return history
+    return history.finish(snapshots=False)
 
 
 @case(
@@ -409,8 +407,7 @@ def complete_before_its_offsets_are() -> HistoryBuilder:
     )
     history.group("fetched", at=9, process=READER, offset=2, require_stable=False)
     history.group("fetched", at=90, process=READER, offset=4, require_stable=False)
-    history.finish()
-    return history
+    return history.finish()
 
 
 def _timed_out(*, goes_on: bool) -> HistoryBuilder:

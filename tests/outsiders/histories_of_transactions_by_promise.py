@@ -477,8 +477,7 @@ def _two_transactions(answer: int, *, second: int = ABORTED) -> HistoryBuilder:
             status=outcome,
         )
     history.group("fetched", at=90, process=22, offset=answer)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case("one transaction commits 4, the next one with 8 is aborted, and 4 is answered", PASS, why="4 was committed last")

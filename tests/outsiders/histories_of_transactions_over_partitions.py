@@ -311,8 +311,7 @@ def _two_groups(outcome: int, *, answered: int, stable: bool | None, at: float) 
         history.group("committed", at=7, process=P, offset=6, transaction=1, status=outcome, name=name)
     history.group("fetched", at=at, process=31, offset=2 if outcome == ABORTED else 6, require_stable=True)
     history.group("fetched", at=at, process=32, offset=answered, require_stable=stable, name="h")
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(

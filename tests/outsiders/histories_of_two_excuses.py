@@ -25,8 +25,7 @@ def request_that_failed_long_ago() -> HistoryBuilder:
     history.asked_unclean("failed", at=5, until=5.5)
     history.state(1, 0, (1,), at=60)
     history.fail_over(2, kept=7, isr=(2,), at=70)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -40,8 +39,7 @@ def request_that_was_granted_long_ago() -> HistoryBuilder:
     history.asked_unclean("ok", at=5, until=5.5)
     history.state(1, 0, (1,), at=60)
     history.fail_over(2, kept=7, isr=(2,), at=70)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -56,8 +54,7 @@ def unclean_then_clean() -> HistoryBuilder:
     history.state(1, 0, (1,), at=4)
     history.fail_over(2, kept=10, isr=(2,))
     history.fail_over(3, kept=7, at=30)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -72,8 +69,7 @@ def clean_then_unclean() -> HistoryBuilder:
     history.fail_over(2, kept=7)
     history.state(2, 1, (2,), at=20)
     history.fail_over(3, kept=7, isr=(3,), at=30)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -92,8 +88,7 @@ def disk_lost_after_another_joined() -> HistoryBuilder:
     history.state(3, 2, (3,), at=21, start=7)
     history.log = history.log[:7]
     history.state(3, 2, (1, 2, 3), at=30)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -109,8 +104,7 @@ def copy_in_sync_after_the_disk() -> HistoryBuilder:
     history.state(1, 0, (1, 2), at=20)
     history.replica(2, history.log, at=30, reason="heal", high_watermark=10)
     history.log = []
-    history.finish(only=(1, 2))
-    return history
+    return history.finish(only=(1, 2))
 
 
 @case(
@@ -127,8 +121,7 @@ def acks_1_moved_and_then_lost_in_place() -> HistoryBuilder:
     history.state(-1, 2, (2,), at=21)
     history.state(2, 3, (2,), at=22, start=7)
     history.log = history.log[:7]
-    history.finish(only=(2,))
-    return history
+    return history.finish(only=(2,))
 
 
 @case(
@@ -143,8 +136,7 @@ def acks_1_after_the_fail_over() -> HistoryBuilder:
     for value in (10, 11, 12):
         history.ack(value, at=20 + value / 100, acks=1)
     history.log = history.log[:-1]
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -159,8 +151,7 @@ def acks_1_and_a_fail_over_in_the_neighbour() -> HistoryBuilder:
     history.state(1, 0, (1, 2, 3), at=0, start=0, partition_id=1)
     history.state(2, 1, (2, 3), at=8, start=0, partition_id=1)
     history.log = history.log[:-1]
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -176,8 +167,7 @@ def acks_1_below_one_of_all() -> HistoryBuilder:
     history.ack(8, at=3.2, acks=-1)
     history.ack(9, at=3.4, acks=1)
     history.fail_over(2, kept=7)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -191,8 +181,7 @@ def acks_1_below_one_that_was_read() -> HistoryBuilder:
     history = led(acks=1)
     history.poll([(9, 9)], at=3, epoch=0)
     history.fail_over(2, kept=7)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -211,8 +200,7 @@ def read_from_the_old_leader_after_the_unclean_election() -> HistoryBuilder:
     history.truncation(1, 7, 10, epoch=1, at=41)
     history.log = history.log[:7]
     history.state(2, 1, (1, 2, 3), at=45)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -233,8 +221,7 @@ def read_while_the_old_leader_was_dead() -> HistoryBuilder:
     history.state(3, 2, (3,), at=30, start=7)
     history.log = history.log[:7]
     history.state(3, 2, (1, 2, 3), at=50)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -253,8 +240,7 @@ def emptied_replica_elected_cleanly() -> HistoryBuilder:
     history.truncation(1, 0, 10, epoch=1, at=13)
     history.log = []
     history.state(2, 1, (1, 2, 3), at=15)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -269,8 +255,7 @@ def left_out_by_the_final_read() -> HistoryBuilder:
     for node in history.brokers:
         history.replica(node, history.log, high_watermark=10)
     history.log = [entry for entry in history.log if entry[2] != 4]
-    history.finish(snapshots=False)
-    return history
+    return history.finish(snapshots=False)
 
 
 @case(
@@ -282,8 +267,7 @@ def left_out_by_the_final_read() -> HistoryBuilder:
 def end_fell_without_an_event() -> HistoryBuilder:
     history = led()
     history.log = history.log[:7]
-    history.finish(snapshots=False)
-    return history
+    return history.finish(snapshots=False)
 
 
 @case(
@@ -298,8 +282,7 @@ def unmarked_unclean_election() -> HistoryBuilder:
     history.fail_over(2, kept=7, isr=(2,))
     for row in history.rows["partition_states"]:
         row["unclean"] = False
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -314,8 +297,7 @@ def clean_election_marked_unclean() -> HistoryBuilder:
     history.fail_over(2, kept=7)
     for row in history.rows["partition_states"]:
         row["unclean"] = row["leader_epoch"] == 1
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -334,8 +316,7 @@ def acknowledged_in_the_blur_of_the_election() -> HistoryBuilder:
     history.ack(20, at=7.9, elapsed_s=0.2, process=2)
     history.replica(2, history.log, at=20, reason="heal", high_watermark=8)
     history.log = history.log[:7]
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -377,8 +358,7 @@ def _given_up(*, allowed: bool) -> HistoryBuilder:
     for value in (20, 21, 22):
         history.ack(value, at=12 + value / 100, process=2)
     history.state(2, 1, (2, 3), at=20)
-    history.finish(logs={1: full})
-    return history
+    return history.finish(logs={1: full})
 
 
 @case(
@@ -394,8 +374,7 @@ def moved_by_an_allowed_unclean_election() -> HistoryBuilder:
     history.fail_over(2, kept=7, isr=(2,))
     history.log += [(7, 1, 20), (8, 1, 7)]
     history.send(20, 7, at=12, process=2)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -413,5 +392,4 @@ def consumer_goes_on_behind_the_cut() -> HistoryBuilder:
     for value in range(20, 25):
         history.ack(value, at=12 + value / 100, process=2)
     history.poll([(10, 23), (11, 24)], at=20, epoch=1)
-    history.finish()
-    return history
+    return history.finish()

@@ -49,8 +49,7 @@ def _set_by_a_tool(
         history.kept_log(KEPT, node, 3)
     for stored_at, committed in sorted([(4.005, read), (at, offset), (42.005, 10)]):
         history.kept_offset(KEPT[1], committed, at=stored_at, transactional=False)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -167,8 +166,7 @@ def _replaced(
     history.group("committed", at=16, process=A, offset=10, generation=1)
     history.group("fetched", at=at, process=B, offset=answered, elapsed_s=elapsed_s)
     reads(history, B, range(max(answered, 0), 10), at=at + 1)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -262,8 +260,7 @@ def _told_none(fault: str | None) -> HistoryBuilder:
     history.group("fetched", at=30.4, process=B, offset=-1)
     history.group("assigned", at=30.5, process=B, generation=2)
     reads(history, B, [12], at=31)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -407,8 +404,7 @@ def _one_log(node: int, log: Sequence[tuple[int, int]], *, mark: int, isr: Seque
         history.state(1, 0, isr, at=0.5)
     history.send(77, None, at=0.5, status=2, process=3)
     history.replica(node, [(offset, 0, value) for offset, value in log], high_watermark=mark, at=120)
-    history.finish(snapshots=False)
-    return history
+    return history.finish(snapshots=False)
 
 
 TEN = [(n, n) for n in range(10)]
@@ -456,8 +452,7 @@ def _power(nodes: Sequence[int], *, one_by_one: bool) -> HistoryBuilder:
     history.group("fetched", at=60, process=B, offset=5)
     history.group("assigned", at=60.1, process=B, generation=2, offset=5)
     reads(history, B, range(5, 10), at=61)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(

@@ -37,8 +37,7 @@ def _logs(
         history.kept_log(OFFSETS, node, len(records) if end is None else end)
     for committed, at in records:
         history.kept_offset(OFFSETS[1], committed, at=at)
-    history.finish()
-    return history
+    return history.finish()
 
 
 FIRST, BOTH = ((5, 4.02),), ((5, 4.02), (8, 9.02))

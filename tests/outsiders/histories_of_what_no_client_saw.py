@@ -66,8 +66,7 @@ def epochs_fall_on_one_follower() -> HistoryBuilder:
     history.fail_over(2)
     _later(history, (1, 1, 1))
     odd: list[Entry] = [*history.log[:11], (11, 0, 21), (12, 1, 22)]
-    history.finish(logs={3: odd})
-    return history
+    return history.finish(logs={3: odd})
 
 
 @case(
@@ -82,8 +81,7 @@ def epochs_fell_before_a_kill() -> HistoryBuilder:
     history.fail_over(2)
     _later(history, (1, 1))
     history.replica(3, [*history.log[:10], (10, 1, 20), (11, 0, 21)], at=20, reason="kill", high_watermark=12)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -110,8 +108,7 @@ def older_records_came_with_a_later_leader() -> HistoryBuilder:
     history.state(3, 2, (3, 1, 2), at=50)
     for number in range(3):
         history.ack(30 + number, at=55 + number)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -145,8 +142,7 @@ def epochs_of_a_damaged_batch() -> HistoryBuilder:
     history.fail_over(2)
     _later(history, (1, 1, 1))
     history.destroyed("damage", 3, "batch", at=25, first=11, end=12, partition_id=0)
-    history.finish(logs={3: [*history.log[:11], (11, 0, 21), (12, 1, 22)]})
-    return history
+    return history.finish(logs={3: [*history.log[:11], (11, 0, 21), (12, 1, 22)]})
 
 
 @case(
@@ -160,8 +156,7 @@ def epochs_fall_before_kip_279() -> HistoryBuilder:
     history = led(system="kafka:1.1.1")
     history.fail_over(2)
     _later(history, (1, 1, 1))
-    history.finish(logs={3: [*history.log[:11], (11, 0, 21), (12, 1, 22)]})
-    return history
+    return history.finish(logs={3: [*history.log[:11], (11, 0, 21), (12, 1, 22)]})
 
 
 @case(
@@ -191,8 +186,7 @@ def epochs_fall_in_a_coordinators_log() -> HistoryBuilder:
     for at, committed in ((4, 3), (5, 5)):
         history.kept_offset(OFFSETS[1], committed, at=at)
     history.rows["consumer_offsets"][0]["leader_epoch"] = 2
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -206,8 +200,7 @@ def stamped_with_the_epoch_after() -> HistoryBuilder:
     history.fail_over(2)
     _later(history, (1, 1))
     history.log[5:10] = [(offset, 1, value) for offset, _, value in history.log[5:10]]
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -271,8 +264,7 @@ def _read(history: HistoryBuilder, *, lagging: int | None = None, mark: int = 10
     for node in (1, 2, 3):
         mine = lagging if node == 1 and lagging is not None else mark
         history.replica(node, history.log, at=AFTER, high_watermark=mine)
-    history.finish(snapshots=False)
-    return history
+    return history.finish(snapshots=False)
 
 
 @case("a leader's marks rise", PASS, why="that is what they do")
@@ -372,8 +364,7 @@ def _answered(
 ) -> HistoryBuilder:
     history.group("assigned", at=2.5, process=A, generation=first, offset=0)
     history.group("assigned", at=at, process=process, generation=second, offset=0)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case("each assignment is told in a higher generation", PASS, why="that is how a group rebalances")
@@ -448,8 +439,7 @@ def a_group_that_was_lawfully_forgotten() -> HistoryBuilder:
     history.state(2, 1, (2, 3, 1), at=14)
     history.group("assigned", at=2.5, process=A, generation=7, offset=0)
     history.group("assigned", at=19, process=B, generation=1, offset=0)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -492,8 +482,7 @@ def _logged(history: HistoryBuilder, *records: tuple[int | None, float]) -> Hist
             committed_offset=None,
             commit_ns=None,
         )
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -530,8 +519,7 @@ def commit_far_beyond_the_end() -> HistoryBuilder:
     history.group("assigned", at=2.5, process=A, generation=1, offset=0)
     history.poll([(offset, offset) for offset in range(10)], at=3, process=A)
     history.group("committed", at=4, process=A, generation=1, offset=1000)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -545,8 +533,7 @@ def commit_of_the_end() -> HistoryBuilder:
     history.poll([(offset, offset) for offset in range(10)], at=3, process=A)
     history.group("committed", at=4, process=A, generation=1, offset=10)
     history.group("committed", at=5, process=A, generation=1, offset=1000, status=1)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -562,8 +549,7 @@ def commit_beyond_what_was_cut_later() -> HistoryBuilder:
     history.group("committed", at=4, process=A, generation=1, offset=10)
     history.state(1, 0, (1,), at=5)
     history.fail_over(2, kept=6, isr=(2, 3))
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -577,8 +563,7 @@ def commit_beyond_the_end_in_the_log() -> HistoryBuilder:
     history.kept_state(OFFSETS, 1, 0, (1, 2, 3), at=0)
     history.kept_log(OFFSETS, 1, 1)
     history.kept_offset(OFFSETS[1], 1000, at=9)
-    history.finish()
-    return history
+    return history.finish()
 
 
 # ---- topic ids ------------------------------------------------------------------------------------------------------

@@ -23,8 +23,7 @@ def high_watermark_goes_back() -> HistoryBuilder:
     history.replica(1, history.log, at=AFTER, high_watermark=6)
     for node in (2, 3):
         history.replica(node, history.log, at=AFTER, high_watermark=10)
-    history.finish(snapshots=False)
-    return history
+    return history.finish(snapshots=False)
 
 
 def _stamped(late: Sequence[int]) -> HistoryBuilder:
@@ -34,8 +33,7 @@ def _stamped(late: Sequence[int]) -> HistoryBuilder:
     for number, epoch in enumerate(late):
         history.ack(20 + number, at=15 + number, process=2)
         history.log[-1] = (10 + number, epoch, 20 + number)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -74,11 +72,6 @@ def log_of_another_topic() -> HistoryBuilder:
     return history
 
 
-def _finished(history: HistoryBuilder) -> HistoryBuilder:
-    history.finish()
-    return history
-
-
 @case(
     "a group is in generation 7, and fifteen quiet seconds later a member is told generation 2",
     VIOLATION,
@@ -92,4 +85,4 @@ def generation_went_back() -> HistoryBuilder:
     reads(history, A, range(10), at=3)
     history.group("committed", at=4, process=A, offset=10, generation=7)
     history.group("assigned", at=19, process=B, generation=2, offset=10)
-    return _finished(history)
+    return history.finish()

@@ -42,8 +42,7 @@ def _fail_over(*, acks: int = -1, kept: int = 7, **more: Any) -> HistoryBuilder:
     for value in range(5, 10):
         history.ack(value, at=2 + value / 10, acks=acks)
     history.fail_over(2, kept=kept)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -106,8 +105,7 @@ def books_alone_and_acks_1_gone() -> HistoryBuilder:
 def one_short_log_was_read() -> HistoryBuilder:
     history = led()
     history.replica(3, history.log[:8], at=1.85, reason="restart", high_watermark=7)
-    history.finish(snapshots=False)
-    return history
+    return history.finish(snapshots=False)
 
 
 @case(
@@ -147,8 +145,7 @@ def told_too_low_in_a_folder_of_old() -> HistoryBuilder:
     history.finish(snapshots=False)
     for node in (1, 2, 3):
         history.replica(node, log, at=110, high_watermark=10)
-    history.as_sealed_before()
-    return history
+    return history.as_sealed_before()
 
 
 def _answers(*answers: tuple[float, int], system: str = "kafka:4.3.1", acks: int = -1) -> HistoryBuilder:
@@ -211,8 +208,7 @@ def _deposed(generation: int) -> HistoryBuilder:
     history.group("committed", at=12, process=B, generation=2, offset=8)
     history.group("committed", at=15, process=A, generation=generation, offset=4)
     history.finish()
-    history.as_sealed_before()
-    return history
+    return history.as_sealed_before()
 
 
 @case(
@@ -269,8 +265,7 @@ def _in_a_transaction(outcome: int, *, answer: int, at: float, partition_id: int
     history.group("fetched", at=at, process=B, offset=answer if partition_id else 4, partition_id=1)
     history.finish()
     history.finish_partition(1, beside)
-    history.as_sealed_before()
-    return history
+    return history.as_sealed_before()
 
 
 @case(
@@ -318,8 +313,7 @@ def _hangs(*, for_s: float) -> HistoryBuilder:
         history.replica(node, log, at=99, high_watermark=6)
     history.final([(offset, offset) for offset in range(3)])
     history.partition.update(end_offset=6, last_stable_offset=3, read_to_end=False)
-    history.as_sealed_before()
-    return history
+    return history.as_sealed_before()
 
 
 @case(

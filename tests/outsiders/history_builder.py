@@ -6,7 +6,7 @@ both; what would be wrong in either reading is still wrong.
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from harness.checks.judge import Judgement
 from harness.history.schema.schemas import ADDED_COLUMNS, ADDED_TABLES, AT_START
@@ -468,7 +468,7 @@ class HistoryBuilder(History):
         logs: Mapping[int, Sequence[Entry]] | None = None,
         only: Sequence[int] | None = None,
         snapshots: bool = True,
-    ) -> None:
+    ) -> Self:
         """Every replica's log at the end (as the leader's, but for `logs`), and the final read of it."""
         end = max((offset for offset, _, _ in self.log), default=-1) + 1 if high_watermark is None else high_watermark
         for node in (self.brokers if only is None else only) if snapshots else ():
@@ -480,22 +480,24 @@ class HistoryBuilder(History):
         for row in self.rows["records"]:
             if row["kind"] == 2 and row["partition_id"] == 0:
                 row["leader_epoch"] = epochs[row["offset"]]
+        return self
 
     def finish_partition(
         self, partition_id: int, log: Sequence[Entry], *, nodes: Sequence[int] | None = None, at: float = 100.0
-    ) -> None:
+    ) -> Self:
         """The same of another partition: its replicas hold `log`, and the final read gets all of it."""
         for node in self.brokers if nodes is None else nodes:
             self.replica(node, log, high_watermark=len(log), partition_id=partition_id)
-        self.final([(offset, value) for offset, _, value in log], at=at, partition_id=partition_id)
+        return self.final([(offset, value) for offset, _, value in log], at=at, partition_id=partition_id)
 
-    def as_sealed_before(self) -> None:
+    def as_sealed_before(self) -> Self:
         """Without the tables and columns that came later, as a folder of old is read."""
         for table in ADDED_TABLES:
             self.rows[table].clear()
         for table, columns in ADDED_COLUMNS.items():
             for row in self.rows.get(table, ()):
                 row.update(dict.fromkeys(columns))
+        return self
 
 
 def led(count: int = 10, *, acks: int = -1, **more: Any) -> HistoryBuilder:

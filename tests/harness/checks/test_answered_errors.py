@@ -118,8 +118,7 @@ def a_gap_with_too_few_in_sync() -> History:
         answer(history, NOT_ENOUGH_REPLICAS, at=4.2 + number)
     history.state(1, 0, ISR, at=8)
     history.send(9, 1, at=9)
-    history.final([(0, 0), (1, 9)])
-    return history
+    return history.final([(0, 0), (1, 9)])
 
 
 @story

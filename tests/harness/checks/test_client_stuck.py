@@ -47,8 +47,7 @@ def stuck(
     while at + 3 <= until:
         history.send(number, None, at=at, elapsed_s=3, status=2)
         number, at = number + 1, at + 3
-    history.final([(0, 0)])
-    return history
+    return history.final([(0, 0)])
 
 
 @twin
@@ -73,16 +72,14 @@ def refused_for_as_long_as_stated() -> History:
 def one_record_acknowledged_in_between() -> History:
     history = stuck(until=18)
     history.send(77, 1, at=11)
-    history.final([(1, 77)])
-    return history
+    return history.final([(1, 77)])
 
 
 @twin
 def another_process_was_acknowledged_meanwhile() -> History:
     history = stuck(until=18)
     history.send(77, 1, at=11, process=2)
-    history.final([(1, 77)])
-    return history
+    return history.final([(1, 77)])
 
 
 @twin

@@ -69,8 +69,7 @@ def ended(
     )
     history.state(2, 1, (2, 3), at=8, start=1)
     history.send(1, 1, at=9)
-    history.final([(0, 0), (1, 1)])
-    return history
+    return history.final([(0, 0), (1, 1)])
 
 
 def struck(history: History, kind: str, nodes: Sequence[int], *, at: float, until: float | None = None) -> History:

@@ -119,8 +119,7 @@ def deleted(*, asked: bool = True, sent: int = 10, second: int = 5, read: bool =
         history.send(100 + offset, offset, at=25 + offset / 10)
     if read:
         history.poll([(offset, 100 + offset) for offset in range(second)], at=30)
-    history.final([(offset, 100 + offset) for offset in range(second)])
-    return history
+    return history.final([(offset, 100 + offset) for offset in range(second)])
 
 
 GONE = {("removed-by-configuration", "observation"): 10}
@@ -160,8 +159,7 @@ def _but_the_new_one_lost(values: Sequence[int]) -> History:
     history = deleted()
     kept = [row for row in history.rows["records"] if row["kind"] != 2]
     history.rows["records"] = kept
-    history.final([(offset, 100 + offset) for offset in range(5) if 100 + offset not in values])
-    return history
+    return history.final([(offset, 100 + offset) for offset in range(5) if 100 + offset not in values])
 
 
 @case(VIOLATION, GONE | {("lost-write", "violation"): 1})

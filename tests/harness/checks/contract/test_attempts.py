@@ -34,8 +34,7 @@ def _sent(log: list[tuple[int, int]], *, client: Mapping[str, Any] | None = None
     first = {value: offset for offset, value in reversed(log)}
     for value in range(3):
         history.send(value, first[value], at=1 + value / 10)
-    history.final(log)
-    return history
+    return history.final(log)
 
 
 # ---- duplicates -----------------------------------------------------------------------------------------------------

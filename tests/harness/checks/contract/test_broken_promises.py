@@ -49,8 +49,7 @@ def alone(*, sent_at: float, knows_at: float | None = 5.1, least: str = "2", aga
     if again_at is not None:
         history.state(1, 0, (1, 2), at=again_at)
     history.poll([(0, 0), (1, 1)], at=20)
-    history.final([(0, 0), (1, 1)])
-    return history
+    return history.final([(0, 0), (1, 1)])
 
 
 @story
@@ -205,8 +204,7 @@ def thrown_back(*, late: bool) -> History:
     history.poll(new, at=12)
     if late:
         history.poll([(8, 21)], at=490)
-    history.final([*((offset, offset) for offset in range(7)), *new], at=500)
-    return history
+    return history.final([*((offset, offset) for offset in range(7)), *new], at=500)
 
 
 @story
@@ -306,8 +304,7 @@ def brokers_0_and_63(lacking: int) -> History:
     for node in (0, 63):
         log = [(offset, 0, offset) for offset in range(3) if (node, offset) != (lacking, 1)]
         history.snapshot(node, log, high_watermark=3, epochs="0:0")
-    history.final([(offset, offset) for offset in range(3)])
-    return history
+    return history.final([(offset, offset) for offset in range(3)])
 
 
 def test_any_two_broker_ids_are_told_apart(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> None:

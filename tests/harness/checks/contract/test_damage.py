@@ -25,8 +25,7 @@ def every_in_sync_copy_damaged() -> History:
     history.damage(1, 4, 6, at=5)
     history.state(-1, 0, (1,), at=6)
     history.state(1, 1, (1,), at=8, start=4)
-    history.final([(offset, offset) for offset in range(4)])
-    return history
+    return history.final([(offset, offset) for offset in range(4)])
 
 
 @story
@@ -35,8 +34,7 @@ def a_damage_beyond_the_lost_records() -> History:
     history.state(1, 0, (1,), at=3)
     history.damage(1, 8, 10, at=5)
     history.state(1, 1, (1,), at=8, start=4)
-    history.final([(offset, offset) for offset in range(4)])
-    return history
+    return history.final([(offset, offset) for offset in range(4)])
 
 
 def _elected_over(*, cut_at: float, uncertainty_s: int = 0) -> History:
@@ -47,8 +45,7 @@ def _elected_over(*, cut_at: float, uncertainty_s: int = 0) -> History:
     history.state(2, 1, (2,), at=8, start=4)
     history.rows["partition_states"][-1]["uncertainty_ns"] = uncertainty_s * SECOND
     history.truncation(1, 4, 10, epoch=None, at=cut_at)
-    history.final([(offset, offset) for offset in range(4)])
-    return history
+    return history.final([(offset, offset) for offset in range(4)])
 
 
 @story
@@ -72,8 +69,7 @@ def a_damage_of_which_nobody_recorded_the_place() -> History:
     history.state(1, 0, (1,), at=3)
     history.fault("damage", [1], at=5)
     history.state(1, 1, (1,), at=8, start=4)
-    history.final([(offset, offset) for offset in range(4)])
-    return history
+    return history.final([(offset, offset) for offset in range(4)])
 
 
 @story
@@ -83,8 +79,7 @@ def one_of_two_in_sync_copies_damaged() -> History:
     history.state(1, 0, (1, 2), at=3)
     history.fault("damage", [1], at=5)
     history.state(1, 1, (1, 2), at=8, start=4)
-    history.final([(offset, offset) for offset in range(4)])
-    return history
+    return history.final([(offset, offset) for offset in range(4)])
 
 
 @story
@@ -94,8 +89,7 @@ def a_full_disk_excuses_no_loss() -> History:
     history.fault("full", [1], at=5)
     history.state(-1, 0, (1,), at=6)
     history.state(1, 1, (1,), at=8, start=4)
-    history.final([(offset, offset) for offset in range(4)])
-    return history
+    return history.final([(offset, offset) for offset in range(4)])
 
 
 @story
@@ -103,8 +97,7 @@ def a_damaged_record_was_served() -> History:
     """Its value is one that nobody sent, at an offset whose own value is gone."""
     history = acknowledged()
     history.fault("damage", [1], at=5)
-    history.final([(offset, 999 if offset == 3 else offset) for offset in range(10)])
-    return history
+    return history.final([(offset, 999 if offset == 3 else offset) for offset in range(10)])
 
 
 @story
@@ -115,8 +108,7 @@ def a_damaged_record_was_copied_over_a_good_one() -> History:
         history.snapshot(
             node, [(offset, 0, 999 if node == 2 and offset == 3 else offset) for offset in range(10)], high_watermark=10
         )
-    history.final([(offset, offset) for offset in range(10)])
-    return history
+    return history.final([(offset, offset) for offset in range(10)])
 
 
 @story
@@ -153,8 +145,7 @@ def _unread_behind(damaged: int, *, faulty: int) -> History:
         history.snapshot(
             node, [(offset, 0, offset) for offset in range(4 if node == damaged else 10)], high_watermark=10
         )
-    history.final([(offset, offset) for offset in range(10)])
-    return history
+    return history.final([(offset, offset) for offset in range(10)])
 
 
 @story

@@ -49,8 +49,7 @@ def _led_by_2(history: ElrHistory, *, kept: int) -> ElrHistory:
         history.truncation(1, kept, SENT, epoch=2, at=10)
     for node in ISR:
         history.snapshot(node, [(offset, 0, offset) for offset in range(kept)], high_watermark=kept, epochs="0:0")
-    history.final([(offset, offset) for offset in range(kept)])
-    return history
+    return history.final([(offset, offset) for offset in range(kept)])
 
 
 def _never_led_again(*, held: int) -> ElrHistory:

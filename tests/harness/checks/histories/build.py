@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -175,12 +175,14 @@ class History:
 
     def final(
         self, records: Sequence[tuple[int, int]], *, at: float = 100.0, partition_id: int = 0, **columns: Any
-    ) -> None:
+    ) -> Self:
+        """What was read at the end, which makes a history whole."""
         self.poll(records, at=at, final=True, process=99, partition_id=partition_id, **columns)
         partition = next(
             (row for row in self.rows["partitions"] if row["partition_id"] == partition_id), self.partition
         )
         partition["end_offset"] = max((offset for offset, _ in records), default=-1) + 1
+        return self
 
     def second_partition(self, *, read_to_end: bool = True) -> None:
         self._add("partitions", partition_id=1, topic="t", partition=1, replicas=list(ISR), read_to_end=read_to_end)

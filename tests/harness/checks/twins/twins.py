@@ -32,8 +32,7 @@ def failed_over(history: History, *, leader: int, isr_before: tuple[int, ...], k
     history.truncation(1, kept, 10, epoch=epoch, at=10)
     for node in ISR:
         history.snapshot(node, [(offset, 0, offset) for offset in range(kept)], high_watermark=kept, epochs="0:0")
-    history.final([(offset, offset) for offset in range(kept)])
-    return history
+    return history.final([(offset, offset) for offset in range(kept)])
 
 
 @story
@@ -41,8 +40,7 @@ def nothing_happened() -> History:
     history = acknowledged()
     history.poll([(offset, offset) for offset in range(5)], at=3)
     history.poll([(offset, offset) for offset in range(5, 10)], at=4)
-    history.final([(offset, offset) for offset in range(10)])
-    return history
+    return history.final([(offset, offset) for offset in range(10)])
 
 
 @story
@@ -93,9 +91,7 @@ def acks_1_lost_by_restart_of_the_same_leader() -> History:
 
 @story
 def acks_1_lost_without_any_election() -> History:
-    history = acknowledged(acks=1)
-    history.final([(offset, offset) for offset in range(10) if offset != 4])
-    return history
+    return acknowledged(acks=1).final([(offset, offset) for offset in range(10) if offset != 4])
 
 
 @story
@@ -112,8 +108,7 @@ def every_in_sync_disk_lost() -> History:
     history.fault("wipe", [1], at=5)
     history.state(-1, 0, (1,), at=6)
     history.state(1, 1, (1,), at=8, start=0)
-    history.final([])
-    return history
+    return history.final([])
 
 
 @story
@@ -122,8 +117,7 @@ def one_of_two_in_sync_disks_lost() -> History:
     history.state(1, 0, (1, 2), at=3)
     history.fault("wipe", [1], at=5)
     history.state(1, 1, (1, 2), at=8, start=0)
-    history.final([])
-    return history
+    return history.final([])
 
 
 @story
@@ -136,8 +130,7 @@ def disks_lost_one_after_the_other_with_a_rejoin_between() -> History:
     history.state(2, 1, (1, 2), at=6)
     history.fault("wipe", [2], at=7)
     history.state(1, 2, (1,), at=8, start=0)
-    history.final([])
-    return history
+    return history.final([])
 
 
 @story
@@ -145,8 +138,7 @@ def unreadable_above_a_frozen_high_watermark() -> History:
     history = acknowledged(acks=1)
     history.state(1, 0, (1,), at=0.5)
     history.snapshot(1, [(offset, 0, offset) for offset in range(10)], high_watermark=6, epochs="0:0")
-    history.final([(offset, offset) for offset in range(6)])
-    return history
+    return history.final([(offset, offset) for offset in range(6)])
 
 
 @story
@@ -154,23 +146,20 @@ def unread_and_gone_from_the_in_sync_log() -> History:
     history = acknowledged()
     history.state(1, 0, (1,), at=0.5)
     history.snapshot(1, [(offset, 0, offset) for offset in range(6)], high_watermark=6, epochs="0:0")
-    history.final([(offset, offset) for offset in range(6)])
-    return history
+    return history.final([(offset, offset) for offset in range(6)])
 
 
 @story
 def not_read_to_the_end() -> History:
-    history = acknowledged(read_to_end=False)
-    history.final([(offset, offset) for offset in range(6)])
-    return history
+    return acknowledged(read_to_end=False).final([(offset, offset) for offset in range(6)])
 
 
 @story
 def not_read_to_the_end_as_expected() -> History:
     expect = ExpectSpec(unreadable=True)
-    history = acknowledged(read_to_end=False, scenario_=scenario(expect=expect))
-    history.final([(offset, offset) for offset in range(6)])
-    return history
+    return acknowledged(read_to_end=False, scenario_=scenario(expect=expect)).final(
+        [(offset, offset) for offset in range(6)]
+    )
 
 
 @story
@@ -178,8 +167,7 @@ def in_no_log_and_a_fail_over_after_the_acknowledgement() -> History:
     history = acknowledged(7, acks=1)
     history.send(50, 7, at=3, acks=1)
     history.state(2, 1, (2, 3), at=5)
-    history.final([(offset, offset) for offset in range(7)])
-    return history
+    return history.final([(offset, offset) for offset in range(7)])
 
 
 @story
@@ -187,8 +175,7 @@ def in_no_log_and_a_fail_over_before_the_acknowledgement() -> History:
     history = acknowledged(7, acks=1)
     history.state(2, 1, (2, 3), at=2)
     history.send(50, 7, at=3, acks=1)
-    history.final([(offset, offset) for offset in range(7)])
-    return history
+    return history.final([(offset, offset) for offset in range(7)])
 
 
 @story
@@ -201,8 +188,7 @@ def zombie_leader_acknowledged_alone() -> History:
     history.snapshot(1, [(10, 0, 10)], at=9, reason="truncation")
     for node in ISR:
         history.snapshot(node, [(offset, 0, offset) for offset in range(10)], high_watermark=10, epochs="0:0")
-    history.final([(offset, offset) for offset in range(10)])
-    return history
+    return history.final([(offset, offset) for offset in range(10)])
 
 
 @story
@@ -210,54 +196,45 @@ def read_by_a_consumer_and_then_gone() -> History:
     history = acknowledged(7)
     history.send(50, None, at=1.8, status=2)
     history.poll([(7, 50)], at=4)
-    history.final([(offset, offset) for offset in range(7)])
-    return history
+    return history.final([(offset, offset) for offset in range(7)])
 
 
 @story
 def refused_and_then_read() -> History:
     history = acknowledged(3)
     history.send(50, None, at=1.8, status=1)
-    history.final([(0, 0), (1, 1), (2, 2), (3, 50)])
-    return history
+    return history.final([(0, 0), (1, 1), (2, 2), (3, 50)])
 
 
 @story
 def unknown_and_then_read() -> History:
     history = acknowledged(3)
     history.send(50, None, at=1.8, status=2)
-    history.final([(0, 0), (1, 1), (2, 2), (3, 50)])
-    return history
+    return history.final([(0, 0), (1, 1), (2, 2), (3, 50)])
 
 
 @story
 def read_and_never_sent() -> History:
-    history = acknowledged(3)
-    history.final([(0, 0), (1, 1), (2, 2), (3, 77)])
-    return history
+    return acknowledged(3).final([(0, 0), (1, 1), (2, 2), (3, 77)])
 
 
 @story
 def read_before_it_was_sent() -> History:
     history = acknowledged(3)
     history.poll([(2, 2)], at=0.2)
-    history.final([(0, 0), (1, 1), (2, 2)])
-    return history
+    return history.final([(0, 0), (1, 1), (2, 2)])
 
 
 @story
 def twice_in_the_log_of_an_idempotent_producer() -> History:
-    history = acknowledged(3)
-    history.final([(0, 0), (1, 1), (2, 2), (3, 2)])
-    return history
+    return acknowledged(3).final([(0, 0), (1, 1), (2, 2), (3, 2)])
 
 
 def _repeated(*, disturbed: bool) -> History:
     history = acknowledged(3, scenario_=scenario(workload=ProduceAndPollSettings(idempotence=False)))
     if disturbed:
         history.fault("pause", [1], at=1, until=2)
-    history.final([(0, 0), (1, 1), (2, 2), (3, 2)])
-    return history
+    return history.final([(0, 0), (1, 1), (2, 2), (3, 2)])
 
 
 @story
@@ -274,8 +251,7 @@ def twice_in_the_log_without_a_reason_to_retry_of_a_client_that_tells_nothing() 
 def two_values_at_one_offset() -> History:
     history = acknowledged(3)
     history.send(50, 2, at=4)
-    history.final([(0, 0), (1, 1), (2, 50)])
-    return history
+    return history.final([(0, 0), (1, 1), (2, 50)])
 
 
 @story
@@ -287,8 +263,7 @@ def two_orders_against_time_of_which_one_is_told_by_its_acknowledgements() -> Hi
     history.send(2, 0, at=2, process=2)
     history.send(3, 3, at=3)
     history.send(4, None, at=4, process=2, status=2)
-    history.final([(0, 2), (1, 1), (2, 4), (3, 3)])
-    return history
+    return history.final([(0, 2), (1, 1), (2, 4), (3, 3)])
 
 
 @story
@@ -330,8 +305,7 @@ def a_new_assignment_starts_over() -> History:
 def a_poll_skipped() -> History:
     history = acknowledged()
     history.poll([(0, 0), (1, 1), (5, 5)], at=3)
-    history.final([(offset, offset) for offset in range(10)])
-    return history
+    return history.final([(offset, offset) for offset in range(10)])
 
 
 @story
@@ -339,8 +313,7 @@ def a_poll_stepped_over_a_hole_in_the_log() -> History:
     history = acknowledged(2)
     history.send(5, 5, at=2)
     history.poll([(0, 0), (1, 1), (5, 5)], at=3)
-    history.final([(0, 0), (1, 1), (5, 5)])
-    return history
+    return history.final([(0, 0), (1, 1), (5, 5)])
 
 
 @story
@@ -365,8 +338,7 @@ def _reborn(*, moved_between: bool) -> History:
     history._add("broker_events", node=1, time_ns=3 * SECOND, event="broker_gone")
     history._add("broker_events", node=1, time_ns=4 * SECOND, event="broker_registered")
     history.state(2, 1, (2, 3), at=3.5 if moved_between else 4.5, start=10)
-    history.final([(offset, offset) for offset in range(10)])
-    return history
+    return history.final([(offset, offset) for offset in range(10)])
 
 
 @story

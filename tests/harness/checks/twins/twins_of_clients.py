@@ -23,8 +23,7 @@ def _began_at(first: int, **client: str) -> History:
     history = acknowledged()
     history.client(9, **client)
     history.poll(LOG[first:], at=3)
-    history.final(LOG)
-    return history
+    return history.final(LOG)
 
 
 @story
@@ -56,8 +55,7 @@ def first_poll_begins_above_a_hole() -> History:
         history.send(value, value, at=1 + value / 10)
     history.client(9, offset_reset="earliest")
     history.poll(LOG[2:], at=3)
-    history.final(LOG[2:])
-    return history
+    return history.final(LOG[2:])
 
 
 @story
@@ -89,8 +87,7 @@ def skipped_after_a_rebalance() -> History:
     history.poll(LOG[:3], at=3, process=8)
     history.poll(LOG[3:7], at=4, process=9)
     history.poll(LOG[7:], at=5, process=8, assignment=1)
-    history.final(LOG)
-    return history
+    return history.final(LOG)
 
 
 @story
@@ -98,8 +95,7 @@ def skipped_without_a_rebalance() -> History:
     history = acknowledged()
     history.poll(LOG[:3], at=3, process=8)
     history.poll(LOG[7:], at=5, process=8)
-    history.final(LOG)
-    return history
+    return history.final(LOG)
 
 
 # ---- what there is to judge -----------------------------------------------------------------------------------------
@@ -115,8 +111,7 @@ def all_sends_failed() -> History:
     history = History()
     for value in range(3):
         history.send(value, at=1 + value / 10, status=1)
-    history.final([])
-    return history
+    return history.final([])
 
 
 @story
@@ -140,55 +135,47 @@ def an_empty_poll_says_nothing() -> History:
         completed_ns=2 * SECOND,
         count=0,
     )
-    history.final(LOG)
-    return history
+    return history.final(LOG)
 
 
 @story
 def only_the_last_read_saw_an_unknown_send() -> History:
     history = acknowledged()
     history.send(50, at=2.5, status=2)
-    history.final([*LOG, (10, 50)])
-    return history
+    return history.final([*LOG, (10, 50)])
 
 
 @story
 def acknowledged_without_an_offset_and_read() -> History:
     history = acknowledged(9)
     history.send(9, None, at=2.5)
-    history.final(LOG)
-    return history
+    return history.final(LOG)
 
 
 @story
 def acknowledged_without_an_offset_and_gone() -> History:
     history = acknowledged(9)
     history.send(9, None, at=2.5)
-    history.final(LOG[:9])
-    return history
+    return history.final(LOG[:9])
 
 
 @story
 def the_tail_is_gone_though_the_log_was_read_to_its_end() -> History:
-    history = acknowledged()
-    history.final(LOG[:8])
-    return history
+    return acknowledged().final(LOG[:8])
 
 
 @story
 def seen_only_by_a_poll_that_failed() -> History:
     history = acknowledged()
     history.poll(LOG[:4], at=3, status=1)
-    history.final(LOG[:3] + LOG[4:])
-    return history
+    return history.final(LOG[:3] + LOG[4:])
 
 
 @story
 def read_by_a_poll_that_failed_and_there() -> History:
     history = acknowledged()
     history.poll(LOG[:4], at=3, status=1)
-    history.final(LOG)
-    return history
+    return history.final(LOG)
 
 
 @story
@@ -196,8 +183,7 @@ def refused_and_read_by_a_poll_that_failed() -> History:
     history = acknowledged(3)
     history.send(50, at=1.8, status=1)
     history.poll([(3, 50)], at=3, status=1)
-    history.final(LOG[:3])
-    return history
+    return history.final(LOG[:3])
 
 
 @story
@@ -206,8 +192,7 @@ def offsets_far_apart() -> History:
     history = acknowledged(1)
     history.send(50, 30_000_000, at=2)
     history.poll([(0, 0), (30_000_000, 50)], at=3)
-    history.final([(0, 0), (30_000_000, 50)])
-    return history
+    return history.final([(0, 0), (30_000_000, 50)])
 
 
 # ---- timestamps -----------------------------------------------------------------------------------------------------
@@ -265,8 +250,7 @@ def _clocked(answered_ms: int, read_ms: int, *, log_append: bool) -> History:
     history.anchors.append({"monotonic_ns": 0, "wall_ns": 0})
     history.state(1, 0, (1, 2, 3), at=0, start=0)
     history.send(0, 0, at=1, timestamp_ms=answered_ms)
-    history.final([(0, 0)], timestamp_ms=read_ms, log_append=log_append)
-    return history
+    return history.final([(0, 0)], timestamp_ms=read_ms, log_append=log_append)
 
 
 @story
@@ -323,36 +307,27 @@ def _with_topic(settings: Mapping[str, str]):  # type: ignore[no-untyped-def]  #
 def removed_by_retention_time() -> History:
     history = _kept_from(4, {"retention.ms": "60000"})
     history.poll(LOG, at=3)
-    history.final(LOG[4:])
-    return history
+    return history.final(LOG[4:])
 
 
 @story
 def removed_before_its_retention_time() -> History:
-    history = _kept_from(4, {"retention.ms": "600000"})
-    history.final(LOG[4:])
-    return history
+    return _kept_from(4, {"retention.ms": "600000"}).final(LOG[4:])
 
 
 @story
 def removed_above_the_log_start() -> History:
-    history = _kept_from(4, {"retention.ms": "60000"})
-    history.final([*LOG[4:6], *LOG[7:]])
-    return history
+    return _kept_from(4, {"retention.ms": "60000"}).final([*LOG[4:6], *LOG[7:]])
 
 
 @story
 def removed_by_retention_size() -> History:
-    history = _kept_from(4, {"retention.bytes": "500"})
-    history.final(LOG[4:])
-    return history
+    return _kept_from(4, {"retention.bytes": "500"}).final(LOG[4:])
 
 
 @story
 def removed_beyond_its_retention_size() -> History:
-    history = _kept_from(4, {"retention.bytes": "1000000"})
-    history.final(LOG[4:])
-    return history
+    return _kept_from(4, {"retention.bytes": "1000000"}).final(LOG[4:])
 
 
 @story
@@ -361,8 +336,7 @@ def removed_by_compaction() -> History:
     history = _kept_from(0, {"cleanup.policy": "compact"}, keys={value: value % 3 for value in range(10)})
     history.partition["cleanup_policy"] = "compact"
     history.poll(LOG[:5], at=3)
-    history.final([(1, 1), *LOG[7:]])
-    return history
+    return history.final([(1, 1), *LOG[7:]])
 
 
 @story

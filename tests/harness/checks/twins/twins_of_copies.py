@@ -24,8 +24,7 @@ def _written_again(history: History, *, polled: Sequence[int] = ()) -> History:
     """Of 7 to 9 the final log has 9 only, at offset 7; `polled`: where a consumer had read it."""
     for number, offset in enumerate(polled):
         history.poll([(offset, 9)], at=2.5 + 10 * number, process=30 + number)
-    history.final([*LOG[:7], (7, 9)])
-    return history
+    return history.final([*LOG[:7], (7, 9)])
 
 
 def _polled_books(*, unclean: bool) -> History:
@@ -58,8 +57,7 @@ def _read_before_it_was_cut(*, unclean: bool) -> History:
     for row in history.rows["partition_states"]:
         row |= {"exact": False, "observer": 2}
     history.send(31, at=15, status=2)
-    history.final([*LOG[:7], (7, 31), (8, 30)])
-    return history
+    return history.final([*LOG[:7], (7, 31), (8, 30)])
 
 
 @story
@@ -98,8 +96,7 @@ def _first_copy_removed(*, retention_ms: int, idempotence: bool) -> History:
     for value, offset in LOG[:3]:
         history.send(value, offset, at=1 + value / 10)
     history.partition["log_start_offset"] = 3
-    history.final([(3, 2)])
-    return history
+    return history.final([(3, 2)])
 
 
 @story

@@ -186,8 +186,7 @@ def acknowledged_output_that_a_fail_over_took() -> History:
     failed_over(history, leader=2, isr_before=ISR, kept=9)
     history.rows["records"] = [row for row in history.rows["records"] if row["kind"] != 2 or row["partition_id"] == 1]
     history.rows["replica_log"], history.rows["replica_snapshots"] = [], []
-    history.final([(value, 200 + value) for value in range(9)])
-    return history
+    return history.final([(value, 200 + value) for value in range(9)])
 
 
 def _lost_beside_a_fail_over(*, cut: bool) -> History:
@@ -422,8 +421,7 @@ def sent_twice_after_its_inputs_were_lawfully_lost_and_they_are_not_read_to_thei
     failed_over(history, leader=2, isr_before=ISR, kept=9)
     history.rows["records"] = [row for row in history.rows["records"] if row["kind"] != 2 or row["partition_id"] == 1]
     history.rows["replica_log"], history.rows["replica_snapshots"] = [], []
-    history.final([(value, 200 + value) for value in range(9)])
-    return history
+    return history.final([(value, 200 + value) for value in range(9)])
 
 
 @story

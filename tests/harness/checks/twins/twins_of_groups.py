@@ -26,8 +26,7 @@ def _handed_over(*, committed: int | None = 5, from_offset: int = 5, status: int
     history.group("assigned", at=4.5, process=TWO, generation=2)
     history.poll(LOG[from_offset:], at=5, process=TWO)
     history.group("committed", at=5.5, process=TWO, offset=10, generation=2)
-    history.final(LOG)
-    return history
+    return history.final(LOG)
 
 
 @story
@@ -87,8 +86,7 @@ def group_committed_ahead_of_its_reading() -> History:
     history.group("committed", at=3.5, process=ONE, offset=7, generation=1)
     history.poll(LOG[5:], at=5, process=ONE)
     history.group("committed", at=5.5, process=ONE, offset=10, generation=1)
-    history.final(LOG)
-    return history
+    return history.final(LOG)
 
 
 @story
@@ -100,8 +98,7 @@ def group_committed_over_a_hole() -> History:
     history.poll(LOG[:5], at=3, process=ONE)
     history.group("committed", at=3.5, process=ONE, offset=7, generation=1)
     history.poll(LOG[7:], at=4, process=ONE)
-    history.final(LOG[:5] + LOG[7:])
-    return history
+    return history.final(LOG[:5] + LOG[7:])
 
 
 # ---- what the coordinator answers -----------------------------------------------------------------------------------

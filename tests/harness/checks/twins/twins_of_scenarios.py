@@ -39,8 +39,7 @@ def _silent(bounds: Mapping[str, float]) -> History:
     history = acknowledged(3, scenario_=scenario(expect=ExpectSpec(bounds=bounds)))
     history.fault("kill", [2], at=1.5, until=7)
     history.send(50, 3, at=2, elapsed_s=5)
-    history.final([(0, 0), (1, 1), (2, 2), (3, 50)])
-    return history
+    return history.final([(0, 0), (1, 1), (2, 2), (3, 50)])
 
 
 @story
@@ -83,8 +82,7 @@ def _below_what_was_acknowledged(*, elected_at: float) -> History:
     log = [(offset, 0 if offset < 10 else 1, offset) for offset in range(15)]
     for node in ISR:
         history.snapshot(node, log, high_watermark=15, epochs="0:0 1:10")
-    history.final([(offset, offset) for offset in range(15)])
-    return history
+    return history.final([(offset, offset) for offset in range(15)])
 
 
 @story
@@ -112,8 +110,7 @@ def _acknowledged_above_its_successor_and_cut(*, cut_by: int = 1, acks: int = 1,
     for node in ISR:
         log = [(offset, 0 if offset < 10 else 1, offset) for offset in range(end)]
         history.snapshot(node, log, high_watermark=end, epochs="0:0 1:10")
-    history.final([(offset, offset) for offset in range(end)])
-    return history
+    return history.final([(offset, offset) for offset in range(end)])
 
 
 @story

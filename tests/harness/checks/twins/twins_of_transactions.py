@@ -111,8 +111,7 @@ def transactions_interleaved_in_two_partitions() -> History:
     history.send(20, 1, at=2.5, transaction=8, partition_id=0, process=2)
     history.send(21, 0, at=2.5, transaction=8, partition_id=1, process=2)
     history.final([(0, 10), (1, 20)], partition_id=0)
-    history.final([(0, 21), (1, 11)], partition_id=1)
-    return history
+    return history.final([(0, 21), (1, 11)], partition_id=1)
 
 
 @story
@@ -142,9 +141,7 @@ def transaction_committed_and_torn() -> History:
 
 @story
 def transaction_of_unknown_outcome_and_a_partition_not_read() -> History:
-    history = _with_something(_two_sent(_history(read_to_end=False), UNKNOWN))
-    history.final([(0, 10), (3, SOMETHING)])
-    return history
+    return _with_something(_two_sent(_history(read_to_end=False), UNKNOWN)).final([(0, 10), (3, SOMETHING)])
 
 
 # ---- isolation ------------------------------------------------------------------------------------------------------
@@ -190,8 +187,7 @@ def _passed(process: int, *, at: float, offset: int = 1) -> History:
     for row in history.rows["processes"]:
         row["offset_reset"] = "latest"  # where a reader begins is another matter
     history.final([(0, 10), (1, 20)])
-    history.final([(0, 11)], partition_id=1)
-    return history
+    return history.final([(0, 11)], partition_id=1)
 
 
 @story
@@ -226,8 +222,7 @@ def _passed_of_a_fenced_producer(*, partition_id: int) -> History:
     for row in history.rows["processes"]:
         row["offset_reset"] = "latest"
     history.final([(1, 20)])
-    history.final([], partition_id=1)
-    return history
+    return history.final([], partition_id=1)
 
 
 @story
@@ -283,8 +278,7 @@ def _processed(outputs: dict[int, int], *, committed: int = 2, outcome: int = CO
         history._add("value_names", value=value, name=name)
         history.send(value, place, at=2.5, status=outcome, transaction=7, partition_id=1, process=PROCESSOR)
     history.final([(offset, offset) for offset in range(3)])
-    history.final([(place, NAMED + place) for place in range(len(names))], partition_id=1)
-    return history
+    return history.final([(place, NAMED + place) for place in range(len(names))], partition_id=1)
 
 
 @story
@@ -310,8 +304,7 @@ def transactions_refused_for_four_seconds() -> History:
         history.send(50 + place, at=3.0 + place, status=1, transaction=8 + place)
     history.send(60, 8, at=7.5)
     history.final([(0, 10), (8, 60)])
-    history.final([(0, 11)], partition_id=1)
-    return history
+    return history.final([(0, 11)], partition_id=1)
 
 
 @story
