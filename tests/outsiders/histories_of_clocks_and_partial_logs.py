@@ -176,22 +176,6 @@ def acks_all_by_journals_alone() -> HistoryBuilder:
     return _journals_alone(-1)
 
 
-@case(
-    "a folder of old without logs: three records with acks=1 are gone over a clean fail-over",
-    PASS,
-    {"lost-write permitted": {7, 8, 9}},
-    also=REWOUND["permitted"],
-    why="what tables and columns came later does not matter here",
-)
-def acks_1_in_a_folder_of_old() -> HistoryBuilder:
-    history = led(10, acks=1)
-    history.fail_over(2, kept=7)
-    history.finish(snapshots=False)
-    history.rows["replica_snapshots"].clear()
-    history.rows["replica_log"].clear()
-    return history.as_sealed_before()
-
-
 # ---- snapshots in the middle ----------------------------------------------------------------------------------------
 
 

@@ -205,16 +205,6 @@ def turned_round_without_a_retry() -> HistoryBuilder:
 
 
 @case(
-    "an attempt was refused before its append, and sent again behind the later call",
-    PASS,
-    {"reordering permitted": 1},
-    why="NOT_ENOUGH_REPLICAS is retried as well: the later batch was stored meanwhile",
-)
-def turned_round_by_a_refusal() -> HistoryBuilder:
-    return _without_idempotence((2.6, 0, 1))
-
-
-@case(
     "an attempt failed at the partition beside",
     VIOLATION,
     {"reordering violation": 1},

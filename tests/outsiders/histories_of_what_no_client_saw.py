@@ -26,18 +26,6 @@ def _later(history: HistoryBuilder, epochs: Sequence[int | None], *, process: in
 
 
 @case(
-    "a new leader's records carry its own epoch",
-    PASS,
-    why="KIP-101: a leader stamps each batch with the epoch it leads in",
-)
-def stamped_with_its_own_epoch() -> HistoryBuilder:
-    history = led()
-    history.fail_over(2)
-    _later(history, (1, 1, 1)).finish()
-    return history
-
-
-@case(
     "batches of an old message format carry no epoch, before a fail-over and behind it",
     PASS,
     why="format 1 has no place for an epoch",
