@@ -73,8 +73,7 @@ def the_leader_keeps_for_a_second() -> HistoryBuilder:
 
 def _alone(values: tuple[str, str, str]) -> HistoryBuilder:
     """Broker 1, alone in sync and knowing it, answers acks=all at 20."""
-    history = _said(led(5, system="kafka:2.8.2"), LEAST, values)
-    history.state(1, 0, (1,), at=6)
+    history = _said(led(5, system="kafka:2.8.2"), LEAST, values).state(1, 0, (1,), at=6)
     history.ack(5, at=20)
     history.state(1, 0, (1, 2, 3), at=30)
     return history.finish()

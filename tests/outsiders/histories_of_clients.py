@@ -29,9 +29,7 @@ def _twice(
     why="at least once: it was sent again",
 )
 def twice_after_a_failed_attempt() -> HistoryBuilder:
-    history = _twice()
-    history.failed_attempt(at=3.5)
-    return history.finish()
+    return _twice().failed_attempt(at=3.5).finish()
 
 
 @case(
@@ -41,9 +39,7 @@ def twice_after_a_failed_attempt() -> HistoryBuilder:
     why="one that may have been appended has to have failed; this one was certainly not",
 )
 def twice_after_a_refusal() -> HistoryBuilder:
-    history = _twice()
-    history.failed_attempt(at=3.5, status=1, error="NotEnoughReplicasError")
-    return history.finish()
+    return _twice().failed_attempt(at=3.5, status=1, error="NotEnoughReplicasError").finish()
 
 
 @case(
@@ -53,8 +49,7 @@ def twice_after_a_refusal() -> HistoryBuilder:
     why="an attempt at another partition sends nothing to this one",
 )
 def twice_after_a_failed_attempt_at_another_partition() -> HistoryBuilder:
-    history = _twice()
-    history.place(1, "t", 1)
+    history = _twice().place(1, "t", 1)
     history.failed_attempt(at=3.5, partition_id=1)
     return history.finish()
 
@@ -66,9 +61,7 @@ def twice_after_a_failed_attempt_at_another_partition() -> HistoryBuilder:
     why="another client's attempt is none of this one's",
 )
 def twice_after_another_producers_failed_attempt() -> HistoryBuilder:
-    history = _twice()
-    history.failed_attempt(at=3.5, process=2)
-    return history.finish()
+    return _twice().failed_attempt(at=3.5, process=2).finish()
 
 
 @case(
@@ -91,9 +84,7 @@ def twice_with_failed_attempts_before_and_after() -> HistoryBuilder:
     why="an idempotent producer promises that this never happens",
 )
 def twice_though_idempotent() -> HistoryBuilder:
-    history = _twice(idempotent=True, workload=ProduceAndPollSettings())
-    history.failed_attempt(at=3.5)
-    return history.finish()
+    return _twice(idempotent=True, workload=ProduceAndPollSettings()).failed_attempt(at=3.5).finish()
 
 
 def _twice_in_an_application(*, idempotent: bool | None, acks: int = -1) -> HistoryBuilder:
@@ -150,8 +141,7 @@ def twice_of_an_application_with_acks_1() -> HistoryBuilder:
     why="whatever the answer, it is never there twice",
 )
 def unanswered_and_twice() -> HistoryBuilder:
-    history = led(5)
-    history.client(1, role="producer", acks=-1, idempotent=True, tells_attempts=True)
+    history = led(5).client(1, role="producer", acks=-1, idempotent=True, tells_attempts=True)
     history.send(5, None, at=3, status=2)
     history.log += [(5, 0, 5), (6, 0, 5)]
     history.failed_attempt(at=3.1)
@@ -165,8 +155,7 @@ def unanswered_and_twice() -> HistoryBuilder:
     why="values are unique by partition",
 )
 def one_value_in_two_partitions() -> HistoryBuilder:
-    history = led(3)
-    history.place(1, "t", 1)
+    history = led(3).place(1, "t", 1)
     history.state(2, 0, (1, 2, 3), at=0, start=0, partition_id=1)
     history.send(1, 0, at=2, partition_id=1)
     history.finish()
@@ -180,8 +169,7 @@ def one_value_in_two_partitions() -> HistoryBuilder:
     why="a value sent elsewhere is a phantom where it was read",
 )
 def read_in_the_wrong_partition() -> HistoryBuilder:
-    history = led(3)
-    history.place(1, "t", 1)
+    history = led(3).place(1, "t", 1)
     history.state(2, 0, (1, 2, 3), at=0, start=0, partition_id=1)
     history.send(700, 0, at=2, partition_id=1)
     history.log.append((3, 0, 700))
@@ -197,8 +185,7 @@ def read_in_the_wrong_partition() -> HistoryBuilder:
     why="reads of every outcome count",
 )
 def refused_and_read_by_a_failed_poll() -> HistoryBuilder:
-    history = led(3)
-    history.send(50, None, at=2, status=1, error="NotEnoughReplicasError")
+    history = led(3).send(50, None, at=2, status=1, error="NotEnoughReplicasError")
     history.log.append((3, 0, 50))
     history.poll([(3, 50)], at=3, status=1)
     return history.finish()
@@ -211,8 +198,7 @@ def refused_and_read_by_a_failed_poll() -> HistoryBuilder:
     why="answered before it was called: equal is not before",
 )
 def read_at_the_moment_of_its_send() -> HistoryBuilder:
-    history = led(3)
-    history.poll([(0, 0), (1, 1), (2, 2), (3, 50)], at=2.9)
+    history = led(3).poll([(0, 0), (1, 1), (2, 2), (3, 50)], at=2.9)
     history.ack(50, at=3.0)
     return history.finish()
 
@@ -225,8 +211,7 @@ def read_at_the_moment_of_its_send() -> HistoryBuilder:
     why="nobody can read what was not yet sent",
 )
 def read_just_before_its_send() -> HistoryBuilder:
-    history = led(3)
-    history.poll([(0, 0), (1, 1), (2, 2), (3, 50)], at=2.8)
+    history = led(3).poll([(0, 0), (1, 1), (2, 2), (3, 50)], at=2.8)
     history.ack(50, at=3.0)
     return history.finish()
 
@@ -267,8 +252,7 @@ def lower_offset_after_an_answer() -> HistoryBuilder:
     why="in the order in which it called them",
 )
 def pipelined_out_of_order() -> HistoryBuilder:
-    history = led(3)
-    history.client(1, role="producer", acks=-1, idempotent=True, tells_attempts=True)
+    history = led(3).client(1, role="producer", acks=-1, idempotent=True, tells_attempts=True)
     history.send(51, 4, at=2.0, elapsed_s=2.0)
     history.send(50, 3, at=2.5, elapsed_s=0.5)
     history.log += [(3, 0, 50), (4, 0, 51)]
@@ -282,8 +266,7 @@ def pipelined_out_of_order() -> HistoryBuilder:
     why="a batch that failed is sent again after the next one was stored",
 )
 def pipelined_out_of_order_by_a_retry() -> HistoryBuilder:
-    history = led(3, workload=AT_LEAST_ONCE)
-    history.client(1, role="producer", acks=-1, idempotent=False, tells_attempts=True)
+    history = led(3, workload=AT_LEAST_ONCE).client(1, role="producer", acks=-1, idempotent=False, tells_attempts=True)
     history.send(51, 4, at=2.0, elapsed_s=2.0)
     history.send(50, 3, at=2.5, elapsed_s=0.5)
     history.failed_attempt(at=2.2)
@@ -298,16 +281,14 @@ def pipelined_out_of_order_by_a_retry() -> HistoryBuilder:
     why="an acknowledged record like any other: the final read decides by its value",
 )
 def acknowledged_without_an_offset_and_lost() -> HistoryBuilder:
-    history = led(3)
-    history.send(50, None, at=3)
+    history = led(3).send(50, None, at=3)
     history.ack(51, at=4)
     return history.finish()
 
 
 @case("a success without an offset, and the value is in the log", PASS, {}, why="it is there, wherever the answer said")
 def acknowledged_without_an_offset() -> HistoryBuilder:
-    history = led(3)
-    history.send(50, None, at=3)
+    history = led(3).send(50, None, at=3)
     history.log.append((3, 0, 50))
     return history.finish()
 
@@ -357,8 +338,7 @@ def skipped_what_a_failed_poll_saw() -> HistoryBuilder:
 
 @case("one poll holds offsets of two partitions in turns", PASS, {}, why="between partitions there is no order")
 def two_partitions_in_turns() -> HistoryBuilder:
-    history = led(6)
-    history.place(1, "t", 1)
+    history = led(6).place(1, "t", 1)
     history.state(2, 0, (1, 2, 3), at=0, start=0, partition_id=1)
     for place in range(3):
         history.send(1000 + place, place, at=1 + place / 10, partition_id=1)
@@ -394,8 +374,7 @@ def skipped_before_the_unclean_election() -> HistoryBuilder:
     why="an exception reaches no further than its topic",
 )
 def went_back_while_another_topic_was_cut() -> HistoryBuilder:
-    history = led(8, topics={"t": {}, "u": {"unclean.leader.election.enable": "true"}})
-    history.place(1, "u", 0)
+    history = led(8, topics={"t": {}, "u": {"unclean.leader.election.enable": "true"}}).place(1, "u", 0)
     history.state(1, 0, (1,), at=0, start=0, partition_id=1)
     history.poll([(0, 0), (1, 1), (2, 2), (3, 3), (4, 4)], at=3)
     history.state(2, 1, (2,), at=4, start=0, partition_id=1)
@@ -464,6 +443,4 @@ def everything_refused() -> HistoryBuilder:
     why="unsure: with retries=0 it may not be repeated, but for libraries that do so of their own accord; which?",
 )
 def twice_with_retries_0() -> HistoryBuilder:
-    history = _twice(workload=ProduceAndPollSettings(idempotence=False, retries=0))
-    history.failed_attempt(at=3.5)
-    return history.finish()
+    return _twice(workload=ProduceAndPollSettings(idempotence=False, retries=0)).failed_attempt(at=3.5).finish()

@@ -56,8 +56,7 @@ def two_of_three_disks() -> HistoryBuilder:
     why="a destruction excuses only copies that had to be there",
 )
 def disks_outside_the_isr() -> HistoryBuilder:
-    history = led()
-    history.state(1, 0, (1,), at=5)
+    history = led().state(1, 0, (1,), at=5)
     history.destroyed("wipe", 2, "disk", at=6)
     history.destroyed("wipe", 3, "disk", at=6.2)
     _emptied(history)
@@ -72,8 +71,7 @@ def disks_outside_the_isr() -> HistoryBuilder:
     why="every in-sync copy was destroyed; a replica out of sync need not lead",
 )
 def only_in_sync_disk() -> HistoryBuilder:
-    history = led()
-    history.fault("kill", [2, 3], at=4)
+    history = led().fault("kill", [2, 3], at=4)
     history.state(1, 0, (1,), at=5)
     history.destroyed("wipe", 1, "disk", at=6)
     full = list(history.log)
@@ -88,8 +86,7 @@ def only_in_sync_disk() -> HistoryBuilder:
     why="the loss of every in-sync disk excuses what had been read, too",
 )
 def read_and_then_the_only_disk_was_lost() -> HistoryBuilder:
-    history = led(brokers=(1,))
-    history.poll([(offset, offset) for offset in range(10)], at=4, epoch=0)
+    history = led(brokers=(1,)).poll([(offset, offset) for offset in range(10)], at=4, epoch=0)
     history.destroyed("wipe", 1, "disk", at=6)
     _emptied(history)
     return history.finish()
@@ -103,8 +100,7 @@ def read_and_then_the_only_disk_was_lost() -> HistoryBuilder:
     why="read after the destruction, so not lost by it",
 )
 def read_after_the_only_disk_was_lost() -> HistoryBuilder:
-    history = led(brokers=(1,))
-    history.destroyed("wipe", 1, "disk", at=6)
+    history = led(brokers=(1,)).destroyed("wipe", 1, "disk", at=6)
     history.poll([(offset, offset) for offset in range(10)], at=20, epoch=0)
     history.log = []
     return history.finish()
@@ -117,8 +113,7 @@ def read_after_the_only_disk_was_lost() -> HistoryBuilder:
     why="a replica in sync after a destruction has the records again",
 )
 def disks_in_turns_with_rejoining() -> HistoryBuilder:
-    history = led()
-    history.destroyed("wipe", 1, "disk", at=6)
+    history = led().destroyed("wipe", 1, "disk", at=6)
     history.state(2, 1, (2, 3), at=7, start=10)
     history.state(2, 1, (1, 2, 3), at=15)
     history.destroyed("wipe", 2, "disk", at=20)
@@ -138,8 +133,7 @@ def disks_in_turns_with_rejoining() -> HistoryBuilder:
     why="every in-sync copy was destroyed before any was in sync again",
 )
 def disks_in_turns_without_rejoining() -> HistoryBuilder:
-    history = led()
-    history.fault("kill", [1, 2, 3], at=5.5, until=8)
+    history = led().fault("kill", [1, 2, 3], at=5.5, until=8)
     for node, at in ((1, 6.0), (2, 6.8), (3, 7.6)):
         history.destroyed("wipe", node, "disk", at=at, until=8)
     _emptied(history)
@@ -153,8 +147,7 @@ def disks_in_turns_without_rejoining() -> HistoryBuilder:
     why="only faults that really took effect excuse",
 )
 def wipe_without_effect() -> HistoryBuilder:
-    history = led(brokers=(1,))
-    history.fault("wipe", [1], at=6)
+    history = led(brokers=(1,)).fault("wipe", [1], at=6)
     history.rows["faults"][-1].update(begin_ns=None, proved=False, proof_text="")
     _emptied(history)
     return history.finish()
@@ -181,8 +174,7 @@ def lost_below_the_damage() -> HistoryBuilder:
 
 
 def _damaged(*, kept: int) -> HistoryBuilder:
-    history = led()
-    history.fault("kill", [2, 3], at=4)
+    history = led().fault("kill", [2, 3], at=4)
     history.state(1, 0, (1,), at=5)
     history.damage(1, 5, 7, at=6)
     history.state(-1, 1, (1,), at=7)
@@ -200,8 +192,7 @@ def _damaged(*, kept: int) -> HistoryBuilder:
     why="an exception reaches no further than its partition",
 )
 def damage_in_the_neighbour_partition() -> HistoryBuilder:
-    history = led()
-    history.place(1, "t", 1)
+    history = led().place(1, "t", 1)
     history.state(1, 0, (1,), at=5)
     history.state(1, 0, (1,), at=0, start=0, partition_id=1)
     history.destroyed("damage", 1, "batch", at=6, first=0, end=10, partition_id=1)
@@ -250,9 +241,7 @@ def _power_loss(nodes: tuple[int, ...] = (1, 2, 3)) -> HistoryBuilder:
     "eligible leader replicas cannot know better. Permitted it is not: not every copy was destroyed",
 )
 def power_loss_of_two_in_sync() -> HistoryBuilder:
-    history = _power_loss((1, 2))
-    history.truncation(3, 8, 10, epoch=2, at=10)
-    return history.finish()
+    return _power_loss((1, 2)).truncation(3, 8, 10, epoch=2, at=10).finish()
 
 
 @case(
@@ -262,8 +251,7 @@ def power_loss_of_two_in_sync() -> HistoryBuilder:
     why="an exception reaches no further than its topic",
 )
 def power_loss_of_another_topic() -> HistoryBuilder:
-    history = led(topics={"t": {}, "u": {}})
-    history.place(1, "u", 0)
+    history = led(topics={"t": {}, "u": {}}).place(1, "u", 0)
     history.state(1, 0, (1, 2, 3), at=0, start=0, partition_id=1)
     for node in history.brokers:
         history.destroyed("power-loss", node, "tail", at=6, first=8, partition_id=1)
@@ -280,8 +268,7 @@ def power_loss_of_another_topic() -> HistoryBuilder:
     why="unknown leads to undecided, never to permitted",
 )
 def harm_of_unknown_extent() -> HistoryBuilder:
-    history = led(brokers=(1,))
-    history.destroyed("damage", 1, "unknown", at=6)
+    history = led(brokers=(1,)).destroyed("damage", 1, "unknown", at=6)
     history.state(-1, 1, (1,), at=8)
     history.state(1, 2, (1,), at=9, start=8)
     history.log = history.log[:8]
@@ -295,8 +282,7 @@ def harm_of_unknown_extent() -> HistoryBuilder:
     why="7 to 9 were absent from the log of a leader in force before any disk was lost",
 )
 def disks_lost_after_the_records() -> HistoryBuilder:
-    history = led()
-    history.fail_over(2, kept=7)
+    history = led().fail_over(2, kept=7)
     for node in history.brokers:
         history.replica(node, history.log, at=20, reason="wipe", high_watermark=7)
         history.destroyed("wipe", node, "disk", at=20.1)
@@ -313,7 +299,6 @@ def disks_lost_after_the_records() -> HistoryBuilder:
     why="two in-sync copies were good: a corrupt record must not be served",
 )
 def damage_served_while_good_copies_exist() -> HistoryBuilder:
-    history = led()
-    history.damage(2, 5, 7, at=4)
+    history = led().damage(2, 5, 7, at=4)
     history.refused_read(at=20)
     return history.finish()

@@ -10,8 +10,7 @@ ALLOWED = {"lost-write permitted": {7, 8, 9}, "unclean-election permitted": SOME
 def _unclean(history: HistoryBuilder | None = None) -> HistoryBuilder:
     history = history or led(topics={"t": {}, "u": {}})
     history.state(1, 0, (1,), at=4)
-    history.fail_over(2, kept=7, isr=(2,))
-    return history
+    return history.fail_over(2, kept=7, isr=(2,))
 
 
 @case(
@@ -21,9 +20,7 @@ def _unclean(history: HistoryBuilder | None = None) -> HistoryBuilder:
     why="an exception reaches no further than its topic",
 )
 def unclean_allowed_of_another_topic() -> HistoryBuilder:
-    history = _unclean()
-    history.configured(UNCLEAN, "true", name="u")
-    return history.finish()
+    return _unclean().configured(UNCLEAN, "true", name="u").finish()
 
 
 @case(
@@ -58,9 +55,7 @@ def unclean_allowed_by_the_topic_itself() -> HistoryBuilder:
 
 @case("a row of the cluster's dynamic default allows it", PASS, ALLOWED, why="the cluster's setting allows it")
 def unclean_allowed_by_the_cluster_dynamically() -> HistoryBuilder:
-    history = _unclean()
-    history.configured(UNCLEAN, "true", scope="cluster", name="")
-    return history.finish()
+    return _unclean().configured(UNCLEAN, "true", scope="cluster", name="").finish()
 
 
 @case(
@@ -70,9 +65,7 @@ def unclean_allowed_by_the_cluster_dynamically() -> HistoryBuilder:
     why="the controller's own setting decides, and nobody recorded who that was",
 )
 def unclean_allowed_by_a_bystander() -> HistoryBuilder:
-    history = _unclean()
-    history.configured(UNCLEAN, "true", scope="broker", name="3", node=3)
-    return history.finish()
+    return _unclean().configured(UNCLEAN, "true", scope="broker", name="3", node=3).finish()
 
 
 @case(
@@ -108,16 +101,12 @@ def unclean_permission_taken_away() -> HistoryBuilder:
     why="of that topic at that time",
 )
 def unclean_forbidden_later() -> HistoryBuilder:
-    history = _unclean(led(topics={"t": {UNCLEAN: "true"}}))
-    history.configured(UNCLEAN, "false", at=60)
-    return history.finish()
+    return _unclean(led(topics={"t": {UNCLEAN: "true"}})).configured(UNCLEAN, "false", at=60).finish()
 
 
 @case("allowed only after the election", VIOLATION, FORBIDDEN, why="of that topic at that time")
 def unclean_allowed_later() -> HistoryBuilder:
-    history = _unclean()
-    history.configured(UNCLEAN, "true", at=20)
-    return history.finish()
+    return _unclean().configured(UNCLEAN, "true", at=20).finish()
 
 
 @case(
@@ -127,9 +116,7 @@ def unclean_allowed_later() -> HistoryBuilder:
     why="a step fails when no answer comes, too: it may have been granted; never permitted, and no violation",
 )
 def unclean_request_that_failed() -> HistoryBuilder:
-    history = _unclean()
-    history.asked_unclean("failed", at=7.5, until=7.9)
-    return history.finish()
+    return _unclean().asked_unclean("failed", at=7.5, until=7.9).finish()
 
 
 @case(
@@ -139,9 +126,7 @@ def unclean_request_that_failed() -> HistoryBuilder:
     why="an exception reaches no further than its topic",
 )
 def unclean_request_of_another_topic() -> HistoryBuilder:
-    history = _unclean()
-    history.asked_unclean("ok", at=7.5, until=8.2, topic="u")
-    return history.finish()
+    return _unclean().asked_unclean("ok", at=7.5, until=8.2, topic="u").finish()
 
 
 @case(
@@ -151,8 +136,7 @@ def unclean_request_of_another_topic() -> HistoryBuilder:
     why="an exception reaches no further than its partition",
 )
 def unclean_request_of_another_partition() -> HistoryBuilder:
-    history = led()
-    history.place(1, "t", 1)
+    history = led().place(1, "t", 1)
     _unclean(history)
     history.asked_unclean("ok", at=7.5, until=8.2, partition=1)
     return history.finish()
@@ -171,8 +155,7 @@ def unclean_request_of_another_partition() -> HistoryBuilder:
     why="one request allows the election it asked for, not all later ones",
 )
 def unclean_request_granted_once() -> HistoryBuilder:
-    history = _unclean()
-    history.asked_unclean("ok", at=7.5, until=8.2)
+    history = _unclean().asked_unclean("ok", at=7.5, until=8.2)
     history.ack(20, at=15, process=2)
     history.state(2, 1, (2,), at=60)
     history.fail_over(3, kept=7, at=70, isr=(3,))
@@ -187,8 +170,7 @@ def unclean_request_granted_once() -> HistoryBuilder:
     why="read from a leader downstream of the unclean election: that did not cost it",
 )
 def survived_the_unclean_election_by_a_read() -> HistoryBuilder:
-    history = led(topics={"t": {UNCLEAN: "true"}})
-    history.state(1, 0, (1,), at=4)
+    history = led(topics={"t": {UNCLEAN: "true"}}).state(1, 0, (1,), at=4)
     full = list(history.log)
     history.fault("kill", [1], at=6, until=9)
     history.state(2, 1, (2,), at=8, start=7)
@@ -211,8 +193,7 @@ def survived_the_unclean_election_by_a_read() -> HistoryBuilder:
     why="KIP-966: an eligible replica cannot lack what was committed",
 )
 def eligible_replica_lacks_records() -> HistoryBuilder:
-    history = led(topics={"t": {UNCLEAN: "true", "min.insync.replicas": "2"}})
-    history.state(1, 0, (1,), at=4, elr=(2,))
+    history = led(topics={"t": {UNCLEAN: "true", "min.insync.replicas": "2"}}).state(1, 0, (1,), at=4, elr=(2,))
     history.fault("kill", [1], at=6, until=9)
     history.state(-1, 1, (), at=7, elr=(1, 2))
     history.state(2, 2, (2,), at=8, start=7)
@@ -229,8 +210,7 @@ def eligible_replica_lacks_records() -> HistoryBuilder:
     why="an exception reaches no further than its partition",
 )
 def unclean_in_the_neighbour_partition() -> HistoryBuilder:
-    history = led(topics={"t": {UNCLEAN: "true"}})
-    history.place(1, "t", 1)
+    history = led(topics={"t": {UNCLEAN: "true"}}).place(1, "t", 1)
     history.state(1, 0, (1, 2, 3), at=0, start=0, partition_id=1)
     for place in range(3):
         history.send(1000 + place, place, at=2 + place / 10, partition_id=1)
@@ -269,8 +249,7 @@ def lost_after_the_unclean_election() -> HistoryBuilder:
     why="electing the last known leader is no unclean election, and its disk came to no harm",
 )
 def last_known_leader_lacks_its_own_tail() -> HistoryBuilder:
-    history = led(topics={"t": {UNCLEAN: "true"}})
-    history.state(1, 0, (1,), at=4, elr=())
+    history = led(topics={"t": {UNCLEAN: "true"}}).state(1, 0, (1,), at=4, elr=())
     history.fault("kill", [1], at=6, until=9)
     history.state(-1, 1, (), at=7, elr=())
     history.state(1, 2, (1,), at=10, start=7, elr=())
@@ -291,8 +270,7 @@ def last_known_leader_lacks_its_own_tail() -> HistoryBuilder:
     why="unsure: an unknown log end leads to undecided; but the end at which the final read ended bounds it",
 )
 def unclean_election_with_an_unknown_log_end() -> HistoryBuilder:
-    history = led(6, topics={"t": {UNCLEAN: "true"}})
-    history.state(1, 0, (1,), at=4)
+    history = led(6, topics={"t": {UNCLEAN: "true"}}).state(1, 0, (1,), at=4)
     history.fault("kill", [1], at=6)
     history.state(2, 1, (2,), at=8)
     history.log = history.log[:5]
@@ -308,8 +286,7 @@ def unclean_election_with_an_unknown_log_end() -> HistoryBuilder:
     why="records 4 to 6 of epoch 0 survive in the leader's log above it: the election did not cost record 3",
 )
 def hole_below_what_the_unclean_leader_had() -> HistoryBuilder:
-    history = led(7, topics={"t": {UNCLEAN: "true"}})
-    history.state(1, 0, (1,), at=4)
+    history = led(7, topics={"t": {UNCLEAN: "true"}}).state(1, 0, (1,), at=4)
     history.fail_over(2, kept=7, isr=(2,), journalled=False)
     history.log = [entry for entry in history.log if entry[2] != 3]
     return history.finish()
@@ -323,8 +300,7 @@ def hole_below_what_the_unclean_leader_had() -> HistoryBuilder:
     why="the acknowledged copy is judged: offset 7 in epoch 1, and the clean election of epoch 2 took it",
 )
 def retry_after_the_unclean_election_lost_by_a_clean_one() -> HistoryBuilder:
-    history = led(7, topics={"t": {UNCLEAN: "true"}})
-    history.state(1, 0, (1,), at=4)
+    history = led(7, topics={"t": {UNCLEAN: "true"}}).state(1, 0, (1,), at=4)
     history.log.append((7, 0, 50))
     history.send(50, 7, at=5.5, elapsed_s=6.5)
     history.failed_attempt(at=6.1)
@@ -341,8 +317,7 @@ def retry_after_the_unclean_election_lost_by_a_clean_one() -> HistoryBuilder:
     why="a first state is no election",
 )
 def a_history_that_begins_in_epoch_five() -> HistoryBuilder:
-    history = HistoryBuilder()
-    history.state(2, 5, (2,), at=0, start=0)
+    history = HistoryBuilder().state(2, 5, (2,), at=0, start=0)
     for value in range(4):
         history.ack(value, at=1 + value)
     return history.finish(only=(2,))

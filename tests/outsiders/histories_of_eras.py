@@ -93,8 +93,7 @@ def told_an_old_offset_on_0_11() -> HistoryBuilder:
 
 def _elected_outside(system: str, *, start: int | None, settings: dict[str, str] | None = None) -> HistoryBuilder:
     """2 and 3 fall out, 1 acknowledges 6 to 9 alone, a consumer gets 8, and broker 3 is elected without them."""
-    history = led(6, system=system, topics={"t": settings or {}})
-    history.state(1, 0, (1,), at=3)
+    history = led(6, system=system, topics={"t": settings or {}}).state(1, 0, (1,), at=3)
     for value in range(6, 10):
         history.ack(value, at=3 + value / 10)
     history.client(9, role="consumer", isolation="read_uncommitted", offset_reset="earliest")

@@ -26,8 +26,7 @@ def gone_without_an_event_acks_1() -> HistoryBuilder:
 
 def _left_alone(least: str) -> HistoryBuilder:
     """The leader is alone in the ISR and takes two more with acks=1, above the high watermark at which readers end."""
-    history = led(settings={"min.insync.replicas": least})
-    history.state(1, 0, (1,), at=5)
+    history = led(settings={"min.insync.replicas": least}).state(1, 0, (1,), at=5)
     for value in (20, 21):
         history.ack(value, at=10 + value / 100, acks=1)
     history.log = history.log[:10]
@@ -63,8 +62,7 @@ def above_a_high_watermark_that_rises() -> HistoryBuilder:
 )
 def above_a_high_watermark_and_in_no_log() -> HistoryBuilder:
     history = _left_alone("2")
-    history.replica(1, history.log, high_watermark=10)
-    return history
+    return history.replica(1, history.log, high_watermark=10)
 
 
 @case(
@@ -75,8 +73,7 @@ def above_a_high_watermark_and_in_no_log() -> HistoryBuilder:
     why="the lawful cause could have passed unseen; never a pass",
 )
 def no_states_at_all() -> HistoryBuilder:
-    history = led(topics={"t": {UNCLEAN: "true"}})
-    history.fail_over(2, kept=7)
+    history = led(topics={"t": {UNCLEAN: "true"}}).fail_over(2, kept=7)
     history.rows["partition_states"].clear()
     history.rows["broker_events"].clear()
     history.rows["replica_snapshots"].clear()
@@ -107,8 +104,7 @@ def _polled_only(history: HistoryBuilder) -> HistoryBuilder:
     why="the ISR may have changed unseen between two polls: undecided, and never a pass",
 )
 def polled_clean_fail_over_where_unclean_is_allowed() -> HistoryBuilder:
-    history = led(topics={"t": {UNCLEAN: "true"}})
-    history.fail_over(2, kept=7)
+    history = led(topics={"t": {UNCLEAN: "true"}}).fail_over(2, kept=7)
     _polled_only(history)
     return history.finish()
 
@@ -121,16 +117,14 @@ def polled_clean_fail_over_where_unclean_is_allowed() -> HistoryBuilder:
     why="whatever passed unseen, nothing lawful could have taken them",
 )
 def polled_fail_over_where_nothing_is_allowed() -> HistoryBuilder:
-    history = led()
-    history.fail_over(2, kept=7)
+    history = led().fail_over(2, kept=7)
     _polled_only(history)
     return history.finish()
 
 
 @case("polled states alone, and nothing lost", PASS, {}, why="a sound history")
 def polled_and_sound() -> HistoryBuilder:
-    history = led()
-    history.fail_over(2)
+    history = led().fail_over(2)
     history.ack(10, at=20)
     _polled_only(history)
     history.poll([(offset, offset) for offset in range(11)], at=30)
@@ -144,8 +138,7 @@ def polled_and_sound() -> HistoryBuilder:
     why="two brokers in one epoch, by what one of them answered",
 )
 def two_leaders_of_whom_one_is_polled() -> HistoryBuilder:
-    history = led()
-    history.fail_over(2)
+    history = led().fail_over(2)
     history.polled(3, 3, 1, (2, 3), at=12)
     return history.finish()
 
@@ -158,8 +151,7 @@ def two_leaders_of_whom_one_is_polled() -> HistoryBuilder:
     why="two brokers in one epoch, by one's journal",
 )
 def two_leaders_of_whom_one_journals() -> HistoryBuilder:
-    history = led()
-    history.fail_over(2)
+    history = led().fail_over(2)
     history.leads(3, 1, 10, at=12)
     return history.finish()
 
@@ -171,8 +163,7 @@ def two_leaders_of_whom_one_journals() -> HistoryBuilder:
     why="two leaders in different epochs are lawful",
 )
 def a_zombie_that_says_so() -> HistoryBuilder:
-    history = led()
-    history.fault("cut", [1], at=5, until=20)
+    history = led().fault("cut", [1], at=5, until=20)
     history.state(2, 1, (2, 3), at=8, start=10)
     for at in range(9, 20):
         history.polled(1, 1, 0, (1, 2, 3), at=at)
@@ -188,8 +179,7 @@ def a_zombie_that_says_so() -> HistoryBuilder:
     why="offset to value is a function; no event took the other",
 )
 def one_offset_for_two_in_one_epoch() -> HistoryBuilder:
-    history = led(5)
-    history.ack(50, at=4)
+    history = led(5).ack(50, at=4)
     history.send(60, 5, at=4, process=2)
     return history.finish()
 
@@ -209,8 +199,9 @@ def final_reads_that_disagree() -> HistoryBuilder:
     history.log = [*log, (5, 0, 60)]
     history.finish(logs={2: [*log, (5, 0, 61)]})
     history.poll([(offset, value) for offset, _, value in log] + [(5, 60)], at=101, final=True, process=98, replica=1)
-    history.poll([(offset, value) for offset, _, value in log] + [(5, 61)], at=102, final=True, process=97, replica=2)
-    return history
+    return history.poll(
+        [(offset, value) for offset, _, value in log] + [(5, 61)], at=102, final=True, process=97, replica=2
+    )
 
 
 @case(
@@ -307,8 +298,7 @@ def final_read_ends_early_and_no_disk_has_it() -> HistoryBuilder:
     why="equal times are no offence",
 )
 def everything_at_one_moment() -> HistoryBuilder:
-    history = led()
-    history.send(10, 10, at=8, elapsed_s=0)
+    history = led().send(10, 10, at=8, elapsed_s=0)
     history.log.append((10, 0, 10))
     history.state(2, 1, (2, 3), at=8, start=11)
     history.state(3, 2, (2, 3), at=8, start=11)
@@ -342,8 +332,7 @@ def rows_out_of_order() -> HistoryBuilder:
     why="acks=1, leadership moved, its journal tells a log end of 7",
 )
 def no_disks_but_a_journal() -> HistoryBuilder:
-    history = led(acks=1)
-    history.fail_over(2, kept=7)
+    history = led(acks=1).fail_over(2, kept=7)
     history.rows["replica_snapshots"].clear()
     history.rows["replica_log"].clear()
     return history.finish(snapshots=False)
@@ -402,8 +391,7 @@ def in_sync_follower_below_the_high_watermark() -> HistoryBuilder:
     why="a controller writes an epoch before its leader hears of it",
 )
 def led_behind_the_books_last_epoch() -> HistoryBuilder:
-    history = led(10)
-    history.leads(2, 3, 10, at=8)
+    history = led(10).leads(2, 3, 10, at=8)
     history.state(1, 0, (1, 2), at=20)
     history.state(1, 0, (1, 2, 3), at=25)
     return history.finish()
@@ -416,8 +404,7 @@ def led_behind_the_books_last_epoch() -> HistoryBuilder:
     why="they are one log",
 )
 def led_behind_the_books_of_another_partition() -> HistoryBuilder:
-    history = led(10)
-    history.place(1, "t", 1)
+    history = led(10).place(1, "t", 1)
     history.leads(2, 3, 10, at=8)
     history.state(1, 0, (1, 2, 3), at=25, partition_id=1)
     return history.finish()
@@ -430,6 +417,4 @@ def led_behind_the_books_of_another_partition() -> HistoryBuilder:
     why="the books may have been cut there: they are silent, and contradict nothing",
 )
 def led_after_the_books_end() -> HistoryBuilder:
-    history = led(10)
-    history.leads(2, 3, 10, at=30)
-    return history.finish()
+    return led(10).leads(2, 3, 10, at=30).finish()

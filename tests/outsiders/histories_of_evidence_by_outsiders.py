@@ -13,8 +13,7 @@ UNCLEAN = "unclean.leader.election.enable"
     why="absent is unknown, and nothing is missing",
 )
 def no_end_was_recorded() -> HistoryBuilder:
-    history = led()
-    history.fail_over(2)
+    history = led().fail_over(2)
     history.ack(20, at=15)
     history.finish(snapshots=False)
     history.partition["end_offset"] = None
@@ -29,8 +28,7 @@ def no_end_was_recorded() -> HistoryBuilder:
     why="these are the books of another cluster",
 )
 def books_of_another_cluster() -> HistoryBuilder:
-    history = HistoryBuilder()
-    history.state(11, 0, (11, 12, 13), at=0)
+    history = HistoryBuilder().state(11, 0, (11, 12, 13), at=0)
     history.rows["partition_states"][-1]["replicas"] = [11, 12, 13]
     for value in range(10):
         history.ack(value, at=1 + value / 10)
@@ -47,8 +45,7 @@ def books_of_another_cluster() -> HistoryBuilder:
     why="by its own journal it led from 6 on, within the blur of the books",
 )
 def answered_before_the_books_say() -> HistoryBuilder:
-    history = led()
-    history.fault("kill", [1], at=4, until=9)
+    history = led().fault("kill", [1], at=4, until=9)
     history.state(2, 1, (2, 3), at=8)
     history.rows["partition_states"][-1]["uncertainty_ns"] = int(2.5 * SECOND)
     history.leads(2, 1, 10, at=6)
@@ -76,8 +73,7 @@ def records_of_the_logs_are_missing() -> HistoryBuilder:
     why="the checkpoint had been written before; the follower fetches the rest again",
 )
 def high_watermark_above_a_log_without_power() -> HistoryBuilder:
-    history = led()
-    history.destroyed("power-loss", 3, "tail", at=20, until=21, first=7, end=10, partition_id=0)
+    history = led().destroyed("power-loss", 3, "tail", at=20, until=21, first=7, end=10, partition_id=0)
     history.replica(3, history.log[:7], at=20.5, reason="restart", high_watermark=10)
     history.started(3, at=21)
     history.state(1, 0, (1, 2), at=21.5)
@@ -92,8 +88,7 @@ def high_watermark_above_a_log_without_power() -> HistoryBuilder:
     why="it had not heard, and it was all that was in sync: nothing was lost",
 )
 def acknowledged_while_nobody_led() -> HistoryBuilder:
-    history = led(5)
-    history.state(1, 0, (1,), at=5)
+    history = led(5).state(1, 0, (1,), at=5)
     history.fault("cut", [1], at=6, until=20)
     history.state(-1, 1, (1,), at=9)
     history.send(50, 5, at=10)
@@ -112,8 +107,7 @@ def acknowledged_while_nobody_led() -> HistoryBuilder:
     why="it has not heard",
 )
 def answers_of_a_broker_that_has_not_heard() -> HistoryBuilder:
-    history = led()
-    history.fault("cut", [3], at=5, until=45)
+    history = led().fault("cut", [3], at=5, until=45)
     history.fail_over(2)
     for number in range(10):
         history.polled(3, 1, 0, (1, 2, 3), at=12 + 3 * number)
@@ -127,8 +121,7 @@ def answers_of_a_broker_that_has_not_heard() -> HistoryBuilder:
     why="what is said twice is said once",
 )
 def every_state_twice() -> HistoryBuilder:
-    history = led()
-    history.fail_over(2)
+    history = led().fail_over(2)
     history.ack(20, at=15)
     history.rows["partition_states"] = [dict(row) for row in history.rows["partition_states"] for _ in range(2)]
     return history.finish()

@@ -62,14 +62,12 @@ def _comes_again(
         history.group("fetched", at=22, process=OLD, offset=10)
     history.group("assigned", at=at, process=NEW, generation=2, offset=0)
     history.group("fetched", at=at + 0.5, process=NEW, offset=None)
-    history.poll([(offset, offset) for offset in range(10)], at=at + 1, process=NEW)
-    return history
+    return history.poll([(offset, offset) for offset in range(10)], at=at + 1, process=NEW)
 
 
 def _wiped(history: HistoryBuilder, node: int, *, at: float = 20) -> HistoryBuilder:
     history.destroyed("wipe", node, "disk", at=at)
-    history.started(node, at=at + 1)
-    return history
+    return history.started(node, at=at + 1)
 
 
 def _logged(
@@ -389,8 +387,7 @@ def group_is_elected_uncleanly_though_forbidden() -> HistoryBuilder:
     why="configuration alone excuses nothing",
 )
 def group_is_elected_cleanly() -> HistoryBuilder:
-    history = _comes_again(replicas=(3, 1, 2), settings={UNCLEAN: "true"})
-    history.fault("kill", [3], at=20, until=23)
+    history = _comes_again(replicas=(3, 1, 2), settings={UNCLEAN: "true"}).fault("kill", [3], at=20, until=23)
     _kept(history, 1, 1, (1, 2), at=21, replicas=(3, 1, 2))
     return history.finish()
 

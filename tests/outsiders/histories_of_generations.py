@@ -10,9 +10,7 @@ OLD, NEW, THIRD = 11, 12, 13
 
 
 def _group(**more: Any) -> HistoryBuilder:
-    history = led(10, **more)
-    history.place(1, "t", 1)
-    return history
+    return led(10, **more).place(1, "t", 1)
 
 
 def _member(history: HistoryBuilder, process: int, **columns: Any) -> None:
@@ -31,8 +29,7 @@ def _replaced(*, protocol: str | None = None, **more: Any) -> HistoryBuilder:
     history.poll([(offset, offset) for offset in range(4)], at=8.5, process=OLD)
     history.group("assigned", at=12, process=NEW, generation=2, offset=0)
     history.poll([(offset, offset) for offset in range(8)], at=12.5, process=NEW)
-    history.group("committed", at=13, process=NEW, generation=2, offset=8)
-    return history
+    return history.group("committed", at=13, process=NEW, generation=2, offset=8)
 
 
 def _zombie(history: HistoryBuilder, *, at: float = 17, generation: int = 1, **columns: Any) -> HistoryBuilder:
@@ -113,8 +110,7 @@ def other_groups_generation() -> HistoryBuilder:
     why="its client knew the new generation before it told the application",
 )
 def new_generation_told_late() -> HistoryBuilder:
-    history = _replaced()
-    history.group("assigned", at=18, process=OLD, generation=2, partition_id=1)
+    history = _replaced().group("assigned", at=18, process=OLD, generation=2, partition_id=1)
     return _zombie(history)
 
 
@@ -183,8 +179,7 @@ def protocol_not_known() -> HistoryBuilder:
     why="the coordinator may lawfully have forgotten generation 2",
 )
 def old_generation_after_a_wipe() -> HistoryBuilder:
-    history = _replaced()
-    history.destroyed("wipe", 3, "disk", at=15)
+    history = _replaced().destroyed("wipe", 3, "disk", at=15)
     history.started(3, at=15.5)
     return _zombie(history)
 
@@ -230,8 +225,7 @@ def given_up_and_committed() -> HistoryBuilder:
     why="it is still in its generation, and nobody else has it",
 )
 def committed_while_it_is_revoked() -> HistoryBuilder:
-    history = _replaced()
-    history.group("revoked", at=10, process=OLD, generation=1)
+    history = _replaced().group("revoked", at=10, process=OLD, generation=1)
     history.rows["records"] = [row for row in history.rows["records"] if row["process"] != NEW or row["offset"] >= 4]
     return _zombie(history, at=10.01)
 
@@ -388,8 +382,7 @@ def _comes_again(history: HistoryBuilder, *, between: str = "", at: float = 30) 
     if between == "kill":
         history.fault("kill", [3], at=20, until=21)
     history.group("assigned", at=at, process=NEW, generation=2, offset=0)
-    history.poll([(offset, offset) for offset in range(10)], at=at + 1, process=NEW)
-    return history
+    return history.poll([(offset, offset) for offset in range(10)], at=at + 1, process=NEW)
 
 
 @case(
@@ -421,8 +414,7 @@ def comes_again_without_a_reason() -> HistoryBuilder:
     why="what happens later explains nothing",
 )
 def comes_again_before_the_wipe() -> HistoryBuilder:
-    history = _comes_again(_group())
-    history.destroyed("wipe", 3, "disk", at=40)
+    history = _comes_again(_group()).destroyed("wipe", 3, "disk", at=40)
     history.started(3, at=41)
     return history.finish()
 

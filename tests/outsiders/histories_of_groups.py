@@ -220,8 +220,7 @@ def commit_lost_before_the_wipe() -> HistoryBuilder:
 def _owners(
     generation: int, *, gives_up_at: float | None = None, partition_id: int = 0, group: str | None = "g"
 ) -> HistoryBuilder:
-    history = grouped()
-    history.place(1, "t", 1)
+    history = grouped().place(1, "t", 1)
     _joined(history, 11, 3, at=2)
     if gives_up_at is not None:
         history.group("revoked", at=gives_up_at, process=11, generation=3)
@@ -355,8 +354,7 @@ def redelivered_while_the_commit_was_under_way() -> HistoryBuilder:
     why="it jumped over the head of its share",
 )
 def head_skipped() -> HistoryBuilder:
-    history = led(6)
-    history.client(11, role="consumer", offset_reset="earliest")
+    history = led(6).client(11, role="consumer", offset_reset="earliest")
     history.group("assigned", at=2, process=11, name=None)
     _reads(history, 11, 2, 6, at=3)
     return history.finish()
@@ -364,8 +362,7 @@ def head_skipped() -> HistoryBuilder:
 
 @case("the same with auto.offset.reset=latest", PASS, {}, why="free to start anywhere")
 def head_skipped_by_latest() -> HistoryBuilder:
-    history = led(6)
-    history.client(11, role="consumer", offset_reset="latest")
+    history = led(6).client(11, role="consumer", offset_reset="latest")
     history.group("assigned", at=2, process=11, name=None)
     _reads(history, 11, 2, 6, at=3)
     return history.finish()
@@ -379,8 +376,7 @@ def head_skipped_by_latest() -> HistoryBuilder:
     why="another group's commit is none of this group's",
 )
 def head_skipped_by_another_groups_commit() -> HistoryBuilder:
-    history = grouped(6)
-    history.client(13, role="consumer", group="h", offset_reset="earliest")
+    history = grouped(6).client(13, role="consumer", group="h", offset_reset="earliest")
     history.group("assigned", at=1.9, process=13, generation=1, name="h", offset=0)
     _reads(history, 13, 0, 2, at=2)
     history.group("committed", at=2.2, process=13, offset=2, generation=1, name="h")

@@ -15,8 +15,7 @@ def _worked(history: HistoryBuilder) -> HistoryBuilder:
     history.group("assigned", at=2.5, process=A, generation=1, offset=0)
     reads(history, A, range(10), at=3)
     history.group("committed", at=4, process=A, offset=10, generation=1)
-    history.group("revoked", at=5, process=A, generation=1)
-    return history
+    return history.group("revoked", at=5, process=A, generation=1)
 
 
 # ---- static members ----------------------------------------------------------------------------------------------
@@ -142,8 +141,7 @@ def perhaps_set_back_by_an_operator() -> HistoryBuilder:
 
 
 def _own_records_again(seek_in: int | None) -> HistoryBuilder:
-    history = _worked(group_of(A, B))
-    history.group("assigned", at=6, process=A, generation=2, offset=5)
+    history = _worked(group_of(A, B)).group("assigned", at=6, process=A, generation=2, offset=5)
     if seek_in is not None:
         history.group("seek", at=6.5, process=A, offset=5, partition_id=seek_in)
     reads(history, A, range(5, 10), at=7, assignment=1)
@@ -181,8 +179,7 @@ def own_records_again_by_a_seek_beside() -> HistoryBuilder:
 
 
 def _seven_unanswered(*fetched: int) -> HistoryBuilder:
-    history = group_of(A, B)
-    history.group("assigned", at=2.5, process=A, generation=1, offset=0)
+    history = group_of(A, B).group("assigned", at=2.5, process=A, generation=1, offset=0)
     reads(history, A, range(7), at=3)
     history.group("committed", at=4, process=A, offset=5, generation=1)
     history.group("committed", at=5, process=A, offset=7, generation=1, status=2)
@@ -208,8 +205,7 @@ def unanswered_commit_held_and_went() -> HistoryBuilder:
 
 def _two_partitions(status: int) -> HistoryBuilder:
     """10 of t-0 is committed, 4 of t-1 as well; of t-1 nothing is found later."""
-    history = group_of(A, B)
-    history.state(2, 0, (1, 2, 3), at=0, start=0, partition_id=1)
+    history = group_of(A, B).state(2, 0, (1, 2, 3), at=0, start=0, partition_id=1)
     for offset in range(4):
         history.send(100 + offset, offset, at=1, partition_id=1)
     history.group("assigned", at=2.5, process=A, generation=1, offset=0)
@@ -277,8 +273,7 @@ def expired_in_an_empty_group() -> HistoryBuilder:
 
 
 def _expired_where_brokers_differ(of_coordinator: str, of_others: str) -> HistoryBuilder:
-    history = _expired("kafka:4.3.1", stays=False)
-    history.kept_state(("__consumer_offsets", 12), 1, 0, (1, 2, 3), at=0)
+    history = _expired("kafka:4.3.1", stays=False).kept_state(("__consumer_offsets", 12), 1, 0, (1, 2, 3), at=0)
     for node in history.brokers:
         history.said_at_start(node, "offsets.retention.minutes", of_coordinator if node == 1 else of_others)
     return history
@@ -418,8 +413,7 @@ def gone_with_a_disk_that_never_had_it() -> HistoryBuilder:
     why="what the log still has was never forgotten: the coordinator answered something else than its log",
 )
 def answered_against_its_own_log() -> HistoryBuilder:
-    history = group_of(A, B)
-    history.group("assigned", at=2.5, process=A, generation=1, offset=0)
+    history = group_of(A, B).group("assigned", at=2.5, process=A, generation=1, offset=0)
     reads(history, A, range(10), at=3)
     history.group("committed", at=3.5, process=A, offset=5, generation=1)
     history.group("committed", at=4, process=A, offset=10, generation=1)
@@ -438,8 +432,7 @@ def answered_against_its_own_log() -> HistoryBuilder:
 
 
 def _begins_at_eight(status: int) -> HistoryBuilder:
-    history = group_of(A, B, reset="latest")
-    history.group("assigned", at=2.5, process=A, generation=1)
+    history = group_of(A, B, reset="latest").group("assigned", at=2.5, process=A, generation=1)
     reads(history, A, range(4), at=3)
     history.group("committed", at=4, process=A, offset=4, generation=1, status=status)
     history.group("revoked", at=5, process=A, generation=1)
@@ -470,8 +463,7 @@ def latest_without_a_commit() -> HistoryBuilder:
     why="a crash between the two would have skipped three records",
 )
 def committed_ahead() -> HistoryBuilder:
-    history = group_of(A, B)
-    history.group("assigned", at=2.5, process=A, generation=1, offset=0)
+    history = group_of(A, B).group("assigned", at=2.5, process=A, generation=1, offset=0)
     reads(history, A, range(5), at=3)
     history.group("committed", at=4, process=A, offset=8, generation=1)
     reads(history, A, range(5, 10), at=5)
@@ -485,8 +477,7 @@ def committed_ahead() -> HistoryBuilder:
     why="nothing was committed: from the committed offset on everything may come again",
 )
 def deposed_member_empties_its_buffer() -> HistoryBuilder:
-    history = group_of(A, B)
-    history.group("assigned", at=2.5, process=A, generation=1, offset=0)
+    history = group_of(A, B).group("assigned", at=2.5, process=A, generation=1, offset=0)
     reads(history, A, range(5), at=3)
     history.group("assigned", at=6, process=B, generation=2, offset=0)
     reads(history, B, range(10), at=7)
@@ -533,8 +524,7 @@ def epoch_below_its_own_since_4_3() -> HistoryBuilder:
 
 def _cut(*, kept: int, begins: int) -> HistoryBuilder:
     """10 is committed, an allowed unclean election keeps `kept` records, five new ones come, B begins at `begins`."""
-    history = _worked(group_of(A, B, topics={"t": {UNCLEAN: "true"}}))
-    history.state(1, 0, (1,), at=6)
+    history = _worked(group_of(A, B, topics={"t": {UNCLEAN: "true"}})).state(1, 0, (1,), at=6)
     history.fail_over(2, kept=kept, isr=(2,), at=10)
     for value in range(20, 25):
         history.ack(value, at=15 + value / 100, process=2)

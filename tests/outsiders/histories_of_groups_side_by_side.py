@@ -17,8 +17,7 @@ def _worked(history: HistoryBuilder, *, generation: int = 1) -> HistoryBuilder:
     history.group("assigned", at=2.5, process=A, generation=generation, offset=0)
     reads(history, A, range(10), at=3)
     history.group("committed", at=4, process=A, offset=10, generation=generation)
-    history.group("revoked", at=5, process=A, generation=generation)
-    return history
+    return history.group("revoked", at=5, process=A, generation=generation)
 
 
 # ---- two groups --------------------------------------------------------------------------------------------------
@@ -73,8 +72,7 @@ def the_other_group_is_set_back_too() -> HistoryBuilder:
     why="partitions of one number of two topics are two partitions",
 )
 def offset_of_the_topic_beside() -> HistoryBuilder:
-    history = group_of(A, B, topics={"t": {}, "u": {}})
-    history.place(2, "u", 0)
+    history = group_of(A, B, topics={"t": {}, "u": {}}).place(2, "u", 0)
     history.state(2, 0, (1, 2, 3), at=0, start=0, partition_id=2)
     for value in range(10):
         history.send(value, value, at=1 + value / 10, partition_id=2)
@@ -95,8 +93,7 @@ def offset_of_the_topic_beside() -> HistoryBuilder:
 
 def _offset_deleted(*, tombstone: bool) -> HistoryBuilder:
     """Of an application: the group's offset is asked for at second 60, and there is none; the group's own log."""
-    history = group_of(A, B, system=KAFKA, workload=WorkloadSpec())
-    history.kept_state(KEPT, 2, 0, (1, 2, 3), at=0)
+    history = group_of(A, B, system=KAFKA, workload=WorkloadSpec()).kept_state(KEPT, 2, 0, (1, 2, 3), at=0)
     _worked(history)
     history.group("fetched", at=60, process=B, offset=-1)
     history.group("assigned", at=60.1, process=B, generation=2, offset=0)
@@ -138,8 +135,7 @@ def offset_not_deleted_and_not_told() -> HistoryBuilder:
     why="kafka-consumer-groups --delete removes an empty group; the next one of its name is another",
 )
 def group_deleted_by_a_tool() -> HistoryBuilder:
-    history = group_of(A, B, system=KAFKA, workload=WorkloadSpec())
-    history.kept_state(KEPT, 2, 0, (1, 2, 3), at=0)
+    history = group_of(A, B, system=KAFKA, workload=WorkloadSpec()).kept_state(KEPT, 2, 0, (1, 2, 3), at=0)
     _worked(history, generation=5)
     history.group("fetched", at=60, process=B, offset=-1)
     history.group("assigned", at=60.1, process=B, generation=1, offset=0)
@@ -252,8 +248,7 @@ def fenced_member_comes_back() -> HistoryBuilder:
 def _asked_the_old_coordinator(*, healed: float) -> HistoryBuilder:
     """Broker 1 coordinates, and is cut off at 10 from the others and the controllers; 2 takes over at 14, and is
     answered a commit of 10 at 16. Another client of the group asks at 40 and is told 5, committed at 4."""
-    history = group_of(A, B, system=KAFKA)
-    history.kept_state(KEPT, 1, 0, (1, 2, 3), at=0)
+    history = group_of(A, B, system=KAFKA).kept_state(KEPT, 1, 0, (1, 2, 3), at=0)
     history.group("assigned", at=2.5, process=A, generation=1, offset=0)
     reads(history, A, range(10), at=3)
     history.group("committed", at=4, process=A, offset=5, generation=1)
@@ -296,8 +291,7 @@ def told_by_a_coordinator_that_should_know_better() -> HistoryBuilder:
     why="offsets of a deleted topic go with it",
 )
 def group_on_a_topic_made_anew() -> HistoryBuilder:
-    history = HistoryBuilder(system=KAFKA)
-    history.place(1, "t#1", 0)
+    history = HistoryBuilder(system=KAFKA).place(1, "t#1", 0)
     for process in (A, B):
         history.client(
             process,

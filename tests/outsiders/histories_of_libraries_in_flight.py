@@ -14,8 +14,7 @@ def _producer(*, idempotent: bool, count: int = 3) -> HistoryBuilder:
     for row in history.rows["records"]:
         row["process"] = 2
     history.client(1, role="producer", acks=-1, idempotent=idempotent, tells_attempts=True)
-    history.client(2, role="producer", acks=-1, idempotent=True, tells_attempts=True)
-    return history
+    return history.client(2, role="producer", acks=-1, idempotent=True, tells_attempts=True)
 
 
 @case(
@@ -24,8 +23,7 @@ def _producer(*, idempotent: bool, count: int = 3) -> HistoryBuilder:
     why="MSG_TIMED_OUT: nobody knows; a gap in what a producer sent is no disorder",
 )
 def the_first_of_four_expires() -> HistoryBuilder:
-    history = _producer(idempotent=True)
-    history.send(50, None, at=3, elapsed_s=6, status=2)
+    history = _producer(idempotent=True).send(50, None, at=3, elapsed_s=6, status=2)
     for number in (1, 2, 3):
         history.send(50 + number, 2 + number, at=3 + number / 100, elapsed_s=0.5)
         history.log.append((2 + number, 0, 50 + number))
@@ -34,8 +32,7 @@ def the_first_of_four_expires() -> HistoryBuilder:
 
 def _flipped(*, attempt_at: float | None, partition_id: int = 0) -> HistoryBuilder:
     """Two in flight of a producer without idempotence; the second one stands first."""
-    history = _producer(idempotent=False)
-    history.place(1, "t", 1)
+    history = _producer(idempotent=False).place(1, "t", 1)
     history.send(50, 4, at=30, elapsed_s=1)
     history.send(51, 3, at=30.1, elapsed_s=0.2)
     history.log += [(3, 0, 51), (4, 0, 50)]
@@ -85,8 +82,7 @@ def overtaken_long_after_a_refusal() -> HistoryBuilder:
     why="the log's end went back lawfully between the two",
 )
 def an_allowed_cut_among_five_in_flight() -> HistoryBuilder:
-    history = _producer(idempotent=True, count=5)
-    history.unclean_config("true")
+    history = _producer(idempotent=True, count=5).unclean_config("true")
     history.state(1, 0, (1,), at=5)
     history.send(50, 5, at=6, elapsed_s=0.2)
     history.replica(1, [*history.log, (5, 0, 50)], at=7, reason="kill", high_watermark=6)

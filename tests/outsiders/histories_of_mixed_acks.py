@@ -59,8 +59,7 @@ def all_of_a_mix_are_there() -> HistoryBuilder:
     why="nobody answers acks=0",
 )
 def acks_0_into_the_void() -> HistoryBuilder:
-    history = led(5, system="kafka:4.3.1")
-    history.fail_over(2, at=8)
+    history = led(5, system="kafka:4.3.1").fail_over(2, at=8)
     for value in range(5, 9):
         history.send(value, None, at=8.1 + value / 100, acks=NONE)
     for value in range(9, 12):
@@ -160,8 +159,7 @@ def refused_and_the_first_stored_last_without_idempotence() -> HistoryBuilder:
     why="there is no order over partitions",
 )
 def order_over_two_partitions() -> HistoryBuilder:
-    history = led(0, system="kafka:1.1.1")
-    history.place(1, "t", 1)
+    history = led(0, system="kafka:1.1.1").place(1, "t", 1)
     history.state(2, 0, (1, 2, 3), at=0, start=0, partition_id=1)
     history.client(1, role="producer", idempotent=True, acks=ALL, tells_attempts=True)
     beside = []
@@ -184,8 +182,7 @@ def order_over_two_partitions() -> HistoryBuilder:
     why="enable.idempotence promises one copy; that the client gave the second another name is its own breach",
 )
 def sent_again_in_a_new_epoch() -> HistoryBuilder:
-    history = led(3, system="kafka:3.9.1")
-    history.client(1, role="producer", idempotent=True, acks=ALL, tells_attempts=True)
+    history = led(3, system="kafka:3.9.1").client(1, role="producer", idempotent=True, acks=ALL, tells_attempts=True)
     history.fault("kill", [3], at=3.9, until=6)
     history.failed_attempt(at=4.5, status=2, error="E 45")
     history.send(3, 4, at=4, elapsed_s=2)
@@ -199,8 +196,7 @@ def sent_again_in_a_new_epoch() -> HistoryBuilder:
     why="KIP-98: the broker knows the sequence number, and answers with the first offset",
 )
 def sent_again_and_known() -> HistoryBuilder:
-    history = led(3, system="kafka:4.3.1")
-    history.client(1, role="producer", idempotent=True, acks=ALL, tells_attempts=True)
+    history = led(3, system="kafka:4.3.1").client(1, role="producer", idempotent=True, acks=ALL, tells_attempts=True)
     history.failed_attempt(at=4.5, status=2, error="E 7")
     history.send(4, 3, at=4.1, elapsed_s=0.1)
     history.log.append((3, 0, 4))
@@ -216,8 +212,7 @@ def sent_again_and_known() -> HistoryBuilder:
     why="who is told that it was not stored sends it again",
 )
 def told_as_failed_and_there() -> HistoryBuilder:
-    history = led(3, workload=WorkloadSpec(), system="kafka:3.9.1")
-    history.client(1, role="producer", acks=ALL)
+    history = led(3, workload=WorkloadSpec(), system="kafka:3.9.1").client(1, role="producer", acks=ALL)
     history.send(3, None, at=4, status=1, error="NotEnoughReplicasError")
     history.log.append((3, 0, 3))
     return history.finish()
@@ -229,8 +224,7 @@ def told_as_failed_and_there() -> HistoryBuilder:
     why="a failure that was told is no loss",
 )
 def given_up_and_not_there() -> HistoryBuilder:
-    history = led(5, system="kafka:0.11.0.3", settings={"min.insync.replicas": "2"})
-    history.fault("kill", [1], at=6, until=20)
+    history = led(5, system="kafka:0.11.0.3", settings={"min.insync.replicas": "2"}).fault("kill", [1], at=6, until=20)
     for value in range(40, 50):
         history.send(value, None, at=6 + value / 100, elapsed_s=3, status=2, error="timed out")
     for value in range(50, 60):
@@ -264,8 +258,7 @@ def unanswered_and_its_place_taken() -> HistoryBuilder:
     why="control.md: IDEMPOTENT may be null",
 )
 def there_twice_and_little_is_told() -> HistoryBuilder:
-    history = led(3, workload=WorkloadSpec(), system="kafka:4.3.1")
-    history.client(1, role="producer", acks=ALL)
+    history = led(3, workload=WorkloadSpec(), system="kafka:4.3.1").client(1, role="producer", acks=ALL)
     history.send(3, 3, at=4)
     history.log += [(3, 0, 3), (4, 0, 3)]
     return history.finish()

@@ -85,8 +85,7 @@ def reassigned_to_disks_that_are_lost() -> HistoryBuilder:
     why="broker 1 has had no replica any more, so its disk explains nothing",
 )
 def disk_of_a_broker_that_has_left() -> HistoryBuilder:
-    history = _reassigned()
-    history.destroyed("wipe", 1, "disk", at=30, until=33)
+    history = _reassigned().destroyed("wipe", 1, "disk", at=30, until=33)
     history.fault("kill", [4], at=40, until=50)
     history.state(2, 3, (2, 3), at=42, start=12)
     history.log = history.log[:12]
@@ -122,8 +121,7 @@ def reassignment_called_off() -> HistoryBuilder:
     why="a partition may begin at any time",
 )
 def partition_added() -> HistoryBuilder:
-    history = led(system="kafka:4.3.1")
-    history.place(1, "t", 1)
+    history = led(system="kafka:4.3.1").place(1, "t", 1)
     history.state(2, 0, (1, 2, 3), at=30, start=0, partition_id=1)
     entries = [(offset, 0, 50 + offset) for offset in range(5)]
     for offset, _, value in entries:
@@ -176,8 +174,7 @@ def forbidden_and_then_allowed() -> HistoryBuilder:
     why="it was allowed when it took place; what was set afterwards is another matter",
 )
 def allowed_while_it_took_place() -> HistoryBuilder:
-    history = led(system="kafka:3.9.1")
-    history.configured(UNCLEAN, "true", at=15)
+    history = led(system="kafka:3.9.1").configured(UNCLEAN, "true", at=15)
     _cut_by(history, 3, 6, at=20)
     history.configured(UNCLEAN, "false", at=40)
     return history.finish()
@@ -235,8 +232,7 @@ def lost_to_the_one_farthest_behind() -> HistoryBuilder:
 def _restarted(*, refetched: bool, system: str) -> HistoryBuilder:
     """Broker 2, in sync, starts anew and cuts its log to its own high watermark of 8; two seconds later the leader
     dies. refetched: it had fetched the two records again by then."""
-    history = led(system=system)
-    history.fault("stop", [2], at=10, until=11)
+    history = led(system=system).fault("stop", [2], at=10, until=11)
     history.started(2, at=11)
     history.truncation(2, 8, 10, epoch=None, at=11.5)
     history.fail_over(2, kept=10 if refetched else 8, at=15, isr=(2, 3))
@@ -271,8 +267,7 @@ def cut_to_its_own_mark_and_filled_again() -> HistoryBuilder:
     why="nobody else had acknowledged them; a follower cuts what its leader lacks",
 )
 def cut_of_what_a_deposed_leader_took() -> HistoryBuilder:
-    history = led(system="kafka:2.8.2")
-    history.fault("cut", [1], at=10, until=25)
+    history = led(system="kafka:2.8.2").fault("cut", [1], at=10, until=25)
     history.state(2, 1, (2, 3), at=14, start=10)
     history.send(10, 10, at=15, acks=1)
     history.send(11, 11, at=16, acks=1)
@@ -293,8 +288,7 @@ def cut_of_what_a_deposed_leader_took() -> HistoryBuilder:
     why="acks=all waits for every replica in sync, and these never had the records",
 )
 def cut_of_what_a_deposed_leader_took_by_all() -> HistoryBuilder:
-    history = led(system="kafka:2.8.2")
-    history.fault("cut", [1], at=10, until=25)
+    history = led(system="kafka:2.8.2").fault("cut", [1], at=10, until=25)
     history.state(2, 1, (2, 3), at=14, start=10)
     history.send(10, 10, at=15)
     history.send(11, 11, at=16)

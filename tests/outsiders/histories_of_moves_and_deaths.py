@@ -32,8 +32,7 @@ def moved_altogether_and_failed_over() -> HistoryBuilder:
 
 def _one_copy(*, wiped: int) -> HistoryBuilder:
     """The partition is given one replica instead of three, broker 2, which leads; then a disk is wiped."""
-    history = led(10, system=KAFKA)
-    history.state(2, 1, (1, 2, 3), at=12, start=10)
+    history = led(10, system=KAFKA).state(2, 1, (1, 2, 3), at=12, start=10)
     history.partition["replicas"] = [2]
     history.state(2, 1, (2,), at=14)
     history.destroyed("wipe", wiped, "disk", at=30, until=33)
@@ -107,8 +106,7 @@ def killed_from_outside_with_an_acks_1_tail() -> HistoryBuilder:
     why="the loss is allowed, and the end of the broker is not",
 )
 def ended_by_itself_alone_in_sync() -> HistoryBuilder:
-    history = led(8, system=KAFKA)
-    history.unclean_config("true")
+    history = led(8, system=KAFKA).unclean_config("true")
     history.state(1, 0, (1,), at=4)
     for value in (8, 9):
         history.ack(value, at=5 + value / 100)
@@ -156,8 +154,7 @@ def ended_with_status_0() -> HistoryBuilder:
     why="what was refused before the append is not there, and what was acknowledged is",
 )
 def refused_while_a_disk_was_full() -> HistoryBuilder:
-    history = led(10, system=KAFKA, settings={"min.insync.replicas": "3"})
-    history.fault("full", [3], at=10, until=30)
+    history = led(10, system=KAFKA, settings={"min.insync.replicas": "3"}).fault("full", [3], at=10, until=30)
     history.state(1, 0, (1, 2), at=12)
     history.leader_known(1, at=1)
     for number in range(5):

@@ -15,8 +15,7 @@ def _producer(*, idempotent: bool = True, tells: bool | None = True, count: int 
     for row in history.rows["records"]:
         row["process"] = 2
     history.client(1, role="producer", acks=acks, idempotent=idempotent, tells_attempts=tells)
-    history.client(2, role="producer", acks=-1, idempotent=True, tells_attempts=True)
-    return history
+    return history.client(2, role="producer", acks=-1, idempotent=True, tells_attempts=True)
 
 
 def _calls(history: HistoryBuilder, calls: Sequence[Call], *, process: int = 1, acks: int = -1) -> HistoryBuilder:
@@ -69,8 +68,7 @@ def first_call_stands_last() -> HistoryBuilder:
     why="with idempotence a retry takes its own place: what follows is refused until it is there",
 )
 def first_call_stands_last_after_a_retry() -> HistoryBuilder:
-    history = _calls(_producer(), [(50, 5, 2.0, 4.0), (51, 3, 2.1, 2.5), (52, 4, 2.2, 2.6)])
-    history.failed_attempt(at=2.3)
+    history = _calls(_producer(), [(50, 5, 2.0, 4.0), (51, 3, 2.1, 2.5), (52, 4, 2.2, 2.6)]).failed_attempt(at=2.3)
     return history.finish()
 
 
@@ -86,8 +84,7 @@ def first_call_was_anothers() -> HistoryBuilder:
 
 def _beside(first: int, second: int) -> HistoryBuilder:
     """Two calls in flight, each to its partition; the other partition's offsets are lower."""
-    history = _producer()
-    history.place(1, "t", 1)
+    history = _producer().place(1, "t", 1)
     history.state(2, 0, (1, 2, 3), at=0, start=0, partition_id=1)
     history.send(50, first, at=2.0, elapsed_s=1.0)
     history.log.append((first, 0, 50))
@@ -108,8 +105,7 @@ def lower_offset_beside() -> HistoryBuilder:
     why="records of one call are sent in their order",
 )
 def turned_round_within_a_call() -> HistoryBuilder:
-    history = _producer()
-    history.sends([(50, 4, 0), (51, 3, 0)], at=2)
+    history = _producer().sends([(50, 4, 0), (51, 3, 0)], at=2)
     history.log += [(3, 0, 51), (4, 0, 50)]
     return history.finish()
 
@@ -120,8 +116,7 @@ def turned_round_within_a_call() -> HistoryBuilder:
     why="each partition's share rises",
 )
 def in_turns_within_a_call() -> HistoryBuilder:
-    history = _producer()
-    history.place(1, "t", 1)
+    history = _producer().place(1, "t", 1)
     history.state(2, 0, (1, 2, 3), at=0, start=0, partition_id=1)
     history.sends([(50, 3, 0), (51, 4, 0)], at=2)
     history.sends([(52, 0, 0), (53, 1, 0)], at=2, partition_id=1)
@@ -146,8 +141,7 @@ def called_at_one_moment() -> HistoryBuilder:
     why="after a time-out the producer begins a new producer id, and the old batch may still come",
 )
 def unanswered_and_later() -> HistoryBuilder:
-    history = _calls(_producer(), [(51, 3, 2.5, 2.8)])
-    history.send(50, None, at=2.0, elapsed_s=0.4, status=2)
+    history = _calls(_producer(), [(51, 3, 2.5, 2.8)]).send(50, None, at=2.0, elapsed_s=0.4, status=2)
     history.failed_attempt(at=2.3)
     history.log.append((4, 0, 50))
     return history.finish()
@@ -159,8 +153,7 @@ def unanswered_and_later() -> HistoryBuilder:
     why="two producers: idempotence without a transactional id does not reach over a restart (KIP-98)",
 )
 def late_record_of_a_restarted_producer() -> HistoryBuilder:
-    history = _producer()
-    history.client(3, role="producer", acks=-1, idempotent=True, tells_attempts=True)
+    history = _producer().client(3, role="producer", acks=-1, idempotent=True, tells_attempts=True)
     history.send(50, None, at=2.0, elapsed_s=0.5, status=2)
     _calls(history, [(60, 3, 3.0, 3.2)], process=3)
     history.log.append((4, 0, 50))
@@ -174,8 +167,7 @@ def late_record_of_a_restarted_producer() -> HistoryBuilder:
     why="a producer id and a sequence number stand in the log once",
 )
 def twice_by_an_idempotent_producer() -> HistoryBuilder:
-    history = _producer()
-    history.send(50, 3, at=2.0)
+    history = _producer().send(50, 3, at=2.0)
     history.log += [(3, 0, 50), (4, 0, 50)]
     return history.finish()
 
@@ -187,8 +179,7 @@ TURNED = [(50, 4, 2.0, 4.0), (51, 3, 2.5, 3.0)]
 
 def _without_idempotence(*attempts: tuple[float, int, int], tells: bool = True) -> HistoryBuilder:
     """Two calls in flight, the later one stands first. attempts that failed: when, partition_id, status."""
-    history = _calls(_producer(idempotent=False, tells=tells), TURNED)
-    history.place(1, "t", 1)
+    history = _calls(_producer(idempotent=False, tells=tells), TURNED).place(1, "t", 1)
     for at, partition_id, status in attempts:
         history.failed_attempt(at=at, partition_id=partition_id, status=status)
     return history.finish()
@@ -266,8 +257,7 @@ def acks_0_backwards() -> HistoryBuilder:
 
 def _after_a_cut(acks: int) -> HistoryBuilder:
     """The leader answers 50 at offset 3 and dies; the next one's log ends there, and it answers 51 at offset 3."""
-    history = _producer(acks=acks, idempotent=acks == -1)
-    history.ack(50, at=4, acks=acks)
+    history = _producer(acks=acks, idempotent=acks == -1).ack(50, at=4, acks=acks)
     history.fail_over(2, kept=3)
     history.ack(51, at=20, acks=acks)
     return history.finish()
@@ -300,8 +290,7 @@ def acks_all_takes_the_same_offset() -> HistoryBuilder:
 
 def _zombie_answers(acks: int) -> HistoryBuilder:
     """51 is answered by the new leader at 5; 52, called later, by the deposed one at 3, which is cut there."""
-    history = _producer(idempotent=False, acks=acks)
-    history.fault("cut", [1], at=4, until=20)
+    history = _producer(idempotent=False, acks=acks).fault("cut", [1], at=4, until=20)
     history.state(2, 1, (2, 3), at=6, start=3)
     for number, value in enumerate((60, 61, 51)):
         own = value == 51

@@ -18,8 +18,7 @@ SECOND = 10**9
     why="the order of the first and the third is known, and idempotent producers keep it",
 )
 def third_of_an_application_stands_first() -> HistoryBuilder:
-    history = led(3, workload=WorkloadSpec())
-    history.client(1, role="producer", acks=-1, idempotent=True, tells_attempts=True)
+    history = led(3, workload=WorkloadSpec()).client(1, role="producer", acks=-1, idempotent=True, tells_attempts=True)
     history.send(C, 3, at=4.2, elapsed_s=0.2, returned_ns=int(4.25 * SECOND))
     history.send(A, 4, at=4.0, elapsed_s=0.9, returned_ns=int(4.05 * SECOND))
     history.send(B, 5, at=4.02, elapsed_s=0.95)
@@ -50,8 +49,7 @@ def in_flight_together_in_an_applications_transaction() -> HistoryBuilder:
     why="what was not answered may come late, of a producer id that was given up",
 )
 def second_of_a_call_comes_late() -> HistoryBuilder:
-    history = led(3, system="kafka:2.4.1")
-    history.client(1, role="producer", acks=-1, idempotent=True, tells_attempts=True)
+    history = led(3, system="kafka:2.4.1").client(1, role="producer", acks=-1, idempotent=True, tells_attempts=True)
     history.sends([(A, 3, 0), (B, None, 2), (C, 4, 0)], at=4, elapsed_s=1)
     history.log += [(3, 0, A), (4, 0, C), (5, 0, B)]
     return history.finish()
@@ -103,8 +101,7 @@ def below_what_a_fail_over_must_not_take() -> HistoryBuilder:
     why="both are in the log, and nothing was moved back",
 )
 def below_though_an_unclean_election_cost_nothing() -> HistoryBuilder:
-    history = led(topics={"t": {UNCLEAN: "true"}})
-    history.state(1, 0, (1,), at=6)
+    history = led(topics={"t": {UNCLEAN: "true"}}).state(1, 0, (1,), at=6)
     history.fault("kill", [1], at=7, until=9)
     history.state(2, 1, (2,), at=8, start=10)
     history.started(1, at=9)

@@ -37,8 +37,7 @@ def _pipeline(
             tells_attempts=True,
             group_protocol="classic",
         )
-    history.client(99, role="consumer", isolation=isolation, offset_reset="earliest")
-    return history
+    return history.client(99, role="consumer", isolation=isolation, offset_reset="earliest")
 
 
 def _processes(
@@ -223,8 +222,7 @@ def half_of_the_results_lost() -> HistoryBuilder:
 def _two_isolations(*, committed_reader: Sequence[int], system: str = "kafka:4.3.1") -> HistoryBuilder:
     """Plain 0 to 2 and 6; an aborted transaction's 3 and 4, its marker at 5. Groups g (committed) and u "
     "(everything)."""
-    history = HistoryBuilder(system=system)
-    history.state(1, 0, (1, 2, 3), at=0, start=0)
+    history = HistoryBuilder(system=system).state(1, 0, (1, 2, 3), at=0, start=0)
     history.client(5, role="producer", transactional_id="p", acks=-1, idempotent=True, tells_attempts=True)
     for process, group, isolation in ((11, "g", "read_committed"), (12, "u", "read_uncommitted")):
         history.client(

@@ -18,8 +18,7 @@ def _asked(
     """By default a fresh client's write to t-0, refused with `code`, or not answered."""
     outcome = "unanswered" if code is None else "refused"
     asked = {"age": "fresh", "what": "write", "outcome": outcome, "code": code, "isr": list(isr)}
-    history.progress(at=BEGIN, until=end, **asked | more)
-    return history
+    return history.progress(at=BEGIN, until=end, **asked | more)
 
 
 @case(
@@ -52,8 +51,7 @@ def refused_by_a_minimum_of_before() -> HistoryBuilder:
     why="a minimum above the number of replicas refuses every write, lawfully",
 )
 def refused_by_a_minimum_above_the_replicas() -> HistoryBuilder:
-    history = led().finish()
-    history.configured("min.insync.replicas", "4")
+    history = led().finish().configured("min.insync.replicas", "4")
     return _asked(history, code=NOT_ENOUGH_REPLICAS)
 
 
@@ -64,8 +62,7 @@ def refused_by_a_minimum_above_the_replicas() -> HistoryBuilder:
     why="each partition is promised for itself",
 )
 def one_of_two_partitions_takes_nothing() -> HistoryBuilder:
-    history = led()
-    history.place(1, "t", 1)
+    history = led().place(1, "t", 1)
     history.state(2, 0, (1, 2, 3), at=0, start=0, partition_id=1)
     history.finish()
     for node in history.brokers:
@@ -105,8 +102,7 @@ def a_broker_without_a_replica_is_down() -> HistoryBuilder:
     why="not every replica is in sync, and nothing that was recorded explains it",
 )
 def two_of_three_in_sync() -> HistoryBuilder:
-    history = led(settings={"min.insync.replicas": "2"})
-    history.state(1, 0, (1, 2), at=60)
+    history = led(settings={"min.insync.replicas": "2"}).state(1, 0, (1, 2), at=60)
     return _asked(history.finish(), code=REQUEST_TIMED_OUT, isr=(1, 2))
 
 
@@ -137,8 +133,7 @@ def not_authorized() -> HistoryBuilder:
     why="faults suspend it",
 )
 def a_fault_that_is_left() -> HistoryBuilder:
-    history = led().finish()
-    history.fault("isolate", [1], at=30)
+    history = led().finish().fault("isolate", [1], at=30)
     return _asked(history)
 
 

@@ -76,8 +76,7 @@ def last_stable_offset_before_the_end() -> HistoryBuilder:
     why="a leader that has not heard that it was deposed answers for the log it has",
 )
 def end_told_by_a_deposed_leader() -> HistoryBuilder:
-    history = led()
-    history.fault("cut", [1], at=6)
+    history = led().fault("cut", [1], at=6)
     history.state(2, 1, (2, 3), at=9, start=10)
     for value in range(20, 24):
         history.ack(value, at=15)
@@ -120,8 +119,7 @@ def without_a_coordinator() -> HistoryBuilder:
     why="told, so that nobody takes it for health",
 )
 def stuck_with_a_coordinator() -> HistoryBuilder:
-    history = led()
-    history.kept_state(KEPT, 3, 0, (1, 2, 3), at=0)
+    history = led().kept_state(KEPT, 3, 0, (1, 2, 3), at=0)
     return _standing_still(history)
 
 
@@ -187,10 +185,8 @@ def old_producer_forgotten_by_retention() -> HistoryBuilder:
 
 
 def _fresh(code: int) -> HistoryBuilder:
-    history = led(system="kafka:4.3.1")
-    history.finish()
-    history.progress("fresh", "write", "refused", at=101, until=132, error=f"E {code}", code=code)
-    return history
+    history = led(system="kafka:4.3.1").finish()
+    return history.progress("fresh", "write", "refused", at=101, until=132, error=f"E {code}", code=code)
 
 
 @case(
@@ -229,8 +225,7 @@ def refused_for_its_format() -> HistoryBuilder:
     why="nothing waited for it",
 )
 def nothing_waited() -> HistoryBuilder:
-    history = led()
-    history.kept_state(KEPT, 3, 0, (1, 2, 3), at=0)
+    history = led().kept_state(KEPT, 3, 0, (1, 2, 3), at=0)
     history.client(READER, role="consumer", group="g", offset_reset="earliest", isolation="read_uncommitted")
     history.group("assigned", at=2.5, process=READER, generation=1, offset=0)
     history.poll([(offset, offset) for offset in range(10)], at=3, process=READER)

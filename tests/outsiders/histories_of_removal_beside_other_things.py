@@ -76,8 +76,7 @@ def trimmed_to_the_end_and_further() -> HistoryBuilder:
     why="the request was for the partition beside",
 )
 def trimmed_beside() -> HistoryBuilder:
-    history = led(10, system=KAFKA, workload=WorkloadSpec(), topics={"t": {"retention.ms": "-1"}})
-    history.place(1, "t", 1)
+    history = led(10, system=KAFKA, workload=WorkloadSpec(), topics={"t": {"retention.ms": "-1"}}).place(1, "t", 1)
     _asked(history, 6, partition=1)
     return _left(history, range(6, 10), policy="delete", start=6, end=10)
 

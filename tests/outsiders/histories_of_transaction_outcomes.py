@@ -14,8 +14,7 @@ def _load(**more: Any) -> HistoryBuilder:
     """Inputs of a load of transactions, and its clients."""
     history = led(10, workload=TransactionsSettings(group="g", processors=1, output="results"), **more)
     history.client(PROCESSOR, role="both", group="g", transactional_id="g-1", isolation="read_committed", acks=-1)
-    history.client(READER, role="consumer", isolation="read_committed")
-    return history
+    return history.client(READER, role="consumer", isolation="read_committed")
 
 
 def _ends(*outcomes: int, **more: Any) -> HistoryBuilder:
@@ -62,8 +61,7 @@ def refused_is_not_aborted() -> HistoryBuilder:
 
 
 def _of_unknown_outcome(*, seen: bool) -> HistoryBuilder:
-    history = _load()
-    history.transaction(1, UNKNOWN, at=3, until=4, process=PROCESSOR, transactional_id="g-1")
+    history = _load().transaction(1, UNKNOWN, at=3, until=4, process=PROCESSOR, transactional_id="g-1")
     history.send(70, 10, at=3.2, status=2, process=PROCESSOR, transaction=1)
     if seen:
         history.log.append((10, 0, 70))
@@ -138,8 +136,7 @@ def not_fenced_by_one_that_never_began() -> HistoryBuilder:
 def _fetched(offset: int, *, outputs: int) -> HistoryBuilder:
     """A transaction over the inputs 0 to 3 whose outcome nobody was told; this many of its outputs are in the final
     log, which is what read_committed readers get, and then a member of the group asks for the group's offset."""
-    history = led(4, topics={"t": {}, "results": {}})
-    history.place(1, "results", 0)
+    history = led(4, topics={"t": {}, "results": {}}).place(1, "results", 0)
     history.state(1, 0, (1, 2, 3), at=0, start=0, partition_id=1)
     history.client(PROCESSOR, role="both", group="g", transactional_id="g-1", offset_reset="earliest", acks=-1)
     for process in (READER, 99):

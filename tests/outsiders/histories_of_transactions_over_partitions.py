@@ -23,8 +23,7 @@ def _three(*, system: str = "kafka:4.3.1", isolation: str = "read_committed", **
     for process, name in ((P, "p"), (Q, "q")):
         history.client(process, role="producer", transactional_id=name, acks=-1, idempotent=True, tells_attempts=True)
     history.client(READER, role="consumer", isolation=isolation, offset_reset="earliest")
-    history.client(FINAL, role="consumer", isolation="read_committed", offset_reset="earliest")
-    return history
+    return history.client(FINAL, role="consumer", isolation="read_committed", offset_reset="earliest")
 
 
 def _sent(

@@ -33,8 +33,7 @@ def _set_by_a_tool(
 ) -> HistoryBuilder:
     """A reads to `read` and commits that; by the group's log somebody committed `offset` then; B gets `answered`, and
     begins there or elsewhere. sent_by_a: A had asked for that commit, and was not answered."""
-    history = group_of(A, B, system=KAFKA, workload=workload, **more)
-    history.kept_state(KEPT, 2, 0, (1, 2, 3), at=0)
+    history = group_of(A, B, system=KAFKA, workload=workload, **more).kept_state(KEPT, 2, 0, (1, 2, 3), at=0)
     history.group("assigned", at=2.5, process=A, generation=1, offset=0)
     reads(history, A, range(read), at=3)
     history.group("committed", at=4, process=A, offset=read, generation=1)
@@ -246,8 +245,7 @@ def told_by_a_coordinator_nobody_held_up() -> HistoryBuilder:
 
 def _told_none(fault: str | None) -> HistoryBuilder:
     """The first commit, 10, is taken by the successor; at 30.4 B is told that there is none, and begins at the end."""
-    history = group_of(A, B, system=KAFKA, reset="latest")
-    history.kept_state(KEPT, 1, 0, (1, 2, 3), at=0)
+    history = group_of(A, B, system=KAFKA, reset="latest").kept_state(KEPT, 1, 0, (1, 2, 3), at=0)
     history.group("assigned", at=2.5, process=A, generation=1, offset=0)
     reads(history, A, range(10), at=3)
     if fault is not None:
@@ -334,8 +332,7 @@ def _overtaken(
     polls: Sequence[Sequence[int]], *, retention_ms: str = "1000", fails_over: bool = True, group: str | None = None
 ) -> HistoryBuilder:
     """A reader is given these from second 10 on; a moment later broker 2 leads, whose log begins at 0."""
-    history = led(10, system=KAFKA, topics={"t": {"retention.ms": retention_ms}})
-    history.client(9, group=group, **EARLIEST)
+    history = led(10, system=KAFKA, topics={"t": {"retention.ms": retention_ms}}).client(9, group=group, **EARLIEST)
     if group is not None:
         history.group("assigned", at=2, process=9, generation=1, offset=0)
         history.poll([(0, 0), (1, 1)], at=2.6)
@@ -434,8 +431,7 @@ def another_record_in_a_log_out_of_sync() -> HistoryBuilder:
 
 def _power(nodes: Sequence[int], *, one_by_one: bool) -> HistoryBuilder:
     """5 and 10 were committed, at 0 and 1 of the group's log on 1, 2, 3; power takes all from 1 on, of these."""
-    history = group_of(A, B)
-    history.kept_state(KEPT, 2, 0, (1, 2, 3), at=0)
+    history = group_of(A, B).kept_state(KEPT, 2, 0, (1, 2, 3), at=0)
     history.group("assigned", at=2.5, process=A, generation=1, offset=0)
     reads(history, A, range(10), at=3)
     for at, offset in ((3.5, 5), (4, 10)):
@@ -489,8 +485,7 @@ def power_at_one_after_the_other() -> HistoryBuilder:
     why="the setting allowed the election, and the elected one's log begins where it begins",
 )
 def elected_uncleanly_with_an_older_start() -> HistoryBuilder:
-    history = led(8, system=KAFKA, topics={"t": {"retention.ms": "1000"}})
-    history.unclean_config("true")
+    history = led(8, system=KAFKA, topics={"t": {"retention.ms": "1000"}}).unclean_config("true")
     history.state(1, 0, (1,), at=4)
     for value in (8, 9):
         history.ack(value, at=5 + value / 100)

@@ -10,8 +10,7 @@ AGAIN = 50
 
 def _tries(*tries: tuple[float, int, int | None], copies: int = 1) -> HistoryBuilder:
     """Value 50 is sent once for each try (when, outcome, offset), and the log has `copies` of it from offset 3 on."""
-    history = led(3, workload=WorkloadSpec())
-    history.client(1, role="producer", acks=-1, idempotent=True, tells_attempts=True)
+    history = led(3, workload=WorkloadSpec()).client(1, role="producer", acks=-1, idempotent=True, tells_attempts=True)
     for at, status, offset in tries:
         history.send(AGAIN, offset, at=at, status=status, error=None if status == OK else "KafkaTimeoutError")
     history.log += [(3 + place, 0, AGAIN) for place in range(copies)]
@@ -25,9 +24,7 @@ def refused_and_then_acknowledged() -> HistoryBuilder:
 
 @case("it was acknowledged, sent again, and refused", PASS, {}, why="it is one record, and is there")
 def acknowledged_and_then_refused() -> HistoryBuilder:
-    history = _tries((4, OK, 3), (5, REFUSED, None))
-    history.poll([(0, 0), (1, 1), (2, 2), (3, AGAIN)], at=4.5)
-    return history.finish()
+    return _tries((4, OK, 3), (5, REFUSED, None)).poll([(0, 0), (1, 1), (2, 2), (3, AGAIN)], at=4.5).finish()
 
 
 @case(
@@ -72,9 +69,7 @@ def one_refused_and_there_twice() -> HistoryBuilder:
     why="the second try may have been appended",
 )
 def refused_and_then_unknown_and_read() -> HistoryBuilder:
-    history = _tries((4, REFUSED, None), (5, UNKNOWN, None))
-    history.poll([(0, 0), (1, 1), (2, 2), (3, AGAIN)], at=6)
-    return history.finish()
+    return _tries((4, REFUSED, None), (5, UNKNOWN, None)).poll([(0, 0), (1, 1), (2, 2), (3, AGAIN)], at=6).finish()
 
 
 @case(
@@ -117,8 +112,7 @@ def acknowledged_after_the_election_that_would_excuse_it() -> HistoryBuilder:
 
 @case("its copies have a timestamp each", PASS, {}, why="each try has its own time")
 def two_copies_with_two_timestamps() -> HistoryBuilder:
-    history = led(3, workload=WorkloadSpec())
-    history.client(1, role="producer", acks=-1, idempotent=True, tells_attempts=True)
+    history = led(3, workload=WorkloadSpec()).client(1, role="producer", acks=-1, idempotent=True, tells_attempts=True)
     history.send(AGAIN, None, at=4, status=UNKNOWN, error="KafkaTimeoutError", timestamp_ms=4000)
     history.send(AGAIN, 4, at=5, timestamp_ms=5000)
     history.log += [(3, 0, AGAIN), (4, 0, AGAIN)]
@@ -137,8 +131,7 @@ def two_copies_with_two_timestamps() -> HistoryBuilder:
     why="it was read after the first of its sends",
 )
 def read_before_it_was_sent_again() -> HistoryBuilder:
-    history = _tries((4, OK, 3), (9, REFUSED, None))
-    history.poll([(0, 0), (1, 1), (2, 2), (3, AGAIN)], at=5)
+    history = _tries((4, OK, 3), (9, REFUSED, None)).poll([(0, 0), (1, 1), (2, 2), (3, AGAIN)], at=5)
     history.send(60, 4, at=6, process=2)
     history.log.append((4, 0, 60))
     return history.finish()

@@ -28,8 +28,7 @@ def high_watermark_goes_back() -> HistoryBuilder:
 
 def _stamped(late: Sequence[int]) -> HistoryBuilder:
     """Broker 2 leads epoch 1 from offset 10 on; what it takes is stamped with the epochs of `late`."""
-    history = led()
-    history.fail_over(2)
+    history = led().fail_over(2)
     for number, epoch in enumerate(late):
         history.ack(20 + number, at=15 + number, process=2)
         history.log[-1] = (10 + number, epoch, 20 + number)
@@ -63,8 +62,7 @@ def stamped_with_the_epoch_before() -> HistoryBuilder:
     why="KIP-516: a broker does not serve a log of another topic id",
 )
 def log_of_another_topic() -> HistoryBuilder:
-    history = led()
-    history.finish()
+    history = led().finish()
     for row in history.rows["partition_states"]:
         row["topic_id"] = "AAAAAAAAAAAAAAAAAAAAAQ"
     for row in history.rows["replica_snapshots"]:
@@ -80,8 +78,7 @@ def log_of_another_topic() -> HistoryBuilder:
     why="a generation is in the group's log before any member hears of it, and only rises",
 )
 def generation_went_back() -> HistoryBuilder:
-    history = group_of(A, B)
-    history.group("assigned", at=2.5, process=A, generation=7, offset=0)
+    history = group_of(A, B).group("assigned", at=2.5, process=A, generation=7, offset=0)
     reads(history, A, range(10), at=3)
     history.group("committed", at=4, process=A, offset=10, generation=7)
     history.group("assigned", at=19, process=B, generation=2, offset=10)

@@ -158,8 +158,7 @@ def gone_below_what_the_logs_hold() -> HistoryBuilder:
     why="a lost disk leaves nothing of that epoch above it",
 )
 def disk_lost_below_what_is_there() -> HistoryBuilder:
-    history = _ten(unclean=False)
-    history.state(1, 0, (1,), at=4)
+    history = _ten(unclean=False).state(1, 0, (1,), at=4)
     history.destroyed("wipe", 1, "disk", at=10)
     history.state(1, 1, (1,), at=12)
     _without(history, 2)
@@ -175,8 +174,7 @@ def disk_lost_below_what_is_there() -> HistoryBuilder:
     why="damage takes a record, and may spare those above it",
 )
 def damaged_below_what_is_there() -> HistoryBuilder:
-    history = _ten(unclean=False)
-    history.state(1, 0, (1,), at=4)
+    history = _ten(unclean=False).state(1, 0, (1,), at=4)
     history.destroyed("damage", 1, "batch", at=10, first=2, end=3, partition_id=0)
     history.state(1, 1, (1,), at=12)
     _without(history, 2)

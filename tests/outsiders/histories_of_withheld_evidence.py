@@ -119,8 +119,7 @@ def final_read_ends_early_with_the_leaders_log() -> HistoryBuilder:
     history = led()
     log, history.log = history.log, history.log[:8]
     history.finish(snapshots=False)
-    history.replica(1, log, at=110, high_watermark=10)
-    return history
+    return history.replica(1, log, at=110, high_watermark=10)
 
 
 # ---- the final read, in a folder of old and of today -------------------------------------------------------------
@@ -200,8 +199,7 @@ def _group(**more: Any) -> HistoryBuilder:
 
 def _deposed(generation: int) -> HistoryBuilder:
     """A is replaced by B in generation 2; its commit 5 s later, sent with `generation`, is accepted."""
-    history = _group(system="kafka:2.8.2")
-    history.group("assigned", at=2.5, process=A, generation=1, offset=0)
+    history = _group(system="kafka:2.8.2").group("assigned", at=2.5, process=A, generation=1, offset=0)
     history.poll([(offset, offset) for offset in range(4)], at=3, process=A)
     history.group("assigned", at=10, process=B, generation=2, offset=0)
     history.poll([(offset, offset) for offset in range(8)], at=11, process=B)
@@ -235,8 +233,7 @@ def deposed_without_a_generation_in_a_folder_of_old() -> HistoryBuilder:
 
 def _in_a_transaction(outcome: int, *, answer: int, at: float, partition_id: int = 1) -> HistoryBuilder:
     """x25: offsets of two partitions are sent to one transaction, which ends at second 8; then one is asked for."""
-    history = _group(system="kafka:2.8.2")
-    history.place(1, "t", 1)
+    history = _group(system="kafka:2.8.2").place(1, "t", 1)
     history.state(2, 0, (1, 2, 3), at=0, start=0, partition_id=1)
     beside = [(offset, 0, 50 + offset) for offset in range(6)]
     for offset, _, value in beside:

@@ -108,8 +108,7 @@ def given_up_and_yet_acknowledged_since() -> History:
 
 @story
 def a_gap_with_too_few_in_sync() -> History:
-    history = History(scenario_=scenario(settings={"min.insync.replicas": "2"}))
-    history.state(1, 0, ISR, at=0, start=0)
+    history = History(scenario_=scenario(settings={"min.insync.replicas": "2"})).state(1, 0, ISR, at=0, start=0)
     history.send(0, 0, at=1)
     history.fault("cut", [1], at=2, until=8)
     history.state(1, 0, (1,), at=3)
@@ -124,8 +123,7 @@ def a_gap_with_too_few_in_sync() -> History:
 @story
 def twice_after_its_first_copy_was_removed() -> History:
     topic = TopicSpec(name="t", settings={"retention.ms": "1500"})
-    history = History(scenario_=scenario(topics=(topic,)))
-    history.state(1, 0, ISR, at=0, start=0)
+    history = History(scenario_=scenario(topics=(topic,))).state(1, 0, ISR, at=0, start=0)
     history.poll([(0, 5)], at=2)
     history.send(5, 1, at=1, elapsed_s=10)
     history.final([(1, 5)])

@@ -70,16 +70,12 @@ def refused_for_as_long_as_stated() -> History:
 
 @twin
 def one_record_acknowledged_in_between() -> History:
-    history = stuck(until=18)
-    history.send(77, 1, at=11)
-    return history.final([(1, 77)])
+    return stuck(until=18).send(77, 1, at=11).final([(1, 77)])
 
 
 @twin
 def another_process_was_acknowledged_meanwhile() -> History:
-    history = stuck(until=18)
-    history.send(77, 1, at=11, process=2)
-    return history.final([(1, 77)])
+    return stuck(until=18).send(77, 1, at=11, process=2).final([(1, 77)])
 
 
 @twin
@@ -89,15 +85,12 @@ def a_fault_is_still_in_force() -> History:
 
 @twin
 def a_fault_came_again_in_between() -> History:
-    history = stuck(until=18)
-    history.fault("pause", [2], at=11.9, until=12.1)
-    return history
+    return stuck(until=18).fault("pause", [2], at=11.9, until=12.1)
 
 
 @twin
 def a_fault_whose_effect_was_never_seen() -> History:
-    history = stuck(until=18)
-    history.fault("pause", [2], at=11.9, until=12.1)
+    history = stuck(until=18).fault("pause", [2], at=11.9, until=12.1)
     history.rows["faults"][-1] |= {"begin_ns": None, "end_ns": None}
     return history
 
@@ -114,10 +107,7 @@ def in_sync_replicas_just_enough() -> History:
 
 @twin
 def no_leader_in_between() -> History:
-    history = stuck(until=18)
-    history.state(-1, 0, ISR, at=11)
-    history.state(1, 1, ISR, at=11.5)
-    return history
+    return stuck(until=18).state(-1, 0, ISR, at=11).state(1, 1, ISR, at=11.5)
 
 
 @twin

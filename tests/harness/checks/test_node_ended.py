@@ -52,8 +52,7 @@ def ended(
     **more: Any,
 ) -> History:
     """Broker 1 leads and ends at 5 s; broker 2 leads from 8 s on."""
-    history = History(scenario_=of_system(system, **more))
-    history.state(1, 0, ISR, at=0, start=0)
+    history = History(scenario_=of_system(system, **more)).state(1, 0, ISR, at=0, start=0)
     history.send(0, 0, at=1)
     history._add(
         "node_ends",

@@ -42,9 +42,7 @@ def _sent(log: list[tuple[int, int]], *, client: Mapping[str, Any] | None = None
 
 @story
 def doubled_after_an_attempt_of_which_nobody_knows() -> History:
-    history = _sent(DOUBLED, client=TELLS)
-    history.failed_attempt(at=1.25)
-    return history
+    return _sent(DOUBLED, client=TELLS).failed_attempt(at=1.25)
 
 
 @story
@@ -53,8 +51,7 @@ def doubled_both_after_one_attempt_of_which_nobody_knows() -> History:
     for row in history.rows["records"]:
         if row["kind"] == 0 and row["value"] == 1:
             row["completed_ns"] += 10**8  # in flight as long as the other
-    history.failed_attempt(at=1.25)
-    return history
+    return history.failed_attempt(at=1.25)
 
 
 @story
@@ -64,76 +61,56 @@ def doubled_and_its_client_met_nothing() -> History:
 
 @story
 def doubled_under_a_fault_that_its_client_did_not_meet() -> History:
-    history = _sent(DOUBLED, client=TELLS)
-    history.fault("pause", [3], at=1, until=2)
-    return history
+    return _sent(DOUBLED, client=TELLS).fault("pause", [3], at=1, until=2)
 
 
 @story
 def doubled_after_an_attempt_that_was_refused_before_the_append() -> History:
-    history = _sent(DOUBLED, client=TELLS)
-    history.failed_attempt(at=1.25, status=1, error="NotEnoughReplicasError 19")
-    return history
+    return _sent(DOUBLED, client=TELLS).failed_attempt(at=1.25, status=1, error="NotEnoughReplicasError 19")
 
 
 @story
 def doubled_and_an_attempt_had_failed_before_it_was_sent() -> History:
-    history = _sent(DOUBLED, client=TELLS)
-    history.failed_attempt(at=1.1)
-    return history
+    return _sent(DOUBLED, client=TELLS).failed_attempt(at=1.1)
 
 
 @story
 def doubled_and_another_clients_attempt_failed() -> History:
-    history = _sent(DOUBLED, client=TELLS)
-    history.failed_attempt(at=1.25, process=2)
-    return history
+    return _sent(DOUBLED, client=TELLS).failed_attempt(at=1.25, process=2)
 
 
 @story
 def doubled_and_an_attempt_at_another_partition_failed() -> History:
-    history = _sent(DOUBLED, client=TELLS)
-    history.second_partition()
-    history.failed_attempt(at=1.25, partition_id=1)
-    return history
+    return _sent(DOUBLED, client=TELLS).second_partition().failed_attempt(at=1.25, partition_id=1)
 
 
 @story
 def doubled_by_an_idempotent_producer_that_sent_it_again() -> History:
-    history = _sent(DOUBLED, client={**TELLS, "idempotent": True}, idempotence=True)
-    history.failed_attempt(at=1.25)
-    return history
+    return _sent(DOUBLED, client={**TELLS, "idempotent": True}, idempotence=True).failed_attempt(at=1.25)
 
 
 @story
 def doubled_by_a_producer_that_was_asked_to_be_idempotent_with_acks_1() -> History:
     """No library is idempotent then, whatever the workload says of it."""
-    history = _sent(DOUBLED, idempotence=True, acks="1")
-    history.fault("pause", [1], at=1, until=2)
-    return history
+    return _sent(DOUBLED, idempotence=True, acks="1").fault("pause", [1], at=1, until=2)
 
 
 @story
 def doubled_by_a_producer_without_retries() -> History:
-    history = _sent(DOUBLED, retries=0)
-    history.fault("pause", [1], at=1, until=2)
-    return history
+    return _sent(DOUBLED, retries=0).fault("pause", [1], at=1, until=2)
 
 
 @story
 def doubled_by_a_library_that_sends_again_without_retries() -> History:
     history = _sent(DOUBLED, client=TELLS, retries=0)
     history.rows["processes"][0]["library"] = "confluent-kafka"
-    history.failed_attempt(at=1.25)
-    return history
+    return history.failed_attempt(at=1.25)
 
 
 @story
 def doubled_and_the_leader_had_changed_just_before_the_send() -> History:
     """The client tells nothing; it may still have asked the leader that was deposed 20 ms before."""
-    history = _sent(DOUBLED)
-    history.state(2, 1, (2, 3), at=1.18, start=2)
-    return history
+    return _sent(DOUBLED).state(2, 1, (2, 3), at=1.18, start=2)
 
 
 @story
@@ -145,8 +122,7 @@ def doubled_and_the_leader_had_changed_long_before_the_send() -> History:
         else row
         for row in history.rows["records"]
     ]
-    history.state(2, 1, (2, 3), at=2, start=2)
-    return history
+    return history.state(2, 1, (2, 3), at=2, start=2)
 
 
 # ---- order ----------------------------------------------------------------------------------------------------------
@@ -154,9 +130,7 @@ def doubled_and_the_leader_had_changed_long_before_the_send() -> History:
 
 @story
 def overtaken_by_a_record_while_it_was_sent_again() -> History:
-    history = _sent(SWAPPED, client=TELLS)
-    history.failed_attempt(at=1.15)
-    return history
+    return _sent(SWAPPED, client=TELLS).failed_attempt(at=1.15)
 
 
 @story
@@ -171,9 +145,7 @@ def overtaken_in_flight_and_nobody_knows_what_the_client_met() -> History:
 
 @story
 def overtaken_in_the_order_of_an_idempotent_producer() -> History:
-    history = _sent(SWAPPED, client={**TELLS, "idempotent": True}, idempotence=True)
-    history.failed_attempt(at=1.15)
-    return history
+    return _sent(SWAPPED, client={**TELLS, "idempotent": True}, idempotence=True).failed_attempt(at=1.15)
 
 
 @pytest.fixture(scope="module")

@@ -117,8 +117,7 @@ def acknowledged_long_before_the_expansion() -> History:
 
 @story
 def lost_to_an_allowed_election_after_it_was_acknowledged_below_the_minimum() -> History:
-    history = alone(sent_at=6)
-    history.unclean_config("true")
+    history = alone(sent_at=6).unclean_config("true")
     history.fault("kill", [1], at=8, until=30)
     history.snapshot(1, [(0, 0, 0), (1, 0, 1)], at=8, reason="kill", epochs="0:0")
     history.state(2, 1, (2,), at=10, start=1)
@@ -172,29 +171,22 @@ def acknowledged_at_a_hand_over_and_nothing_shows_by_whom() -> History:
 
 @story
 def two_leaders_by_the_books() -> History:
-    history = nothing_happened()
-    history.state(2, 0, ISR, at=50)
-    return history
+    return nothing_happened().state(2, 0, ISR, at=50)
 
 
 @story
 def two_leaders_by_their_own_word() -> History:
-    history = nothing_happened()
-    history.broker_event(3, "leadership_start", at=50, leader_epoch=0)
-    return history
+    return nothing_happened().broker_event(3, "leadership_start", at=50, leader_epoch=0)
 
 
 @story
 def one_leader_after_the_other() -> History:
-    history = nothing_happened()
-    history.state(2, 1, ISR, at=50, start=10)
-    return history
+    return nothing_happened().state(2, 1, ISR, at=50, start=10)
 
 
 def thrown_back(*, late: bool) -> History:
     """An allowed unclean election at 5 s takes 7 to 9 from a consumer, which begins anew there; later it goes back."""
-    history = acknowledged()
-    history.unclean_config("true")
+    history = acknowledged().unclean_config("true")
     history.poll([(offset, offset) for offset in range(10)], at=3)
     failed_over(history, leader=2, isr_before=(1,), kept=7)
     history.rows["records"] = [row for row in history.rows["records"] if row["kind"] != 2]
@@ -297,8 +289,7 @@ def test_a_broken_promise_is_found_where_nothing_is_lost(
 
 def brokers_0_and_63(lacking: int) -> History:
     """Both are in sync, and one lacks a record below its high watermark."""
-    history = History()
-    history.state(0, 0, (0, 63), at=0, start=0)
+    history = History().state(0, 0, (0, 63), at=0, start=0)
     for value in range(3):
         history.send(value, value, at=1 + value)
     for node in (0, 63):

@@ -17,12 +17,10 @@ Change = Callable[[History], object]
 
 
 def left_behind() -> History:
-    history = History()
-    history.unclean_config("true")
+    history = History().unclean_config("true")
     history.state(1, 0, (1, 2, 3), at=0, start=0)
     history.state(1, 0, (1,), at=3)
-    history.state(2, 1, (2,), at=8)
-    return history
+    return history.state(2, 1, (2,), at=8)
 
 
 def classification(change: Change) -> str:

@@ -83,8 +83,7 @@ def lost_by_an_election_outside_the_elr() -> History:
 
 @story
 def the_last_isr_member_lost_its_disk_and_an_eligible_one_did_not() -> History:
-    history = _leaderless(elr=(1, 2))
-    history.fault("disk-loss", [1], at=7.5, until=8)
+    history = _leaderless(elr=(1, 2)).fault("disk-loss", [1], at=7.5, until=8)
     return _led_by_2(history, kept=7)
 
 

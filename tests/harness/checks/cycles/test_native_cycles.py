@@ -24,15 +24,13 @@ def sound() -> History:
 
 
 def read_before_send() -> History:
-    history = History()
-    history.poll([(0, 7)], at=1)
+    history = History().poll([(0, 7)], at=1)
     history.send(7, 0, at=5)
     return history.final([(0, 7)])
 
 
 def read_while_sent() -> History:
-    history = History()
-    history.poll([(0, 7)], at=1, process=9)
+    history = History().poll([(0, 7)], at=1, process=9)
     history.send(7, 0, at=0.5, elapsed_s=5)
     return history.final([(0, 7)])
 
@@ -62,7 +60,7 @@ def transactions(history: History, spans: Mapping[int, tuple[float, float]]) -> 
     return history
 
 
-def bound(history: History, transaction: int, do: Callable[[], None]) -> None:
+def bound(history: History, transaction: int, do: Callable[[], object]) -> None:
     before = len(history.rows["records"])
     do()
     for row in history.rows["records"][before:]:
@@ -110,15 +108,13 @@ def one_after_the_other() -> History:
 
 
 def order_against_time_in_a_batch() -> History:
-    history = History()
-    history.sends([(1, 0, 0), (2, 2, 0)], at=1)
+    history = History().sends([(1, 0, 0), (2, 2, 0)], at=1)
     history.send(3, 1, at=5)
     return history.final([(0, 1), (1, 3), (2, 2)])
 
 
 def probe_read_before_it_was_sent() -> History:
-    history = History()
-    history.poll([(0, NAMED_FROM)], at=1)
+    history = History().poll([(0, NAMED_FROM)], at=1)
     history.send(NAMED_FROM, 0, at=5)
     history.final([(0, NAMED_FROM)])
     history.rows["value_names"].append({"run": 0, "value": NAMED_FROM, "name": "r0"})
@@ -126,9 +122,7 @@ def probe_read_before_it_was_sent() -> History:
 
 
 def lagging_poll() -> History:
-    history = sound()
-    history.poll([(0, 1)], at=4)
-    return history
+    return sound().poll([(0, 1)], at=4)
 
 
 STORIES: Mapping[str, Callable[[], History]] = {

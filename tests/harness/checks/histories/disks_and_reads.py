@@ -71,9 +71,7 @@ def only_the_leaders_disk_was_read() -> History:
 @story
 def a_new_leader_wrote_another_value_there_before_the_disks_were_read() -> History:
     log = [(offset, int(offset >= 5), value) for offset, _, value in with_another(5)]
-    history = read_then_collected(dict.fromkeys(ISR, log))
-    history.state(2, 1, (2,), at=105, start=5)
-    return history
+    return read_then_collected(dict.fromkeys(ISR, log)).state(2, 1, (2,), at=105, start=5)
 
 
 @story

@@ -45,30 +45,26 @@ def nothing_happened() -> History:
 
 @story
 def unclean_election_lost_three() -> History:
-    history = acknowledged()
-    history.unclean_config("true")
+    history = acknowledged().unclean_config("true")
     return failed_over(history, leader=2, isr_before=(1,), kept=7)
 
 
 @story
 def unclean_allowed_but_the_election_was_clean() -> History:
-    history = acknowledged()
-    history.unclean_config("true")
+    history = acknowledged().unclean_config("true")
     return failed_over(history, leader=2, isr_before=(1, 2), kept=7)
 
 
 @story
 def unclean_election_although_forbidden() -> History:
-    history = acknowledged()
-    history.unclean_config("false")
+    history = acknowledged().unclean_config("false")
     return failed_over(history, leader=2, isr_before=(1,), kept=7)
 
 
 @story
 def unclean_election_above_the_lost_record() -> History:
     """Value 3 vanishes though the uncleanly elected leader's log reached to 7: that election cannot have cost it."""
-    history = acknowledged()
-    history.unclean_config("true")
+    history = acknowledged().unclean_config("true")
     failed_over(history, leader=2, isr_before=(1,), kept=7)
     history.rows["records"] = [r for r in history.rows["records"] if not (r["kind"] == 2 and r["value"] == 3)]
     return history
@@ -96,15 +92,13 @@ def acks_1_lost_without_any_election() -> History:
 
 @story
 def acks_1_lost_although_a_consumer_had_read_it() -> History:
-    history = acknowledged(acks=1)
-    history.poll([(offset, offset) for offset in range(10)], at=3)
+    history = acknowledged(acks=1).poll([(offset, offset) for offset in range(10)], at=3)
     return failed_over(history, leader=2, isr_before=ISR, kept=7)
 
 
 @story
 def every_in_sync_disk_lost() -> History:
-    history = acknowledged()
-    history.state(1, 0, (1,), at=3)
+    history = acknowledged().state(1, 0, (1,), at=3)
     history.fault("wipe", [1], at=5)
     history.state(-1, 0, (1,), at=6)
     history.state(1, 1, (1,), at=8, start=0)
@@ -113,8 +107,7 @@ def every_in_sync_disk_lost() -> History:
 
 @story
 def one_of_two_in_sync_disks_lost() -> History:
-    history = acknowledged()
-    history.state(1, 0, (1, 2), at=3)
+    history = acknowledged().state(1, 0, (1, 2), at=3)
     history.fault("wipe", [1], at=5)
     history.state(1, 1, (1, 2), at=8, start=0)
     return history.final([])
@@ -123,8 +116,7 @@ def one_of_two_in_sync_disks_lost() -> History:
 @story
 def disks_lost_one_after_the_other_with_a_rejoin_between() -> History:
     """1 loses its disk, comes back in sync, then 2 loses its own: 1 has everything, so nothing may be lost."""
-    history = acknowledged()
-    history.state(1, 0, (1, 2), at=3)
+    history = acknowledged().state(1, 0, (1, 2), at=3)
     history.fault("wipe", [1], at=4)
     history.state(2, 1, (2,), at=5, start=10)
     history.state(2, 1, (1, 2), at=6)
@@ -135,16 +127,14 @@ def disks_lost_one_after_the_other_with_a_rejoin_between() -> History:
 
 @story
 def unreadable_above_a_frozen_high_watermark() -> History:
-    history = acknowledged(acks=1)
-    history.state(1, 0, (1,), at=0.5)
+    history = acknowledged(acks=1).state(1, 0, (1,), at=0.5)
     history.snapshot(1, [(offset, 0, offset) for offset in range(10)], high_watermark=6, epochs="0:0")
     return history.final([(offset, offset) for offset in range(6)])
 
 
 @story
 def unread_and_gone_from_the_in_sync_log() -> History:
-    history = acknowledged()
-    history.state(1, 0, (1,), at=0.5)
+    history = acknowledged().state(1, 0, (1,), at=0.5)
     history.snapshot(1, [(offset, 0, offset) for offset in range(6)], high_watermark=6, epochs="0:0")
     return history.final([(offset, offset) for offset in range(6)])
 
@@ -164,16 +154,14 @@ def not_read_to_the_end_as_expected() -> History:
 
 @story
 def in_no_log_and_a_fail_over_after_the_acknowledgement() -> History:
-    history = acknowledged(7, acks=1)
-    history.send(50, 7, at=3, acks=1)
+    history = acknowledged(7, acks=1).send(50, 7, at=3, acks=1)
     history.state(2, 1, (2, 3), at=5)
     return history.final([(offset, offset) for offset in range(7)])
 
 
 @story
 def in_no_log_and_a_fail_over_before_the_acknowledgement() -> History:
-    history = acknowledged(7, acks=1)
-    history.state(2, 1, (2, 3), at=2)
+    history = acknowledged(7, acks=1).state(2, 1, (2, 3), at=2)
     history.send(50, 7, at=3, acks=1)
     return history.final([(offset, offset) for offset in range(7)])
 
@@ -193,24 +181,19 @@ def zombie_leader_acknowledged_alone() -> History:
 
 @story
 def read_by_a_consumer_and_then_gone() -> History:
-    history = acknowledged(7)
-    history.send(50, None, at=1.8, status=2)
+    history = acknowledged(7).send(50, None, at=1.8, status=2)
     history.poll([(7, 50)], at=4)
     return history.final([(offset, offset) for offset in range(7)])
 
 
 @story
 def refused_and_then_read() -> History:
-    history = acknowledged(3)
-    history.send(50, None, at=1.8, status=1)
-    return history.final([(0, 0), (1, 1), (2, 2), (3, 50)])
+    return acknowledged(3).send(50, None, at=1.8, status=1).final([(0, 0), (1, 1), (2, 2), (3, 50)])
 
 
 @story
 def unknown_and_then_read() -> History:
-    history = acknowledged(3)
-    history.send(50, None, at=1.8, status=2)
-    return history.final([(0, 0), (1, 1), (2, 2), (3, 50)])
+    return acknowledged(3).send(50, None, at=1.8, status=2).final([(0, 0), (1, 1), (2, 2), (3, 50)])
 
 
 @story
@@ -220,9 +203,7 @@ def read_and_never_sent() -> History:
 
 @story
 def read_before_it_was_sent() -> History:
-    history = acknowledged(3)
-    history.poll([(2, 2)], at=0.2)
-    return history.final([(0, 0), (1, 1), (2, 2)])
+    return acknowledged(3).poll([(2, 2)], at=0.2).final([(0, 0), (1, 1), (2, 2)])
 
 
 @story
@@ -249,16 +230,13 @@ def twice_in_the_log_without_a_reason_to_retry_of_a_client_that_tells_nothing() 
 
 @story
 def two_values_at_one_offset() -> History:
-    history = acknowledged(3)
-    history.send(50, 2, at=4)
-    return history.final([(0, 0), (1, 1), (2, 50)])
+    return acknowledged(3).send(50, 2, at=4).final([(0, 0), (1, 1), (2, 50)])
 
 
 @story
 def two_orders_against_time_of_which_one_is_told_by_its_acknowledgements() -> History:
     """Value 2 was acknowledged below 1; value 4 stands below 3, which had been acknowledged, and had no answer."""
-    history = History()
-    history.state(1, 0, ISR, at=0, start=0)
+    history = History().state(1, 0, ISR, at=0, start=0)
     history.send(1, 1, at=1)
     history.send(2, 0, at=2, process=2)
     history.send(3, 3, at=3)
@@ -268,20 +246,16 @@ def two_orders_against_time_of_which_one_is_told_by_its_acknowledgements() -> Hi
 
 @story
 def a_poll_went_back() -> History:
-    history = nothing_happened()
-    history.poll([(2, 2), (3, 3)], at=5)
-    return history
+    return nothing_happened().poll([(2, 2), (3, 3)], at=5)
 
 
 def _read_from_the_head_again(*, offset_reset: str) -> History:
     """A consumer had read up to 9; then the log ended at 7, and it read from 0 on, in the same assignment."""
-    history = acknowledged()
-    history.unclean_config("true")
+    history = acknowledged().unclean_config("true")
     history.client(9, offset_reset=offset_reset)
     history.poll([(offset, offset) for offset in range(10)], at=4, epoch=0)
     failed_over(history, leader=2, isr_before=(1,), kept=7)
-    history.poll([(offset, offset) for offset in range(7)], at=11, epoch=0)
-    return history
+    return history.poll([(offset, offset) for offset in range(7)], at=11, epoch=0)
 
 
 @story
@@ -296,22 +270,17 @@ def a_poll_went_back_to_the_head_though_its_consumer_never_resets_its_position()
 
 @story
 def a_new_assignment_starts_over() -> History:
-    history = nothing_happened()
-    history.poll([(2, 2), (3, 3)], at=5, assignment=1)
-    return history
+    return nothing_happened().poll([(2, 2), (3, 3)], at=5, assignment=1)
 
 
 @story
 def a_poll_skipped() -> History:
-    history = acknowledged()
-    history.poll([(0, 0), (1, 1), (5, 5)], at=3)
-    return history.final([(offset, offset) for offset in range(10)])
+    return acknowledged().poll([(0, 0), (1, 1), (5, 5)], at=3).final([(offset, offset) for offset in range(10)])
 
 
 @story
 def a_poll_stepped_over_a_hole_in_the_log() -> History:
-    history = acknowledged(2)
-    history.send(5, 5, at=2)
+    history = acknowledged(2).send(5, 5, at=2)
     history.poll([(0, 0), (1, 1), (5, 5)], at=3)
     return history.final([(0, 0), (1, 1), (5, 5)])
 

@@ -15,8 +15,7 @@ NAMED, PROCESSOR, FINAL = 1 << 62, 41, 99
 
 def _inputs(count: int, *, final_isolation: str = "read_committed") -> History:
     """Inputs of t-1, read by the processor, and in the final log."""
-    history = History()
-    history.second_partition()
+    history = History().second_partition()
     history.state(1, 0, ISR, at=0, start=0)
     history.client(PROCESSOR, group="g", transactional_id="g-1", isolation="read_committed", offset_reset="earliest")
     history.client(FINAL, isolation=final_isolation, offset_reset="earliest")
@@ -116,8 +115,7 @@ def aborted_output_lies_beyond_the_groups_offset() -> History:
 
 def _cut(*, without_output_of: int | None = None, allowed: str = "true") -> History:
     """Ten outputs in t-0, of which an unclean election lost three; perhaps one of the others was never sent."""
-    history = _inputs(10)
-    history.unclean_config(allowed)
+    history = _inputs(10).unclean_config(allowed)
     log = []
     for offset in range(10):
         if offset == without_output_of:
@@ -165,8 +163,7 @@ def outputs_were_removed_by_retention() -> History:
 
 def _reads_past_an_aborted_record(*, outcome: int, isolation: str | None) -> History:
     """A member of a group reads offsets 0 and 3 of t-0; 1 is of a transaction, and the final log has it."""
-    history = History()
-    history.state(1, 0, ISR, at=0, start=0)
+    history = History().state(1, 0, ISR, at=0, start=0)
     history.client(1, transactional_id="id", acks=-1, idempotent=True)
     history.client(5, group="g", isolation=isolation, offset_reset="earliest")
     history.client(FINAL, isolation="read_uncommitted", offset_reset="earliest")
@@ -220,8 +217,7 @@ def untold_isolation_past_a_committed_record() -> History:
 
 def _begins_behind_a_transaction(*, outcome: int, isolation: str | None) -> History:
     """A reader from the earliest record gets offset 2 first; 0 is of a transaction, and the final log has it."""
-    history = History()
-    history.state(1, 0, ISR, at=0, start=0)
+    history = History().state(1, 0, ISR, at=0, start=0)
     history.client(1, transactional_id="id", acks=-1, idempotent=True, role="producer")
     history.client(5, isolation=isolation, offset_reset="earliest", role="consumer")
     history.client(FINAL, isolation="read_uncommitted", offset_reset="earliest", role="consumer")

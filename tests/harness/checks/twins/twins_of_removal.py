@@ -26,9 +26,7 @@ def removed_by_nobody_knows_whom_in_somebody_elses_cluster() -> History:
 
 @story
 def removed_and_read_before_by_nobody_knows_whom() -> History:
-    history = _begun_at_four({"retention.ms": "600000"})
-    history.poll(LOG, at=3)
-    return history
+    return _begun_at_four({"retention.ms": "600000"}).poll(LOG, at=3)
 
 
 @story

@@ -43,8 +43,7 @@ def one_owner_under_two_member_ids() -> History:
 
 @story
 def group_whose_members_tell_no_assignment_read_again_what_was_committed() -> History:
-    history = _group()
-    history.poll(LOG[:5], at=3, process=ONE)
+    history = _group().poll(LOG[:5], at=3, process=ONE)
     history.group("committed", at=3.5, process=ONE, offset=5)
     history.poll(LOG[3:], at=5, process=TWO)
     return history.final(LOG)
@@ -52,8 +51,7 @@ def group_whose_members_tell_no_assignment_read_again_what_was_committed() -> Hi
 
 def _began_at_the_end(*, status: int) -> History:
     """Member 1 reads from 2 and commits 5; member 2 takes over at 7."""
-    history = _group(reset="latest")
-    history.group("assigned", at=2.5, process=ONE, generation=1)
+    history = _group(reset="latest").group("assigned", at=2.5, process=ONE, generation=1)
     history.poll(LOG[2:5], at=3, process=ONE)
     history.group("committed", at=3.5, process=ONE, offset=5, generation=1, status=status)
     history.group("revoked", at=4, process=ONE, generation=1)
@@ -121,8 +119,7 @@ def producers_of_one_id_committed_by_turns() -> History:
 
 def _processed(*outputs: int, committed: int = 2, status: int = COMMITTED, unread: bool = False) -> History:
     """Inputs 0 to 2 of t-0, an output in t-1 for each of `outputs`; a transaction sends offset `committed`."""
-    history = History()
-    history.second_partition(read_to_end=not unread)
+    history = History().second_partition(read_to_end=not unread)
     history.state(1, 0, ISR, at=0, start=0)
     history.client(PROCESSOR, group="g", transactional_id="g-1", isolation="read_committed", offset_reset="earliest")
     history.client(99, isolation="read_committed")
@@ -148,8 +145,7 @@ def processed_once_and_read_by_two_final_readers() -> History:
         {**row, "operation": 90, "process": 98, "invoked_ns": 110 * SECOND, "completed_ns": 111 * SECOND}
         for row in again
     ]
-    history.client(98, isolation="read_committed")
-    return history
+    return history.client(98, isolation="read_committed")
 
 
 @story

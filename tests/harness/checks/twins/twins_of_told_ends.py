@@ -34,8 +34,7 @@ def _disks(history: History, *, high_watermark: int, epoch: int = 0, at: float =
 def _not_read(*, high_watermark: int, acks: int = -1, system: str = "kafka:4.3.1") -> History:
     """The final read ends at the told 8; the disks have all ten. The table final_reads is empty, as it was in runs of
     before."""
-    history = _log(acks=acks, system=system)
-    history.final(LOG[:8], epoch=0)
+    history = _log(acks=acks, system=system).final(LOG[:8], epoch=0)
     return _disks(history, high_watermark=high_watermark)
 
 
@@ -92,8 +91,7 @@ def end_below_a_mark_that_may_have_risen_later() -> History:
 
 @story
 def end_below_what_a_consumer_had_been_given() -> History:
-    history = _log(acks=1)
-    history.poll(LOG, at=3, epoch=0)
+    history = _log(acks=1).poll(LOG, at=3, epoch=0)
     history.final(LOG[:8], epoch=0)
     return _disks(history, high_watermark=10)
 
@@ -116,8 +114,7 @@ def end_above_the_last_stable_offset_and_below_the_committed_end() -> History:
 @story
 def end_below_what_a_dead_leader_alone_had_acknowledged() -> History:
     """acks=1, a fail-over to a log that ends at 8: nothing survives above the told end."""
-    history = _log(acks=1)
-    history.fault("kill", [1], at=50, until=60)
+    history = _log(acks=1).fault("kill", [1], at=50, until=60)
     history.state(2, 1, (2, 3), at=51, start=8)
     history.state(2, 1, ISR, at=65)
     _answered(history, 8, came_to=8, node=2)
@@ -161,8 +158,7 @@ def end_told_before_acks_1_was_replicated() -> History:
 @story
 def end_told_below_the_start_of_the_leaders_own_epoch() -> History:
     """acks=1, and the new leader has them: they are below the start of its epoch, so it has to know."""
-    history = _log(acks=1)
-    history.fault("kill", [1], at=50, until=60)
+    history = _log(acks=1).fault("kill", [1], at=50, until=60)
     history.state(2, 1, (2, 3), at=51, start=10)
     history.state(2, 1, ISR, at=65)
     return _read_on(history, node=2)
@@ -170,15 +166,13 @@ def end_told_below_the_start_of_the_leaders_own_epoch() -> History:
 
 @story
 def end_told_by_a_leader_that_was_deposed() -> History:
-    history = _log()
-    history.state(2, 1, ISR, at=50, start=10)
+    history = _log().state(2, 1, ISR, at=50, start=10)
     return _read_on(history, node=1)
 
 
 @story
 def end_told_while_the_leadership_changed() -> History:
-    history = _log()
-    history.state(2, 1, ISR, at=ASKED, start=10)
+    history = _log().state(2, 1, ISR, at=ASKED, start=10)
     return _read_on(history, node=None)
 
 
