@@ -149,8 +149,7 @@ def epochs_fall_before_kip_279() -> HistoryBuilder:
 )
 def epochs_fall_in_the_final_read() -> HistoryBuilder:
     history = led().fail_over(2)
-    _later(history, (1, 0)).finish(snapshots=False)
-    return history
+    return _later(history, (1, 0)).finish(snapshots=False)
 
 
 @case(
@@ -194,8 +193,7 @@ def a_leader_goes_on_below_its_start() -> HistoryBuilder:
     history.destroyed("power-loss", 2, "tail", at=13, until=14, first=8, partition_id=0)
     history.started(2, at=14)
     history.log = history.log[:8]
-    _later(history, (1, 1)).finish()
-    return history
+    return _later(history, (1, 1)).finish()
 
 
 @case(
@@ -221,8 +219,7 @@ def a_checkpoint_that_went_up_with_its_log() -> HistoryBuilder:
 )
 def stamped_with_an_unknown_epoch() -> HistoryBuilder:
     history = led().fail_over(2)
-    _later(history, (4, 4)).finish()
-    return history
+    return _later(history, (4, 4)).finish()
 
 
 # ---- the high watermark ---------------------------------------------------------------------------------------------

@@ -1,23 +1,17 @@
 """What brokers answered to attempts that failed stands in the finding, with its meaning and what explains it."""
 
-from collections.abc import Callable
-
 import pytest
 from pyspark.sql import SparkSession
 
 from harness.checks.findings import Finding
 from harness.scenario.model import TopicSpec
-from tests.harness.checks.histories.build import ISR, SECOND, History, judge_all, scenario
+from tests.harness.checks.histories.build import ISR, SECOND, History, Stories, judge_all, scenario
 from workloads.produce_and_poll import ProduceAndPollSettings
 
 UNKNOWN_PRODUCER_ID, NOT_ENOUGH_REPLICAS, STORAGE_ERROR, OUT_OF_ORDER_SEQUENCE_NUMBER = 59, 19, 56, 45
 CHECKS = {"gap": "availability", "twice": "duplicate"}
-STORIES: dict[str, Callable[[], History]] = {}
-
-
-def story(make: Callable[[], History]) -> Callable[[], History]:
-    STORIES[make.__name__] = make
-    return make
+STORIES = Stories()
+story = STORIES.story
 
 
 def answer(history: History, code: int | None, *, at: float, process: int = 1) -> None:

@@ -4,7 +4,7 @@ All producers here are without idempotence unless said otherwise; process 1 send
 acknowledged 0.1 s later.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -12,18 +12,14 @@ from pyspark.sql import SparkSession
 
 from harness.checks.judge import Judgement
 from harness.verdict import Verdict
-from tests.harness.checks.histories.build import ISR, History, judge_stories, scenario
+from tests.harness.checks.histories.build import ISR, History, Stories, judge_stories, scenario
 from workloads.produce_and_poll import ProduceAndPollSettings
 
-STORIES: dict[str, Callable[[], History]] = {}
+STORIES = Stories()
+story = STORIES.story
 TELLS: Mapping[str, Any] = {"idempotent": False, "tells_attempts": True}
 DOUBLED = [(0, 0), (1, 1), (2, 2), (3, 2)]  # value 2 was sent at 1.2 s
 SWAPPED = [(0, 0), (1, 2), (2, 1)]
-
-
-def story(make: Callable[[], History]) -> Callable[[], History]:
-    STORIES[make.__name__] = make
-    return make
 
 
 def _sent(log: list[tuple[int, int]], *, client: Mapping[str, Any] | None = None, **workload: Any) -> History:

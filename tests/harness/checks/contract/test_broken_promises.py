@@ -1,26 +1,20 @@
 """Promises broken without a loss: acks=all below min.insync.replicas, and two leaders in one epoch."""
 
-from collections.abc import Callable
-
 import pytest
 from pyspark.sql import SparkSession
 
 from harness.checks.judge import Judgement
 from harness.verdict import Verdict
-from tests.harness.checks.histories.build import ISR, SECOND, History, judge_stories
+from tests.harness.checks.histories.build import ISR, SECOND, History, Stories, judge_stories
 from tests.harness.checks.twins.twins import acknowledged, failed_over, nothing_happened
 
-STORIES: dict[str, Callable[[], History]] = {}
+STORIES = Stories()
+story = STORIES.story
 THROWN_BACK = {
     (check, "permitted")
     for check in ("lost-write", "unclean-election", "dirty-read", "inconsistent-offsets", "acknowledged-regression")
 }
 VIOLATION, PASS, OPEN = Verdict.VIOLATION, Verdict.PASS, Verdict.INCONCLUSIVE
-
-
-def story(make: Callable[[], History]) -> Callable[[], History]:
-    STORIES[make.__name__] = make
-    return make
 
 
 def alone(*, sent_at: float, knows_at: float | None = 5.1, least: str = "2", again_at: float | None = None) -> History:

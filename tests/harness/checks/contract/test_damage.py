@@ -1,21 +1,15 @@
 """Damaged and full disks: what they excuse, and what they do not. Each history has a twin that differs in one thing."""
 
-from collections.abc import Callable
-
 import pytest
 from pyspark.sql import SparkSession
 
 from harness.checks.judge import Judgement
 from harness.verdict import Verdict
-from tests.harness.checks.histories.build import ISR, SECOND, History, judge_stories, scenario
+from tests.harness.checks.histories.build import ISR, SECOND, History, Stories, judge_stories, scenario
 from tests.harness.checks.twins.twins import acknowledged, nothing_happened
 
-STORIES: dict[str, Callable[[], History]] = {}
-
-
-def story(make: Callable[[], History]) -> Callable[[], History]:
-    STORIES[make.__name__] = make
-    return make
+STORIES = Stories()
+story = STORIES.story
 
 
 @story

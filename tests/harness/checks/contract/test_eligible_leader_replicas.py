@@ -1,21 +1,17 @@
 """KIP-966: electing an eligible leader replica is clean. Each history beside its twin in which the leader was none."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import pytest
 from pyspark.sql import SparkSession
 
 from harness.checks.judge import Judgement
 from harness.verdict import Verdict
-from tests.harness.checks.histories.build import ISR, History, judge_stories
+from tests.harness.checks.histories.build import ISR, History, Stories, judge_stories
 
-STORIES: dict[str, Callable[[], History]] = {}
+STORIES = Stories()
+story = STORIES.story
 SENT = 10
-
-
-def story(make: Callable[[], History]) -> Callable[[], History]:
-    STORIES[make.__name__] = make
-    return make
 
 
 class ElrHistory(History):

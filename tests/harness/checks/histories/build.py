@@ -533,6 +533,14 @@ class History:
         return self
 
 
+class Stories(dict[str, Callable[[], History]]):
+    """Histories by the names of the functions that tell them."""
+
+    def story(self, make: Callable[[], History]) -> Callable[[], History]:
+        self[make.__name__] = make
+        return make
+
+
 def arrow_of(histories: Sequence[History]) -> dict[str, pa.Table]:
     """As they would be sealed; every other run was sealed before there were digests of logs."""
     arrow = {

@@ -1,17 +1,11 @@
 """Histories whose disks contradict what was read, each beside a lawful one (test_contradictions.py judges them)."""
 
-from collections.abc import Callable
-
-from tests.harness.checks.histories.build import ISR, History
+from tests.harness.checks.histories.build import ISR, History, Stories
 from tests.harness.checks.twins.twins import acknowledged
 
-STORIES: dict[str, Callable[[], History]] = {}
+STORIES = Stories()
+story = STORIES.story
 ALL = [(offset, 0, offset) for offset in range(10)]
-
-
-def story(make: Callable[[], History]) -> Callable[[], History]:
-    STORIES[make.__name__] = make
-    return make
 
 
 def read_then_collected(

@@ -1,17 +1,11 @@
 """Tiny histories, told by hand, each beside a twin that differs in the one thing that changes the verdict."""
 
-from collections.abc import Callable
-
 from harness.scenario.model import ExpectSpec
-from tests.harness.checks.histories.build import ISR, SECOND, History, scenario
+from tests.harness.checks.histories.build import ISR, SECOND, History, Stories, scenario
 from workloads.produce_and_poll import ProduceAndPollSettings
 
-STORIES: dict[str, Callable[[], History]] = {}
-
-
-def story(make: Callable[[], History]) -> Callable[[], History]:
-    STORIES[make.__name__] = make
-    return make
+STORIES = Stories()
+story = STORIES.story
 
 
 def acknowledged(count: int = 10, *, acks: int = -1, **more: object) -> History:

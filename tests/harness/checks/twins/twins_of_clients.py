@@ -1,17 +1,13 @@
 """Tiny histories about where clients begin, what there is to judge at all, timestamps, retention and compaction."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from harness.scenario.model import TopicSpec
-from tests.harness.checks.histories.build import SECOND, History, scenario
+from tests.harness.checks.histories.build import SECOND, History, Stories, scenario
 from tests.harness.checks.twins.twins import acknowledged
 
-STORIES: dict[str, Callable[[], History]] = {}
-
-
-def story(make: Callable[[], History]) -> Callable[[], History]:
-    STORIES[make.__name__] = make
-    return make
+STORIES = Stories()
+story = STORIES.story
 
 
 LOG = [(offset, offset) for offset in range(10)]
