@@ -4,8 +4,6 @@ An epoch's start comes from the leader itself: its journal, otherwise its own le
 other replicas are used only if the leader left none, and only if they all agree; otherwise the start is unknown.
 """
 
-import json
-import re
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,9 +11,8 @@ from functools import cached_property
 from typing import Literal
 
 from harness.checks.model.unclean_rules import Permission, UncleanRules
+from harness.history.facts.epoch_checkpoints import epochs_of
 from harness.history.schema.cluster_rows import BrokerEventRow, PartitionStateRow, SnapshotRow
-
-_PAIR = re.compile(r"(\d+)\s*[:=]\s*(\d+)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -290,14 +287,3 @@ def _chain(leader: int, epoch: int, snapshots: Sequence[Snapshot]) -> tuple[tupl
         if snapshot.node == leader and snapshot.is_whole and snapshot.start_of(epoch) is not None:
             return tuple(entry for entry in snapshot.chain if entry[0] < epoch)
     return None
-
-
-def epochs_of(text: str | None) -> list[tuple[int, int]]:
-    """(epoch, start offset) of a replica's leader-epoch checkpoint, in order: "0:0 2:10", or JSON pairs."""
-    if not text:
-        return []
-    if text.lstrip().startswith(("[", "{")):
-        pairs = json.loads(text)
-        items = pairs.items() if isinstance(pairs, dict) else pairs
-        return [(int(epoch), int(start)) for epoch, start in items]
-    return [(int(epoch), int(start)) for epoch, start in _PAIR.findall(text)]

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TypeVar
 
-from harness.checks.model.elections import epochs_of
 from harness.checks.spark.tables import Tables
+from harness.history.facts.epoch_checkpoints import epochs_of
 from harness.history.facts.internal_topics import CLOCKS_APART_NS, GROUP_OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from harness.history.schema.cluster_rows import SnapshotRow
 from harness.history.schema.internal_rows import (
