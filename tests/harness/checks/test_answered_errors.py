@@ -130,10 +130,7 @@ def found(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict
     """The one finding of each story that it is about."""
     histories = [make() for make in STORIES.values()]
     for run, history in enumerate(histories):
-        history.run = run
-        for rows in history.rows.values():
-            for row in rows:
-                row["run"] = run
+        history.as_run(run)
     answers = judge_all(spark, tmp_path_factory.mktemp("answered"), histories)
     findings = {}
     for name, judgement in zip(STORIES, answers, strict=True):

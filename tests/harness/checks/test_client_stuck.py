@@ -144,10 +144,7 @@ STUCK = {
 
 def numbered(histories: Sequence[History]) -> list[History]:
     for run, history in enumerate(histories):
-        history.run = run
-        for rows in history.rows.values():
-            for row in rows:
-                row["run"] = run
+        history.as_run(run)
     return list(histories)
 
 

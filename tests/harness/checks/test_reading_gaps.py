@@ -54,10 +54,7 @@ def found(judgement: Judgement, check: str) -> list[Finding]:
 def judged(spark: SparkSession, tmp_path: Path) -> Any:
     def of(*histories: History) -> list[Judgement]:
         for run, history in enumerate(histories):
-            history.run = run
-            for rows in history.rows.values():
-                for row in rows:
-                    row["run"] = run
+            history.as_run(run)
         return judge_all(spark, tmp_path, histories)
 
     return of

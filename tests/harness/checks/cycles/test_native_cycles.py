@@ -157,9 +157,7 @@ def judged(spark: SparkSession, folder: Path, **options: Any) -> NativeSearch:
     histories = []
     for run, make in enumerate(STORIES.values()):
         history = make()
-        for rows in history.rows.values():
-            for row in rows:
-                row["run"] = run
+        history.as_run(run)
         histories.append(history)
     return find_cycles(spark, tables(spark, folder, histories), **options)
 

@@ -74,6 +74,14 @@ class History:
         self.rows[table].append(row)
         return row
 
+    def as_run(self, run: int) -> Self:
+        """The same history as that run of several."""
+        self.run = run
+        for rows in self.rows.values():
+            for row in rows:
+                row["run"] = run
+        return self
+
     # -- clients ------------------------------------------
 
     def send(
@@ -566,10 +574,7 @@ def judge_stories(
     histories = []
     for run, make in enumerate(stories.values()):
         history = make()
-        history.run = run
-        for rows in history.rows.values():
-            for row in rows:
-                row["run"] = run
+        history.as_run(run)
         histories.append(history)
     return dict(zip(stories, judge_all(spark, folder, histories, with_evidence=with_evidence), strict=True))
 
