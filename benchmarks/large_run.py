@@ -16,7 +16,7 @@ from harness.checks.findings import fingerprint_of
 from harness.history.facts import values
 from harness.history.run_folder import RunFolder
 from harness.history.schema.schemas import EVIDENCE, FINDINGS, TABLES
-from harness.history.sealed.bins import bins_of
+from harness.history.sealed.derived_tables import bins_of
 
 SECOND = 1_000_000_000
 ORIGIN = 1_000 * SECOND

@@ -47,8 +47,7 @@ from harness.checks.spark.concurrent_queries import Progress, concurrent_queries
 from harness.checks.spark.detection import Detection, detect
 from harness.checks.spark.session import sized_for
 from harness.checks.spark.tables import Tables, check_tables, open_tables
-from harness.checks.verdict_sentence import verdict_sentence
-from harness.checks.wording.invariants import broken_invariant_sentence
+from harness.checks.verdict_sentence import broken_invariant_sentence, verdict_sentence
 from harness.checks.wording.words import plural
 from harness.errors import MISFITS, HarnessError, misfit
 from harness.history.accepted import Accepted, accepted_of, is_accepted, today

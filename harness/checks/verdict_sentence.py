@@ -1,11 +1,21 @@
-"""The one sentence that a verdict is stated with."""
+"""The sentence that a verdict is stated with, and the one of an invariant that was broken in a simulated run."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from harness.checks.evidence_tables import Sums
 from harness.checks.findings import REASONS_MAX, Finding
 from harness.checks.wording.words import plural
 from harness.verdict import Verdict
+
+_BROKEN = {
+    "one-leader-an-epoch": "brokers {wanted} and {seen} both led it",
+    "high-watermark-monotonic": "the leader's high watermark went back from {wanted} to {seen}",
+    "high-watermark-within-log": "the high watermark {seen} lay above the end of the log, {wanted}",
+    "log-matching": "its log had another batch at offset {seen} than the leader, below both high watermarks",
+    "committed-on-isr": "its log ended at {seen}, while it was in the ISR and {wanted} were committed",
+    "acknowledged-on-isr": "its log ended at {seen}, while it was in the ISR and acks=all was answered up to {wanted}",
+}
 
 
 def verdict_sentence(
@@ -50,3 +60,12 @@ def _sentence(verdict: Verdict, reasons: Sequence[str], findings: Sequence[Findi
         more = f" And {plural(len(worst) - 1, 'more violation')}." if len(worst) > 1 else ""
         return f"Violation: {worst[0].sentence}{more}"
     return f"{verdict.value.capitalize()}: {' '.join(reasons[:REASONS_MAX])}"
+
+
+def broken_invariant_sentence(broken: Mapping[str, Any] | None) -> str:
+    """ "" where none was. It is no finding: no client need have seen it. The shape: harness/history/schema/texts.py."""
+    if broken is None:
+        return ""
+    words = _BROKEN.get(str(broken["invariant"]), "wanted {wanted}, seen {seen}").format(**broken)
+    place = f"{broken['topic']}-{broken['partition']} on broker {broken['node']}, leader epoch {broken['leader_epoch']}"
+    return f"Invariant broken ({broken['invariant']}): of {place}, {words}."

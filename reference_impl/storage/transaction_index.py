@@ -33,7 +33,3 @@ def write_aborted(path: Path, aborted: Iterable[AbortedTransaction]) -> None:
 def append_aborted(path: Path, aborted: AbortedTransaction) -> None:
     with path.open("ab", buffering=0) as file:
         file.write(_ENTRY.pack(_VERSION, *aborted))
-
-
-def read_aborted(path: Path) -> list[AbortedTransaction]:
-    return [AbortedTransaction(*fields[1:]) for fields in _ENTRY.iter_unpack(path.read_bytes())]

@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from harness.history.facts.internal_topics import partition_of
-from harness.history.facts.values import decode_output
 from tests.end_to_end.shell import Shell
 from tests.end_to_end.test_real_kafka import needs
+from tests.outputs import decode_output
 
 ROOT = Path(__file__).resolve().parents[2]
 Rows = Sequence[Mapping[str, Any]]

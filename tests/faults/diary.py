@@ -7,6 +7,7 @@ from typing import Any, Literal
 from harness.ports.capabilities import Impairment, Place
 from harness.ports.cluster import COORDINATION, ClientId, Evidence, Link, Node, NodeId, PartitionState, ReplicaLog
 from harness.ports.requests import Requests
+from tests.partition_states import seen
 
 ONE, TWO, THREE = NodeId(1), NodeId(2), NodeId(3)
 
@@ -48,23 +49,7 @@ class Diary:
 
     async def live_partition_states(self, topics: Sequence[str]) -> Sequence[PartitionState]:
         isr = tuple(sorted(self.up)) if self.back_in_isr else (1,)
-        return [
-            PartitionState(
-                topic=topic,
-                partition=0,
-                t_ns=0,
-                uncertainty_ns=0,
-                exact=False,
-                observer=1,
-                leader=1,
-                leader_epoch=0,
-                partition_epoch=None,
-                controller_epoch=None,
-                isr=isr,
-                replicas=(1, 2, 3),
-            )
-            for topic in topics
-        ]
+        return [seen(1, 1, 0, isr, topic=topic) for topic in topics]
 
     async def kill(self, node: NodeId) -> Evidence:
         self.up.discard(int(node))

@@ -10,6 +10,7 @@ from faults.disks import spare
 from harness.ports.cluster import NodeId, PartitionState
 from harness.ports.faults import NothingToStrike, Struck
 from tests.faults.diary import Diary
+from tests.partition_states import seen
 from tests.waiting import PATIENCE_S
 
 
@@ -51,20 +52,7 @@ class Replicated(Diary):
 
     @staticmethod
     def _state(leader: int, epoch: int, isr: tuple[int, ...], *, observer: int) -> PartitionState:
-        return PartitionState(
-            topic="orders",
-            partition=0,
-            t_ns=1,
-            uncertainty_ns=0,
-            exact=False,
-            observer=observer,
-            leader=leader,
-            leader_epoch=epoch,
-            partition_epoch=None,
-            controller_epoch=None,
-            isr=isr,
-            replicas=(1, 2, 3),
-        )
+        return seen(observer, leader, epoch, isr, t_ns=1)
 
     def is_running(self, node: NodeId) -> bool:
         return node not in self.down and super().is_running(node)

@@ -14,8 +14,7 @@ def group_of(
     **more: Any,
 ) -> HistoryBuilder:
     """t-0 has values 0 to 9, t-1 is empty; nobody has been assigned anything yet."""
-    history = led(**more)
-    history.place(1, "t", 1)
+    history = led(**more).place(1, "t", 1)
     for process in processes:
         history.client(
             process, role="consumer", group="g", offset_reset=reset, isolation=isolation, group_protocol=protocol

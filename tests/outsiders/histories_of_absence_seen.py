@@ -47,8 +47,7 @@ def places_taken_before_the_disks_were_lost() -> HistoryBuilder:
     for value in (20, 21, 22):
         history.ack(value, at=15 + value / 100, process=2)
     _all_disks_are_lost(history, at=35)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -63,8 +62,7 @@ def places_taken_after_the_disks_were_lost() -> HistoryBuilder:
     _all_disks_are_lost(history, at=6)
     for value in range(20, 32):
         history.ack(value, at=15 + value / 100, process=2)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -76,11 +74,9 @@ def places_taken_after_the_disks_were_lost() -> HistoryBuilder:
     why="a poll that returned what lies on both sides shows that they were gone already",
 )
 def passed_over_before_the_disks_were_lost() -> HistoryBuilder:
-    history = led(12)
-    history.poll([(5, 5), (6, 6), (10, 10), (11, 11)], at=15, epoch=0)
+    history = led(12).poll([(5, 5), (6, 6), (10, 10), (11, 11)], at=15, epoch=0)
     _all_disks_are_lost(history, at=35)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -98,8 +94,7 @@ def passed_over_before_they_were_acknowledged() -> HistoryBuilder:
     history.ack(11, at=15.06, elapsed_s=0.01)
     history.poll([(5, 5), (6, 6), (10, 10), (11, 11)], at=15.1, epoch=0)
     _all_disks_are_lost(history, at=35)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -111,12 +106,10 @@ def passed_over_before_they_were_acknowledged() -> HistoryBuilder:
     why="they were gone before anything was elected uncleanly",
 )
 def passed_over_before_an_unclean_election() -> HistoryBuilder:
-    history = led(12, topics=UNCLEAN_T)
-    history.poll([(5, 5), (6, 6), (10, 10), (11, 11)], at=15, epoch=0)
+    history = led(12, topics=UNCLEAN_T).poll([(5, 5), (6, 6), (10, 10), (11, 11)], at=15, epoch=0)
     history.log = [entry for entry in history.log if entry[2] not in TAIL]
     _uncleanly_elected(history, at=35)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -133,8 +126,7 @@ def places_taken_before_an_unclean_election() -> HistoryBuilder:
     for value in (20, 21, 22):
         history.ack(value, at=15 + value / 100, process=2)
     _uncleanly_elected(history, at=35)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -146,8 +138,7 @@ def places_taken_before_an_unclean_election() -> HistoryBuilder:
     why="what a deposed leader says of a place says nothing of its successor's log",
 )
 def places_taken_by_a_deposed_leader() -> HistoryBuilder:
-    history = led()
-    history.fault("cut", [1], at=6, until=60)
+    history = led().fault("cut", [1], at=6, until=60)
     history.state(2, 1, (2, 3), at=8, start=10)
     history.ack(20, at=8.2, process=2)
     history.send(30, 10, at=9, acks=1, process=3)
@@ -158,5 +149,4 @@ def places_taken_by_a_deposed_leader() -> HistoryBuilder:
     history.log = []
     history.truncation(1, 0, 11, epoch=3, at=61)
     history.state(2, 3, (1, 2, 3), at=63)
-    history.finish()
-    return history
+    return history.finish()

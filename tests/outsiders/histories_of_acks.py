@@ -17,8 +17,7 @@ def acks_0_never_arrives() -> HistoryBuilder:
     history.send(50, None, at=3, acks=0)
     history.send(51, None, at=3.2, acks=0, status=2)
     history.ack(5, at=4)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -28,11 +27,9 @@ def acks_0_never_arrives() -> HistoryBuilder:
     why="what a consumer saw was committed, whatever its acks",
 )
 def acks_0_read_and_gone() -> HistoryBuilder:
-    history = led(5)
-    history.send(50, None, at=3, acks=0, status=2)
+    history = led(5).send(50, None, at=3, acks=0, status=2)
     history.poll([(4, 4), (5, 50)], at=4, epoch=0)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -42,12 +39,10 @@ def acks_0_read_and_gone() -> HistoryBuilder:
     why="a told high watermark above it makes it committed",
 )
 def acks_1_below_a_high_watermark_of_the_dead_leader() -> HistoryBuilder:
-    history = led(acks=1)
-    history.fail_over(2, kept=7)
+    history = led(acks=1).fail_over(2, kept=7)
     for row in history.rows["replica_snapshots"]:
         row["high_watermark"] = 10
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -57,12 +52,10 @@ def acks_1_below_a_high_watermark_of_the_dead_leader() -> HistoryBuilder:
     why="record 7 was below the told high watermark 8, records 8 and 9 were not",
 )
 def acks_1_half_below_a_high_watermark() -> HistoryBuilder:
-    history = led(acks=1)
-    history.fail_over(2, kept=7)
+    history = led(acks=1).fail_over(2, kept=7)
     for row in history.rows["replica_snapshots"]:
         row["high_watermark"] = 8
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -76,12 +69,10 @@ def acks_1_half_below_a_high_watermark() -> HistoryBuilder:
     why="who told that high watermark never held the lost copies: it says nothing of them",
 )
 def acks_1_below_a_high_watermark_over_other_records() -> HistoryBuilder:
-    history = led(acks=1)
-    history.fail_over(2, kept=7)
+    history = led(acks=1).fail_over(2, kept=7)
     for value in (107, 108, 109):
         history.ack(value, at=12 + value / 100, process=2)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -94,8 +85,7 @@ def acks_1_lost_by_the_second_fail_over() -> HistoryBuilder:
     history = led(acks=1)
     history.fail_over(2, kept=10, isr=(2, 3))
     history.fail_over(3, kept=7, at=30)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -111,8 +101,7 @@ def acks_1_committed_by_the_second_leader_and_lost_by_the_third() -> HistoryBuil
     for row in history.rows["replica_snapshots"]:
         if row["time_ns"] == 28 * 10**9:
             row["high_watermark"] = 10
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -122,8 +111,7 @@ def acks_1_committed_by_the_second_leader_and_lost_by_the_third() -> HistoryBuil
     why="only what is below the high watermark may be handed out; a clean fail-over excuses no committed record",
 )
 def zombie_serves_what_it_alone_has() -> HistoryBuilder:
-    history = led(acks=1)
-    history.fault("cut", [1], at=4, until=15)
+    history = led(acks=1).fault("cut", [1], at=4, until=15)
     history.state(2, 1, (2, 3), at=8, start=10)
     zombie = [*history.log, (10, 0, 10), (11, 0, 11)]
     history.send(10, 10, at=9, acks=1)
@@ -132,8 +120,7 @@ def zombie_serves_what_it_alone_has() -> HistoryBuilder:
     history.replica(1, zombie, at=15, reason="heal", high_watermark=10)
     history.truncation(1, 10, 12, epoch=1, at=16)
     history.state(2, 1, (1, 2, 3), at=18)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -155,25 +142,21 @@ def zombie_keeps_what_it_alone_has_to_itself() -> HistoryBuilder:
     why="acks=all was told although no other in-sync replica had it",
 )
 def zombie_answers_acks_all() -> HistoryBuilder:
-    history = led()
-    history.fault("cut", [1], at=4, until=15)
+    history = led().fault("cut", [1], at=4, until=15)
     history.send(10, 10, at=7.9, elapsed_s=1.5)
     history.state(2, 1, (2, 3), at=8, start=10)
     history.replica(1, [*history.log, (10, 0, 10)], at=15, reason="heal", high_watermark=10)
     history.truncation(1, 10, 11, epoch=1, at=16)
     history.state(2, 1, (1, 2, 3), at=18)
-    history.finish()
-    return history
+    return history.finish()
 
 
 def _alone(*, acks: int = -1, knows: bool = True, least_at: float = 0.0) -> HistoryBuilder:
-    history = led(5, topics={"t": TWO, "u": {}})
-    history.fault("kill", [2, 3], at=4)
+    history = led(5, topics={"t": TWO, "u": {}}).fault("kill", [2, 3], at=4)
     history.state(1, 0, (1,), at=5)
     if knows:
         history.polled(1, 1, 0, (1,), at=5.2)
-    history.ack(5, at=6, acks=acks)
-    return history
+    return history.ack(5, at=6, acks=acks)
 
 
 @case(
@@ -183,26 +166,19 @@ def _alone(*, acks: int = -1, knows: bool = True, least_at: float = 0.0) -> Hist
     why="the producer was promised two copies; it is a finding of its own",
 )
 def below_the_minimum_and_kept() -> HistoryBuilder:
-    history = _alone()
-    history.finish(only=(1,))
-    return history
+    return _alone().finish(only=(1,))
 
 
 @case("the same with acks=1", PASS, {}, why="min.insync.replicas binds acks=all alone")
 def below_the_minimum_with_acks_1() -> HistoryBuilder:
-    history = _alone(acks=1)
-    history.finish(only=(1,))
-    return history
+    return _alone(acks=1).finish(only=(1,))
 
 
 @case(
     "min.insync.replicas of this topic was lowered to 1 just before", PASS, {}, why="the lowest setting in force counts"
 )
 def below_a_minimum_that_was_lowered() -> HistoryBuilder:
-    history = _alone()
-    history.configured("min.insync.replicas", "1", at=4.5)
-    history.finish(only=(1,))
-    return history
+    return _alone().configured("min.insync.replicas", "1", at=4.5).finish(only=(1,))
 
 
 @case(
@@ -212,10 +188,7 @@ def below_a_minimum_that_was_lowered() -> HistoryBuilder:
     why="another topic's setting is none of this topic's",
 )
 def below_the_minimum_where_another_topic_was_lowered() -> HistoryBuilder:
-    history = _alone()
-    history.configured("min.insync.replicas", "1", at=4.5, name="u")
-    history.finish(only=(1,))
-    return history
+    return _alone().configured("min.insync.replicas", "1", at=4.5, name="u").finish(only=(1,))
 
 
 @case(
@@ -225,10 +198,7 @@ def below_the_minimum_where_another_topic_was_lowered() -> HistoryBuilder:
     why="it was 2 when the answer was given",
 )
 def below_a_minimum_that_was_lowered_too_late() -> HistoryBuilder:
-    history = _alone()
-    history.configured("min.insync.replicas", "1", at=20)
-    history.finish(only=(1,))
-    return history
+    return _alone().configured("min.insync.replicas", "1", at=20).finish(only=(1,))
 
 
 @case(
@@ -238,9 +208,7 @@ def below_a_minimum_that_was_lowered_too_late() -> HistoryBuilder:
     why="where nothing shows it, it is an observation that leaves the run inconclusive",
 )
 def below_the_minimum_unknowingly() -> HistoryBuilder:
-    history = _alone(knows=False)
-    history.finish(only=(1,))
-    return history
+    return _alone(knows=False).finish(only=(1,))
 
 
 @case(
@@ -251,15 +219,13 @@ def below_the_minimum_unknowingly() -> HistoryBuilder:
     why="its loss is a violation whatever took it; what was acknowledged by all went with every in-sync disk",
 )
 def below_the_minimum_and_wiped() -> HistoryBuilder:
-    history = _alone()
-    history.destroyed("wipe", 1, "disk", at=10)
+    history = _alone().destroyed("wipe", 1, "disk", at=10)
     history.state(-1, 1, (1,), at=11)
     history.started(1, at=12)
     history.state(1, 2, (1,), at=13, start=0)
     history.log = []
     history.ack(60, at=20, acks=1, process=2)
-    history.finish(only=(1,))
-    return history
+    return history.finish(only=(1,))
 
 
 @case(
@@ -269,10 +235,7 @@ def below_the_minimum_and_wiped() -> HistoryBuilder:
     why="brokers take the smaller of the minimum and the number of replicas",
 )
 def a_minimum_above_the_number_of_replicas() -> HistoryBuilder:
-    history = led(5, brokers=(1, 2), topics={"t": {"min.insync.replicas": "3"}})
-    history.polled(1, 1, 0, (1, 2), at=0.5)
-    history.finish()
-    return history
+    return led(5, brokers=(1, 2), topics={"t": {"min.insync.replicas": "3"}}).polled(1, 1, 0, (1, 2), at=0.5).finish()
 
 
 @case(
@@ -282,14 +245,12 @@ def a_minimum_above_the_number_of_replicas() -> HistoryBuilder:
     why="leadership never moved, and a killed process loses no page cache",
 )
 def acks_1_lost_by_a_leader_that_stayed() -> HistoryBuilder:
-    history = led(acks=1)
-    history.state(1, 0, (1,), at=4)
+    history = led(acks=1).state(1, 0, (1,), at=4)
     history.fault("kill", [1], at=6, until=7)
     history.state(-1, 1, (1,), at=7)
     history.state(1, 2, (1,), at=8, start=7)
     history.log = history.log[:7]
-    history.finish(only=(1,))
-    return history
+    return history.finish(only=(1,))
 
 
 @case(
@@ -303,8 +264,7 @@ def acks_0_alone() -> HistoryBuilder:
     for value in range(3):
         history.send(value, None, at=1 + value, acks=0, status=2 * (value % 2))
         history.log.append((value, 0, value))
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -314,11 +274,9 @@ def acks_0_alone() -> HistoryBuilder:
     why="what a consumer saw was committed",
 )
 def acks_0_alone_and_a_dirty_read() -> HistoryBuilder:
-    history = led(0, workload=ProduceAndPollSettings(acks="0"))
-    history.send(0, None, at=1, acks=0, status=2)
+    history = led(0, workload=ProduceAndPollSettings(acks="0")).send(0, None, at=1, acks=0, status=2)
     history.poll([(0, 0)], at=2)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -332,8 +290,7 @@ def nothing_was_answered() -> HistoryBuilder:
     for value in range(3):
         history.send(value, None, at=1 + value, status=2, error="KafkaTimeoutError")
         history.log.append((value, 0, value))
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case("with acks=0 and, once, acks=1", PASS, {}, why="one record was acknowledged, and is there")
@@ -343,5 +300,4 @@ def acks_0_and_one_that_is_acknowledged() -> HistoryBuilder:
     history.rows["replica_snapshots"], history.rows["replica_log"] = [], []
     history.send(9, 3, at=5, acks=1)
     history.log.append((3, 0, 9))
-    history.finish()
-    return history
+    return history.finish()

@@ -13,8 +13,7 @@ Places = Sequence[tuple[int, int]]  # offset, value
 
 def _attempts(*outcomes: int, isolation: str = "read_committed") -> HistoryBuilder:
     """In each attempt A goes to t-0 and B to t-1, at offsets 0, 2, 4 ..."""
-    history = HistoryBuilder(workload=WorkloadSpec(), system="kafka:4.3.1")
-    history.place(1, "t", 1)
+    history = HistoryBuilder(workload=WorkloadSpec(), system="kafka:4.3.1").place(1, "t", 1)
     for partition_id, leader in ((0, 1), (1, 2)):
         history.state(leader, 0, (1, 2, 3), at=0, start=0, partition_id=partition_id)
     history.client(PRODUCER, role="producer", transactional_id="p", acks=-1, idempotent=True, tells_attempts=True)
@@ -137,8 +136,7 @@ def seen_by_a_reader_of_everything_before() -> HistoryBuilder:
     why="it is another place of the log, and was never committed before",
 )
 def the_copy_is_given_to_the_next_member() -> HistoryBuilder:
-    history = led(3, workload=WorkloadSpec())
-    history.client(1, role="producer", acks=-1, idempotent=True, tells_attempts=True)
+    history = led(3, workload=WorkloadSpec()).client(1, role="producer", acks=-1, idempotent=True, tells_attempts=True)
     for process in (11, 12):
         history.client(process, role="consumer", group="g", offset_reset="earliest", isolation="read_uncommitted")
     history.send(50, None, at=4, elapsed_s=2, status=2)
@@ -151,8 +149,7 @@ def the_copy_is_given_to_the_next_member() -> HistoryBuilder:
     history.group("assigned", at=8, process=12, generation=2, offset=4)
     history.poll([(4, 50)], at=8.5, process=12)
     history.group("committed", at=9, process=12, generation=2, offset=5)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -214,6 +211,5 @@ def made_again_by_mistake() -> HistoryBuilder:
     why="that an aborted attempt had them too excuses nothing",
 )
 def made_again_by_mistake_and_lost() -> HistoryBuilder:
-    history = _attempts(COMMITTED, ABORTED)
-    history.send(40, 4, at=20, process=3)
+    history = _attempts(COMMITTED, ABORTED).send(40, 4, at=20, process=3)
     return _seen(history, [(4, 40)], [], end=5)

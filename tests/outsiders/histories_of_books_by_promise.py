@@ -16,8 +16,7 @@ def _logs(
 ) -> HistoryBuilder:
     for node, log in logs.items():
         history.replica(node, log, at=at, high_watermark=len(log) if high_watermark is None else high_watermark)
-    history.finish(snapshots=False)
-    return history
+    return history.finish(snapshots=False)
 
 
 # ---- high watermarks and log ends --------------------------------------------------------------------------------
@@ -32,8 +31,7 @@ def high_watermarks_that_lag() -> HistoryBuilder:
     history = led()
     for node, mark in ((1, 7), (2, 4), (3, 0)):
         history.replica(node, history.log, at=AFTER, high_watermark=mark)
-    history.finish(snapshots=False)
-    return history
+    return history.finish(snapshots=False)
 
 
 @case(
@@ -46,13 +44,11 @@ def high_watermark_above_its_log() -> HistoryBuilder:
     history = led()
     for node in (1, 2, 3):
         history.replica(node, history.log, at=AFTER, high_watermark=12 if node == 3 else 10)
-    history.finish(snapshots=False)
-    return history
+    return history.finish(snapshots=False)
 
 
 def _short_follower(isr: Sequence[int]) -> HistoryBuilder:
-    history = led()
-    history.fault("pause", [3], at=5, until=90)
+    history = led().fault("pause", [3], at=5, until=90)
     history.state(1, 0, isr, at=8)
     return _logs(history, {1: history.log, 2: history.log, 3: history.log[:6]})
 
@@ -93,13 +89,11 @@ def followers_keep_what_the_leader_deleted() -> HistoryBuilder:
 
 def _stamped(late: Sequence[int]) -> HistoryBuilder:
     """Broker 2 leads epoch 1 from offset 10 on; what it takes is stamped with the epochs of `late`."""
-    history = led()
-    history.fail_over(2)
+    history = led().fail_over(2)
     for number, epoch in enumerate(late):
         history.ack(20 + number, at=15 + number, process=2)
         history.log[-1] = (10 + number, epoch, 20 + number)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case("a new leader's records carry its epoch", PASS, why="a sound history")
@@ -108,12 +102,10 @@ def stamped_with_the_present_epoch() -> HistoryBuilder:
 
 
 def _two_in_epoch_one(*, epoch: int, polled: bool) -> HistoryBuilder:
-    history = led()
-    history.fail_over(2)
+    history = led().fail_over(2)
     if polled:
         history.polled(3, 1, epoch, (1, 2, 3), at=9)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -145,8 +137,7 @@ def epoch_falls_in_the_books() -> HistoryBuilder:
     history = led()
     history.state(2, 3, (1, 2, 3), at=8, start=10)
     history.state(1, 2, (1, 2, 3), at=15)
-    history.finish()
-    return history
+    return history.finish()
 
 
 def _joined_by_a_fourth(*, assigned: bool) -> HistoryBuilder:
@@ -157,8 +148,7 @@ def _joined_by_a_fourth(*, assigned: bool) -> HistoryBuilder:
     if assigned:
         for row in history.rows["partition_states"][-2:]:
             row["replicas"] = [1, 2, 3, 4] if row["time_ns"] == 20 * SECOND else [1, 2, 4]
-    history.finish(only=(1, 2, 4))
-    return history
+    return history.finish(only=(1, 2, 4))
 
 
 @case("a partition is moved from broker 3 to broker 4", PASS, why="a reassignment: the books name it as a replica")
@@ -181,8 +171,7 @@ def in_sync_and_no_replica() -> HistoryBuilder:
 
 def _given(*, replicas: Sequence[int], value: int, at: float = AFTER) -> HistoryBuilder:
     """At offset 5 the final read was given value 5; the logs of `replicas` have another one there, or the same."""
-    history = led()
-    history.send(77, None, at=3, status=2, process=2)
+    history = led().send(77, None, at=3, status=2, process=2)
     log = [*history.log[:5], (5, 0, value), *history.log[6:]]
     return _logs(history, dict.fromkeys(replicas, log), at=at)
 
@@ -230,23 +219,19 @@ def one_disk_missing() -> HistoryBuilder:
     why="a file that is cut at its end has no such line in its middle",
 )
 def unreadable_line_in_the_middle() -> HistoryBuilder:
-    history = led()
-    history.started(2, at=0.5)
+    history = led().started(2, at=0.5)
     history._add("broker_events", node=2, time_ns=40 * SECOND, event="unreadable_line", detail_text="line 17")
     history.started(2, at=50)
-    history.finish()
-    return history
+    return history.finish()
 
 
 def _nobody_sent(*, complete: bool) -> HistoryBuilder:
     """A record of producer 7's numbers is in the log and read; nothing tells that it was sent."""
-    history = led(5)
-    history.client(7, role="producer", acks=-1, idempotent=True, journal_complete=complete)
+    history = led(5).client(7, role="producer", acks=-1, idempotent=True, journal_complete=complete)
     history.send((7 << 40) + 1, 5, at=3, process=7)
     history.log += [(5, 0, (7 << 40) + 1), (6, 0, (7 << 40) + 2)]
     history.poll([(offset, value) for offset, _, value in history.log], at=8)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -274,23 +259,10 @@ def perhaps_nobody_sent_it() -> HistoryBuilder:
 
 def _answered(system: str, *, isolation: str = "read_uncommitted", acks: int = -1, end: int = 7) -> HistoryBuilder:
     """Asked at second 99 for the end, broker 1 answers `end`, and half a second later 10."""
-    history = led(acks=acks, system=system)
-    history.client(99, role="consumer", isolation=isolation, offset_reset="earliest")
+    history = led(acks=acks, system=system).client(99, role="consumer", isolation=isolation, offset_reset="earliest")
     history.finish()
     for at, offset, come in ((99.0, end, 0), (99.5, 10, 7)):
-        history._add(
-            "final_reads",
-            topic="t",
-            partition=0,
-            event="end",
-            process=99,
-            node=1,
-            leader_epoch=0,
-            invoked_ns=int(at * SECOND),
-            completed_ns=int((at + 0.05) * SECOND),
-            from_offset=come,
-            to_offset=offset,
-        )
+        history.final_read("end", at=at, elapsed_s=0.05, leader_epoch=0, from_offset=come, to_offset=offset)
     return history
 
 
@@ -335,8 +307,7 @@ def _ended(*, struck: int | None = None, **columns: Any) -> HistoryBuilder:
         history.rows["faults"][-1]["links"] = []
     history._add("node_ends", **{"node": 3, "time_ns": 50 * SECOND, "uncertainty_ns": 0, "fresh": True, **columns})
     history.state(1, 0, (1, 2), at=55)
-    history.finish(only=(1, 2))
-    return history
+    return history.finish(only=(1, 2))
 
 
 @case(
@@ -384,8 +355,7 @@ def only_a_dead_replica_was_read() -> HistoryBuilder:
     history.state(1, 0, (1,), at=4)
     history.fail_over(2, kept=7, isr=(2,), back=False)
     history.replica(1, whole, high_watermark=10)
-    history.finish(snapshots=False)
-    return history
+    return history.finish(snapshots=False)
 
 
 @case(
@@ -394,8 +364,7 @@ def only_a_dead_replica_was_read() -> HistoryBuilder:
     why="everything acknowledged was read",
 )
 def little_evidence_and_nothing_missing() -> HistoryBuilder:
-    history = led()
-    history.fail_over(2)
+    history = led().fail_over(2)
     history.ack(10, at=20)
     history.finish(snapshots=False)
     for name in ("broker_events", "replica_snapshots", "replica_log"):
@@ -413,11 +382,9 @@ def little_evidence_and_nothing_missing() -> HistoryBuilder:
     why="it was answered at 500; what was there is gone, and nothing took it",
 )
 def acknowledged_far_beyond_the_end() -> HistoryBuilder:
-    history = led()
-    history.send(50, 500, at=5)
+    history = led().send(50, 500, at=5)
     history.log.append((10, 0, 50))
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -427,21 +394,6 @@ def acknowledged_far_beyond_the_end() -> HistoryBuilder:
     why="late is not lost",
 )
 def came_late() -> HistoryBuilder:
-    history = led()
-    history.finish()
-    history._add(
-        "final_reads",
-        topic="t",
-        partition=0,
-        event="again",
-        process=98,
-        node=1,
-        since_ns=100 * SECOND,
-        invoked_ns=102 * SECOND,
-        completed_ns=103 * SECOND,
-        from_offset=8,
-        to_offset=9,
-        known=1,
-        found=1,
-    )
-    return history
+    history = led().finish()
+    found = {"process": 98, "since_ns": 100 * SECOND, "known": 1, "found": 1}
+    return history.final_read("again", at=102, elapsed_s=1, from_offset=8, to_offset=9, **found)

@@ -18,8 +18,7 @@ def _elected_uncleanly(values: tuple[str, str, str], controller: int | None) -> 
         history._add("controllers", time_ns=0, uncertainty_ns=0, node=controller, controller_epoch=1)
     history.state(1, 0, (1,), at=5)
     history.fail_over(2, kept=7, isr=(2,))
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -74,12 +73,10 @@ def the_leader_keeps_for_a_second() -> HistoryBuilder:
 
 def _alone(values: tuple[str, str, str]) -> HistoryBuilder:
     """Broker 1, alone in sync and knowing it, answers acks=all at 20."""
-    history = _said(led(5, system="kafka:2.8.2"), LEAST, values)
-    history.state(1, 0, (1,), at=6)
+    history = _said(led(5, system="kafka:2.8.2"), LEAST, values).state(1, 0, (1,), at=6)
     history.ack(5, at=20)
     history.state(1, 0, (1, 2, 3), at=30)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(

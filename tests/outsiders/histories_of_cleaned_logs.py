@@ -282,8 +282,7 @@ def _alike(lost: int, *, allowed: str, uncleanly: int) -> HistoryBuilder:
     ISR takes place, of topic `allowed` it is allowed; in partition `lost` the last two are gone over a fail-over."""
     unclean = {"unclean.leader.election.enable": "true"}
     topics = {name: unclean if name == allowed else {} for name in ("t", "t-1")}
-    history = HistoryBuilder(topics=topics, system="kafka:3.9.1")
-    history.state(1, 0, (1, 2, 3), at=0, start=0)
+    history = HistoryBuilder(topics=topics, system="kafka:3.9.1").state(1, 0, (1, 2, 3), at=0, start=0)
     history.place(1, "t", 11)
     history.place(2, "t-1", 1)
     for number in (1, 2):
@@ -301,8 +300,7 @@ def _alike(lost: int, *, allowed: str, uncleanly: int) -> HistoryBuilder:
         history.finish_partition(number, [(offset, 0, 10 * number + offset) for offset in range(cut)])
     history.state(2, 1, (1, 2, 3), at=11, start=0)
     history.started(1, at=12)
-    history.final([])
-    return history
+    return history.final([])
 
 
 @case(
@@ -365,6 +363,4 @@ def three_empty_partitions() -> HistoryBuilder:
     why="Kafka holds a commit against no log; it is told",
 )
 def committed_beyond_an_empty_partition() -> HistoryBuilder:
-    history = three_empty_partitions()
-    history.group("committed", at=6, process=11, generation=1, offset=3, partition_id=2)
-    return history
+    return three_empty_partitions().group("committed", at=6, process=11, generation=1, offset=3, partition_id=2)

@@ -29,10 +29,7 @@ def _twice(
     why="at least once: it was sent again",
 )
 def twice_after_a_failed_attempt() -> HistoryBuilder:
-    history = _twice()
-    history.failed_attempt(at=3.5)
-    history.finish()
-    return history
+    return _twice().failed_attempt(at=3.5).finish()
 
 
 @case(
@@ -42,10 +39,7 @@ def twice_after_a_failed_attempt() -> HistoryBuilder:
     why="one that may have been appended has to have failed; this one was certainly not",
 )
 def twice_after_a_refusal() -> HistoryBuilder:
-    history = _twice()
-    history.failed_attempt(at=3.5, status=1, error="NotEnoughReplicasError")
-    history.finish()
-    return history
+    return _twice().failed_attempt(at=3.5, status=1, error="NotEnoughReplicasError").finish()
 
 
 @case(
@@ -55,11 +49,9 @@ def twice_after_a_refusal() -> HistoryBuilder:
     why="an attempt at another partition sends nothing to this one",
 )
 def twice_after_a_failed_attempt_at_another_partition() -> HistoryBuilder:
-    history = _twice()
-    history.place(1, "t", 1)
+    history = _twice().place(1, "t", 1)
     history.failed_attempt(at=3.5, partition_id=1)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -69,10 +61,7 @@ def twice_after_a_failed_attempt_at_another_partition() -> HistoryBuilder:
     why="another client's attempt is none of this one's",
 )
 def twice_after_another_producers_failed_attempt() -> HistoryBuilder:
-    history = _twice()
-    history.failed_attempt(at=3.5, process=2)
-    history.finish()
-    return history
+    return _twice().failed_attempt(at=3.5, process=2).finish()
 
 
 @case(
@@ -85,8 +74,7 @@ def twice_with_failed_attempts_before_and_after() -> HistoryBuilder:
     history = _twice()
     history.failed_attempt(at=2)
     history.failed_attempt(at=5)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -96,18 +84,14 @@ def twice_with_failed_attempts_before_and_after() -> HistoryBuilder:
     why="an idempotent producer promises that this never happens",
 )
 def twice_though_idempotent() -> HistoryBuilder:
-    history = _twice(idempotent=True, workload=ProduceAndPollSettings())
-    history.failed_attempt(at=3.5)
-    history.finish()
-    return history
+    return _twice(idempotent=True, workload=ProduceAndPollSettings()).failed_attempt(at=3.5).finish()
 
 
 def _twice_in_an_application(*, idempotent: bool | None, acks: int = -1) -> HistoryBuilder:
     """The second broker was down for a while before: a reason to send again."""
     history = _twice(idempotent=idempotent, workload=WorkloadSpec(), tells=None, acks=acks)
     history.fault("kill", [2], at=2, until=3.5)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -157,13 +141,11 @@ def twice_of_an_application_with_acks_1() -> HistoryBuilder:
     why="whatever the answer, it is never there twice",
 )
 def unanswered_and_twice() -> HistoryBuilder:
-    history = led(5)
-    history.client(1, role="producer", acks=-1, idempotent=True, tells_attempts=True)
+    history = led(5).client(1, role="producer", acks=-1, idempotent=True, tells_attempts=True)
     history.send(5, None, at=3, status=2)
     history.log += [(5, 0, 5), (6, 0, 5)]
     history.failed_attempt(at=3.1)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -173,13 +155,11 @@ def unanswered_and_twice() -> HistoryBuilder:
     why="values are unique by partition",
 )
 def one_value_in_two_partitions() -> HistoryBuilder:
-    history = led(3)
-    history.place(1, "t", 1)
+    history = led(3).place(1, "t", 1)
     history.state(2, 0, (1, 2, 3), at=0, start=0, partition_id=1)
     history.send(1, 0, at=2, partition_id=1)
     history.finish()
-    history.final([(0, 1)], partition_id=1)
-    return history
+    return history.final([(0, 1)], partition_id=1)
 
 
 @case(
@@ -189,14 +169,12 @@ def one_value_in_two_partitions() -> HistoryBuilder:
     why="a value sent elsewhere is a phantom where it was read",
 )
 def read_in_the_wrong_partition() -> HistoryBuilder:
-    history = led(3)
-    history.place(1, "t", 1)
+    history = led(3).place(1, "t", 1)
     history.state(2, 0, (1, 2, 3), at=0, start=0, partition_id=1)
     history.send(700, 0, at=2, partition_id=1)
     history.log.append((3, 0, 700))
     history.finish()
-    history.final([(0, 700)], partition_id=1)
-    return history
+    return history.final([(0, 700)], partition_id=1)
 
 
 @case(
@@ -207,12 +185,10 @@ def read_in_the_wrong_partition() -> HistoryBuilder:
     why="reads of every outcome count",
 )
 def refused_and_read_by_a_failed_poll() -> HistoryBuilder:
-    history = led(3)
-    history.send(50, None, at=2, status=1, error="NotEnoughReplicasError")
+    history = led(3).send(50, None, at=2, status=1, error="NotEnoughReplicasError")
     history.log.append((3, 0, 50))
     history.poll([(3, 50)], at=3, status=1)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -222,11 +198,9 @@ def refused_and_read_by_a_failed_poll() -> HistoryBuilder:
     why="answered before it was called: equal is not before",
 )
 def read_at_the_moment_of_its_send() -> HistoryBuilder:
-    history = led(3)
-    history.poll([(0, 0), (1, 1), (2, 2), (3, 50)], at=2.9)
+    history = led(3).poll([(0, 0), (1, 1), (2, 2), (3, 50)], at=2.9)
     history.ack(50, at=3.0)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -237,11 +211,9 @@ def read_at_the_moment_of_its_send() -> HistoryBuilder:
     why="nobody can read what was not yet sent",
 )
 def read_just_before_its_send() -> HistoryBuilder:
-    history = led(3)
-    history.poll([(0, 0), (1, 1), (2, 2), (3, 50)], at=2.8)
+    history = led(3).poll([(0, 0), (1, 1), (2, 2), (3, 50)], at=2.8)
     history.ack(50, at=3.0)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -255,8 +227,7 @@ def lower_offset_at_the_moment_of_an_answer() -> HistoryBuilder:
     history.send(51, 4, at=2.0, elapsed_s=1.0)
     history.send(50, 3, at=3.0, process=2)
     history.log += [(3, 0, 50), (4, 0, 51)]
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -271,8 +242,7 @@ def lower_offset_after_an_answer() -> HistoryBuilder:
     history.send(51, 4, at=2.0)
     history.send(50, 3, at=3.1, process=2)
     history.log += [(3, 0, 50), (4, 0, 51)]
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -282,13 +252,11 @@ def lower_offset_after_an_answer() -> HistoryBuilder:
     why="in the order in which it called them",
 )
 def pipelined_out_of_order() -> HistoryBuilder:
-    history = led(3)
-    history.client(1, role="producer", acks=-1, idempotent=True, tells_attempts=True)
+    history = led(3).client(1, role="producer", acks=-1, idempotent=True, tells_attempts=True)
     history.send(51, 4, at=2.0, elapsed_s=2.0)
     history.send(50, 3, at=2.5, elapsed_s=0.5)
     history.log += [(3, 0, 50), (4, 0, 51)]
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -298,14 +266,12 @@ def pipelined_out_of_order() -> HistoryBuilder:
     why="a batch that failed is sent again after the next one was stored",
 )
 def pipelined_out_of_order_by_a_retry() -> HistoryBuilder:
-    history = led(3, workload=AT_LEAST_ONCE)
-    history.client(1, role="producer", acks=-1, idempotent=False, tells_attempts=True)
+    history = led(3, workload=AT_LEAST_ONCE).client(1, role="producer", acks=-1, idempotent=False, tells_attempts=True)
     history.send(51, 4, at=2.0, elapsed_s=2.0)
     history.send(50, 3, at=2.5, elapsed_s=0.5)
     history.failed_attempt(at=2.2)
     history.log += [(3, 0, 50), (4, 0, 51)]
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -315,20 +281,16 @@ def pipelined_out_of_order_by_a_retry() -> HistoryBuilder:
     why="an acknowledged record like any other: the final read decides by its value",
 )
 def acknowledged_without_an_offset_and_lost() -> HistoryBuilder:
-    history = led(3)
-    history.send(50, None, at=3)
+    history = led(3).send(50, None, at=3)
     history.ack(51, at=4)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case("a success without an offset, and the value is in the log", PASS, {}, why="it is there, wherever the answer said")
 def acknowledged_without_an_offset() -> HistoryBuilder:
-    history = led(3)
-    history.send(50, None, at=3)
+    history = led(3).send(50, None, at=3)
     history.log.append((3, 0, 50))
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -343,8 +305,7 @@ def moved_by_nothing() -> HistoryBuilder:
     history.send(50, 3, at=3)
     history.send(51, None, at=3, status=2, process=2)
     history.log += [(3, 0, 51), (4, 0, 50)]
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -358,8 +319,7 @@ def read_again_after_a_failed_poll() -> HistoryBuilder:
     history.poll([(0, 0), (1, 1), (2, 2)], at=3)
     history.poll([(3, 3), (4, 4)], at=4, status=1)
     history.poll([(3, 3), (4, 4), (5, 5)], at=5)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -373,14 +333,12 @@ def skipped_what_a_failed_poll_saw() -> HistoryBuilder:
     history.poll([(0, 0), (1, 1), (2, 2)], at=3)
     history.poll([(3, 3), (4, 4)], at=4, status=1)
     history.poll([(5, 5)], at=5)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case("one poll holds offsets of two partitions in turns", PASS, {}, why="between partitions there is no order")
 def two_partitions_in_turns() -> HistoryBuilder:
-    history = led(6)
-    history.place(1, "t", 1)
+    history = led(6).place(1, "t", 1)
     history.state(2, 0, (1, 2, 3), at=0, start=0, partition_id=1)
     for place in range(3):
         history.send(1000 + place, place, at=1 + place / 10, partition_id=1)
@@ -389,8 +347,7 @@ def two_partitions_in_turns() -> HistoryBuilder:
     history.poll([(2, 2), (3, 3), (4, 4), (5, 5)], at=4)
     history.poll([(2, 1002)], at=4.2, partition_id=1)
     history.finish()
-    history.final([(0, 1000), (1, 1001), (2, 1002)], partition_id=1)
-    return history
+    return history.final([(0, 1000), (1, 1001), (2, 1002)], partition_id=1)
 
 
 @case(
@@ -406,8 +363,7 @@ def skipped_before_the_unclean_election() -> HistoryBuilder:
     history.poll([(4, 4), (5, 5)], at=4)
     history.state(1, 0, (1,), at=60)
     history.fail_over(2, kept=8, at=70, isr=(2,))
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -418,14 +374,12 @@ def skipped_before_the_unclean_election() -> HistoryBuilder:
     why="an exception reaches no further than its topic",
 )
 def went_back_while_another_topic_was_cut() -> HistoryBuilder:
-    history = led(8, topics={"t": {}, "u": {"unclean.leader.election.enable": "true"}})
-    history.place(1, "u", 0)
+    history = led(8, topics={"t": {}, "u": {"unclean.leader.election.enable": "true"}}).place(1, "u", 0)
     history.state(1, 0, (1,), at=0, start=0, partition_id=1)
     history.poll([(0, 0), (1, 1), (2, 2), (3, 3), (4, 4)], at=3)
     history.state(2, 1, (2,), at=4, start=0, partition_id=1)
     history.poll([(2, 2), (3, 3), (4, 4)], at=5)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -449,8 +403,7 @@ def went_back_after_the_unclean_election() -> HistoryBuilder:
     for value in (20, 21, 22):
         history.ack(value, at=15 + value / 100, process=2)
     history.poll([(7, 20), (8, 21), (9, 22)], at=20, epoch=1)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -466,15 +419,12 @@ def two_readers_see_two_values() -> HistoryBuilder:
     history.log.append((3, 0, 60))
     history.poll([(3, 60)], at=4)
     history.poll([(3, 61)], at=4, process=8)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case("nothing was sent and nothing read", VACUOUS, {}, why="nothing can be said of a run in which nothing happened")
 def nothing_at_all() -> HistoryBuilder:
-    history = led(0)
-    history.finish()
-    return history
+    return led(0).finish()
 
 
 @case("every send was refused", VACUOUS, {}, why="nothing was acknowledged, so nothing was promised")
@@ -482,8 +432,7 @@ def everything_refused() -> HistoryBuilder:
     history = led(0)
     for value in range(5):
         history.send(value, None, at=1 + value, status=1, error="NotEnoughReplicasError")
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -494,7 +443,4 @@ def everything_refused() -> HistoryBuilder:
     why="unsure: with retries=0 it may not be repeated, but for libraries that do so of their own accord; which?",
 )
 def twice_with_retries_0() -> HistoryBuilder:
-    history = _twice(workload=ProduceAndPollSettings(idempotence=False, retries=0))
-    history.failed_attempt(at=3.5)
-    history.finish()
-    return history
+    return _twice(workload=ProduceAndPollSettings(idempotence=False, retries=0)).failed_attempt(at=3.5).finish()

@@ -113,11 +113,9 @@ def only_the_followers_logs() -> HistoryBuilder:
     why="below the high watermark a follower in sync holds what its leader holds",
 )
 def a_followers_log_against_the_readers() -> HistoryBuilder:
-    history = led(10)
-    history.replica(2, [(n, 0, 77 if n == 5 else n) for n in range(10)], high_watermark=10, at=120)
+    history = led(10).replica(2, [(n, 0, 77 if n == 5 else n) for n in range(10)], high_watermark=10, at=120)
     history.send(77, None, at=0.5, status=2, process=3)
-    history.finish(snapshots=False)
-    return history
+    return history.finish(snapshots=False)
 
 
 @case(
@@ -148,8 +146,7 @@ def head_of_a_compacted_topic_of_somebody_elses() -> HistoryBuilder:
 
 def _journals_alone(acks: int) -> HistoryBuilder:
     """Broker 1 is killed, 2 says that it leads epoch 1 from 7 on; nobody recorded leaders or ISRs, and no log."""
-    history = led(10, acks=acks)
-    history.fail_over(2, kept=7)
+    history = led(10, acks=acks).fail_over(2, kept=7)
     history.ack(20, at=15)
     history.finish()
     for table in LEDGERS:
@@ -177,23 +174,6 @@ def acks_all_by_journals_alone() -> HistoryBuilder:
     return _journals_alone(-1)
 
 
-@case(
-    "a folder of old without logs: three records with acks=1 are gone over a clean fail-over",
-    PASS,
-    {"lost-write permitted": {7, 8, 9}},
-    also=REWOUND["permitted"],
-    why="what tables and columns came later does not matter here",
-)
-def acks_1_in_a_folder_of_old() -> HistoryBuilder:
-    history = led(10, acks=1)
-    history.fail_over(2, kept=7)
-    history.finish(snapshots=False)
-    history.rows["replica_snapshots"].clear()
-    history.rows["replica_log"].clear()
-    history.as_sealed_before()
-    return history
-
-
 # ---- snapshots in the middle ----------------------------------------------------------------------------------------
 
 
@@ -207,8 +187,7 @@ def _killed_with(log: Sequence[int], *, isr: Sequence[int]) -> HistoryBuilder:
     history.state(1, 0, (1, 2), at=22)
     history.started(3, at=30)
     history.state(1, 0, (1, 2, 3), at=32)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -241,13 +220,11 @@ def killed_in_sync_with_a_short_log() -> HistoryBuilder:
     why="what was never acknowledged may go",
 )
 def a_tail_at_the_heal() -> HistoryBuilder:
-    history = led(10)
-    history.fault("pause", [1], at=10, until=20)
+    history = led(10).fault("pause", [1], at=10, until=20)
     history.state(2, 1, (2, 3), at=14, start=10)
     history.send(30, None, at=9.9, elapsed_s=6, status=2)
     history.replica(1, [*history.log, (10, 0, 30)], at=20, reason="heal", high_watermark=10)
     history.ack(40, at=16, process=2)
     history.truncation(1, 10, 11, epoch=1, at=20.5)
     history.state(2, 1, (1, 2, 3), at=22)
-    history.finish()
-    return history
+    return history.finish()

@@ -31,8 +31,7 @@ def lost_after_all_disks() -> HistoryBuilder:
     for value in (20, 21, 22):
         history.ack(value, at=15 + value / 100, process=2)
     history.log = [entry for entry in history.log if entry[2] != 21]
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -47,8 +46,7 @@ def two_of_three_disks() -> HistoryBuilder:
     history.destroyed("wipe", 2, "disk", at=6.2)
     _emptied(history)
     history.truncation(3, 0, 10, epoch=2, at=11)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -58,13 +56,11 @@ def two_of_three_disks() -> HistoryBuilder:
     why="a destruction excuses only copies that had to be there",
 )
 def disks_outside_the_isr() -> HistoryBuilder:
-    history = led()
-    history.state(1, 0, (1,), at=5)
+    history = led().state(1, 0, (1,), at=5)
     history.destroyed("wipe", 2, "disk", at=6)
     history.destroyed("wipe", 3, "disk", at=6.2)
     _emptied(history)
-    history.finish(only=(1,))
-    return history
+    return history.finish(only=(1,))
 
 
 @case(
@@ -75,14 +71,12 @@ def disks_outside_the_isr() -> HistoryBuilder:
     why="every in-sync copy was destroyed; a replica out of sync need not lead",
 )
 def only_in_sync_disk() -> HistoryBuilder:
-    history = led()
-    history.fault("kill", [2, 3], at=4)
+    history = led().fault("kill", [2, 3], at=4)
     history.state(1, 0, (1,), at=5)
     history.destroyed("wipe", 1, "disk", at=6)
     full = list(history.log)
     _emptied(history)
-    history.finish(logs={2: full, 3: full}, high_watermark=0)
-    return history
+    return history.finish(logs={2: full, 3: full}, high_watermark=0)
 
 
 @case(
@@ -92,12 +86,10 @@ def only_in_sync_disk() -> HistoryBuilder:
     why="the loss of every in-sync disk excuses what had been read, too",
 )
 def read_and_then_the_only_disk_was_lost() -> HistoryBuilder:
-    history = led(brokers=(1,))
-    history.poll([(offset, offset) for offset in range(10)], at=4, epoch=0)
+    history = led(brokers=(1,)).poll([(offset, offset) for offset in range(10)], at=4, epoch=0)
     history.destroyed("wipe", 1, "disk", at=6)
     _emptied(history)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -108,12 +100,10 @@ def read_and_then_the_only_disk_was_lost() -> HistoryBuilder:
     why="read after the destruction, so not lost by it",
 )
 def read_after_the_only_disk_was_lost() -> HistoryBuilder:
-    history = led(brokers=(1,))
-    history.destroyed("wipe", 1, "disk", at=6)
+    history = led(brokers=(1,)).destroyed("wipe", 1, "disk", at=6)
     history.poll([(offset, offset) for offset in range(10)], at=20, epoch=0)
     history.log = []
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -123,8 +113,7 @@ def read_after_the_only_disk_was_lost() -> HistoryBuilder:
     why="a replica in sync after a destruction has the records again",
 )
 def disks_in_turns_with_rejoining() -> HistoryBuilder:
-    history = led()
-    history.destroyed("wipe", 1, "disk", at=6)
+    history = led().destroyed("wipe", 1, "disk", at=6)
     history.state(2, 1, (2, 3), at=7, start=10)
     history.state(2, 1, (1, 2, 3), at=15)
     history.destroyed("wipe", 2, "disk", at=20)
@@ -134,8 +123,7 @@ def disks_in_turns_with_rejoining() -> HistoryBuilder:
     history.state(1, 2, (1, 2), at=36)
     history.state(1, 2, (1, 2, 3), at=45)
     history.log = []
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -145,13 +133,11 @@ def disks_in_turns_with_rejoining() -> HistoryBuilder:
     why="every in-sync copy was destroyed before any was in sync again",
 )
 def disks_in_turns_without_rejoining() -> HistoryBuilder:
-    history = led()
-    history.fault("kill", [1, 2, 3], at=5.5, until=8)
+    history = led().fault("kill", [1, 2, 3], at=5.5, until=8)
     for node, at in ((1, 6.0), (2, 6.8), (3, 7.6)):
         history.destroyed("wipe", node, "disk", at=at, until=8)
     _emptied(history)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -161,12 +147,10 @@ def disks_in_turns_without_rejoining() -> HistoryBuilder:
     why="only faults that really took effect excuse",
 )
 def wipe_without_effect() -> HistoryBuilder:
-    history = led(brokers=(1,))
-    history.fault("wipe", [1], at=6)
+    history = led(brokers=(1,)).fault("wipe", [1], at=6)
     history.rows["faults"][-1].update(begin_ns=None, proved=False, proof_text="")
     _emptied(history)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -176,9 +160,7 @@ def wipe_without_effect() -> HistoryBuilder:
     why="corruption of the only good copy, and the cut of what lay behind it, are outside the fault model",
 )
 def damage_of_the_only_copy() -> HistoryBuilder:
-    history = _damaged(kept=5)
-    history.finish(only=(1,))
-    return history
+    return _damaged(kept=5).finish(only=(1,))
 
 
 @case(
@@ -188,14 +170,11 @@ def damage_of_the_only_copy() -> HistoryBuilder:
     why="the damage did not reach that place of the disk",
 )
 def lost_below_the_damage() -> HistoryBuilder:
-    history = _damaged(kept=3)
-    history.finish(only=(1,))
-    return history
+    return _damaged(kept=3).finish(only=(1,))
 
 
 def _damaged(*, kept: int) -> HistoryBuilder:
-    history = led()
-    history.fault("kill", [2, 3], at=4)
+    history = led().fault("kill", [2, 3], at=4)
     history.state(1, 0, (1,), at=5)
     history.damage(1, 5, 7, at=6)
     history.state(-1, 1, (1,), at=7)
@@ -213,14 +192,12 @@ def _damaged(*, kept: int) -> HistoryBuilder:
     why="an exception reaches no further than its partition",
 )
 def damage_in_the_neighbour_partition() -> HistoryBuilder:
-    history = led()
-    history.place(1, "t", 1)
+    history = led().place(1, "t", 1)
     history.state(1, 0, (1,), at=5)
     history.state(1, 0, (1,), at=0, start=0, partition_id=1)
     history.destroyed("damage", 1, "batch", at=6, first=0, end=10, partition_id=1)
     _emptied(history)
-    history.finish(only=(1,))
-    return history
+    return history.finish(only=(1,))
 
 
 @case(
@@ -232,8 +209,7 @@ def damage_in_the_neighbour_partition() -> HistoryBuilder:
 def lost_below_the_unflushed_tail() -> HistoryBuilder:
     history = _power_loss()
     history.log = history.log[:7]
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -243,9 +219,7 @@ def lost_below_the_unflushed_tail() -> HistoryBuilder:
     why="a power cut of every member of the ISR",
 )
 def lost_with_the_unflushed_tail() -> HistoryBuilder:
-    history = _power_loss()
-    history.finish()
-    return history
+    return _power_loss().finish()
 
 
 def _power_loss(nodes: tuple[int, ...] = (1, 2, 3)) -> HistoryBuilder:
@@ -267,10 +241,7 @@ def _power_loss(nodes: tuple[int, ...] = (1, 2, 3)) -> HistoryBuilder:
     "eligible leader replicas cannot know better. Permitted it is not: not every copy was destroyed",
 )
 def power_loss_of_two_in_sync() -> HistoryBuilder:
-    history = _power_loss((1, 2))
-    history.truncation(3, 8, 10, epoch=2, at=10)
-    history.finish()
-    return history
+    return _power_loss((1, 2)).truncation(3, 8, 10, epoch=2, at=10).finish()
 
 
 @case(
@@ -280,16 +251,14 @@ def power_loss_of_two_in_sync() -> HistoryBuilder:
     why="an exception reaches no further than its topic",
 )
 def power_loss_of_another_topic() -> HistoryBuilder:
-    history = led(topics={"t": {}, "u": {}})
-    history.place(1, "u", 0)
+    history = led(topics={"t": {}, "u": {}}).place(1, "u", 0)
     history.state(1, 0, (1, 2, 3), at=0, start=0, partition_id=1)
     for node in history.brokers:
         history.destroyed("power-loss", node, "tail", at=6, first=8, partition_id=1)
     history.state(-1, 1, (1, 2, 3), at=8)
     history.state(1, 2, (1, 2, 3), at=9, start=8)
     history.log = history.log[:8]
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -299,13 +268,11 @@ def power_loss_of_another_topic() -> HistoryBuilder:
     why="unknown leads to undecided, never to permitted",
 )
 def harm_of_unknown_extent() -> HistoryBuilder:
-    history = led(brokers=(1,))
-    history.destroyed("damage", 1, "unknown", at=6)
+    history = led(brokers=(1,)).destroyed("damage", 1, "unknown", at=6)
     history.state(-1, 1, (1,), at=8)
     history.state(1, 2, (1,), at=9, start=8)
     history.log = history.log[:8]
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -315,16 +282,14 @@ def harm_of_unknown_extent() -> HistoryBuilder:
     why="7 to 9 were absent from the log of a leader in force before any disk was lost",
 )
 def disks_lost_after_the_records() -> HistoryBuilder:
-    history = led()
-    history.fail_over(2, kept=7)
+    history = led().fail_over(2, kept=7)
     for node in history.brokers:
         history.replica(node, history.log, at=20, reason="wipe", high_watermark=7)
         history.destroyed("wipe", node, "disk", at=20.1)
     history.state(-1, 2, (1, 2, 3), at=21)
     history.state(2, 3, (1, 2, 3), at=22, start=0)
     history.log = []
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -334,8 +299,6 @@ def disks_lost_after_the_records() -> HistoryBuilder:
     why="two in-sync copies were good: a corrupt record must not be served",
 )
 def damage_served_while_good_copies_exist() -> HistoryBuilder:
-    history = led()
-    history.damage(2, 5, 7, at=4)
+    history = led().damage(2, 5, 7, at=4)
     history.refused_read(at=20)
-    history.finish()
-    return history
+    return history.finish()

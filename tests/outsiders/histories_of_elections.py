@@ -10,8 +10,7 @@ ALLOWED = {"lost-write permitted": {7, 8, 9}, "unclean-election permitted": SOME
 def _unclean(history: HistoryBuilder | None = None) -> HistoryBuilder:
     history = history or led(topics={"t": {}, "u": {}})
     history.state(1, 0, (1,), at=4)
-    history.fail_over(2, kept=7, isr=(2,))
-    return history
+    return history.fail_over(2, kept=7, isr=(2,))
 
 
 @case(
@@ -21,10 +20,7 @@ def _unclean(history: HistoryBuilder | None = None) -> HistoryBuilder:
     why="an exception reaches no further than its topic",
 )
 def unclean_allowed_of_another_topic() -> HistoryBuilder:
-    history = _unclean()
-    history.configured(UNCLEAN, "true", name="u")
-    history.finish()
-    return history
+    return _unclean().configured(UNCLEAN, "true", name="u").finish()
 
 
 @case(
@@ -34,9 +30,7 @@ def unclean_allowed_of_another_topic() -> HistoryBuilder:
     why="an exception reaches no further than its topic",
 )
 def unclean_allowed_by_the_scenario_of_another_topic() -> HistoryBuilder:
-    history = _unclean(led(topics={"t": {}, "u": {UNCLEAN: "true"}}))
-    history.finish()
-    return history
+    return _unclean(led(topics={"t": {}, "u": {UNCLEAN: "true"}})).finish()
 
 
 @case(
@@ -46,9 +40,7 @@ def unclean_allowed_by_the_scenario_of_another_topic() -> HistoryBuilder:
     why="a topic's own setting stands before the cluster's",
 )
 def unclean_forbidden_by_the_topic_itself() -> HistoryBuilder:
-    history = _unclean(led(settings={UNCLEAN: "true"}, topics={"t": {UNCLEAN: "false"}}))
-    history.finish()
-    return history
+    return _unclean(led(settings={UNCLEAN: "true"}, topics={"t": {UNCLEAN: "false"}})).finish()
 
 
 @case(
@@ -58,17 +50,12 @@ def unclean_forbidden_by_the_topic_itself() -> HistoryBuilder:
     why="a topic's own setting stands before the cluster's",
 )
 def unclean_allowed_by_the_topic_itself() -> HistoryBuilder:
-    history = _unclean(led(settings={UNCLEAN: "false"}, topics={"t": {UNCLEAN: "true"}}))
-    history.finish()
-    return history
+    return _unclean(led(settings={UNCLEAN: "false"}, topics={"t": {UNCLEAN: "true"}})).finish()
 
 
 @case("a row of the cluster's dynamic default allows it", PASS, ALLOWED, why="the cluster's setting allows it")
 def unclean_allowed_by_the_cluster_dynamically() -> HistoryBuilder:
-    history = _unclean()
-    history.configured(UNCLEAN, "true", scope="cluster", name="")
-    history.finish()
-    return history
+    return _unclean().configured(UNCLEAN, "true", scope="cluster", name="").finish()
 
 
 @case(
@@ -78,10 +65,7 @@ def unclean_allowed_by_the_cluster_dynamically() -> HistoryBuilder:
     why="the controller's own setting decides, and nobody recorded who that was",
 )
 def unclean_allowed_by_a_bystander() -> HistoryBuilder:
-    history = _unclean()
-    history.configured(UNCLEAN, "true", scope="broker", name="3", node=3)
-    history.finish()
-    return history
+    return _unclean().configured(UNCLEAN, "true", scope="broker", name="3", node=3).finish()
 
 
 @case(
@@ -94,8 +78,7 @@ def unclean_allowed_earlier() -> HistoryBuilder:
     history = _unclean()
     history.configured(UNCLEAN, "true", at=0)
     history.configured(UNCLEAN, "false", at=4)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -108,8 +91,7 @@ def unclean_permission_taken_away() -> HistoryBuilder:
     history = _unclean()
     history.configured(UNCLEAN, "true", at=0)
     history.configured(UNCLEAN, "", at=4)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -119,18 +101,12 @@ def unclean_permission_taken_away() -> HistoryBuilder:
     why="of that topic at that time",
 )
 def unclean_forbidden_later() -> HistoryBuilder:
-    history = _unclean(led(topics={"t": {UNCLEAN: "true"}}))
-    history.configured(UNCLEAN, "false", at=60)
-    history.finish()
-    return history
+    return _unclean(led(topics={"t": {UNCLEAN: "true"}})).configured(UNCLEAN, "false", at=60).finish()
 
 
 @case("allowed only after the election", VIOLATION, FORBIDDEN, why="of that topic at that time")
 def unclean_allowed_later() -> HistoryBuilder:
-    history = _unclean()
-    history.configured(UNCLEAN, "true", at=20)
-    history.finish()
-    return history
+    return _unclean().configured(UNCLEAN, "true", at=20).finish()
 
 
 @case(
@@ -140,10 +116,7 @@ def unclean_allowed_later() -> HistoryBuilder:
     why="a step fails when no answer comes, too: it may have been granted; never permitted, and no violation",
 )
 def unclean_request_that_failed() -> HistoryBuilder:
-    history = _unclean()
-    history.asked_unclean("failed", at=7.5, until=7.9)
-    history.finish()
-    return history
+    return _unclean().asked_unclean("failed", at=7.5, until=7.9).finish()
 
 
 @case(
@@ -153,10 +126,7 @@ def unclean_request_that_failed() -> HistoryBuilder:
     why="an exception reaches no further than its topic",
 )
 def unclean_request_of_another_topic() -> HistoryBuilder:
-    history = _unclean()
-    history.asked_unclean("ok", at=7.5, until=8.2, topic="u")
-    history.finish()
-    return history
+    return _unclean().asked_unclean("ok", at=7.5, until=8.2, topic="u").finish()
 
 
 @case(
@@ -166,12 +136,10 @@ def unclean_request_of_another_topic() -> HistoryBuilder:
     why="an exception reaches no further than its partition",
 )
 def unclean_request_of_another_partition() -> HistoryBuilder:
-    history = led()
-    history.place(1, "t", 1)
+    history = led().place(1, "t", 1)
     _unclean(history)
     history.asked_unclean("ok", at=7.5, until=8.2, partition=1)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -187,13 +155,11 @@ def unclean_request_of_another_partition() -> HistoryBuilder:
     why="one request allows the election it asked for, not all later ones",
 )
 def unclean_request_granted_once() -> HistoryBuilder:
-    history = _unclean()
-    history.asked_unclean("ok", at=7.5, until=8.2)
+    history = _unclean().asked_unclean("ok", at=7.5, until=8.2)
     history.ack(20, at=15, process=2)
     history.state(2, 1, (2,), at=60)
     history.fail_over(3, kept=7, at=70, isr=(3,))
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -204,8 +170,7 @@ def unclean_request_granted_once() -> HistoryBuilder:
     why="read from a leader downstream of the unclean election: that did not cost it",
 )
 def survived_the_unclean_election_by_a_read() -> HistoryBuilder:
-    history = led(topics={"t": {UNCLEAN: "true"}})
-    history.state(1, 0, (1,), at=4)
+    history = led(topics={"t": {UNCLEAN: "true"}}).state(1, 0, (1,), at=4)
     full = list(history.log)
     history.fault("kill", [1], at=6, until=9)
     history.state(2, 1, (2,), at=8, start=7)
@@ -218,8 +183,7 @@ def survived_the_unclean_election_by_a_read() -> HistoryBuilder:
     history.log = full[:7]
     history.truncation(1, 7, 10, epoch=3, at=22)
     history.state(2, 3, (1, 2, 3), at=24)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -229,16 +193,14 @@ def survived_the_unclean_election_by_a_read() -> HistoryBuilder:
     why="KIP-966: an eligible replica cannot lack what was committed",
 )
 def eligible_replica_lacks_records() -> HistoryBuilder:
-    history = led(topics={"t": {UNCLEAN: "true", "min.insync.replicas": "2"}})
-    history.state(1, 0, (1,), at=4, elr=(2,))
+    history = led(topics={"t": {UNCLEAN: "true", "min.insync.replicas": "2"}}).state(1, 0, (1,), at=4, elr=(2,))
     history.fault("kill", [1], at=6, until=9)
     history.state(-1, 1, (), at=7, elr=(1, 2))
     history.state(2, 2, (2,), at=8, start=7)
     history.log = history.log[:7]
     history.truncation(1, 7, 10, epoch=2, at=11)
     history.state(2, 2, (1, 2, 3), at=12)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -248,8 +210,7 @@ def eligible_replica_lacks_records() -> HistoryBuilder:
     why="an exception reaches no further than its partition",
 )
 def unclean_in_the_neighbour_partition() -> HistoryBuilder:
-    history = led(topics={"t": {UNCLEAN: "true"}})
-    history.place(1, "t", 1)
+    history = led(topics={"t": {UNCLEAN: "true"}}).place(1, "t", 1)
     history.state(1, 0, (1, 2, 3), at=0, start=0, partition_id=1)
     for place in range(3):
         history.send(1000 + place, place, at=2 + place / 10, partition_id=1)
@@ -258,8 +219,7 @@ def unclean_in_the_neighbour_partition() -> HistoryBuilder:
     history.finish()
     for node in history.brokers:
         history.replica(node, [(0, 0, 1000), (1, 0, 1001)], high_watermark=2, partition_id=1)
-    history.final([(0, 1000), (1, 1001)], partition_id=1)
-    return history
+    return history.final([(0, 1000), (1, 1001)], partition_id=1)
 
 
 @case(
@@ -279,8 +239,7 @@ def lost_after_the_unclean_election() -> HistoryBuilder:
     for value in (20, 21, 22):
         history.ack(value, at=15 + value / 100, process=2)
     history.log = [entry for entry in history.log if entry[2] != 21]
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -290,14 +249,12 @@ def lost_after_the_unclean_election() -> HistoryBuilder:
     why="electing the last known leader is no unclean election, and its disk came to no harm",
 )
 def last_known_leader_lacks_its_own_tail() -> HistoryBuilder:
-    history = led(topics={"t": {UNCLEAN: "true"}})
-    history.state(1, 0, (1,), at=4, elr=())
+    history = led(topics={"t": {UNCLEAN: "true"}}).state(1, 0, (1,), at=4, elr=())
     history.fault("kill", [1], at=6, until=9)
     history.state(-1, 1, (), at=7, elr=())
     history.state(1, 2, (1,), at=10, start=7, elr=())
     history.log = history.log[:7]
-    history.finish(only=(1,))
-    return history
+    return history.finish(only=(1,))
 
 
 @case(
@@ -313,13 +270,11 @@ def last_known_leader_lacks_its_own_tail() -> HistoryBuilder:
     why="unsure: an unknown log end leads to undecided; but the end at which the final read ended bounds it",
 )
 def unclean_election_with_an_unknown_log_end() -> HistoryBuilder:
-    history = led(6, topics={"t": {UNCLEAN: "true"}})
-    history.state(1, 0, (1,), at=4)
+    history = led(6, topics={"t": {UNCLEAN: "true"}}).state(1, 0, (1,), at=4)
     history.fault("kill", [1], at=6)
     history.state(2, 1, (2,), at=8)
     history.log = history.log[:5]
-    history.finish(snapshots=False)
-    return history
+    return history.finish(snapshots=False)
 
 
 @case(
@@ -331,12 +286,10 @@ def unclean_election_with_an_unknown_log_end() -> HistoryBuilder:
     why="records 4 to 6 of epoch 0 survive in the leader's log above it: the election did not cost record 3",
 )
 def hole_below_what_the_unclean_leader_had() -> HistoryBuilder:
-    history = led(7, topics={"t": {UNCLEAN: "true"}})
-    history.state(1, 0, (1,), at=4)
+    history = led(7, topics={"t": {UNCLEAN: "true"}}).state(1, 0, (1,), at=4)
     history.fail_over(2, kept=7, isr=(2,), journalled=False)
     history.log = [entry for entry in history.log if entry[2] != 3]
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -347,16 +300,14 @@ def hole_below_what_the_unclean_leader_had() -> HistoryBuilder:
     why="the acknowledged copy is judged: offset 7 in epoch 1, and the clean election of epoch 2 took it",
 )
 def retry_after_the_unclean_election_lost_by_a_clean_one() -> HistoryBuilder:
-    history = led(7, topics={"t": {UNCLEAN: "true"}})
-    history.state(1, 0, (1,), at=4)
+    history = led(7, topics={"t": {UNCLEAN: "true"}}).state(1, 0, (1,), at=4)
     history.log.append((7, 0, 50))
     history.send(50, 7, at=5.5, elapsed_s=6.5)
     history.failed_attempt(at=6.1)
     history.fail_over(2, kept=7, isr=(2,))
     history.log.append((7, 1, 50))
     history.fail_over(3, kept=7, at=30)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -366,9 +317,7 @@ def retry_after_the_unclean_election_lost_by_a_clean_one() -> HistoryBuilder:
     why="a first state is no election",
 )
 def a_history_that_begins_in_epoch_five() -> HistoryBuilder:
-    history = HistoryBuilder()
-    history.state(2, 5, (2,), at=0, start=0)
+    history = HistoryBuilder().state(2, 5, (2,), at=0, start=0)
     for value in range(4):
         history.ack(value, at=1 + value)
-    history.finish(only=(2,))
-    return history
+    return history.finish(only=(2,))

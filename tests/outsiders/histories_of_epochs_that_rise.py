@@ -23,8 +23,7 @@ def _risen(
     if written:
         for value in range(20, 23):
             history.ack(value, at=50 + value / 10)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -66,8 +65,7 @@ def _risen_behind(*, acks: int, kept: int = 7, starts: bool = True) -> HistoryBu
     history.state(1, 1, (1, 2), at=12, start=10 if starts else None)
     history.state(1, 2, (1, 2, 3), at=15, start=10 if starts else None)
     history.fail_over(2, kept=kept, at=40, isr=(2, 3))
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -94,8 +92,7 @@ def acks_all_below_two_risen_epochs() -> HistoryBuilder:
 def _shut_down(*, kept: int, acks: int = 1, back: bool = True) -> HistoryBuilder:
     """A controlled shutdown: 2 leads from second 10 on with the whole log; at 30 the preferred leader 1 leads again,
     with a log that ends at `kept` of 13."""
-    history = led(10, system="kafka:4.3.1")
-    history.fault("stop", [1], at=10, until=15)
+    history = led(10, system="kafka:4.3.1").fault("stop", [1], at=10, until=15)
     history.state(2, 1, (2, 3), at=10, start=10)
     history.started(1, at=15)
     history.state(2, 1, (1, 2, 3), at=18)
@@ -106,8 +103,7 @@ def _shut_down(*, kept: int, acks: int = 1, back: bool = True) -> HistoryBuilder
     history.log = history.log[:kept]
     if kept < 13:
         history.truncation(2, kept, 13, epoch=2, at=30.6)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -147,15 +143,13 @@ def rolled_and_acks_all_gone() -> HistoryBuilder:
     why="every copy was destroyed",
 )
 def all_disks_after_a_fail_over() -> HistoryBuilder:
-    history = led(10, system="kafka:3.9.1")
-    history.fail_over(2, at=10)
+    history = led(10, system="kafka:3.9.1").fail_over(2, at=10)
     for node in (1, 2, 3):
         history.destroyed("wipe", node, "disk", at=30, until=33)
         history.started(node, at=33)
     history.state(3, 2, (1, 2, 3), at=35, start=0)
     history.log = []
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -165,15 +159,13 @@ def all_disks_after_a_fail_over() -> HistoryBuilder:
     why="every copy was destroyed",
 )
 def all_disks_after_a_risen_epoch() -> HistoryBuilder:
-    history = led(10, system="kafka:3.9.1")
-    history.state(1, 1, (1, 2, 3), at=10, start=10)
+    history = led(10, system="kafka:3.9.1").state(1, 1, (1, 2, 3), at=10, start=10)
     for node in (1, 2, 3):
         history.destroyed("wipe", node, "disk", at=30, until=33)
         history.started(node, at=33)
     history.state(3, 2, (1, 2, 3), at=35, start=0)
     history.log = []
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -183,15 +175,13 @@ def all_disks_after_a_risen_epoch() -> HistoryBuilder:
     why="what was lost before the disks is not theirs",
 )
 def taken_and_then_all_disks() -> HistoryBuilder:
-    history = led(10, system="kafka:3.9.1")
-    history.fail_over(2, kept=6, at=10)
+    history = led(10, system="kafka:3.9.1").fail_over(2, kept=6, at=10)
     for node in (1, 2, 3):
         history.destroyed("wipe", node, "disk", at=30, until=33)
         history.started(node, at=33)
     history.state(3, 2, (1, 2, 3), at=35, start=0)
     history.log = []
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -200,14 +190,12 @@ def taken_and_then_all_disks() -> HistoryBuilder:
     why="an eligible one has what is committed",
 )
 def eligible_after_a_lost_disk() -> HistoryBuilder:
-    history = led(10, system="kafka:4.3.1", settings={"min.insync.replicas": "2"})
-    history.state(1, 0, (1,), at=10, elr=(2,))
+    history = led(10, system="kafka:4.3.1", settings={"min.insync.replicas": "2"}).state(1, 0, (1,), at=10, elr=(2,))
     history.destroyed("wipe", 1, "disk", at=20, until=25)
     history.state(2, 1, (2,), at=22, start=10)
     history.started(1, at=25)
     history.state(2, 1, (1, 2, 3), at=30)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -217,8 +205,7 @@ def eligible_after_a_lost_disk() -> HistoryBuilder:
     why="a preferred election elects from the ISR alone",
 )
 def preferred_though_not_in_sync() -> HistoryBuilder:
-    history = led(5, system="reference")
-    history.fail_over(2, at=8, back=False)
+    history = led(5, system="reference").fail_over(2, at=8, back=False)
     for value in range(5, 7):
         history.ack(value, at=10 + value / 10)
     history.state(2, 1, (2, 3), at=12)
@@ -230,8 +217,7 @@ def preferred_though_not_in_sync() -> HistoryBuilder:
     for node in (2, 3):
         history.truncation(node, 7, 10, epoch=2, at=17)
     history.state(1, 2, (1, 2, 3), at=20)
-    history.finish()
-    return history
+    return history.finish()
 
 
 # ---- polled for --------------------------------------------------------------------------------------------------
@@ -244,8 +230,7 @@ def _polled(states: Sequence[tuple[float, int, int, int, Sequence[int]]], **more
         history.polled(observer, leader, epoch, isr, at=at)
     for value in range(10):
         history.ack(value, at=1 + 3 * value)
-    history.finish(snapshots=False)
-    return history
+    return history.finish(snapshots=False)
 
 
 @case(
@@ -288,5 +273,4 @@ def polled_without_epochs() -> HistoryBuilder:
         history.polled(2, leader, -1, (1, 2, 3), at=at)
     for value in range(10):
         history.ack(value, at=1 + 3 * value)
-    history.finish(snapshots=False)
-    return history
+    return history.finish(snapshots=False)

@@ -85,8 +85,7 @@ def told_an_old_offset_on_0_11() -> HistoryBuilder:
         history.fault("kill", [node], at=20, until=22)
         history.started(node, at=22)
     history.group("fetched", at=40, process=A, offset=3)
-    history.finish()
-    return history
+    return history.finish()
 
 
 # ---- elections ---------------------------------------------------------------------------------------------------
@@ -94,8 +93,7 @@ def told_an_old_offset_on_0_11() -> HistoryBuilder:
 
 def _elected_outside(system: str, *, start: int | None, settings: dict[str, str] | None = None) -> HistoryBuilder:
     """2 and 3 fall out, 1 acknowledges 6 to 9 alone, a consumer gets 8, and broker 3 is elected without them."""
-    history = led(6, system=system, topics={"t": settings or {}})
-    history.state(1, 0, (1,), at=3)
+    history = led(6, system=system, topics={"t": settings or {}}).state(1, 0, (1,), at=3)
     for value in range(6, 10):
         history.ack(value, at=3 + value / 10)
     history.client(9, role="consumer", isolation="read_uncommitted", offset_reset="earliest")
@@ -109,8 +107,7 @@ def _elected_outside(system: str, *, start: int | None, settings: dict[str, str]
     history.started(1, at=20)
     history.truncation(1, 6, 10, epoch=1, at=21)
     history.state(3, 1, (1, 2, 3), at=24)
-    history.finish()
-    return history
+    return history.finish()
 
 
 def _rewound(each: str) -> list[str]:
@@ -233,8 +230,7 @@ def _begun_again(system: str, *, committed: bool) -> HistoryBuilder:
         history.group("committed", at=10, process=A, generation=3, offset=10)
     history.group("revoked", at=20, process=A, generation=3)
     history.group("assigned", at=40, process=B, generation=1, offset=10 if committed else 0)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(

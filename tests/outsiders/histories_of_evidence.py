@@ -14,27 +14,23 @@ UNCLEAN = "unclean.leader.election.enable"
 def gone_without_an_event() -> HistoryBuilder:
     history = led()
     history.log = [entry for entry in history.log if entry[2] != 4]
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case("the same with acks=1", VIOLATION, {"lost-write violation": {4}}, why="leadership never moved")
 def gone_without_an_event_acks_1() -> HistoryBuilder:
     history = led(acks=1)
     history.log = [entry for entry in history.log if entry[2] != 4]
-    history.finish()
-    return history
+    return history.finish()
 
 
 def _left_alone(least: str) -> HistoryBuilder:
     """The leader is alone in the ISR and takes two more with acks=1, above the high watermark at which readers end."""
-    history = led(settings={"min.insync.replicas": least})
-    history.state(1, 0, (1,), at=5)
+    history = led(settings={"min.insync.replicas": least}).state(1, 0, (1,), at=5)
     for value in (20, 21):
         history.ack(value, at=10 + value / 100, acks=1)
     history.log = history.log[:10]
-    history.finish(snapshots=False)
-    return history
+    return history.finish(snapshots=False)
 
 
 @case(
@@ -66,8 +62,7 @@ def above_a_high_watermark_that_rises() -> HistoryBuilder:
 )
 def above_a_high_watermark_and_in_no_log() -> HistoryBuilder:
     history = _left_alone("2")
-    history.replica(1, history.log, high_watermark=10)
-    return history
+    return history.replica(1, history.log, high_watermark=10)
 
 
 @case(
@@ -78,14 +73,12 @@ def above_a_high_watermark_and_in_no_log() -> HistoryBuilder:
     why="the lawful cause could have passed unseen; never a pass",
 )
 def no_states_at_all() -> HistoryBuilder:
-    history = led(topics={"t": {UNCLEAN: "true"}})
-    history.fail_over(2, kept=7)
+    history = led(topics={"t": {UNCLEAN: "true"}}).fail_over(2, kept=7)
     history.rows["partition_states"].clear()
     history.rows["broker_events"].clear()
     history.rows["replica_snapshots"].clear()
     history.rows["replica_log"].clear()
-    history.finish(snapshots=False)
-    return history
+    return history.finish(snapshots=False)
 
 
 def _polled_only(history: HistoryBuilder) -> HistoryBuilder:
@@ -111,11 +104,9 @@ def _polled_only(history: HistoryBuilder) -> HistoryBuilder:
     why="the ISR may have changed unseen between two polls: undecided, and never a pass",
 )
 def polled_clean_fail_over_where_unclean_is_allowed() -> HistoryBuilder:
-    history = led(topics={"t": {UNCLEAN: "true"}})
-    history.fail_over(2, kept=7)
+    history = led(topics={"t": {UNCLEAN: "true"}}).fail_over(2, kept=7)
     _polled_only(history)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -126,22 +117,18 @@ def polled_clean_fail_over_where_unclean_is_allowed() -> HistoryBuilder:
     why="whatever passed unseen, nothing lawful could have taken them",
 )
 def polled_fail_over_where_nothing_is_allowed() -> HistoryBuilder:
-    history = led()
-    history.fail_over(2, kept=7)
+    history = led().fail_over(2, kept=7)
     _polled_only(history)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case("polled states alone, and nothing lost", PASS, {}, why="a sound history")
 def polled_and_sound() -> HistoryBuilder:
-    history = led()
-    history.fail_over(2)
+    history = led().fail_over(2)
     history.ack(10, at=20)
     _polled_only(history)
     history.poll([(offset, offset) for offset in range(11)], at=30)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -151,11 +138,9 @@ def polled_and_sound() -> HistoryBuilder:
     why="two brokers in one epoch, by what one of them answered",
 )
 def two_leaders_of_whom_one_is_polled() -> HistoryBuilder:
-    history = led()
-    history.fail_over(2)
+    history = led().fail_over(2)
     history.polled(3, 3, 1, (2, 3), at=12)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -166,11 +151,9 @@ def two_leaders_of_whom_one_is_polled() -> HistoryBuilder:
     why="two brokers in one epoch, by one's journal",
 )
 def two_leaders_of_whom_one_journals() -> HistoryBuilder:
-    history = led()
-    history.fail_over(2)
+    history = led().fail_over(2)
     history.leads(3, 1, 10, at=12)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -180,15 +163,13 @@ def two_leaders_of_whom_one_journals() -> HistoryBuilder:
     why="two leaders in different epochs are lawful",
 )
 def a_zombie_that_says_so() -> HistoryBuilder:
-    history = led()
-    history.fault("cut", [1], at=5, until=20)
+    history = led().fault("cut", [1], at=5, until=20)
     history.state(2, 1, (2, 3), at=8, start=10)
     for at in range(9, 20):
         history.polled(1, 1, 0, (1, 2, 3), at=at)
         history.polled(2, 2, 1, (2, 3), at=at)
     history.state(2, 1, (1, 2, 3), at=22)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -198,11 +179,9 @@ def a_zombie_that_says_so() -> HistoryBuilder:
     why="offset to value is a function; no event took the other",
 )
 def one_offset_for_two_in_one_epoch() -> HistoryBuilder:
-    history = led(5)
-    history.ack(50, at=4)
+    history = led(5).ack(50, at=4)
     history.send(60, 5, at=4, process=2)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -220,8 +199,9 @@ def final_reads_that_disagree() -> HistoryBuilder:
     history.log = [*log, (5, 0, 60)]
     history.finish(logs={2: [*log, (5, 0, 61)]})
     history.poll([(offset, value) for offset, _, value in log] + [(5, 60)], at=101, final=True, process=98, replica=1)
-    history.poll([(offset, value) for offset, _, value in log] + [(5, 61)], at=102, final=True, process=97, replica=2)
-    return history
+    return history.poll(
+        [(offset, value) for offset, _, value in log] + [(5, 61)], at=102, final=True, process=97, replica=2
+    )
 
 
 @case(
@@ -232,8 +212,7 @@ def final_reads_that_disagree() -> HistoryBuilder:
 )
 def in_sync_replicas_that_differ() -> HistoryBuilder:
     history = led(6)
-    history.finish(logs={3: [*history.log[:5], (5, 0, 77)]})
-    return history
+    return history.finish(logs={3: [*history.log[:5], (5, 0, 77)]})
 
 
 @case(
@@ -245,8 +224,7 @@ def in_sync_replicas_that_differ() -> HistoryBuilder:
 )
 def in_sync_replicas_that_differ_in_an_epoch() -> HistoryBuilder:
     history = led(6)
-    history.finish(logs={3: [*history.log[:5], (5, 1, 5)]})
-    return history
+    return history.finish(logs={3: [*history.log[:5], (5, 1, 5)]})
 
 
 @case(
@@ -267,8 +245,7 @@ def a_dead_replica_with_a_tail_of_its_own() -> HistoryBuilder:
     for node in (2, 3):
         history.replica(node, history.log, high_watermark=8)
     history.replica(1, full, high_watermark=6)
-    history.finish(snapshots=False)
-    return history
+    return history.finish(snapshots=False)
 
 
 @case(
@@ -321,15 +298,13 @@ def final_read_ends_early_and_no_disk_has_it() -> HistoryBuilder:
     why="equal times are no offence",
 )
 def everything_at_one_moment() -> HistoryBuilder:
-    history = led()
-    history.send(10, 10, at=8, elapsed_s=0)
+    history = led().send(10, 10, at=8, elapsed_s=0)
     history.log.append((10, 0, 10))
     history.state(2, 1, (2, 3), at=8, start=11)
     history.state(3, 2, (2, 3), at=8, start=11)
     history.state(3, 2, (1, 2, 3), at=8)
     history.poll([(offset, offset) for offset in range(11)], at=8, epoch=0)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -357,12 +332,10 @@ def rows_out_of_order() -> HistoryBuilder:
     why="acks=1, leadership moved, its journal tells a log end of 7",
 )
 def no_disks_but_a_journal() -> HistoryBuilder:
-    history = led(acks=1)
-    history.fail_over(2, kept=7)
+    history = led(acks=1).fail_over(2, kept=7)
     history.rows["replica_snapshots"].clear()
     history.rows["replica_log"].clear()
-    history.finish(snapshots=False)
-    return history
+    return history.finish(snapshots=False)
 
 
 @case(
@@ -377,8 +350,7 @@ def end_offset_below_the_high_watermark() -> HistoryBuilder:
     for node in history.brokers:
         history.replica(node, history.log, high_watermark=10)
     history.log = history.log[:7]
-    history.finish(snapshots=False)
-    return history
+    return history.finish(snapshots=False)
 
 
 @case(
@@ -392,8 +364,7 @@ def final_read_against_all_disks() -> HistoryBuilder:
     history = led()
     for node in history.brokers:
         history.replica(node, history.log[:9], high_watermark=9)
-    history.finish(snapshots=False)
-    return history
+    return history.finish(snapshots=False)
 
 
 @case(
@@ -410,8 +381,7 @@ def final_read_against_all_disks() -> HistoryBuilder:
 )
 def in_sync_follower_below_the_high_watermark() -> HistoryBuilder:
     history = led()
-    history.finish(logs={3: history.log[:8]})
-    return history
+    return history.finish(logs={3: history.log[:8]})
 
 
 @case(
@@ -421,12 +391,10 @@ def in_sync_follower_below_the_high_watermark() -> HistoryBuilder:
     why="a controller writes an epoch before its leader hears of it",
 )
 def led_behind_the_books_last_epoch() -> HistoryBuilder:
-    history = led(10)
-    history.leads(2, 3, 10, at=8)
+    history = led(10).leads(2, 3, 10, at=8)
     history.state(1, 0, (1, 2), at=20)
     history.state(1, 0, (1, 2, 3), at=25)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -436,12 +404,10 @@ def led_behind_the_books_last_epoch() -> HistoryBuilder:
     why="they are one log",
 )
 def led_behind_the_books_of_another_partition() -> HistoryBuilder:
-    history = led(10)
-    history.place(1, "t", 1)
+    history = led(10).place(1, "t", 1)
     history.leads(2, 3, 10, at=8)
     history.state(1, 0, (1, 2, 3), at=25, partition_id=1)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -451,7 +417,4 @@ def led_behind_the_books_of_another_partition() -> HistoryBuilder:
     why="the books may have been cut there: they are silent, and contradict nothing",
 )
 def led_after_the_books_end() -> HistoryBuilder:
-    history = led(10)
-    history.leads(2, 3, 10, at=30)
-    history.finish()
-    return history
+    return led(10).leads(2, 3, 10, at=30).finish()

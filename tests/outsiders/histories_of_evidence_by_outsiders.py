@@ -7,19 +7,13 @@ from workloads.produce_and_poll import ProduceAndPollSettings
 UNCLEAN = "unclean.leader.election.enable"
 
 
-def _ended(history: HistoryBuilder) -> HistoryBuilder:
-    history.finish()
-    return history
-
-
 @case(
     "in a folder of old nobody recorded the end that the final read was told; it read all, over a clean fail-over",
     PASS,
     why="absent is unknown, and nothing is missing",
 )
 def no_end_was_recorded() -> HistoryBuilder:
-    history = led()
-    history.fail_over(2)
+    history = led().fail_over(2)
     history.ack(20, at=15)
     history.finish(snapshots=False)
     history.partition["end_offset"] = None
@@ -34,14 +28,13 @@ def no_end_was_recorded() -> HistoryBuilder:
     why="these are the books of another cluster",
 )
 def books_of_another_cluster() -> HistoryBuilder:
-    history = HistoryBuilder()
-    history.state(11, 0, (11, 12, 13), at=0)
+    history = HistoryBuilder().state(11, 0, (11, 12, 13), at=0)
     history.rows["partition_states"][-1]["replicas"] = [11, 12, 13]
     for value in range(10):
         history.ack(value, at=1 + value / 10)
     for node in history.brokers:
         history.started(node, at=0.1)
-    return _ended(history)
+    return history.finish()
 
 
 @case(
@@ -52,15 +45,14 @@ def books_of_another_cluster() -> HistoryBuilder:
     why="by its own journal it led from 6 on, within the blur of the books",
 )
 def answered_before_the_books_say() -> HistoryBuilder:
-    history = led()
-    history.fault("kill", [1], at=4, until=9)
+    history = led().fault("kill", [1], at=4, until=9)
     history.state(2, 1, (2, 3), at=8)
     history.rows["partition_states"][-1]["uncertainty_ns"] = int(2.5 * SECOND)
     history.leads(2, 1, 10, at=6)
     history.started(1, at=9)
     history.ack(20, at=6.5)
     history.state(2, 1, (1, 2, 3), at=12)
-    return _ended(history)
+    return history.finish()
 
 
 @case(
@@ -70,7 +62,7 @@ def answered_before_the_books_say() -> HistoryBuilder:
     why="a table that was lost accuses nobody",
 )
 def records_of_the_logs_are_missing() -> HistoryBuilder:
-    history = _ended(led())
+    history = led().finish()
     history.rows["replica_log"].clear()
     return history
 
@@ -81,13 +73,12 @@ def records_of_the_logs_are_missing() -> HistoryBuilder:
     why="the checkpoint had been written before; the follower fetches the rest again",
 )
 def high_watermark_above_a_log_without_power() -> HistoryBuilder:
-    history = led()
-    history.destroyed("power-loss", 3, "tail", at=20, until=21, first=7, end=10, partition_id=0)
+    history = led().destroyed("power-loss", 3, "tail", at=20, until=21, first=7, end=10, partition_id=0)
     history.replica(3, history.log[:7], at=20.5, reason="restart", high_watermark=10)
     history.started(3, at=21)
     history.state(1, 0, (1, 2), at=21.5)
     history.state(1, 0, (1, 2, 3), at=23)
-    return _ended(history)
+    return history.finish()
 
 
 @case(
@@ -97,8 +88,7 @@ def high_watermark_above_a_log_without_power() -> HistoryBuilder:
     why="it had not heard, and it was all that was in sync: nothing was lost",
 )
 def acknowledged_while_nobody_led() -> HistoryBuilder:
-    history = led(5)
-    history.state(1, 0, (1,), at=5)
+    history = led(5).state(1, 0, (1,), at=5)
     history.fault("cut", [1], at=6, until=20)
     history.state(-1, 1, (1,), at=9)
     history.send(50, 5, at=10)
@@ -106,7 +96,7 @@ def acknowledged_while_nobody_led() -> HistoryBuilder:
     history.state(1, 2, (1,), at=21, start=6)
     history.state(1, 2, (1, 2, 3), at=22)
     history.ack(60, at=23)
-    return _ended(history)
+    return history.finish()
 
 
 @case(
@@ -117,13 +107,12 @@ def acknowledged_while_nobody_led() -> HistoryBuilder:
     why="it has not heard",
 )
 def answers_of_a_broker_that_has_not_heard() -> HistoryBuilder:
-    history = led()
-    history.fault("cut", [3], at=5, until=45)
+    history = led().fault("cut", [3], at=5, until=45)
     history.fail_over(2)
     for number in range(10):
         history.polled(3, 1, 0, (1, 2, 3), at=12 + 3 * number)
     history.ack(20, at=15)
-    return _ended(history)
+    return history.finish()
 
 
 @case(
@@ -132,11 +121,10 @@ def answers_of_a_broker_that_has_not_heard() -> HistoryBuilder:
     why="what is said twice is said once",
 )
 def every_state_twice() -> HistoryBuilder:
-    history = led()
-    history.fail_over(2)
+    history = led().fail_over(2)
     history.ack(20, at=15)
     history.rows["partition_states"] = [dict(row) for row in history.rows["partition_states"] for _ in range(2)]
-    return _ended(history)
+    return history.finish()
 
 
 @case(
@@ -176,5 +164,4 @@ def gone_before_the_unclean_election() -> HistoryBuilder:
     history.fault("kill", [1], at=29, until=32)
     history.state(2, 1, (2,), at=30, start=10)
     history.log = [entry for entry in history.log if entry[0] != 4]
-    history.finish(snapshots=False)
-    return history
+    return history.finish(snapshots=False)

@@ -17,8 +17,7 @@ KAFKA = "kafka:4.3.1"
 
 def _set_ahead(committed: int, *, tool: int) -> HistoryBuilder:
     """A reads 0 to 4 and commits; a tool sets the group to `tool` at 20, by the group's log; B goes on there."""
-    history = group_of(A, B, system=KAFKA, workload=WorkloadSpec())
-    history.kept_state(KEPT, 2, 0, (1, 2, 3), at=0)
+    history = group_of(A, B, system=KAFKA, workload=WorkloadSpec()).kept_state(KEPT, 2, 0, (1, 2, 3), at=0)
     history.group("assigned", at=2.5, process=A, generation=1, offset=0)
     reads(history, A, range(5), at=3)
     history.group("committed", at=4, process=A, offset=committed, generation=1)
@@ -31,8 +30,7 @@ def _set_ahead(committed: int, *, tool: int) -> HistoryBuilder:
         history.kept_log(KEPT, node, 3)
     for stored_at, offset in ((4.005, committed), (20, tool), (42.005, 10)):
         history.kept_offset(KEPT[1], offset, at=stored_at, transactional=False)
-    history.finish()
-    return history
+    return history.finish()
 
 
 SET = ["lost-group-offset permitted", "head-skip permitted"]
@@ -66,8 +64,7 @@ def passed_over_only_by_a_tool() -> HistoryBuilder:
 def _held_up_in_turn(first: int, second: int) -> HistoryBuilder:
     """Nobody recorded who coordinates. One broker is cut off from 10 to 20, another or the same from 25 to 50; the
     commit of 10 is answered at 22, and at 33 somebody answers 5, from before."""
-    history = group_of(A, B, system=KAFKA)
-    history.group("assigned", at=2.5, process=A, generation=1, offset=0)
+    history = group_of(A, B, system=KAFKA).group("assigned", at=2.5, process=A, generation=1, offset=0)
     reads(history, A, range(10), at=3)
     history.group("committed", at=4, process=A, offset=5, generation=1)
     for node, at, until in ((first, 10, 20), (second, 25, 50)):
@@ -75,8 +72,7 @@ def _held_up_in_turn(first: int, second: int) -> HistoryBuilder:
     history.group("committed", at=22, process=A, offset=10, generation=1)
     history.group("fetched", at=33, process=B, offset=5)
     reads(history, B, range(5, 10), at=34)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -131,14 +127,12 @@ def _told_none(*, at: float, **more: Any) -> HistoryBuilder:
     why="what it was told before led nowhere the second time",
 )
 def begun_behind_what_it_was_told_the_second_time() -> HistoryBuilder:
-    history = _told_none(at=30)
-    history.group("revoked", at=35, process=B, generation=2)
+    history = _told_none(at=30).group("revoked", at=35, process=B, generation=2)
     history.ack(13, at=50)
     history.group("fetched", at=60, process=B, offset=10)
     history.group("assigned", at=60.1, process=B, generation=3, offset=10)
     reads(history, B, [13], at=61, assignment=1)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -147,6 +141,4 @@ def begun_behind_what_it_was_told_the_second_time() -> HistoryBuilder:
     why="offsets.retention.minutes = 1: by then nobody has it",
 )
 def begun_at_the_end_after_the_offset_had_expired() -> HistoryBuilder:
-    history = _told_none(at=100, settings={"offsets.retention.minutes": "1"})
-    history.finish()
-    return history
+    return _told_none(at=100, settings={"offsets.retention.minutes": "1"}).finish()

@@ -62,19 +62,12 @@ def _comes_again(
         history.group("fetched", at=22, process=OLD, offset=10)
     history.group("assigned", at=at, process=NEW, generation=2, offset=0)
     history.group("fetched", at=at + 0.5, process=NEW, offset=None)
-    history.poll([(offset, offset) for offset in range(10)], at=at + 1, process=NEW)
-    return history
+    return history.poll([(offset, offset) for offset in range(10)], at=at + 1, process=NEW)
 
 
 def _wiped(history: HistoryBuilder, node: int, *, at: float = 20) -> HistoryBuilder:
     history.destroyed("wipe", node, "disk", at=at)
-    history.started(node, at=at + 1)
-    return history
-
-
-def _ended(history: HistoryBuilder) -> HistoryBuilder:
-    history.finish()
-    return history
+    return history.started(node, at=at + 1)
 
 
 def _logged(
@@ -136,7 +129,7 @@ ALSO = ("group-redelivery observation",)
     why="the configuration promised one copy, and that one was destroyed",
 )
 def only_copy_of_the_group_is_wiped() -> HistoryBuilder:
-    return _ended(_wiped(_comes_again(), 3))
+    return _wiped(_comes_again(), 3).finish()
 
 
 @case(
@@ -147,7 +140,7 @@ def only_copy_of_the_group_is_wiped() -> HistoryBuilder:
     why="it had no copy of the group's partition",
 )
 def disk_without_the_group_is_wiped() -> HistoryBuilder:
-    return _ended(_wiped(_comes_again(), 2))
+    return _wiped(_comes_again(), 2).finish()
 
 
 @case(
@@ -158,7 +151,7 @@ def disk_without_the_group_is_wiped() -> HistoryBuilder:
     why="two in-sync copies were left",
 )
 def one_copy_of_the_group_is_wiped() -> HistoryBuilder:
-    return _ended(_wiped(_comes_again(replicas=(3, 1, 2)), 3))
+    return _wiped(_comes_again(replicas=(3, 1, 2)), 3).finish()
 
 
 @case(
@@ -171,7 +164,7 @@ def one_copy_of_the_group_is_wiped() -> HistoryBuilder:
 def only_copy_in_sync_of_the_group_is_wiped() -> HistoryBuilder:
     history = _comes_again(replicas=(3, 1, 2))
     _kept(history, 3, 0, (3,), at=15, replicas=(3, 1, 2))
-    return _ended(_wiped(history, 3))
+    return _wiped(history, 3).finish()
 
 
 @case(
@@ -182,7 +175,7 @@ def only_copy_in_sync_of_the_group_is_wiped() -> HistoryBuilder:
     why="the commit was stored after that",
 )
 def only_copy_was_wiped_before() -> HistoryBuilder:
-    return _ended(_wiped(_comes_again(), 3, at=2.6))
+    return _wiped(_comes_again(), 3, at=2.6).finish()
 
 
 @case(
@@ -193,7 +186,7 @@ def only_copy_was_wiped_before() -> HistoryBuilder:
     why="a wipe takes nothing before it begins",
 )
 def only_copy_was_wiped_after() -> HistoryBuilder:
-    return _ended(_wiped(_comes_again(), 3, at=40))
+    return _wiped(_comes_again(), 3, at=40).finish()
 
 
 @case(
@@ -204,7 +197,7 @@ def only_copy_was_wiped_after() -> HistoryBuilder:
     why="it outlived the wipe, so that was not what took it",
 )
 def offset_outlived_the_wipe() -> HistoryBuilder:
-    return _ended(_wiped(_comes_again(fetched=True), 3, at=18))
+    return _wiped(_comes_again(fetched=True), 3, at=18).finish()
 
 
 @case(
@@ -215,22 +208,12 @@ def offset_outlived_the_wipe() -> HistoryBuilder:
     why="what is still stored was not lost with a disk: the coordinator forgot it by itself",
 )
 def commit_is_still_stored() -> HistoryBuilder:
-    return _ended(_logged(_wiped(_comes_again(), 3), offset=0, end=1))
+    return _logged(_wiped(_comes_again(), 3), offset=0, end=1).finish()
 
 
 def _lost_end(history: HistoryBuilder, *, first: int) -> None:
     history.fault("power-loss", [3], at=20, until=21)
-    history._add(
-        "disk_events",
-        node=3,
-        time_ns=20 * SECOND,
-        fault=len(history.rows["faults"]) - 1,
-        extent="tail",
-        topic=OFFSETS,
-        partition=PLACE,
-        from_offset=first,
-        to_offset=max(first + 1, 4),
-    )
+    history.disk_event(3, "tail", first, max(first + 1, 4), at=20, place=(OFFSETS, PLACE))
     _kept(history, 3, 1, (3,), at=22, replicas=(3,))
 
 
@@ -238,7 +221,7 @@ def _tail_lost(*, first: int) -> HistoryBuilder:
     """The log of the only copy, of four records of which the commit is the third, loses its end with the power."""
     history = _logged(_comes_again(), offset=2, end=4, at=20, reason="wipe")
     _lost_end(history, first=first)
-    return _ended(history)
+    return history.finish()
 
 
 @case(
@@ -276,7 +259,7 @@ def _unanswered_and_fetched(*, first: int) -> HistoryBuilder:
     _logged(history, offset=3, end=4, at=20, reason="wipe", committed=8, written=5.05)
     _lost_end(history, first=first)
     history.group("fetched", at=30, process=OLD, offset=5)
-    return _ended(_logged(history, offset=2, end=3, epochs="0:0 1:3", committed=5))
+    return _logged(history, offset=2, end=3, epochs="0:0 1:3", committed=5).finish()
 
 
 @case(
@@ -306,7 +289,7 @@ def later_commit_was_below_the_lost_end() -> HistoryBuilder:
     why="it may have had the only copy",
 )
 def group_partition_is_not_recorded() -> HistoryBuilder:
-    return _ended(_wiped(_comes_again(replicas=()), 3))
+    return _wiped(_comes_again(replicas=()), 3).finish()
 
 
 @case(
@@ -319,7 +302,7 @@ def group_partition_is_not_recorded() -> HistoryBuilder:
 def own_partition_of_several_is_wiped() -> HistoryBuilder:
     history = _comes_again()
     _kept(history, 1, 0, (1,), at=0, replicas=(1,), place=PLACE + 1)
-    return _ended(_wiped(history, 3))
+    return _wiped(history, 3).finish()
 
 
 @case(
@@ -332,7 +315,7 @@ def own_partition_of_several_is_wiped() -> HistoryBuilder:
 def other_partition_of_several_is_wiped() -> HistoryBuilder:
     history = _comes_again()
     _kept(history, 1, 0, (1,), at=0, replicas=(1,), place=PLACE + 1)
-    return _ended(_wiped(history, 1))
+    return _wiped(history, 1).finish()
 
 
 @case(
@@ -347,7 +330,7 @@ def own_partition_of_three_is_wiped() -> HistoryBuilder:
     for place in range(3):
         node = 3 if place == partition_of("g", 3) else 1
         _kept(history, node, 0, (node,), at=0, replicas=(node,), place=place)
-    return _ended(_wiped(history, 3))
+    return _wiped(history, 3).finish()
 
 
 # ---- elections ------------------------------------------------------------------------------------------------------
@@ -368,7 +351,7 @@ def _elected_uncleanly(history: HistoryBuilder, *, place: int = PLACE, at: float
     why="an unclean election that is allowed may cost what was committed",
 )
 def group_is_elected_uncleanly() -> HistoryBuilder:
-    return _ended(_elected_uncleanly(_comes_again(replicas=(3, 1, 2), settings={UNCLEAN: "true"})))
+    return _elected_uncleanly(_comes_again(replicas=(3, 1, 2), settings={UNCLEAN: "true"})).finish()
 
 
 @case(
@@ -382,7 +365,7 @@ def commit_comes_back_with_an_unclean_election() -> HistoryBuilder:
     history = _elected_uncleanly(_comes_again(replicas=(3, 1, 2), settings={UNCLEAN: "true"}))
     history.fault("kill", [1], at=44, until=50)
     _kept(history, 3, 2, (3,), at=45, replicas=(3, 1, 2), unclean=True)
-    return _ended(_logged(history, offset=0, end=1))
+    return _logged(history, offset=0, end=1).finish()
 
 
 @case(
@@ -393,7 +376,7 @@ def commit_comes_back_with_an_unclean_election() -> HistoryBuilder:
     why="the configuration promised that it would not happen",
 )
 def group_is_elected_uncleanly_though_forbidden() -> HistoryBuilder:
-    return _ended(_elected_uncleanly(_comes_again(replicas=(3, 1, 2))))
+    return _elected_uncleanly(_comes_again(replicas=(3, 1, 2))).finish()
 
 
 @case(
@@ -404,10 +387,9 @@ def group_is_elected_uncleanly_though_forbidden() -> HistoryBuilder:
     why="configuration alone excuses nothing",
 )
 def group_is_elected_cleanly() -> HistoryBuilder:
-    history = _comes_again(replicas=(3, 1, 2), settings={UNCLEAN: "true"})
-    history.fault("kill", [3], at=20, until=23)
+    history = _comes_again(replicas=(3, 1, 2), settings={UNCLEAN: "true"}).fault("kill", [3], at=20, until=23)
     _kept(history, 1, 1, (1, 2), at=21, replicas=(3, 1, 2))
-    return _ended(history)
+    return history.finish()
 
 
 @case(
@@ -420,7 +402,7 @@ def group_is_elected_cleanly() -> HistoryBuilder:
 def another_group_is_elected_uncleanly() -> HistoryBuilder:
     history = _comes_again(replicas=(3, 1, 2), settings={UNCLEAN: "true"})
     _kept(history, 3, 0, (3, 1, 2), at=0, replicas=(3, 1, 2), place=PLACE + 1)
-    return _ended(_elected_uncleanly(history, place=PLACE + 1))
+    return _elected_uncleanly(history, place=PLACE + 1).finish()
 
 
 @case(
@@ -432,7 +414,7 @@ def another_group_is_elected_uncleanly() -> HistoryBuilder:
 )
 def group_was_elected_uncleanly_before() -> HistoryBuilder:
     history = _comes_again(replicas=(3, 1, 2), settings={UNCLEAN: "true"})
-    return _ended(_elected_uncleanly(history, at=1.5))
+    return _elected_uncleanly(history, at=1.5).finish()
 
 
 @case(
@@ -444,7 +426,7 @@ def group_was_elected_uncleanly_before() -> HistoryBuilder:
 def group_partition_is_polled() -> HistoryBuilder:
     history = _comes_again(replicas=(3, 1, 2), settings={UNCLEAN: "true"}, exact=False)
     history.fault("kill", [3], at=20, until=23)
-    return _ended(history)
+    return history.finish()
 
 
 @case(
@@ -455,7 +437,7 @@ def group_partition_is_polled() -> HistoryBuilder:
     why="whoever was in sync, it was none of its replicas",
 )
 def disk_without_the_polled_group_is_wiped() -> HistoryBuilder:
-    return _ended(_wiped(_comes_again(exact=False), 2))
+    return _wiped(_comes_again(exact=False), 2).finish()
 
 
 # ---- generations ----------------------------------------------------------------------------------------------------
@@ -467,7 +449,7 @@ def _third_generation_again(history: HistoryBuilder) -> HistoryBuilder:
         history.client(process, role="consumer", group="g", offset_reset="earliest", isolation="read_uncommitted")
     history.group("assigned", at=4, process=OLD, generation=3)
     history.group("assigned", at=30, process=NEW, generation=3)
-    return _ended(history)
+    return history.finish()
 
 
 def _alone(**more: Any) -> HistoryBuilder:
@@ -508,7 +490,7 @@ def generation_again_after_expiry() -> HistoryBuilder:
         history.client(process, role="consumer", group="g", offset_reset="earliest", isolation="read_uncommitted")
     history.group("assigned", at=4, process=OLD, generation=3)
     history.group("assigned", at=70, process=NEW, generation=3)
-    return _ended(history)
+    return history.finish()
 
 
 @case(
@@ -538,7 +520,7 @@ def _zombie(history: HistoryBuilder) -> HistoryBuilder:
     history.group("assigned", at=12, process=NEW, generation=2, offset=0)
     history.group("committed", at=17, process=OLD, generation=1, offset=4)
     history.poll([(offset, offset) for offset in range(4)], at=8.5, process=OLD)
-    return _ended(history)
+    return history.finish()
 
 
 # -- two copies --------------------------------
@@ -551,7 +533,7 @@ def _of_two(*wipes: tuple[int, float], isrs: Sequence[tuple[float, Sequence[int]
         _kept(history, isr[0], epoch, isr, at=at, replicas=(2, 3))
     for node, at in wipes:
         _wiped(history, node, at=at)
-    return _ended(history)
+    return history.finish()
 
 
 @case(
@@ -604,7 +586,7 @@ def _under_way(*, until: float) -> HistoryBuilder:
     history.group("assigned", at=30, process=NEW, generation=2, offset=0)
     history.group("fetched", at=30.5, process=NEW, offset=None)
     history.poll([(offset, offset) for offset in range(10)], at=31, process=NEW)
-    return _ended(history)
+    return history.finish()
 
 
 @case(

@@ -19,8 +19,7 @@ MISSED = {"lost-group-offset violation": 2}
 def _processed(*, replicas: Sequence[int] = (3,), isr: Sequence[int] | None = None, **more: Any) -> HistoryBuilder:
     """A processor commits 2 plainly at second 4, and sends 4 to a transaction that it is told is committed at second 8.
     replicas: of its coordinator's log; none: nobody recorded them."""
-    history = led(10, **more)
-    history.kept_state(OFFSETS, 1, 0, (1, 2, 3), at=0)
+    history = led(10, **more).kept_state(OFFSETS, 1, 0, (1, 2, 3), at=0)
     if replicas:
         history.kept_state(STATE, replicas[0], 0, isr or replicas, at=0, replicas=replicas)
     history.client(PROCESSOR, role="both", group="g", transactional_id="p", offset_reset="latest", acks=-1)
@@ -29,22 +28,19 @@ def _processed(*, replicas: Sequence[int] = (3,), isr: Sequence[int] | None = No
     history.poll([(offset, offset) for offset in range(4)], at=3, process=PROCESSOR)
     history.group("committed", at=4, process=PROCESSOR, generation=1, offset=2)
     history.transaction(1, COMMITTED, at=7, until=8, process=PROCESSOR, transactional_id="p", group="g")
-    history.group("committed", at=7.5, elapsed_s=0.1, process=PROCESSOR, generation=1, offset=4, transaction=1)
-    return history
+    return history.group("committed", at=7.5, elapsed_s=0.1, process=PROCESSOR, generation=1, offset=4, transaction=1)
 
 
 def _asked(history: HistoryBuilder, offset: int = 2) -> HistoryBuilder:
     """Twice, long after."""
     for at in (80, 90):
         history.group("fetched", at=at, process=READER, offset=offset, require_stable=True)
-    history.finish()
-    return history
+    return history.finish()
 
 
 def _wiped(history: HistoryBuilder, node: int = 3) -> HistoryBuilder:
     history.destroyed("wipe", node, "disk", at=8.2, until=9)
-    history.started(node, at=9.2)
-    return history
+    return history.started(node, at=9.2)
 
 
 @case(
@@ -74,8 +70,7 @@ def decision_kept_elsewhere() -> HistoryBuilder:
     why="an unclean election that is allowed may cost what its coordinator had decided",
 )
 def decision_lost_in_an_allowed_election() -> HistoryBuilder:
-    history = _processed(replicas=(3, 1, 2), isr=(3,), settings={UNCLEAN: "true"})
-    history.fault("kill", [3], at=8.2, until=20)
+    history = _processed(replicas=(3, 1, 2), isr=(3,), settings={UNCLEAN: "true"}).fault("kill", [3], at=8.2, until=20)
     history.kept_state(STATE, 1, 1, (1,), at=9)
     return _asked(history)
 
@@ -93,8 +88,7 @@ def decision_lost_perhaps() -> HistoryBuilder:
 def _elected_without_the_newest(*, kept_from: int) -> HistoryBuilder:
     """A broker out of sync is elected leader of that log, at 40. The log of the one before was read while that was
     down: it ended at 60, and nothing from `kept_from` on, which was kept, is of the id."""
-    history = _processed(replicas=(3, 1, 2), isr=(3,), settings={UNCLEAN: "true"})
-    history.fault("kill", [3], at=8.2, until=20)
+    history = _processed(replicas=(3, 1, 2), isr=(3,), settings={UNCLEAN: "true"}).fault("kill", [3], at=8.2, until=20)
     history.kept_log(STATE, 3, 60, at=8.3)
     history.rows["internal_replica_snapshots"][-1].update(reason="wipe", kept_from=kept_from)
     history.kept_state(STATE, 1, 1, (1,), at=9)

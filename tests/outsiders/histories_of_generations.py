@@ -10,9 +10,7 @@ OLD, NEW, THIRD = 11, 12, 13
 
 
 def _group(**more: Any) -> HistoryBuilder:
-    history = led(10, **more)
-    history.place(1, "t", 1)
-    return history
+    return led(10, **more).place(1, "t", 1)
 
 
 def _member(history: HistoryBuilder, process: int, **columns: Any) -> None:
@@ -31,14 +29,12 @@ def _replaced(*, protocol: str | None = None, **more: Any) -> HistoryBuilder:
     history.poll([(offset, offset) for offset in range(4)], at=8.5, process=OLD)
     history.group("assigned", at=12, process=NEW, generation=2, offset=0)
     history.poll([(offset, offset) for offset in range(8)], at=12.5, process=NEW)
-    history.group("committed", at=13, process=NEW, generation=2, offset=8)
-    return history
+    return history.group("committed", at=13, process=NEW, generation=2, offset=8)
 
 
 def _zombie(history: HistoryBuilder, *, at: float = 17, generation: int = 1, **columns: Any) -> HistoryBuilder:
     history.group("committed", at=at, process=OLD, generation=generation, offset=4, **columns)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -114,8 +110,7 @@ def other_groups_generation() -> HistoryBuilder:
     why="its client knew the new generation before it told the application",
 )
 def new_generation_told_late() -> HistoryBuilder:
-    history = _replaced()
-    history.group("assigned", at=18, process=OLD, generation=2, partition_id=1)
+    history = _replaced().group("assigned", at=18, process=OLD, generation=2, partition_id=1)
     return _zombie(history)
 
 
@@ -184,8 +179,7 @@ def protocol_not_known() -> HistoryBuilder:
     why="the coordinator may lawfully have forgotten generation 2",
 )
 def old_generation_after_a_wipe() -> HistoryBuilder:
-    history = _replaced()
-    history.destroyed("wipe", 3, "disk", at=15)
+    history = _replaced().destroyed("wipe", 3, "disk", at=15)
     history.started(3, at=15.5)
     return _zombie(history)
 
@@ -206,8 +200,7 @@ def second_life_commits() -> HistoryBuilder:
     history.group("assigned", at=17, process=THIRD, generation=1, offset=0)
     history.poll([(offset, offset) for offset in range(10)], at=17.5, process=THIRD)
     history.group("committed", at=18, process=THIRD, generation=1, offset=10)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -232,8 +225,7 @@ def given_up_and_committed() -> HistoryBuilder:
     why="it is still in its generation, and nobody else has it",
 )
 def committed_while_it_is_revoked() -> HistoryBuilder:
-    history = _replaced()
-    history.group("revoked", at=10, process=OLD, generation=1)
+    history = _replaced().group("revoked", at=10, process=OLD, generation=1)
     history.rows["records"] = [row for row in history.rows["records"] if row["process"] != NEW or row["offset"] >= 4]
     return _zombie(history, at=10.01)
 
@@ -254,8 +246,7 @@ def _twice_generation_3(history: HistoryBuilder, *, gone: bool) -> HistoryBuilde
         history.group("revoked", at=13.5 + generation, process=NEW, generation=generation, partition_id=1)
     history.group("assigned", at=17, process=NEW, generation=3)
     history.group("lost", at=18, process=OLD, generation=3)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -291,8 +282,7 @@ def owner_crashed() -> HistoryBuilder:
     history.group("assigned", at=2, process=OLD, generation=12)
     history.crash(OLD, at=5)
     history.group("assigned", at=30, process=NEW, generation=12)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -308,8 +298,7 @@ def owner_crashed_too_late() -> HistoryBuilder:
     history.group("assigned", at=2, process=OLD, generation=12)
     history.group("assigned", at=30, process=NEW, generation=12)
     history.crash(OLD, at=32)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -324,8 +313,7 @@ def owner_was_killed() -> HistoryBuilder:
     _member(history, NEW)
     history.group("assigned", at=2, process=OLD, generation=12)
     history.group("assigned", at=30, process=NEW, generation=12)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -344,8 +332,7 @@ def owner_was_replaced_by_its_worker() -> HistoryBuilder:
     history.group("assigned", at=2, process=OLD, generation=12)
     history.group("assigned", at=20, process=THIRD, generation=11, partition_id=1)
     history.group("assigned", at=30, process=NEW, generation=12)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -360,8 +347,7 @@ def static_member_again() -> HistoryBuilder:
         _member(history, process, group_instance_id="shop-1")
     history.group("assigned", at=2, process=OLD, generation=3)
     history.group("assigned", at=5, process=NEW, generation=3)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -376,8 +362,7 @@ def two_static_members() -> HistoryBuilder:
     _member(history, NEW, group_instance_id="shop-2")
     history.group("assigned", at=2, process=OLD, generation=3)
     history.group("assigned", at=5, process=NEW, generation=3)
-    history.finish()
-    return history
+    return history.finish()
 
 
 # ---- what follows from offsets that are lawfully gone ---------------------------------------------------------------
@@ -397,8 +382,7 @@ def _comes_again(history: HistoryBuilder, *, between: str = "", at: float = 30) 
     if between == "kill":
         history.fault("kill", [3], at=20, until=21)
     history.group("assigned", at=at, process=NEW, generation=2, offset=0)
-    history.poll([(offset, offset) for offset in range(10)], at=at + 1, process=NEW)
-    return history
+    return history.poll([(offset, offset) for offset in range(10)], at=at + 1, process=NEW)
 
 
 @case(
@@ -408,9 +392,7 @@ def _comes_again(history: HistoryBuilder, *, between: str = "", at: float = 30) 
     why="the group may lawfully have forgotten its offset",
 )
 def comes_again_after_a_wipe() -> HistoryBuilder:
-    history = _comes_again(_group(), between="wipe")
-    history.finish()
-    return history
+    return _comes_again(_group(), between="wipe").finish()
 
 
 @case(
@@ -421,9 +403,7 @@ def comes_again_after_a_wipe() -> HistoryBuilder:
     why="what is committed is delivered once",
 )
 def comes_again_without_a_reason() -> HistoryBuilder:
-    history = _comes_again(_group())
-    history.finish()
-    return history
+    return _comes_again(_group()).finish()
 
 
 @case(
@@ -434,11 +414,9 @@ def comes_again_without_a_reason() -> HistoryBuilder:
     why="what happens later explains nothing",
 )
 def comes_again_before_the_wipe() -> HistoryBuilder:
-    history = _comes_again(_group())
-    history.destroyed("wipe", 3, "disk", at=40)
+    history = _comes_again(_group()).destroyed("wipe", 3, "disk", at=40)
     history.started(3, at=41)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -449,9 +427,7 @@ def comes_again_before_the_wipe() -> HistoryBuilder:
     why="the offset had expired",
 )
 def comes_again_after_it_expired() -> HistoryBuilder:
-    history = _comes_again(_group(settings={"offsets.retention.minutes": "1"}), at=75)
-    history.finish()
-    return history
+    return _comes_again(_group(settings={"offsets.retention.minutes": "1"}), at=75).finish()
 
 
 @case(
@@ -462,9 +438,7 @@ def comes_again_after_it_expired() -> HistoryBuilder:
     why="the offset had not expired",
 )
 def comes_again_before_it_expired() -> HistoryBuilder:
-    history = _comes_again(_group(settings={"offsets.retention.minutes": "1"}), at=40)
-    history.finish()
-    return history
+    return _comes_again(_group(settings={"offsets.retention.minutes": "1"}), at=40).finish()
 
 
 @case(
@@ -474,6 +448,4 @@ def comes_again_before_it_expired() -> HistoryBuilder:
     why="the partition of the group's offsets may have been elected uncleanly",
 )
 def comes_again_where_unclean_is_allowed() -> HistoryBuilder:
-    history = _comes_again(_group(settings={UNCLEAN: "true"}), between="kill")
-    history.finish()
-    return history
+    return _comes_again(_group(settings={UNCLEAN: "true"}), between="kill").finish()

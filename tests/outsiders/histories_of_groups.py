@@ -47,8 +47,7 @@ def commit_lost() -> HistoryBuilder:
     history = grouped()
     _worked(history)
     history.group("fetched", at=50, process=12, offset=-1)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -61,8 +60,7 @@ def commit_regressed() -> HistoryBuilder:
     history = grouped()
     _worked(history)
     history.group("fetched", at=50, process=12, offset=5)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -79,8 +77,7 @@ def commit_under_way() -> HistoryBuilder:
     _reads(history, 11, 5, 10, at=4)
     history.group("committed", at=4.5, process=11, offset=10, generation=1, elapsed_s=2)
     history.group("fetched", at=5, process=12, offset=5)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -98,8 +95,7 @@ def commit_without_an_answer() -> HistoryBuilder:
     history.group("committed", at=4.5, process=11, offset=10, generation=1, status=2)
     history.group("fetched", at=15, process=12, offset=5)
     history.group("fetched", at=16, process=12, offset=10)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -115,8 +111,7 @@ def refused_commit_is_answered() -> HistoryBuilder:
     history.group("committed", at=3.5, process=11, offset=5, generation=1)
     history.group("committed", at=4.5, process=11, offset=10, generation=1, status=1)
     history.group("fetched", at=50, process=12, offset=10)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -130,8 +125,7 @@ def another_group_has_none() -> HistoryBuilder:
     _worked(history)
     history.client(13, role="consumer", group="h", offset_reset="earliest")
     history.group("fetched", at=50, process=13, offset=-1, name="h")
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -148,8 +142,7 @@ def rewound_on_purpose() -> HistoryBuilder:
     history.group("committed", at=5.5, process=11, offset=2, generation=1)
     history.group("fetched", at=50, process=12, offset=2)
     _reads(history, 11, 2, 10, at=6, assignment=1)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -163,8 +156,7 @@ def commit_lost_where_another_topic_allows_unclean() -> HistoryBuilder:
     _worked(history)
     history.fail_over(2, at=20)
     history.group("fetched", at=50, process=12, offset=-1)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -179,8 +171,7 @@ def commit_lost_after_the_damage_of_a_topic() -> HistoryBuilder:
     history.damage(3, 5, 7, at=20)
     history.started(3, at=21)
     history.group("fetched", at=50, process=12, offset=-1)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -194,8 +185,7 @@ def commit_lost_where_the_cluster_allows_unclean() -> HistoryBuilder:
     _worked(history)
     history.fail_over(2, at=20)
     history.group("fetched", at=50, process=12, offset=-1)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -209,8 +199,7 @@ def commit_lost_before_the_fault() -> HistoryBuilder:
     _worked(history)
     history.group("fetched", at=10, process=12, offset=-1)
     history.fail_over(2, at=20)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -225,21 +214,18 @@ def commit_lost_before_the_wipe() -> HistoryBuilder:
     history.group("fetched", at=10, process=12, offset=-1)
     history.destroyed("wipe", 3, "disk", at=20)
     history.started(3, at=20.5)
-    history.finish()
-    return history
+    return history.finish()
 
 
 def _owners(
     generation: int, *, gives_up_at: float | None = None, partition_id: int = 0, group: str | None = "g"
 ) -> HistoryBuilder:
-    history = grouped()
-    history.place(1, "t", 1)
+    history = grouped().place(1, "t", 1)
     _joined(history, 11, 3, at=2)
     if gives_up_at is not None:
         history.group("revoked", at=gives_up_at, process=11, generation=3)
     history.group("assigned", at=5, process=12, generation=generation, partition_id=partition_id, name=group)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -297,8 +283,7 @@ def committed_past_an_unread_record() -> HistoryBuilder:
     _joined(history, 12, 2, at=4, offset=4)
     _reads(history, 12, 4, 6, at=5)
     history.group("committed", at=5.5, process=12, offset=6, generation=2)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -326,8 +311,7 @@ def redelivered_after_the_commit() -> HistoryBuilder:
     history.group("revoked", at=5, process=11, generation=1)
     _joined(history, 12, 2, at=6, offset=5)
     _reads(history, 12, 5, 10, at=7)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -344,8 +328,7 @@ def redelivered_at_the_moment_of_the_commit() -> HistoryBuilder:
     history.group("committed", at=4, process=11, offset=10, generation=1, elapsed_s=1)
     _joined(history, 12, 2, at=5, offset=0)
     _reads(history, 12, 0, 10, at=7)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -361,8 +344,7 @@ def redelivered_while_the_commit_was_under_way() -> HistoryBuilder:
     history.group("committed", at=4, process=11, offset=10, generation=1, elapsed_s=3)
     _joined(history, 12, 2, at=5, offset=0)
     _reads(history, 12, 0, 10, at=7.5)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -372,22 +354,18 @@ def redelivered_while_the_commit_was_under_way() -> HistoryBuilder:
     why="it jumped over the head of its share",
 )
 def head_skipped() -> HistoryBuilder:
-    history = led(6)
-    history.client(11, role="consumer", offset_reset="earliest")
+    history = led(6).client(11, role="consumer", offset_reset="earliest")
     history.group("assigned", at=2, process=11, name=None)
     _reads(history, 11, 2, 6, at=3)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case("the same with auto.offset.reset=latest", PASS, {}, why="free to start anywhere")
 def head_skipped_by_latest() -> HistoryBuilder:
-    history = led(6)
-    history.client(11, role="consumer", offset_reset="latest")
+    history = led(6).client(11, role="consumer", offset_reset="latest")
     history.group("assigned", at=2, process=11, name=None)
     _reads(history, 11, 2, 6, at=3)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -398,12 +376,10 @@ def head_skipped_by_latest() -> HistoryBuilder:
     why="another group's commit is none of this group's",
 )
 def head_skipped_by_another_groups_commit() -> HistoryBuilder:
-    history = grouped(6)
-    history.client(13, role="consumer", group="h", offset_reset="earliest")
+    history = grouped(6).client(13, role="consumer", group="h", offset_reset="earliest")
     history.group("assigned", at=1.9, process=13, generation=1, name="h", offset=0)
     _reads(history, 13, 0, 2, at=2)
     history.group("committed", at=2.2, process=13, offset=2, generation=1, name="h")
     history.group("assigned", at=3, process=11, generation=1)
     _reads(history, 11, 2, 6, at=4)
-    history.finish()
-    return history
+    return history.finish()

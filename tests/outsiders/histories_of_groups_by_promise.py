@@ -15,13 +15,7 @@ def _worked(history: HistoryBuilder) -> HistoryBuilder:
     history.group("assigned", at=2.5, process=A, generation=1, offset=0)
     reads(history, A, range(10), at=3)
     history.group("committed", at=4, process=A, offset=10, generation=1)
-    history.group("revoked", at=5, process=A, generation=1)
-    return history
-
-
-def _finished(history: HistoryBuilder) -> HistoryBuilder:
-    history.finish()
-    return history
+    return history.group("revoked", at=5, process=A, generation=1)
 
 
 # ---- static members ----------------------------------------------------------------------------------------------
@@ -39,7 +33,7 @@ def _static(*, status: int, same: bool = True, at: float = 8.0) -> HistoryBuilde
     reads(history, B, range(5, 10), at=6.5)
     history.group("committed", at=7, process=B, offset=10, generation=3)
     history.group("committed", at=at, process=A, offset=5, generation=3, status=status)
-    return _finished(history)
+    return history.finish()
 
 
 @case(
@@ -83,7 +77,7 @@ def _static_in_a_later_generation(*, taken_back: bool) -> HistoryBuilder:
     if taken_back:
         history.group("assigned", at=7, process=A, generation=5, offset=0)
     history.group("committed", at=8, process=A, offset=5, generation=5 if taken_back else 3)
-    return _finished(history)
+    return history.finish()
 
 
 @case(
@@ -112,7 +106,7 @@ def _reset_by_hand(status: int) -> HistoryBuilder:
     history.group("assigned", at=12, process=B, generation=2, offset=3)
     reads(history, B, range(3, 10), at=13)
     history.group("committed", at=14, process=B, offset=10, generation=2)
-    return _finished(history)
+    return history.finish()
 
 
 @case(
@@ -147,12 +141,11 @@ def perhaps_set_back_by_an_operator() -> HistoryBuilder:
 
 
 def _own_records_again(seek_in: int | None) -> HistoryBuilder:
-    history = _worked(group_of(A, B))
-    history.group("assigned", at=6, process=A, generation=2, offset=5)
+    history = _worked(group_of(A, B)).group("assigned", at=6, process=A, generation=2, offset=5)
     if seek_in is not None:
         history.group("seek", at=6.5, process=A, offset=5, partition_id=seek_in)
     reads(history, A, range(5, 10), at=7, assignment=1)
-    return _finished(history)
+    return history.finish()
 
 
 @case(
@@ -186,14 +179,13 @@ def own_records_again_by_a_seek_beside() -> HistoryBuilder:
 
 
 def _seven_unanswered(*fetched: int) -> HistoryBuilder:
-    history = group_of(A, B)
-    history.group("assigned", at=2.5, process=A, generation=1, offset=0)
+    history = group_of(A, B).group("assigned", at=2.5, process=A, generation=1, offset=0)
     reads(history, A, range(7), at=3)
     history.group("committed", at=4, process=A, offset=5, generation=1)
     history.group("committed", at=5, process=A, offset=7, generation=1, status=2)
     for number, offset in enumerate(fetched):
         history.group("fetched", at=20 + number, process=B, offset=offset)
-    return _finished(history)
+    return history.finish()
 
 
 @case("5 was committed, 7 had no answer; twice 7 is fetched", PASS, why="the commit without an answer held")
@@ -213,8 +205,7 @@ def unanswered_commit_held_and_went() -> HistoryBuilder:
 
 def _two_partitions(status: int) -> HistoryBuilder:
     """10 of t-0 is committed, 4 of t-1 as well; of t-1 nothing is found later."""
-    history = group_of(A, B)
-    history.state(2, 0, (1, 2, 3), at=0, start=0, partition_id=1)
+    history = group_of(A, B).state(2, 0, (1, 2, 3), at=0, start=0, partition_id=1)
     for offset in range(4):
         history.send(100 + offset, offset, at=1, partition_id=1)
     history.group("assigned", at=2.5, process=A, generation=1, offset=0)
@@ -226,7 +217,7 @@ def _two_partitions(status: int) -> HistoryBuilder:
     history.group("fetched", at=40, process=B, offset=10)
     history.group("fetched", at=40, process=B, offset=-1, partition_id=1)
     history.final([(offset, 100 + offset) for offset in range(4)], partition_id=1)
-    return _finished(history)
+    return history.finish()
 
 
 @case(
@@ -258,7 +249,7 @@ def _expired(system: str, *, stays: bool, answer: int = -1) -> HistoryBuilder:
     else:
         history.group("revoked", at=20, process=A, generation=1)
     history.group("fetched", at=92, process=A if stays else B, offset=answer)
-    return _finished(history)
+    return history.finish()
 
 
 @case(
@@ -282,8 +273,7 @@ def expired_in_an_empty_group() -> HistoryBuilder:
 
 
 def _expired_where_brokers_differ(of_coordinator: str, of_others: str) -> HistoryBuilder:
-    history = _expired("kafka:4.3.1", stays=False)
-    history.kept_state(("__consumer_offsets", 12), 1, 0, (1, 2, 3), at=0)
+    history = _expired("kafka:4.3.1", stays=False).kept_state(("__consumer_offsets", 12), 1, 0, (1, 2, 3), at=0)
     for node in history.brokers:
         history.said_at_start(node, "offsets.retention.minutes", of_coordinator if node == 1 else of_others)
     return history
@@ -330,7 +320,7 @@ def _in_use(*, cut_off: bool) -> HistoryBuilder:
     history.group("assigned", at=75, process=B, generation=2, offset=0)
     reads(history, B, range(10), at=76)
     history.final(log, partition_id=1)
-    return _finished(history)
+    return history.finish()
 
 
 @case(
@@ -372,7 +362,7 @@ def _booked(*, unclean_to: int | None = None, allowed: bool = True, wiped: int |
         history.kept_state(KEPT, unclean_to, 2, (unclean_to,), at=21, replicas=(1, 2))
     history.kept_state(KEPT, unclean_to or 2, 2 if unclean_to else 0, (1, 2), at=40, replicas=(1, 2))
     history.group("fetched", at=50, process=B, offset=-1)
-    return _finished(history)
+    return history.finish()
 
 
 @case(
@@ -423,8 +413,7 @@ def gone_with_a_disk_that_never_had_it() -> HistoryBuilder:
     why="what the log still has was never forgotten: the coordinator answered something else than its log",
 )
 def answered_against_its_own_log() -> HistoryBuilder:
-    history = group_of(A, B)
-    history.group("assigned", at=2.5, process=A, generation=1, offset=0)
+    history = group_of(A, B).group("assigned", at=2.5, process=A, generation=1, offset=0)
     reads(history, A, range(10), at=3)
     history.group("committed", at=3.5, process=A, offset=5, generation=1)
     history.group("committed", at=4, process=A, offset=10, generation=1)
@@ -436,21 +425,20 @@ def answered_against_its_own_log() -> HistoryBuilder:
         history.kept_log(KEPT, node, 2)
     history.kept_offset(3, 5, at=3.5)
     history.kept_offset(3, 10, at=4)
-    return _finished(history)
+    return history.finish()
 
 
 # ---- where a member begins, and what it commits ------------------------------------------------------------------
 
 
 def _begins_at_eight(status: int) -> HistoryBuilder:
-    history = group_of(A, B, reset="latest")
-    history.group("assigned", at=2.5, process=A, generation=1)
+    history = group_of(A, B, reset="latest").group("assigned", at=2.5, process=A, generation=1)
     reads(history, A, range(4), at=3)
     history.group("committed", at=4, process=A, offset=4, generation=1, status=status)
     history.group("revoked", at=5, process=A, generation=1)
     history.group("assigned", at=6, process=B, generation=2)
     reads(history, B, (8, 9), at=7)
-    return _finished(history)
+    return history.finish()
 
 
 @case(
@@ -475,12 +463,11 @@ def latest_without_a_commit() -> HistoryBuilder:
     why="a crash between the two would have skipped three records",
 )
 def committed_ahead() -> HistoryBuilder:
-    history = group_of(A, B)
-    history.group("assigned", at=2.5, process=A, generation=1, offset=0)
+    history = group_of(A, B).group("assigned", at=2.5, process=A, generation=1, offset=0)
     reads(history, A, range(5), at=3)
     history.group("committed", at=4, process=A, offset=8, generation=1)
     reads(history, A, range(5, 10), at=5)
-    return _finished(history)
+    return history.finish()
 
 
 @case(
@@ -490,15 +477,14 @@ def committed_ahead() -> HistoryBuilder:
     why="nothing was committed: from the committed offset on everything may come again",
 )
 def deposed_member_empties_its_buffer() -> HistoryBuilder:
-    history = group_of(A, B)
-    history.group("assigned", at=2.5, process=A, generation=1, offset=0)
+    history = group_of(A, B).group("assigned", at=2.5, process=A, generation=1, offset=0)
     reads(history, A, range(5), at=3)
     history.group("assigned", at=6, process=B, generation=2, offset=0)
     reads(history, B, range(10), at=7)
     reads(history, A, range(5, 10), at=8)
     history.group("lost", at=9, process=A, generation=1)
     history.group("committed", at=9.5, process=B, offset=10, generation=2)
-    return _finished(history)
+    return history.finish()
 
 
 # ---- epochs of KIP-848, and generations that go back -------------------------------------------------------------
@@ -511,7 +497,7 @@ def _older_epoch_of_its_own(system: str) -> HistoryBuilder:
     reads(history, A, range(5), at=3)
     history.group("assigned", at=6, process=A, generation=5, partition_id=1)
     history.group("committed", at=9, process=A, offset=5, generation=3)
-    return _finished(history)
+    return history.finish()
 
 
 @case(
@@ -538,8 +524,7 @@ def epoch_below_its_own_since_4_3() -> HistoryBuilder:
 
 def _cut(*, kept: int, begins: int) -> HistoryBuilder:
     """10 is committed, an allowed unclean election keeps `kept` records, five new ones come, B begins at `begins`."""
-    history = _worked(group_of(A, B, topics={"t": {UNCLEAN: "true"}}))
-    history.state(1, 0, (1,), at=6)
+    history = _worked(group_of(A, B, topics={"t": {UNCLEAN: "true"}})).state(1, 0, (1,), at=6)
     history.fail_over(2, kept=kept, isr=(2,), at=10)
     for value in range(20, 25):
         history.ack(value, at=15 + value / 100, process=2)
@@ -550,7 +535,7 @@ def _cut(*, kept: int, begins: int) -> HistoryBuilder:
         if row["process"] == B:
             row["leader_epoch"] = epochs[row["offset"]]  # of the batch, whoever answers
     history.group("committed", at=32, process=B, offset=len(history.log), generation=2)
-    return _finished(history)
+    return history.finish()
 
 
 CUT = [

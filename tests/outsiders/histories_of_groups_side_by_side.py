@@ -3,7 +3,6 @@
 from typing import Any
 
 from harness.ports.load import WorkloadSpec
-from tests.harness.checks.histories.build import SECOND
 from tests.outsiders.groups import group_of, reads
 from tests.outsiders.history_builder import OPEN, PASS, SOME, VIOLATION, HistoryBuilder, case
 
@@ -18,13 +17,7 @@ def _worked(history: HistoryBuilder, *, generation: int = 1) -> HistoryBuilder:
     history.group("assigned", at=2.5, process=A, generation=generation, offset=0)
     reads(history, A, range(10), at=3)
     history.group("committed", at=4, process=A, offset=10, generation=generation)
-    history.group("revoked", at=5, process=A, generation=generation)
-    return history
-
-
-def _finished(history: HistoryBuilder) -> HistoryBuilder:
-    history.finish()
-    return history
+    return history.group("revoked", at=5, process=A, generation=generation)
 
 
 # ---- two groups --------------------------------------------------------------------------------------------------
@@ -48,7 +41,7 @@ def _two_groups(*, answered: int) -> HistoryBuilder:
     history.group("assigned", at=15.1, process=NEXT_OTHER, generation=2, offset=answered, name="h")
     if answered < 10:
         reads(history, NEXT_OTHER, range(answered, 10), at=16)
-    return _finished(history)
+    return history.finish()
 
 
 @case(
@@ -79,8 +72,7 @@ def the_other_group_is_set_back_too() -> HistoryBuilder:
     why="partitions of one number of two topics are two partitions",
 )
 def offset_of_the_topic_beside() -> HistoryBuilder:
-    history = group_of(A, B, topics={"t": {}, "u": {}})
-    history.place(2, "u", 0)
+    history = group_of(A, B, topics={"t": {}, "u": {}}).place(2, "u", 0)
     history.state(2, 0, (1, 2, 3), at=0, start=0, partition_id=2)
     for value in range(10):
         history.send(value, value, at=1 + value / 10, partition_id=2)
@@ -93,7 +85,7 @@ def offset_of_the_topic_beside() -> HistoryBuilder:
     history.group("fetched", at=40, process=B, offset=10)
     history.group("fetched", at=40, process=B, offset=-1, partition_id=2)
     history.finish_partition(2, [(value, 0, value) for value in range(10)])
-    return _finished(history)
+    return history.finish()
 
 
 # ---- what an application's tools delete -----------------------------------------------------------------------------
@@ -101,8 +93,7 @@ def offset_of_the_topic_beside() -> HistoryBuilder:
 
 def _offset_deleted(*, tombstone: bool) -> HistoryBuilder:
     """Of an application: the group's offset is asked for at second 60, and there is none; the group's own log."""
-    history = group_of(A, B, system=KAFKA, workload=WorkloadSpec())
-    history.kept_state(KEPT, 2, 0, (1, 2, 3), at=0)
+    history = group_of(A, B, system=KAFKA, workload=WorkloadSpec()).kept_state(KEPT, 2, 0, (1, 2, 3), at=0)
     _worked(history)
     history.group("fetched", at=60, process=B, offset=-1)
     history.group("assigned", at=60.1, process=B, generation=2, offset=0)
@@ -112,7 +103,7 @@ def _offset_deleted(*, tombstone: bool) -> HistoryBuilder:
     history.kept_offset(KEPT[1], 10, at=4.005)
     if tombstone:
         history.kept_offset(KEPT[1], 0, at=20, removed=True, committed_offset=None, commit_ns=None)
-    return _finished(history)
+    return history.finish()
 
 
 @case(
@@ -144,8 +135,7 @@ def offset_not_deleted_and_not_told() -> HistoryBuilder:
     why="kafka-consumer-groups --delete removes an empty group; the next one of its name is another",
 )
 def group_deleted_by_a_tool() -> HistoryBuilder:
-    history = group_of(A, B, system=KAFKA, workload=WorkloadSpec())
-    history.kept_state(KEPT, 2, 0, (1, 2, 3), at=0)
+    history = group_of(A, B, system=KAFKA, workload=WorkloadSpec()).kept_state(KEPT, 2, 0, (1, 2, 3), at=0)
     _worked(history, generation=5)
     history.group("fetched", at=60, process=B, offset=-1)
     history.group("assigned", at=60.1, process=B, generation=1, offset=0)
@@ -163,7 +153,7 @@ def group_deleted_by_a_tool() -> HistoryBuilder:
     history.kept_offset(KEPT[1], 0, at=20, removed=True, committed_offset=None, commit_ns=None)
     history.kept_offset(KEPT[1], 0, at=20, removed=True, **group)
     history.kept_offset(KEPT[1], 0, at=60.05, generation=1, members=["m12"], **group)
-    return _finished(history)
+    return history.finish()
 
 
 @case(
@@ -186,7 +176,7 @@ def group_of_kip_848_deleted() -> HistoryBuilder:
     history.kept_offset(KEPT[1], 0, at=2.4, generation=9, commit_ns=None, **epoch)
     history.kept_offset(KEPT[1], 0, at=20, removed=True, commit_ns=None, **epoch)
     history.kept_offset(KEPT[1], 0, at=60, generation=1, commit_ns=None, **epoch)
-    return _finished(history)
+    return history.finish()
 
 
 # ---- static members, and a member that was away ------------------------------------------------------------------
@@ -209,7 +199,7 @@ def _two_instances(*, crossed: bool) -> HistoryBuilder:
     )
     if not crossed:
         history.group("assigned", at=13, process=15, generation=3, offset=10)
-    return _finished(history)
+    return history.finish()
 
 
 @case(
@@ -249,7 +239,7 @@ def fenced_member_comes_back() -> HistoryBuilder:
     history.group("lost", at=20.5, process=A, generation=3)
     history.group("assigned", at=22, process=A, generation=6, offset=0, partition_id=1)
     history.group("fetched", at=30, process=B, offset=10)
-    return _finished(history)
+    return history.finish()
 
 
 # ---- a coordinator that was deposed --------------------------------------------------------------------------------
@@ -258,8 +248,7 @@ def fenced_member_comes_back() -> HistoryBuilder:
 def _asked_the_old_coordinator(*, healed: float) -> HistoryBuilder:
     """Broker 1 coordinates, and is cut off at 10 from the others and the controllers; 2 takes over at 14, and is
     answered a commit of 10 at 16. Another client of the group asks at 40 and is told 5, committed at 4."""
-    history = group_of(A, B, system=KAFKA)
-    history.kept_state(KEPT, 1, 0, (1, 2, 3), at=0)
+    history = group_of(A, B, system=KAFKA).kept_state(KEPT, 1, 0, (1, 2, 3), at=0)
     history.group("assigned", at=2.5, process=A, generation=1, offset=0)
     reads(history, A, range(10), at=3)
     history.group("committed", at=4, process=A, offset=5, generation=1)
@@ -268,7 +257,7 @@ def _asked_the_old_coordinator(*, healed: float) -> HistoryBuilder:
     history.kept_state(KEPT, 2, 1, (2, 3), at=14)
     history.group("committed", at=16, process=A, offset=10, generation=1)
     history.group("fetched", at=40, process=B, offset=5)
-    return _finished(history)
+    return history.finish()
 
 
 @case(
@@ -302,8 +291,7 @@ def told_by_a_coordinator_that_should_know_better() -> HistoryBuilder:
     why="offsets of a deleted topic go with it",
 )
 def group_on_a_topic_made_anew() -> HistoryBuilder:
-    history = HistoryBuilder(system=KAFKA)
-    history.place(1, "t#1", 0)
+    history = HistoryBuilder(system=KAFKA).place(1, "t#1", 0)
     for process in (A, B):
         history.client(
             process,
@@ -318,29 +306,8 @@ def group_on_a_topic_made_anew() -> HistoryBuilder:
         for offset, value in enumerate(values):
             history.send(value, offset, at=at + 1 + offset / 10, partition_id=partition_id)
     for topic, created, deleted in (("t#1", 0, 20), ("t", 21, None)):
-        ended = None if deleted is None else deleted * SECOND
-        history._add(
-            "topics",
-            topic=topic,
-            name="t",
-            topic_id=f"id of {topic}",
-            created_ns=created * SECOND,
-            deleted_ns=ended,
-            uncertainty_ns=0,
-            undecided=False,
-        )
-    history._add(
-        "steps",
-        step=0,
-        kind="act",
-        act="delete_topic",
-        step_text="delete topic t",
-        begin_ns=19 * SECOND,
-        end_ns=20 * SECOND,
-        outcome="ok",
-        seen_text="",
-        arguments='{"delete_topic": "t"}',
-    )
+        history.lived(topic, since=created, until=deleted)
+    history.asked_to_delete(until=20)
     history.group("assigned", at=2.5, process=A, generation=1, offset=0, partition_id=1)
     history.poll([(offset, offset) for offset in range(10)], at=3, process=A, partition_id=1)
     history.group("committed", at=4, process=A, offset=10, generation=1, partition_id=1)
@@ -349,5 +316,4 @@ def group_on_a_topic_made_anew() -> HistoryBuilder:
     history.group("assigned", at=30, process=B, generation=2, offset=0)
     history.poll([(offset, 100 + offset) for offset in range(5)], at=31, process=B)
     history.group("committed", at=32, process=B, offset=5, generation=2)
-    history.final([(offset, 100 + offset) for offset in range(5)])
-    return history
+    return history.final([(offset, 100 + offset) for offset in range(5)])

@@ -32,8 +32,7 @@ def _open(
     history.send(VALUE, AT, at=4, elapsed_s=elapsed_s, process=PROCESSOR, transaction=1, status=outcome)
     history.log.append((AT, 0, VALUE))
     history.ack(4, at=7)
-    history.ack(5, at=8)
-    return history
+    return history.ack(5, at=8)
 
 
 def _end(history: HistoryBuilder, *, stable: int = AT, hangs: bool | None = True, at: float = 90) -> HistoryBuilder:
@@ -159,8 +158,7 @@ def aborted_a_moment_ago() -> HistoryBuilder:
     why="its coordinator may have been that broker",
 )
 def aborted_and_held_up() -> HistoryBuilder:
-    history = _open(ABORTED)
-    history.fault("pause", [3], at=6.1, until=85)
+    history = _open(ABORTED).fault("pause", [3], at=6.1, until=85)
     return _end(history)
 
 
@@ -172,8 +170,7 @@ def aborted_and_held_up() -> HistoryBuilder:
     why="it may have been the only copy",
 )
 def aborted_and_a_disk_was_lost() -> HistoryBuilder:
-    history = _open(ABORTED)
-    history.destroyed("wipe", 3, "disk", at=10, until=12)
+    history = _open(ABORTED).destroyed("wipe", 3, "disk", at=10, until=12)
     return _end(history)
 
 
@@ -315,8 +312,7 @@ def forgotten_within_a_long_time_out() -> HistoryBuilder:
     why="a coordinator stores a transaction before its first record is appended, and that one never came back",
 )
 def forgotten_before_the_answer() -> HistoryBuilder:
-    history = _coordinated(_open(answered=7), [], at=90, replicas=(1,))
-    history.destroyed("wipe", 1, "disk", at=5, until=12)
+    history = _coordinated(_open(answered=7), [], at=90, replicas=(1,)).destroyed("wipe", 1, "disk", at=5, until=12)
     return _end(history)
 
 
@@ -328,8 +324,7 @@ def forgotten_before_the_answer() -> HistoryBuilder:
     why="its coordinator may have stored it before its disk was wiped, or after",
 )
 def forgotten_before_or_after_it_was_stored() -> HistoryBuilder:
-    history = _coordinated(_open(answered=7), [], at=90, replicas=(1,))
-    history.destroyed("wipe", 1, "disk", at=5, until=6)
+    history = _coordinated(_open(answered=7), [], at=90, replicas=(1,)).destroyed("wipe", 1, "disk", at=5, until=6)
     return _end(history)
 
 
@@ -341,8 +336,7 @@ def forgotten_before_or_after_it_was_stored() -> HistoryBuilder:
     why="nothing was destroyed that knew of it",
 )
 def wiped_before_it_began() -> HistoryBuilder:
-    history = _coordinated(_open(), [], at=90, replicas=(1,))
-    history.destroyed("wipe", 1, "disk", at=2, until=3)
+    history = _coordinated(_open(), [], at=90, replicas=(1,)).destroyed("wipe", 1, "disk", at=2, until=3)
     return _end(history)
 
 
@@ -424,8 +418,7 @@ def forgotten_with_copies_that_may_have_been_made_again() -> HistoryBuilder:
 
 
 def _elected_uncleanly(allowed: str) -> HistoryBuilder:
-    history = _coordinated(_open(settings={UNCLEAN: allowed}), [])
-    history.kept_state(STATE, 1, 0, (1,), at=3)
+    history = _coordinated(_open(settings={UNCLEAN: allowed}), []).kept_state(STATE, 1, 0, (1,), at=3)
     history.fault("kill", [1], at=10, until=20)
     history.kept_state(STATE, 2, 1, (2,), at=12)
     return _end(history)

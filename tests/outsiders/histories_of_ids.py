@@ -8,15 +8,13 @@ UNCLEAN = "unclean.leader.election.enable"
 
 def _lost_disks(brokers: tuple[int, ...], isr: tuple[int, ...], wiped: tuple[int, ...]) -> HistoryBuilder:
     """Those of `wiped` lose their disks at once, and the first broker leads again with an empty log."""
-    history = led(brokers=brokers)
-    history.state(brokers[0], 0, isr, at=5)
+    history = led(brokers=brokers).state(brokers[0], 0, isr, at=5)
     for node in wiped:
         history.destroyed("wipe", node, "disk", at=6)
     history.state(-1, 1, isr, at=8)
     history.state(brokers[0], 2, isr, at=9, start=0)
     history.log = []
-    history.finish(only=isr)
-    return history
+    return history.finish(only=isr)
 
 
 @case(
@@ -67,11 +65,9 @@ def all_odd_disks() -> HistoryBuilder:
     why="two brokers in one epoch",
 )
 def leaders_0_and_64() -> HistoryBuilder:
-    history = led(brokers=(1001, 0, 64))
-    history.fail_over(0)
+    history = led(brokers=(1001, 0, 64)).fail_over(0)
     history.leads(64, 1, 10, at=12)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -81,11 +77,9 @@ def leaders_0_and_64() -> HistoryBuilder:
     why="64 is not 0",
 )
 def unclean_election_of_64() -> HistoryBuilder:
-    history = led(brokers=(0, 64, 1001))
-    history.state(0, 0, (0,), at=4)
+    history = led(brokers=(0, 64, 1001)).state(0, 0, (0,), at=4)
     history.fail_over(64, kept=7, isr=(64,))
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -95,11 +89,9 @@ def unclean_election_of_64() -> HistoryBuilder:
     why="allowed by the topic",
 )
 def allowed_unclean_election_of_64() -> HistoryBuilder:
-    history = led(brokers=(0, 64, 1001), topics={"t": {UNCLEAN: "true"}})
-    history.state(0, 0, (0,), at=4)
+    history = led(brokers=(0, 64, 1001), topics={"t": {UNCLEAN: "true"}}).state(0, 0, (0,), at=4)
     history.fail_over(64, kept=7, isr=(64,))
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -110,8 +102,7 @@ def allowed_unclean_election_of_64() -> HistoryBuilder:
 )
 def logs_of_0_and_64_differ() -> HistoryBuilder:
     history = led(6, brokers=(0, 64, 1001))
-    history.finish(logs={64: [*history.log[:5], (5, 0, 77)]})
-    return history
+    return history.finish(logs={64: [*history.log[:5], (5, 0, 77)]})
 
 
 @case(
@@ -121,16 +112,14 @@ def logs_of_0_and_64_differ() -> HistoryBuilder:
     why="t-1/0 and t/1 only look alike",
 )
 def look_alike_topics() -> HistoryBuilder:
-    history = led(topics={"t": {}, "t-1": {}})
-    history.place(1, "t-1", 0)
+    history = led(topics={"t": {}, "t-1": {}}).place(1, "t-1", 0)
     history.state(1, 0, (1, 2, 3), at=0, start=0, partition_id=1)
     for node in history.brokers:
         history.destroyed("power-loss", node, "tail", at=6, first=0, partition_id=1)
     history.state(-1, 1, (1, 2, 3), at=8)
     history.state(1, 2, (1, 2, 3), at=9, start=8)
     history.log = history.log[:8]
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -141,13 +130,11 @@ def look_alike_topics() -> HistoryBuilder:
     why="t-0/0 and t/0 only look alike",
 )
 def look_alike_elections() -> HistoryBuilder:
-    history = led(topics={"t": {}, "t-0": {UNCLEAN: "true"}})
-    history.place(1, "t-0", 0)
+    history = led(topics={"t": {}, "t-0": {UNCLEAN: "true"}}).place(1, "t-0", 0)
     history.state(1, 0, (1,), at=0, start=0, partition_id=1)
     history.state(2, 1, (2,), at=7, start=0, partition_id=1)
     history.fail_over(2, kept=7)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case("six partitions on odd brokers, one clean fail-over of each, nothing lost", PASS, {}, why="a sound history")

@@ -78,8 +78,7 @@ def _processed(outcome: int, *, plain: tuple[float, float] | None = None, **more
 
 def _asked(history: HistoryBuilder, offset: int, *, at: float, stable: bool | None = None) -> HistoryBuilder:
     history.group("fetched", at=at, process=READER, offset=offset, require_stable=stable)
-    history.finish()
-    return history
+    return history.finish()
 
 
 # -- the order of records ---------------------------------
@@ -229,34 +228,29 @@ def _answered(
     return history
 
 
-def _ended(history: HistoryBuilder) -> HistoryBuilder:
-    history.finish()
-    return history
-
-
 @case("told committed, and the coordinator's log says aborted", VIOLATION, TOLD_OTHERWISE, why="KIP-98")
 def told_committed_and_aborted() -> HistoryBuilder:
-    return _ended(_answered(COMMITTED, "Abort"))
+    return _answered(COMMITTED, "Abort").finish()
 
 
 @case("told aborted, and the coordinator's log says committed", VIOLATION, TOLD_OTHERWISE, why="KIP-98")
 def told_aborted_and_committed() -> HistoryBuilder:
-    return _ended(_answered(ABORTED, "Commit"))
+    return _answered(ABORTED, "Commit").finish()
 
 
 @case("told committed, and the log says so", PASS, why="that is what was decided")
 def told_committed_as_it_was() -> HistoryBuilder:
-    return _ended(_answered(COMMITTED, "Commit"))
+    return _answered(COMMITTED, "Commit").finish()
 
 
 @case("told aborted, and the log says so", PASS, why="that is what was decided")
 def told_aborted_as_it_was() -> HistoryBuilder:
-    return _ended(_answered(ABORTED, "Abort"))
+    return _answered(ABORTED, "Abort").finish()
 
 
 @case("told committed; one that began seconds later was aborted", PASS, why="that is another transaction")
 def another_one_was_aborted() -> HistoryBuilder:
-    return _ended(_answered(COMMITTED, "Abort", begun=12))
+    return _answered(COMMITTED, "Abort", begun=12).finish()
 
 
 @case("told committed; only a replica that was deposed says aborted", PASS, why="the log that was led last counts")
@@ -265,7 +259,7 @@ def a_deposed_replica_says_otherwise() -> HistoryBuilder:
     _kept(history, TRANSACTIONS, 1, epochs="0:0 3:40")
     for state, at in (("Ongoing", 7.55), ("PrepareCommit", 7.9), ("CompleteCommit", 8.0)):
         _state(history, state, at=at, begun=7.55, snapshots=(1,))
-    return _ended(history)
+    return history.finish()
 
 
 @case(
@@ -277,7 +271,7 @@ def a_deposed_replica_says_otherwise() -> HistoryBuilder:
 def decided_anew_perhaps() -> HistoryBuilder:
     history = _answered(COMMITTED, "Abort", elapsed_s=60, settings={"unclean.leader.election.enable": "true"})
     history.fault("kill", [3], at=8.5, until=20)
-    return _ended(history)
+    return history.finish()
 
 
 def _marked(outcome: int, *, commits: bool) -> HistoryBuilder:
@@ -286,7 +280,7 @@ def _marked(outcome: int, *, commits: bool) -> HistoryBuilder:
     _offset(history, 2, at=4.005)
     _offset(history, 4, at=7.55, transactional=True)
     _marker(history, commits, at=7.95)
-    return _ended(history)
+    return history.finish()
 
 
 @case(
@@ -341,7 +335,7 @@ def _marked_after_an_election(
     if had:
         _marker(history, False, at=7.95)
         history.rows[OFFSETS][-1].update(offset=2, leader_epoch=0)
-    return _ended(history)
+    return history.finish()
 
 
 LOST_ITS_MARKER = {"transaction-outcome permitted": SOME}

@@ -14,8 +14,7 @@ def _producer(*, idempotent: bool, count: int = 3) -> HistoryBuilder:
     for row in history.rows["records"]:
         row["process"] = 2
     history.client(1, role="producer", acks=-1, idempotent=idempotent, tells_attempts=True)
-    history.client(2, role="producer", acks=-1, idempotent=True, tells_attempts=True)
-    return history
+    return history.client(2, role="producer", acks=-1, idempotent=True, tells_attempts=True)
 
 
 @case(
@@ -24,26 +23,22 @@ def _producer(*, idempotent: bool, count: int = 3) -> HistoryBuilder:
     why="MSG_TIMED_OUT: nobody knows; a gap in what a producer sent is no disorder",
 )
 def the_first_of_four_expires() -> HistoryBuilder:
-    history = _producer(idempotent=True)
-    history.send(50, None, at=3, elapsed_s=6, status=2)
+    history = _producer(idempotent=True).send(50, None, at=3, elapsed_s=6, status=2)
     for number in (1, 2, 3):
         history.send(50 + number, 2 + number, at=3 + number / 100, elapsed_s=0.5)
         history.log.append((2 + number, 0, 50 + number))
-    history.finish()
-    return history
+    return history.finish()
 
 
 def _flipped(*, attempt_at: float | None, partition_id: int = 0) -> HistoryBuilder:
     """Two in flight of a producer without idempotence; the second one stands first."""
-    history = _producer(idempotent=False)
-    history.place(1, "t", 1)
+    history = _producer(idempotent=False).place(1, "t", 1)
     history.send(50, 4, at=30, elapsed_s=1)
     history.send(51, 3, at=30.1, elapsed_s=0.2)
     history.log += [(3, 0, 51), (4, 0, 50)]
     if attempt_at is not None:
         history.failed_attempt(at=attempt_at, partition_id=partition_id, error="NotLeaderOrFollower 6", status=1)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -87,8 +82,7 @@ def overtaken_long_after_a_refusal() -> HistoryBuilder:
     why="the log's end went back lawfully between the two",
 )
 def an_allowed_cut_among_five_in_flight() -> HistoryBuilder:
-    history = _producer(idempotent=True, count=5)
-    history.unclean_config("true")
+    history = _producer(idempotent=True, count=5).unclean_config("true")
     history.state(1, 0, (1,), at=5)
     history.send(50, 5, at=6, elapsed_s=0.2)
     history.replica(1, [*history.log, (5, 0, 50)], at=7, reason="kill", high_watermark=6)
@@ -100,8 +94,7 @@ def an_allowed_cut_among_five_in_flight() -> HistoryBuilder:
     history.started(1, at=12)
     history.truncation(1, 5, 6, epoch=1, at=13)
     history.state(2, 1, (1, 2, 3), at=14)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -117,8 +110,7 @@ def a_whole_batch_again() -> HistoryBuilder:
     history.failed_attempt(at=13)
     history.log += [(3 + number, 0, 50 + number % 3) for number in range(3)]
     history.log += [(6 + number, 0, 50 + number) for number in range(3)]
-    history.finish()
-    return history
+    return history.finish()
 
 
 # ---- the times of a batch that was sent again ---------------------------------------------------------------------

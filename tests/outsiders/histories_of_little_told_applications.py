@@ -46,8 +46,7 @@ def _rewound(*, sought: bool) -> HistoryBuilder:
     if sought:
         history.group("seek", at=3, process=READER, offset=None, name=None)
     history.poll([(offset, offset) for offset in range(5, 10)], at=3.5, assignment=1)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -503,8 +502,7 @@ def group_cut_and_on_at_the_end() -> HistoryBuilder:
     for value in range(50, 53):
         history.ack(value, at=40 + value / 100)
     history.poll([(5 + number, 50 + number) for number in range(3)], at=50, process=12)
-    history.finish()
-    return history
+    return history.finish()
 
 
 # ---- what clients send that nobody recorded --------------------------------------------------------------------------

@@ -8,20 +8,17 @@ UNCLEAN = {"t": {"unclean.leader.election.enable": "true"}}
 
 def _one(*, unclean: bool = True, isolation: str = "read_committed") -> HistoryBuilder:
     """t-0, led by broker 1; a transactional producer 1, plain ones 2 and 3, a reader 9 and the final reader 99."""
-    history = HistoryBuilder(topics=UNCLEAN if unclean else None)
-    history.state(1, 0, (1, 2, 3), at=0, start=0)
+    history = HistoryBuilder(topics=UNCLEAN if unclean else None).state(1, 0, (1, 2, 3), at=0, start=0)
     history.client(1, role="producer", acks=-1, idempotent=True, transactional_id="id", tells_attempts=True)
     for process in (2, 3):
         history.client(process, role="producer", acks=-1, idempotent=True, tells_attempts=True)
     history.client(9, role="consumer", isolation=isolation, offset_reset="earliest")
-    history.client(99, role="consumer", isolation="read_committed", offset_reset="earliest")
-    return history
+    return history.client(99, role="consumer", isolation="read_committed", offset_reset="earliest")
 
 
 def _hidden(*, unclean: bool, election: bool) -> HistoryBuilder:
     """Value 5 is committed at offset 0 and its marker is at 1; the new leader's log ends at 1, below the marker."""
-    history = _one(unclean=unclean)
-    history.send(5, 0, at=1, transaction=1)
+    history = _one(unclean=unclean).send(5, 0, at=1, transaction=1)
     history.transaction(1, COMMITTED, at=0.9, until=1.5)
     if election:
         history.state(1, 0, (1,), at=4)
@@ -169,8 +166,7 @@ def jump_over_markers_before_a_rewind() -> HistoryBuilder:
 def _two_partitions(*, late: bool) -> HistoryBuilder:
     """A transaction writes to t-1 and later to t-0; between these, a plain record comes behind it in t-1, and after
     that another before it in t-0."""
-    history = _one(unclean=False)
-    history.place(1, "t", 1)
+    history = _one(unclean=False).place(1, "t", 1)
     history.state(2, 0, (1, 2, 3), at=0, start=0, partition_id=1)
     history.send(5, 0, at=1, partition_id=1, transaction=1)
     history.send(8, 1, at=2, partition_id=1, process=2)
@@ -185,8 +181,7 @@ def _two_partitions(*, late: bool) -> HistoryBuilder:
         history.replica(node, first, high_watermark=2)
         history.replica(node, second, high_watermark=2, partition_id=1)
     history.final([(offset, value) for offset, _, value in first])
-    history.final([(offset, value) for offset, _, value in second], partition_id=1)
-    return history
+    return history.final([(offset, value) for offset, _, value in second], partition_id=1)
 
 
 @case(

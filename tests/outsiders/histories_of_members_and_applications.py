@@ -13,15 +13,12 @@ AGAIN = ("group-redelivery observation",)
 
 
 def _members(**more: Any) -> HistoryBuilder:
-    history = group_of(A, B, C, **more)
-    history.state(2, 0, (1, 2, 3), at=0, start=0, partition_id=1)
-    return history
+    return group_of(A, B, C, **more).state(2, 0, (1, 2, 3), at=0, start=0, partition_id=1)
 
 
 def _done(history: HistoryBuilder) -> HistoryBuilder:
     history.finish()
-    history.finish_partition(1, [])
-    return history
+    return history.finish_partition(1, [])
 
 
 # ---- libraries that start at the wrong place ---------------------------------------------------------------------
@@ -180,8 +177,7 @@ def three_crashes_in_turn() -> HistoryBuilder:
     why="an ownership ends with its process, so nobody shares the partition; the coordinator forgot: that is the fault",
 )
 def forgotten_generations_come_again() -> HistoryBuilder:
-    history = _members(system="kafka:0.11.0.0")
-    history.group("assigned", at=2.5, process=A, generation=12, offset=0)
+    history = _members(system="kafka:0.11.0.0").group("assigned", at=2.5, process=A, generation=12, offset=0)
     reads(history, A, range(4), at=3)
     history.group("committed", at=4, process=A, generation=12, offset=2)
     history.crash(A, at=6)
@@ -202,10 +198,8 @@ def forgotten_generations_come_again() -> HistoryBuilder:
 
 
 def _application(count: int = 3, *, isolation: str | None = None, **more: Any) -> HistoryBuilder:
-    history = led(count, workload=WorkloadSpec(), system="kafka:4.3.1", **more)
-    history.client(1, role="producer", acks=-1)
-    history.client(9, role="consumer", isolation=isolation)
-    return history
+    history = led(count, workload=WorkloadSpec(), system="kafka:4.3.1", **more).client(1, role="producer", acks=-1)
+    return history.client(9, role="consumer", isolation=isolation)
 
 
 @case(
@@ -214,15 +208,13 @@ def _application(count: int = 3, *, isolation: str | None = None, **more: Any) -
     why="it is not accused of what it passes over of transactions that did not commit",
 )
 def little_known_reader_and_an_aborted_record() -> HistoryBuilder:
-    history = _application()
-    history.send(90, 3, at=3, process=1, transaction=1, status=1)
+    history = _application().send(90, 3, at=3, process=1, transaction=1, status=1)
     history.transaction(1, 1, at=2.9, until=3.5, transactional_id="p")
     history.log.append((3, 0, 90))
     history.send(5, 5, at=5)
     history.log.append((5, 0, 5))
     history.poll([(0, 0), (1, 1), (2, 2), (5, 5)], at=6)
-    history.finish(snapshots=False)
-    return history
+    return history.finish(snapshots=False)
 
 
 @case(
@@ -232,13 +224,11 @@ def little_known_reader_and_an_aborted_record() -> HistoryBuilder:
     why="it may be a reader of everything",
 )
 def little_known_reader_is_given_an_aborted_record() -> HistoryBuilder:
-    history = _application()
-    history.send(90, 3, at=3, process=1, transaction=1, status=1)
+    history = _application().send(90, 3, at=3, process=1, transaction=1, status=1)
     history.transaction(1, 1, at=2.9, until=3.5, transactional_id="p")
     history.log.append((3, 0, 90))
     history.poll([(0, 0), (1, 1), (2, 2), (3, 90)], at=6)
-    history.finish(snapshots=False)
-    return history
+    return history.finish(snapshots=False)
 
 
 @case(
@@ -250,8 +240,7 @@ def application_seeks_back() -> HistoryBuilder:
     history = _application()
     history.poll([(0, 0), (1, 1), (2, 2)], at=6)
     history.poll([(0, 0), (1, 1), (2, 2)], at=7, assignment=1)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -260,13 +249,11 @@ def application_seeks_back() -> HistoryBuilder:
     why="control.md: lawfully there as often as it was sent without being refused for certain",
 )
 def two_processes_send_one_value() -> HistoryBuilder:
-    history = _application()
-    history.client(2, role="producer", acks=-1)
+    history = _application().client(2, role="producer", acks=-1)
     history.ack(3, at=4)
     history.send(3, 4, at=4.05, process=2)
     history.log.append((4, 0, 3))
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -283,8 +270,7 @@ def two_processes_send_one_value_and_it_is_there_three_times() -> HistoryBuilder
     history.ack(3, at=4)
     history.send(3, 4, at=4.05, process=2)
     history.log += [(4, 0, 3), (5, 0, 3)]
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -293,14 +279,12 @@ def two_processes_send_one_value_and_it_is_there_three_times() -> HistoryBuilder
     why="values are told apart within a topic and partition",
 )
 def one_value_in_two_topics() -> HistoryBuilder:
-    history = _application(topics={"t": {}, "audit": {}})
-    history.place(1, "audit", 0)
+    history = _application(topics={"t": {}, "audit": {}}).place(1, "audit", 0)
     history.state(2, 0, (1, 2, 3), at=0, start=0, partition_id=1)
     for value in range(3):
         history.send(value, value, at=3 + value / 10, partition_id=1)
     history.finish()
-    history.finish_partition(1, [(value, 0, value) for value in range(3)])
-    return history
+    return history.finish_partition(1, [(value, 0, value) for value in range(3)])
 
 
 @case(
@@ -313,8 +297,7 @@ def refused_timed_out_and_acknowledged() -> HistoryBuilder:
     history.send(3, None, at=4, status=1, error="NotEnoughReplicasError")
     history.send(3, None, at=5, status=2, error="KafkaTimeoutError")
     history.ack(3, at=7)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -323,11 +306,9 @@ def refused_timed_out_and_acknowledged() -> HistoryBuilder:
     why="a library may not know the place of what it sent again",
 )
 def application_without_an_offset() -> HistoryBuilder:
-    history = _application()
-    history.send(3, None, at=4)
+    history = _application().send(3, None, at=4)
     history.log.append((3, 0, 3))
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -337,10 +318,7 @@ def application_without_an_offset() -> HistoryBuilder:
     why="it was acknowledged by all; the final read decides by its value",
 )
 def application_without_an_offset_and_lost() -> HistoryBuilder:
-    history = _application()
-    history.send(3, None, at=4)
-    history.finish()
-    return history
+    return _application().send(3, None, at=4).finish()
 
 
 # ---- nodes and disks that fail -----------------------------------------------------------------------------------
@@ -358,12 +336,10 @@ def _ended(history: HistoryBuilder, node: int, *, at: float, **columns: Any) -> 
     why="KIP-112: with several directories a broker outlives one of them",
 )
 def one_directory_fails() -> HistoryBuilder:
-    history = led(system="kafka:3.9.1")
-    history._add("broker_events", node=2, time_ns=20 * SECOND, event="directory_lost", topic="t", partition=0)
+    history = led(system="kafka:3.9.1").broker_event(2, "directory_lost", at=20)
     history.state(1, 0, (1, 3), at=21)
     history.ack(10, at=25)
-    history.finish(only=(1, 3))
-    return history
+    return history.finish(only=(1, 3))
 
 
 @case(
@@ -376,11 +352,10 @@ def the_leaders_directory_fails() -> HistoryBuilder:
     history = led(system="kafka:3.9.1")
     history.ack(10, at=19.8, acks=1)
     history.ack(11, at=19.9, acks=1)
-    history._add("broker_events", node=1, time_ns=20 * SECOND, event="directory_lost", topic="t", partition=0)
+    history.broker_event(1, "directory_lost", at=20)
     history.state(2, 1, (2, 3), at=21, start=10)
     history.log = history.log[:10]
-    history.finish(only=(2, 3))
-    return history
+    return history.finish(only=(2, 3))
 
 
 @case(
@@ -390,12 +365,10 @@ def the_leaders_directory_fails() -> HistoryBuilder:
     why="one directory of three was lost, and two replicas in sync had the records",
 )
 def the_leaders_directory_fails_and_records_by_all_are_gone() -> HistoryBuilder:
-    history = led(system="kafka:3.9.1")
-    history._add("broker_events", node=1, time_ns=20 * SECOND, event="directory_lost", topic="t", partition=0)
+    history = led(system="kafka:3.9.1").broker_event(1, "directory_lost", at=20)
     history.state(2, 1, (2, 3), at=21, start=8)
     history.log = history.log[:8]
-    history.finish(only=(2, 3))
-    return history
+    return history.finish(only=(2, 3))
 
 
 @case(
@@ -410,8 +383,7 @@ def two_are_killed_from_outside() -> HistoryBuilder:
         _ended(history, node, at=20, signal=9, reason="none", back_ns=30 * SECOND)
     history.state(1, 0, (1,), at=22)
     history.state(1, 0, (1, 2, 3), at=35)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -421,13 +393,11 @@ def two_are_killed_from_outside() -> HistoryBuilder:
     why="no fault had touched broker 3, its disk or its links",
 )
 def ended_while_others_were_cut_off_from_clients() -> HistoryBuilder:
-    history = led(system="kafka:4.3.1")
-    history.fault("cut", [2], at=10, until=15)
+    history = led(system="kafka:4.3.1").fault("cut", [2], at=10, until=15)
     history.rows["faults"][-1]["links"] = [{"source": None, "client": 1, "target": 2}]
     _ended(history, 3, at=20, exit_status=1, reason="exception")
     history.state(1, 0, (1, 2), at=24)
-    history.finish(only=(1, 2))
-    return history
+    return history.finish(only=(1, 2))
 
 
 @case(
@@ -439,5 +409,4 @@ def ended_while_others_were_cut_off_from_clients() -> HistoryBuilder:
 def one_of_somebody_elses_goes_away() -> HistoryBuilder:
     history = led(system="attached")
     _ended(history, 3, at=20, fresh=None, back_ns=30 * SECOND)
-    history.finish()
-    return history
+    return history.finish()

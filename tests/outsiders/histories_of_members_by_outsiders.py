@@ -20,17 +20,11 @@ def _group(
     *protocols: str, reset: str = "earliest", isolation: str = "read_uncommitted", count: int = 10, **more: Any
 ) -> HistoryBuilder:
     """A and B, by default of the classic protocol; t-1 is there and empty."""
-    history = led(count, **more)
-    history.place(1, "t", 1)
+    history = led(count, **more).place(1, "t", 1)
     for process, protocol in zip((A, B), protocols or ("classic", "classic"), strict=True):
         history.client(
             process, role="consumer", group="g", offset_reset=reset, isolation=isolation, group_protocol=protocol
         )
-    return history
-
-
-def _ended(history: HistoryBuilder) -> HistoryBuilder:
-    history.finish()
     return history
 
 
@@ -44,14 +38,13 @@ def _ended(history: HistoryBuilder) -> HistoryBuilder:
     why="KIP-429: what a member keeps is not assigned to it again; its commits carry the present generation",
 )
 def kept_over_a_cooperative_rebalance() -> HistoryBuilder:
-    history = _group()
-    history.group("assigned", at=2.5, process=A, generation=1, offset=0)
+    history = _group().group("assigned", at=2.5, process=A, generation=1, offset=0)
     reads(history, A, range(5), at=3)
     history.group("committed", at=4, process=A, offset=5, generation=1)
     history.group("assigned", at=12, process=B, generation=2, offset=None, partition_id=1)
     reads(history, A, range(5, 10), at=13)
     history.group("committed", at=14, process=A, offset=10, generation=2)
-    return _ended(history)
+    return history.finish()
 
 
 @case(
@@ -69,7 +62,7 @@ def one_of_two_handed_over() -> HistoryBuilder:
     history.group("assigned", at=11, process=B, generation=3, offset=0, partition_id=1)
     reads(history, A, range(5, 10), at=12)
     history.group("committed", at=13, process=A, offset=10, generation=3)
-    return _ended(history)
+    return history.finish()
 
 
 @case(
@@ -85,7 +78,7 @@ def epoch_below_that_of_the_partition() -> HistoryBuilder:
     history.group("assigned", at=6, process=A, generation=5, offset=0)
     reads(history, A, range(10), at=7)
     history.group("committed", at=8, process=A, offset=10, generation=4)
-    return _ended(history)
+    return history.finish()
 
 
 @case(
@@ -105,7 +98,7 @@ def same_instance_in_another_group() -> HistoryBuilder:
     reads(history, B, range(10), at=6.5)
     history.group("committed", at=7, process=B, offset=10, generation=3, name="h")
     history.group("committed", at=8, process=A, offset=5, generation=3)
-    return _ended(history)
+    return history.finish()
 
 
 @case(
@@ -125,7 +118,7 @@ def old_self_empties_its_buffer() -> HistoryBuilder:
     reads(history, B, range(5, 10), at=6.5)
     reads(history, A, range(5, 8), at=7)
     history.group("committed", at=8, process=B, offset=10, generation=3)
-    return _ended(history)
+    return history.finish()
 
 
 def _upgraded() -> HistoryBuilder:
@@ -133,8 +126,7 @@ def _upgraded() -> HistoryBuilder:
     history = _group("classic", "consumer", system="kafka:4.3.1")
     history.group("assigned", at=2.5, process=A, generation=7, offset=0)
     reads(history, A, range(5), at=3)
-    history.group("committed", at=4, process=A, offset=5, generation=7)
-    return history
+    return history.group("committed", at=4, process=A, offset=5, generation=7)
 
 
 @case(
@@ -144,11 +136,10 @@ def _upgraded() -> HistoryBuilder:
     why="KIP-848, online upgrade: a classic member of such a group has a member epoch of its own, its generation",
 )
 def classic_member_of_an_upgraded_group() -> HistoryBuilder:
-    history = _upgraded()
-    history.group("assigned", at=12, process=B, generation=8, offset=None, partition_id=1)
+    history = _upgraded().group("assigned", at=12, process=B, generation=8, offset=None, partition_id=1)
     reads(history, A, range(5, 10), at=13)
     history.group("committed", at=14, process=A, offset=10, generation=7)
-    return _ended(history)
+    return history.finish()
 
 
 @case(
@@ -163,7 +154,7 @@ def classic_member_told_an_epoch_below() -> HistoryBuilder:
     history.group("assigned", at=30, process=A, generation=8, offset=5)
     reads(history, A, range(5, 10), at=31, assignment=1)
     history.group("committed", at=32, process=A, offset=10, generation=8)
-    return _ended(history)
+    return history.finish()
 
 
 @case(
@@ -174,12 +165,11 @@ def classic_member_told_an_epoch_below() -> HistoryBuilder:
     why="whoever has an epoch of its own lost it with the partition",
 )
 def zombie_in_an_upgraded_group() -> HistoryBuilder:
-    history = _upgraded()
-    history.group("assigned", at=12, process=B, generation=9, offset=5)
+    history = _upgraded().group("assigned", at=12, process=B, generation=9, offset=5)
     reads(history, B, range(5, 10), at=13)
     history.group("committed", at=13.5, process=B, offset=10, generation=9)
     history.group("committed", at=20, process=A, offset=5, generation=7)
-    return _ended(history)
+    return history.finish()
 
 
 @case(
@@ -196,7 +186,7 @@ def zombie_beside_a_group_of_the_new_protocol() -> HistoryBuilder:
     history.group("assigned", at=3, process=TOOL, generation=2, offset=None, partition_id=1, name="h")
     history.group("assigned", at=12, process=B, generation=8, offset=None, partition_id=1)
     history.group("committed", at=20, process=A, offset=10, generation=7)
-    return _ended(history)
+    return history.finish()
 
 
 # ---- which offset was committed last --------------------------------------------------------------------------------
@@ -204,8 +194,7 @@ def zombie_beside_a_group_of_the_new_protocol() -> HistoryBuilder:
 
 def _overtaken(*, first_answered: float) -> HistoryBuilder:
     """A commits 7 at second 4 and 10 at 4.2, answered at 4.25; B is assigned at 7, is told 7, and is given 7 to 9."""
-    history = _group()
-    history.group("assigned", at=2.5, process=A, generation=1, offset=0)
+    history = _group().group("assigned", at=2.5, process=A, generation=1, offset=0)
     reads(history, A, range(10), at=3)
     history.group("committed", at=4.2, elapsed_s=0.05, process=A, offset=10, generation=1)
     history.group("committed", at=4, elapsed_s=first_answered - 4, process=A, offset=7, generation=1)
@@ -213,7 +202,7 @@ def _overtaken(*, first_answered: float) -> HistoryBuilder:
     history.group("fetched", at=6, process=B, offset=7)
     history.group("assigned", at=6.5, process=B, generation=2, offset=7)
     reads(history, B, range(7, 10), at=7)
-    return _ended(history)
+    return history.finish()
 
 
 @case(
@@ -301,7 +290,7 @@ def renewed_on_an_old_release() -> HistoryBuilder:
     for at in (4, 50):
         history.group("committed", at=at, process=A, offset=9, generation=1)
     history.group("fetched", at=92, process=B, offset=-1)
-    return _ended(history)
+    return history.finish()
 
 
 @case(
@@ -311,8 +300,7 @@ def renewed_on_an_old_release() -> HistoryBuilder:
     why="KIP-211 (KAFKA-4682): in a stable group the offsets of topics that no member subscribes to expire",
 )
 def expired_where_nobody_subscribes() -> HistoryBuilder:
-    history = _group(settings=RETENTION, system="kafka:4.3.1", topics={"t": {}, "u": {}})
-    history.place(2, "u", 0)
+    history = _group(settings=RETENTION, system="kafka:4.3.1", topics={"t": {}, "u": {}}).place(2, "u", 0)
     history.state(2, 0, (1, 2, 3), at=0, start=0, partition_id=2)
     for offset in range(4):
         history.send(100 + offset, offset, at=1 + 25 * offset, partition_id=2)
@@ -326,7 +314,7 @@ def expired_where_nobody_subscribes() -> HistoryBuilder:
     history.client(TOOL, role="consumer", group="g")
     history.group("fetched", at=92, process=TOOL, offset=-1)
     history.final([(offset, 100 + offset) for offset in range(4)], partition_id=2)
-    return _ended(history)
+    return history.finish()
 
 
 @case(
@@ -346,7 +334,7 @@ def expired_and_started_at_the_end() -> HistoryBuilder:
         history.ack(value, at=93)
     reads(history, B, (10, 11), at=94)
     history.group("committed", at=95, process=B, offset=12, generation=1)
-    return _ended(history)
+    return history.finish()
 
 
 def _without_offsets(
@@ -369,7 +357,7 @@ def _without_offsets(
             reads(history, A, [value], at=at + 0.1)
     if cut_off:
         history.fault("cut", [1], at=12, until=70)
-    return _ended(history)
+    return history.finish()
 
 
 @case(
@@ -420,9 +408,7 @@ def group_without_offsets_that_may_have_been_empty() -> HistoryBuilder:
     why="it begins again, and goes on from there",
 )
 def empty_group_that_begins_again_and_goes_on() -> HistoryBuilder:
-    history = _without_offsets(again=45)
-    history.group("assigned", at=60, process=A, generation=2, partition_id=1)
-    return history
+    return _without_offsets(again=45).group("assigned", at=60, process=A, generation=2, partition_id=1)
 
 
 @case(
@@ -431,8 +417,7 @@ def empty_group_that_begins_again_and_goes_on() -> HistoryBuilder:
     why="an assignment is computed for an epoch of the group, and may be written when that has gone on (KIP-848)",
 )
 def assignment_epoch_behind_the_groups() -> HistoryBuilder:
-    history = _group("consumer", "consumer", system="kafka:4.3.1")
-    history.kept_log(KEPT, 1, 4)
+    history = _group("consumer", "consumer", system="kafka:4.3.1").kept_log(KEPT, 1, 4)
     gone: dict[str, Any] = {"topic": None}
     for at, kind, epoch in (
         (3, "group_epoch", 8),
@@ -442,7 +427,7 @@ def assignment_epoch_behind_the_groups() -> HistoryBuilder:
     ):
         history.kept_offset(PLACE, 0, at=at, kind=kind, generation=epoch, **gone)
         history.rows["consumer_offsets"][-1].update(topic_partition=None, committed_offset=None, commit_ns=None)
-    return _ended(history)
+    return history.finish()
 
 
 # ---- what the coordinator's log has ---------------------------------------------------------------------------------
@@ -450,13 +435,11 @@ def assignment_epoch_behind_the_groups() -> HistoryBuilder:
 
 def _committed_twice() -> HistoryBuilder:
     """4 and then 10 are committed, both answered; the group's partition has three copies."""
-    history = _group()
-    history.kept_state(KEPT, 1, 0, (1, 2, 3), at=0)
+    history = _group().kept_state(KEPT, 1, 0, (1, 2, 3), at=0)
     history.group("assigned", at=2.5, process=A, generation=1, offset=0)
     reads(history, A, range(10), at=3)
     history.group("committed", at=4, process=A, offset=4, generation=1)
-    history.group("committed", at=6, process=A, offset=10, generation=1)
-    return history
+    return history.group("committed", at=6, process=A, offset=10, generation=1)
 
 
 @case(
@@ -466,15 +449,14 @@ def _committed_twice() -> HistoryBuilder:
     why="a commit waits for the replicas in sync alone",
 )
 def missing_on_a_replica_outside() -> HistoryBuilder:
-    history = _committed_twice()
-    history.kept_state(KEPT, 1, 0, (1, 2), at=5)
+    history = _committed_twice().kept_state(KEPT, 1, 0, (1, 2), at=5)
     for node, end in ((1, 2), (2, 2), (3, 1)):
         history.kept_log(KEPT, node, end)
     history.kept_offset(PLACE, 4, at=4.005)
     history.kept_offset(PLACE, 10, at=6.005)
     history.rows["consumer_offsets"][-1]["snapshots"] = [0, 1]
     history.group("fetched", at=50, process=B, offset=10)
-    return _ended(history)
+    return history.finish()
 
 
 @case(
@@ -498,13 +480,12 @@ def two_groups_of_one_partition() -> HistoryBuilder:
         history.group("fetched", at=30, process=process, offset=-1, name=group)
         history.group("assigned", at=30.5, process=process, generation=1, offset=0, name=group)
         reads(history, process, range(10), at=31, assignment=1)
-    return _ended(history)
+    return history.finish()
 
 
 def _starts_at_the_end(wiped: int) -> HistoryBuilder:
     """The group's only copy is on broker 3; a disk is wiped at 20; a member that starts at the latest begins at 10."""
-    history = _group(reset="latest")
-    history.kept_state(KEPT, 3, 0, (3,), at=0, replicas=(3,))
+    history = _group(reset="latest").kept_state(KEPT, 3, 0, (3,), at=0, replicas=(3,))
     history.group("assigned", at=2.5, process=A, generation=1, offset=0)
     reads(history, A, range(5), at=3)
     history.group("committed", at=4, process=A, offset=5, generation=1)
@@ -515,7 +496,7 @@ def _starts_at_the_end(wiped: int) -> HistoryBuilder:
     for value in (10, 11):
         history.ack(value, at=31)
     reads(history, B, (10, 11), at=32)
-    return _ended(history)
+    return history.finish()
 
 
 @case(
@@ -560,7 +541,7 @@ def taken_back_by_an_unclean_election_of_its_log() -> HistoryBuilder:
     history.group("fetched", at=20, process=B, offset=5)
     history.group("assigned", at=20.5, process=B, generation=2, offset=5)
     reads(history, B, range(5, 10), at=21)
-    return _ended(history)
+    return history.finish()
 
 
 @case(
@@ -578,4 +559,4 @@ def static_member_of_the_new_protocol_again() -> HistoryBuilder:
     history.group("assigned", at=8, process=B, generation=5, offset=5)
     reads(history, B, range(5, 10), at=9)
     history.group("committed", at=10, process=B, offset=10, generation=5)
-    return _ended(history)
+    return history.finish()

@@ -21,8 +21,7 @@ def _mixed(acks: Sequence[int], *, kept: int | None = None, system: str = "kafka
         history.log.append((offset, 0, value))
     if kept is not None:
         history.fail_over(2, kept=kept)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -60,14 +59,12 @@ def all_of_a_mix_are_there() -> HistoryBuilder:
     why="nobody answers acks=0",
 )
 def acks_0_into_the_void() -> HistoryBuilder:
-    history = led(5, system="kafka:4.3.1")
-    history.fail_over(2, at=8)
+    history = led(5, system="kafka:4.3.1").fail_over(2, at=8)
     for value in range(5, 9):
         history.send(value, None, at=8.1 + value / 100, acks=NONE)
     for value in range(9, 12):
         history.ack(value, at=12 + value / 10)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -83,8 +80,7 @@ def read_one_of_a_mix() -> HistoryBuilder:
     history.ack(6, at=2.6, acks=ONE)
     history.poll([(offset, offset) for offset in range(7)], at=4)
     history.fail_over(2, kept=6)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -99,8 +95,7 @@ def acks_0_and_read() -> HistoryBuilder:
         history.send(value, None, at=1 + value, acks=NONE)
         history.log.append((value, 0, value))
     history.poll([(value, value) for value in range(5)], at=9)
-    history.finish()
-    return history
+    return history.finish()
 
 
 # ---- several in flight -------------------------------------------------------------------------------------------
@@ -126,8 +121,7 @@ def _five(offsets: Sequence[int], *, idempotent: bool, refused: int = 0, over: b
     if over:
         history.started(1, at=14)
         history.state(2, 1, (1, 2, 3), at=15)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -165,8 +159,7 @@ def refused_and_the_first_stored_last_without_idempotence() -> HistoryBuilder:
     why="there is no order over partitions",
 )
 def order_over_two_partitions() -> HistoryBuilder:
-    history = led(0, system="kafka:1.1.1")
-    history.place(1, "t", 1)
+    history = led(0, system="kafka:1.1.1").place(1, "t", 1)
     history.state(2, 0, (1, 2, 3), at=0, start=0, partition_id=1)
     history.client(1, role="producer", idempotent=True, acks=ALL, tells_attempts=True)
     beside = []
@@ -179,8 +172,7 @@ def order_over_two_partitions() -> HistoryBuilder:
             history.send(value, value // 2, at=called, elapsed_s=1 - value / 100)
             history.log.append((value // 2, 0, value))
     history.finish()
-    history.finish_partition(1, beside)
-    return history
+    return history.finish_partition(1, beside)
 
 
 @case(
@@ -190,14 +182,12 @@ def order_over_two_partitions() -> HistoryBuilder:
     why="enable.idempotence promises one copy; that the client gave the second another name is its own breach",
 )
 def sent_again_in_a_new_epoch() -> HistoryBuilder:
-    history = led(3, system="kafka:3.9.1")
-    history.client(1, role="producer", idempotent=True, acks=ALL, tells_attempts=True)
+    history = led(3, system="kafka:3.9.1").client(1, role="producer", idempotent=True, acks=ALL, tells_attempts=True)
     history.fault("kill", [3], at=3.9, until=6)
     history.failed_attempt(at=4.5, status=2, error="E 45")
     history.send(3, 4, at=4, elapsed_s=2)
     history.log += [(3, 0, 3), (4, 0, 3)]
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -206,15 +196,13 @@ def sent_again_in_a_new_epoch() -> HistoryBuilder:
     why="KIP-98: the broker knows the sequence number, and answers with the first offset",
 )
 def sent_again_and_known() -> HistoryBuilder:
-    history = led(3, system="kafka:4.3.1")
-    history.client(1, role="producer", idempotent=True, acks=ALL, tells_attempts=True)
+    history = led(3, system="kafka:4.3.1").client(1, role="producer", idempotent=True, acks=ALL, tells_attempts=True)
     history.failed_attempt(at=4.5, status=2, error="E 7")
     history.send(4, 3, at=4.1, elapsed_s=0.1)
     history.log.append((3, 0, 4))
     history.send(3, 4, at=4.4, elapsed_s=2)
     history.log.append((4, 0, 3))
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -224,12 +212,10 @@ def sent_again_and_known() -> HistoryBuilder:
     why="who is told that it was not stored sends it again",
 )
 def told_as_failed_and_there() -> HistoryBuilder:
-    history = led(3, workload=WorkloadSpec(), system="kafka:3.9.1")
-    history.client(1, role="producer", acks=ALL)
+    history = led(3, workload=WorkloadSpec(), system="kafka:3.9.1").client(1, role="producer", acks=ALL)
     history.send(3, None, at=4, status=1, error="NotEnoughReplicasError")
     history.log.append((3, 0, 3))
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -238,8 +224,7 @@ def told_as_failed_and_there() -> HistoryBuilder:
     why="a failure that was told is no loss",
 )
 def given_up_and_not_there() -> HistoryBuilder:
-    history = led(5, system="kafka:0.11.0.3", settings={"min.insync.replicas": "2"})
-    history.fault("kill", [1], at=6, until=20)
+    history = led(5, system="kafka:0.11.0.3", settings={"min.insync.replicas": "2"}).fault("kill", [1], at=6, until=20)
     for value in range(40, 50):
         history.send(value, None, at=6 + value / 100, elapsed_s=3, status=2, error="timed out")
     for value in range(50, 60):
@@ -249,8 +234,7 @@ def given_up_and_not_there() -> HistoryBuilder:
         history.ack(value, at=12 + value / 100)
     history.started(1, at=20)
     history.state(2, 1, (1, 2, 3), at=22)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -263,8 +247,7 @@ def unanswered_and_its_place_taken() -> HistoryBuilder:
     history.client(1, role="producer", idempotent=False, acks=ONE, tells_attempts=True)
     history.send(3, None, at=4, elapsed_s=5, status=2, acks=ONE, error="timed out")
     history.ack(4, at=4.01, acks=ONE)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -275,9 +258,7 @@ def unanswered_and_its_place_taken() -> HistoryBuilder:
     why="control.md: IDEMPOTENT may be null",
 )
 def there_twice_and_little_is_told() -> HistoryBuilder:
-    history = led(3, workload=WorkloadSpec(), system="kafka:4.3.1")
-    history.client(1, role="producer", acks=ALL)
+    history = led(3, workload=WorkloadSpec(), system="kafka:4.3.1").client(1, role="producer", acks=ALL)
     history.send(3, 3, at=4)
     history.log += [(3, 0, 3), (4, 0, 3)]
-    history.finish()
-    return history
+    return history.finish()

@@ -36,9 +36,7 @@ def _reassigned(
     why="the new leader was in sync, and whoever leaves the assignment has nothing to keep",
 )
 def reassigned_under_load() -> HistoryBuilder:
-    history = _reassigned()
-    history.finish(only=(4, 2, 3))
-    return history
+    return _reassigned().finish(only=(4, 2, 3))
 
 
 @case(
@@ -49,9 +47,7 @@ def reassigned_under_load() -> HistoryBuilder:
     why="KAFKA-20554: acks=1 promises nothing about a change of leaders, planned or not",
 )
 def reassigned_away_from_a_tail_of_acks_1() -> HistoryBuilder:
-    history = _reassigned(kept=7, acks=1)
-    history.finish(only=(4, 2, 3))
-    return history
+    return _reassigned(kept=7, acks=1).finish(only=(4, 2, 3))
 
 
 @case(
@@ -62,9 +58,7 @@ def reassigned_away_from_a_tail_of_acks_1() -> HistoryBuilder:
     why="a replica joins the ISR when it has what is committed (KAFKA-7128)",
 )
 def reassigned_away_from_a_tail_of_acks_all() -> HistoryBuilder:
-    history = _reassigned(kept=7)
-    history.finish(only=(4, 2, 3))
-    return history
+    return _reassigned(kept=7).finish(only=(4, 2, 3))
 
 
 @case(
@@ -81,8 +75,7 @@ def reassigned_to_disks_that_are_lost() -> HistoryBuilder:
     history.started(5, at=33)
     history.state(4, 3, (4, 5), at=34, start=0)
     history.log = []
-    history.finish(only=(4, 5))
-    return history
+    return history.finish(only=(4, 5))
 
 
 @case(
@@ -92,16 +85,14 @@ def reassigned_to_disks_that_are_lost() -> HistoryBuilder:
     why="broker 1 has had no replica any more, so its disk explains nothing",
 )
 def disk_of_a_broker_that_has_left() -> HistoryBuilder:
-    history = _reassigned()
-    history.destroyed("wipe", 1, "disk", at=30, until=33)
+    history = _reassigned().destroyed("wipe", 1, "disk", at=30, until=33)
     history.fault("kill", [4], at=40, until=50)
     history.state(2, 3, (2, 3), at=42, start=12)
     history.log = history.log[:12]
     history.started(4, at=50)
     history.truncation(4, 12, 15, epoch=3, at=51)
     history.state(2, 3, (4, 2, 3), at=52)
-    history.finish(only=(4, 2, 3))
-    return history
+    return history.finish(only=(4, 2, 3))
 
 
 @case(
@@ -121,8 +112,7 @@ def reassignment_called_off() -> HistoryBuilder:
     history.state(1, 2, (1, 2, 3), at=20, start=5)
     for value in range(5, 10):
         history.ack(value, at=20 + value)
-    history.finish(only=(1, 2, 3))
-    return history
+    return history.finish(only=(1, 2, 3))
 
 
 @case(
@@ -131,8 +121,7 @@ def reassignment_called_off() -> HistoryBuilder:
     why="a partition may begin at any time",
 )
 def partition_added() -> HistoryBuilder:
-    history = led(system="kafka:4.3.1")
-    history.place(1, "t", 1)
+    history = led(system="kafka:4.3.1").place(1, "t", 1)
     history.state(2, 0, (1, 2, 3), at=30, start=0, partition_id=1)
     entries = [(offset, 0, 50 + offset) for offset in range(5)]
     for offset, _, value in entries:
@@ -140,8 +129,7 @@ def partition_added() -> HistoryBuilder:
     history.client(9, role="consumer", offset_reset="latest", isolation="read_uncommitted")
     history.poll([(3, 53), (4, 54)], at=40, partition_id=1)
     history.finish()
-    history.finish_partition(1, entries)
-    return history
+    return history.finish_partition(1, entries)
 
 
 # ---- unclean elections, allowed for a part of the run ------------------------------------------------------------
@@ -176,8 +164,7 @@ def forbidden_and_then_allowed() -> HistoryBuilder:
     for value in range(10, 13):
         history.ack(value, at=36 + value / 10)
     _cut_by(history, 1, 10, at=60)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -187,12 +174,10 @@ def forbidden_and_then_allowed() -> HistoryBuilder:
     why="it was allowed when it took place; what was set afterwards is another matter",
 )
 def allowed_while_it_took_place() -> HistoryBuilder:
-    history = led(system="kafka:3.9.1")
-    history.configured(UNCLEAN, "true", at=15)
+    history = led(system="kafka:3.9.1").configured(UNCLEAN, "true", at=15)
     _cut_by(history, 3, 6, at=20)
     history.configured(UNCLEAN, "false", at=40)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -206,8 +191,7 @@ def allowed_of_all_topics_too_late() -> HistoryBuilder:
     history = led(system="kafka:3.9.1")
     _cut_by(history, 3, 6, at=20)
     history.configured(UNCLEAN, "true", at=60, scope="broker", name="")
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -239,8 +223,7 @@ def lost_to_the_one_farthest_behind() -> HistoryBuilder:
         history.started(node, at=30)
         history.truncation(node, 2, end, epoch=1, at=31)
     history.state(3, 1, (1, 2, 3), at=32)
-    history.finish()
-    return history
+    return history.finish()
 
 
 # ---- followers that cut their logs at a start --------------------------------------------------------------------
@@ -249,13 +232,11 @@ def lost_to_the_one_farthest_behind() -> HistoryBuilder:
 def _restarted(*, refetched: bool, system: str) -> HistoryBuilder:
     """Broker 2, in sync, starts anew and cuts its log to its own high watermark of 8; two seconds later the leader
     dies. refetched: it had fetched the two records again by then."""
-    history = led(system=system)
-    history.fault("stop", [2], at=10, until=11)
+    history = led(system=system).fault("stop", [2], at=10, until=11)
     history.started(2, at=11)
     history.truncation(2, 8, 10, epoch=None, at=11.5)
     history.fail_over(2, kept=10 if refetched else 8, at=15, isr=(2, 3))
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -286,8 +267,7 @@ def cut_to_its_own_mark_and_filled_again() -> HistoryBuilder:
     why="nobody else had acknowledged them; a follower cuts what its leader lacks",
 )
 def cut_of_what_a_deposed_leader_took() -> HistoryBuilder:
-    history = led(system="kafka:2.8.2")
-    history.fault("cut", [1], at=10, until=25)
+    history = led(system="kafka:2.8.2").fault("cut", [1], at=10, until=25)
     history.state(2, 1, (2, 3), at=14, start=10)
     history.send(10, 10, at=15, acks=1)
     history.send(11, 11, at=16, acks=1)
@@ -297,8 +277,7 @@ def cut_of_what_a_deposed_leader_took() -> HistoryBuilder:
     history.started(1, at=25)
     history.truncation(1, 10, 12, epoch=1, at=26)
     history.state(2, 1, (1, 2, 3), at=28)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -309,8 +288,7 @@ def cut_of_what_a_deposed_leader_took() -> HistoryBuilder:
     why="acks=all waits for every replica in sync, and these never had the records",
 )
 def cut_of_what_a_deposed_leader_took_by_all() -> HistoryBuilder:
-    history = led(system="kafka:2.8.2")
-    history.fault("cut", [1], at=10, until=25)
+    history = led(system="kafka:2.8.2").fault("cut", [1], at=10, until=25)
     history.state(2, 1, (2, 3), at=14, start=10)
     history.send(10, 10, at=15)
     history.send(11, 11, at=16)
@@ -318,8 +296,7 @@ def cut_of_what_a_deposed_leader_took_by_all() -> HistoryBuilder:
     history.started(1, at=25)
     history.truncation(1, 10, 12, epoch=1, at=26)
     history.state(2, 1, (1, 2, 3), at=28)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -339,5 +316,4 @@ def reassigned_and_polled() -> HistoryBuilder:
     history.polled(2, 4, 3, (4, 2, 3), at=14)
     history.log = history.log[:7]
     history.fault("pause", [1], at=10, until=14)
-    history.finish(snapshots=False)
-    return history
+    return history.finish(snapshots=False)

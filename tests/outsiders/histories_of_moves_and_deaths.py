@@ -27,14 +27,12 @@ def moved_altogether_and_failed_over() -> HistoryBuilder:
     history.ack(30, at=20)
     history.started(4, at=30)
     history.state(5, 2, (4, 5, 6), at=32)
-    history.finish(only=(4, 5, 6))
-    return history
+    return history.finish(only=(4, 5, 6))
 
 
 def _one_copy(*, wiped: int) -> HistoryBuilder:
     """The partition is given one replica instead of three, broker 2, which leads; then a disk is wiped."""
-    history = led(10, system=KAFKA)
-    history.state(2, 1, (1, 2, 3), at=12, start=10)
+    history = led(10, system=KAFKA).state(2, 1, (1, 2, 3), at=12, start=10)
     history.partition["replicas"] = [2]
     history.state(2, 1, (2,), at=14)
     history.destroyed("wipe", wiped, "disk", at=30, until=33)
@@ -46,8 +44,7 @@ def _one_copy(*, wiped: int) -> HistoryBuilder:
     history.state(2, 3, (2,), at=35, start=0)
     history.log = []
     history.ack(20, at=40)
-    history.finish(only=(2,))
-    return history
+    return history.finish(only=(2,))
 
 
 @case(
@@ -97,8 +94,7 @@ def killed_from_outside_with_an_acks_1_tail() -> HistoryBuilder:
     history.started(1, at=15)
     history.truncation(1, 8, 10, epoch=1, at=16)
     history.state(2, 1, (1, 2, 3), at=18)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -110,8 +106,7 @@ def killed_from_outside_with_an_acks_1_tail() -> HistoryBuilder:
     why="the loss is allowed, and the end of the broker is not",
 )
 def ended_by_itself_alone_in_sync() -> HistoryBuilder:
-    history = led(8, system=KAFKA)
-    history.unclean_config("true")
+    history = led(8, system=KAFKA).unclean_config("true")
     history.state(1, 0, (1,), at=4)
     for value in (8, 9):
         history.ack(value, at=5 + value / 100)
@@ -122,8 +117,7 @@ def ended_by_itself_alone_in_sync() -> HistoryBuilder:
     history.started(1, at=15)
     history.truncation(1, 8, 10, epoch=2, at=16)
     history.state(2, 2, (1, 2, 3), at=18)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -138,8 +132,7 @@ def ended_after_the_controller_was_paused() -> HistoryBuilder:
     history.fault("pause", [CONTROLLER], at=10, until=20)
     _ended(history, 3, at=40, exit_status=1, reason="exception")
     history.state(1, 0, (1, 2), at=42)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -152,8 +145,7 @@ def ended_with_status_0() -> HistoryBuilder:
     history = led(10, system=KAFKA)
     _ended(history, 3, at=40, exit_status=0, back_ns=None)
     history.state(1, 0, (1, 2), at=42)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -162,8 +154,7 @@ def ended_with_status_0() -> HistoryBuilder:
     why="what was refused before the append is not there, and what was acknowledged is",
 )
 def refused_while_a_disk_was_full() -> HistoryBuilder:
-    history = led(10, system=KAFKA, settings={"min.insync.replicas": "3"})
-    history.fault("full", [3], at=10, until=30)
+    history = led(10, system=KAFKA, settings={"min.insync.replicas": "3"}).fault("full", [3], at=10, until=30)
     history.state(1, 0, (1, 2), at=12)
     history.leader_known(1, at=1)
     for number in range(5):
@@ -172,5 +163,4 @@ def refused_while_a_disk_was_full() -> HistoryBuilder:
     history.state(1, 0, (1, 2, 3), at=35)
     for number in range(5):
         history.ack(60 + number, at=40 + number)
-    history.finish()
-    return history
+    return history.finish()

@@ -31,8 +31,7 @@ def _ends(
         fresh=fresh,
     )
     history.state(1, 0, [each for each in history.brokers if each != node], at=at + 3)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -42,8 +41,7 @@ def _ends(
     why="room on a disk is the machine's to give, and nobody knows what took it",
 )
 def full_disk_beside() -> HistoryBuilder:
-    history = led(system=KAFKA)
-    history.fault("full", [2], at=20, until=40)
+    history = led(system=KAFKA).fault("full", [2], at=20, until=40)
     return _ends(history, reason="disk-full")
 
 
@@ -54,8 +52,7 @@ def full_disk_beside() -> HistoryBuilder:
     why="KIP-112: the last log directory failed",
 )
 def full_disk_of_its_own() -> HistoryBuilder:
-    history = led(system=KAFKA)
-    history.fault("full", [3], at=20, until=40)
+    history = led(system=KAFKA).fault("full", [3], at=20, until=40)
     return _ends(history, reason="disk-full")
 
 
@@ -110,8 +107,7 @@ def cut_off_from_its_registration() -> HistoryBuilder:
     why="nothing before its end had touched it",
 )
 def ended_before_the_first_fault() -> HistoryBuilder:
-    history = led(system=KAFKA)
-    history.fault("kill", [3], at=50, until=52)
+    history = led(system=KAFKA).fault("kill", [3], at=50, until=52)
     return _ends(history, at=20, reason="exception")
 
 
@@ -122,8 +118,7 @@ def ended_before_the_first_fault() -> HistoryBuilder:
     why="what had been done to it before nobody knows",
 )
 def ended_on_a_cluster_that_was_there_before() -> HistoryBuilder:
-    history = led(system=KAFKA)
-    history.fault("kill", [3], at=50, until=52)
+    history = led(system=KAFKA).fault("kill", [3], at=50, until=52)
     return _ends(history, at=20, reason="exception", fresh=None)
 
 
@@ -138,8 +133,7 @@ def leader_ended_with_an_acks_1_tail() -> HistoryBuilder:
     history._add("node_ends", node=1, time_ns=6 * SECOND, exit_status=1, reason="exception", fresh=True)
     history.state(2, 1, (2, 3), at=8, start=7)
     history.log = history.log[:7]
-    history.finish(only=(2, 3))
-    return history
+    return history.finish(only=(2, 3))
 
 
 @case(
@@ -149,21 +143,18 @@ def leader_ended_with_an_acks_1_tail() -> HistoryBuilder:
     why="a cluster with a node down is not healthy: its client is not stuck, and the end is the broker's own",
 )
 def nothing_answered_while_a_node_was_down() -> HistoryBuilder:
-    history = led(system=KAFKA)
-    history.client(1, role="producer", acks=-1, idempotent=True, tells_attempts=True)
+    history = led(system=KAFKA).client(1, role="producer", acks=-1, idempotent=True, tells_attempts=True)
     for number in range(30):
         history.send(100 + number, None, at=26 + number, elapsed_s=30 - number, status=2)
     history._add("node_ends", node=3, time_ns=25 * SECOND, exit_status=1, reason="exception", fresh=True)
     history.state(1, 0, (1, 2), at=56)
     history.ack(200, at=57)
-    history.finish(only=(1, 2))
-    return history
+    return history.finish(only=(1, 2))
 
 
 def _refuses_to_cut(system: str) -> HistoryBuilder:
     """Broker 2, which leads t-1 on 2 and 3, comes back with an empty disk; 3, which follows it, ends."""
-    history = led(system=system, settings={UNCLEAN: "false"})
-    history.place(1, "t", 1, brokers=(2, 3))
+    history = led(system=system, settings={UNCLEAN: "false"}).place(1, "t", 1, brokers=(2, 3))
     history.state(2, 0, (2, 3), at=0, partition_id=1)
     history.destroyed("wipe", 2, "disk", at=20, until=22)
     history.started(2, at=22)
@@ -342,11 +333,9 @@ def stamped_by_producers_and_then_by_brokers() -> HistoryBuilder:
     why="Kafka takes a boolean in any case (ConfigDef.parseType)",
 )
 def unclean_allowed_in_capitals() -> HistoryBuilder:
-    history = led(topics={"t": {UNCLEAN: "TRUE"}})
-    history.state(1, 0, (1,), at=6)
+    history = led(topics={"t": {UNCLEAN: "TRUE"}}).state(1, 0, (1,), at=6)
     history.fail_over(2, kept=7, isr=(2,), at=9)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -359,8 +348,7 @@ def alone_as_the_topic_allows() -> HistoryBuilder:
     history.state(1, 0, (1,), at=6)
     history.ack(5, at=20)
     history.state(1, 0, (1, 2, 3), at=30)
-    history.finish()
-    return history
+    return history.finish()
 
 
 # ---- a topic that goes ----------------------------------------------------------------------------------------------
@@ -368,38 +356,16 @@ def alone_as_the_topic_allows() -> HistoryBuilder:
 
 def _deleted(*, asked: bool, workload: WorkloadSpec | None = None) -> HistoryBuilder:
     """Three records of a topic that is deleted at 20 and created again at 21, and two of the new one."""
-    history = HistoryBuilder(system=KAFKA, workload=workload)
-    history.place(1, "t#1", 0)
+    history = HistoryBuilder(system=KAFKA, workload=workload).place(1, "t#1", 0)
     for partition_id, at, values in ((1, 0, (0, 1, 2)), (0, 21, (10, 11))):
         history.state(1, 0, (1, 2, 3), at=at, start=0, partition_id=partition_id)
         for offset, value in enumerate(values):
             history.send(value, offset, at=at + 1, partition_id=partition_id)
     for topic, created, deleted in (("t#1", 0, 20), ("t", 21, None)):
-        history._add(
-            "topics",
-            topic=topic,
-            name="t",
-            topic_id=f"id of {topic}",
-            created_ns=created * SECOND,
-            deleted_ns=None if deleted is None else deleted * SECOND,
-            uncertainty_ns=0,
-            undecided=False,
-        )
+        history.lived(topic, since=created, until=deleted)
     if asked:
-        history._add(
-            "steps",
-            step=0,
-            kind="act",
-            act="delete_topic",
-            step_text="delete topic t",
-            begin_ns=19 * SECOND,
-            end_ns=20 * SECOND,
-            outcome="ok",
-            seen_text="",
-            arguments='{"delete_topic": "t"}',
-        )
-    history.final([(0, 10), (1, 11)])
-    return history
+        history.asked_to_delete(until=20)
+    return history.final([(0, 10), (1, 11)])
 
 
 @case(

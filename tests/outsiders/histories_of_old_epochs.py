@@ -41,8 +41,7 @@ def _to_a_transaction(
     history.group("assigned", at=12, process=NEW, generation=2, offset=0)
     history.transaction(0, outcome, at=16, until=18, process=OLD, group="g")
     history.group("committed", at=17, process=OLD, generation=generation, offset=4, transaction=0, status=outcome)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case("the offsets of a former generation are committed by a transaction", VIOLATION, ZOMBIE, also=ALSO, why=WHY_OLD)
@@ -98,8 +97,7 @@ def _own_later(
         history.group("revoked", at=11, process=OLD, generation=1)
     history.group("assigned", at=12, process=OLD, generation=2, partition_id=again)
     history.group("committed", at=14, process=OLD, generation=1, offset=4)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case("a member commits in generation 1 after it was told generation 2", VIOLATION, ZOMBIE, why=WHY_OLD)
@@ -164,8 +162,7 @@ def _behind(**more: Any) -> HistoryBuilder:
     history.group("assigned", at=11, process=OLD, generation=2, partition_id=1)
     history.group("assigned", at=13, process=NEW, generation=3, offset=0)
     history.group("committed", at=14, process=OLD, generation=2, offset=4)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(

@@ -15,8 +15,7 @@ def _producer(*, idempotent: bool = True, tells: bool | None = True, count: int 
     for row in history.rows["records"]:
         row["process"] = 2
     history.client(1, role="producer", acks=acks, idempotent=idempotent, tells_attempts=tells)
-    history.client(2, role="producer", acks=-1, idempotent=True, tells_attempts=True)
-    return history
+    return history.client(2, role="producer", acks=-1, idempotent=True, tells_attempts=True)
 
 
 def _calls(history: HistoryBuilder, calls: Sequence[Call], *, process: int = 1, acks: int = -1) -> HistoryBuilder:
@@ -24,11 +23,6 @@ def _calls(history: HistoryBuilder, calls: Sequence[Call], *, process: int = 1, 
         history.send(value, offset, at=called, elapsed_s=answered - called, process=process, acks=acks)
         history.log.append((offset, 0, value))
     history.log.sort()
-    return history
-
-
-def _finished(history: HistoryBuilder) -> HistoryBuilder:
-    history.finish()
     return history
 
 
@@ -42,7 +36,7 @@ def _finished(history: HistoryBuilder) -> HistoryBuilder:
 )
 def answered_backwards() -> HistoryBuilder:
     calls = [(50 + n, 3 + n, 2 + n / 100, 3 - n / 100) for n in range(5)]
-    return _finished(_calls(_producer(), calls))
+    return _calls(_producer(), calls).finish()
 
 
 @case(
@@ -54,7 +48,7 @@ def answered_backwards() -> HistoryBuilder:
 def one_of_five_overtaken() -> HistoryBuilder:
     offsets = (3, 4, 6, 5, 7)
     calls = [(50 + n, offset, 2 + n / 100, 3 + n / 100) for n, offset in enumerate(offsets)]
-    return _finished(_calls(_producer(), calls))
+    return _calls(_producer(), calls).finish()
 
 
 @case(
@@ -64,7 +58,7 @@ def one_of_five_overtaken() -> HistoryBuilder:
     why="it was called first",
 )
 def first_call_stands_last() -> HistoryBuilder:
-    return _finished(_calls(_producer(), [(50, 5, 2.0, 4.0), (51, 3, 2.1, 2.5), (52, 4, 2.2, 2.6)]))
+    return _calls(_producer(), [(50, 5, 2.0, 4.0), (51, 3, 2.1, 2.5), (52, 4, 2.2, 2.6)]).finish()
 
 
 @case(
@@ -74,9 +68,8 @@ def first_call_stands_last() -> HistoryBuilder:
     why="with idempotence a retry takes its own place: what follows is refused until it is there",
 )
 def first_call_stands_last_after_a_retry() -> HistoryBuilder:
-    history = _calls(_producer(), [(50, 5, 2.0, 4.0), (51, 3, 2.1, 2.5), (52, 4, 2.2, 2.6)])
-    history.failed_attempt(at=2.3)
-    return _finished(history)
+    history = _calls(_producer(), [(50, 5, 2.0, 4.0), (51, 3, 2.1, 2.5), (52, 4, 2.2, 2.6)]).failed_attempt(at=2.3)
+    return history.finish()
 
 
 @case(
@@ -86,19 +79,18 @@ def first_call_stands_last_after_a_retry() -> HistoryBuilder:
 )
 def first_call_was_anothers() -> HistoryBuilder:
     history = _calls(_producer(), [(51, 3, 2.1, 2.5), (52, 4, 2.2, 2.6)])
-    return _finished(_calls(history, [(50, 5, 2.0, 4.0)], process=2))
+    return _calls(history, [(50, 5, 2.0, 4.0)], process=2).finish()
 
 
 def _beside(first: int, second: int) -> HistoryBuilder:
     """Two calls in flight, each to its partition; the other partition's offsets are lower."""
-    history = _producer()
-    history.place(1, "t", 1)
+    history = _producer().place(1, "t", 1)
     history.state(2, 0, (1, 2, 3), at=0, start=0, partition_id=1)
     history.send(50, first, at=2.0, elapsed_s=1.0)
     history.log.append((first, 0, 50))
     history.send(51, second, at=2.1, elapsed_s=0.2, partition_id=1)
     history.final([(second, 51)], partition_id=1)
-    return _finished(history)
+    return history.finish()
 
 
 @case("a later call to another partition gets a lower offset", PASS, why="offsets are a partition's own")
@@ -113,10 +105,9 @@ def lower_offset_beside() -> HistoryBuilder:
     why="records of one call are sent in their order",
 )
 def turned_round_within_a_call() -> HistoryBuilder:
-    history = _producer()
-    history.sends([(50, 4, 0), (51, 3, 0)], at=2)
+    history = _producer().sends([(50, 4, 0), (51, 3, 0)], at=2)
     history.log += [(3, 0, 51), (4, 0, 50)]
-    return _finished(history)
+    return history.finish()
 
 
 @case(
@@ -125,14 +116,13 @@ def turned_round_within_a_call() -> HistoryBuilder:
     why="each partition's share rises",
 )
 def in_turns_within_a_call() -> HistoryBuilder:
-    history = _producer()
-    history.place(1, "t", 1)
+    history = _producer().place(1, "t", 1)
     history.state(2, 0, (1, 2, 3), at=0, start=0, partition_id=1)
     history.sends([(50, 3, 0), (51, 4, 0)], at=2)
     history.sends([(52, 0, 0), (53, 1, 0)], at=2, partition_id=1)
     history.log += [(3, 0, 50), (4, 0, 51)]
     history.final([(0, 52), (1, 53)], partition_id=1)
-    return _finished(history)
+    return history.finish()
 
 
 @case(
@@ -142,7 +132,7 @@ def in_turns_within_a_call() -> HistoryBuilder:
     why="nobody knows which was called first",
 )
 def called_at_one_moment() -> HistoryBuilder:
-    return _finished(_calls(_producer(), [(50, 4, 2.0, 2.5), (51, 3, 2.0, 2.5)]))
+    return _calls(_producer(), [(50, 4, 2.0, 2.5), (51, 3, 2.0, 2.5)]).finish()
 
 
 @case(
@@ -151,11 +141,10 @@ def called_at_one_moment() -> HistoryBuilder:
     why="after a time-out the producer begins a new producer id, and the old batch may still come",
 )
 def unanswered_and_later() -> HistoryBuilder:
-    history = _calls(_producer(), [(51, 3, 2.5, 2.8)])
-    history.send(50, None, at=2.0, elapsed_s=0.4, status=2)
+    history = _calls(_producer(), [(51, 3, 2.5, 2.8)]).send(50, None, at=2.0, elapsed_s=0.4, status=2)
     history.failed_attempt(at=2.3)
     history.log.append((4, 0, 50))
-    return _finished(history)
+    return history.finish()
 
 
 @case(
@@ -164,12 +153,11 @@ def unanswered_and_later() -> HistoryBuilder:
     why="two producers: idempotence without a transactional id does not reach over a restart (KIP-98)",
 )
 def late_record_of_a_restarted_producer() -> HistoryBuilder:
-    history = _producer()
-    history.client(3, role="producer", acks=-1, idempotent=True, tells_attempts=True)
+    history = _producer().client(3, role="producer", acks=-1, idempotent=True, tells_attempts=True)
     history.send(50, None, at=2.0, elapsed_s=0.5, status=2)
     _calls(history, [(60, 3, 3.0, 3.2)], process=3)
     history.log.append((4, 0, 50))
-    return _finished(history)
+    return history.finish()
 
 
 @case(
@@ -179,10 +167,9 @@ def late_record_of_a_restarted_producer() -> HistoryBuilder:
     why="a producer id and a sequence number stand in the log once",
 )
 def twice_by_an_idempotent_producer() -> HistoryBuilder:
-    history = _producer()
-    history.send(50, 3, at=2.0)
+    history = _producer().send(50, 3, at=2.0)
     history.log += [(3, 0, 50), (4, 0, 50)]
-    return _finished(history)
+    return history.finish()
 
 
 # ---- producers without idempotence -------------------------------------------------------------------------------
@@ -192,11 +179,10 @@ TURNED = [(50, 4, 2.0, 4.0), (51, 3, 2.5, 3.0)]
 
 def _without_idempotence(*attempts: tuple[float, int, int], tells: bool = True) -> HistoryBuilder:
     """Two calls in flight, the later one stands first. attempts that failed: when, partition_id, status."""
-    history = _calls(_producer(idempotent=False, tells=tells), TURNED)
-    history.place(1, "t", 1)
+    history = _calls(_producer(idempotent=False, tells=tells), TURNED).place(1, "t", 1)
     for at, partition_id, status in attempts:
         history.failed_attempt(at=at, partition_id=partition_id, status=status)
-    return _finished(history)
+    return history.finish()
 
 
 @case(
@@ -207,16 +193,6 @@ def _without_idempotence(*attempts: tuple[float, int, int], tells: bool = True) 
 )
 def turned_round_without_a_retry() -> HistoryBuilder:
     return _without_idempotence()
-
-
-@case(
-    "an attempt was refused before its append, and sent again behind the later call",
-    PASS,
-    {"reordering permitted": 1},
-    why="NOT_ENOUGH_REPLICAS is retried as well: the later batch was stored meanwhile",
-)
-def turned_round_by_a_refusal() -> HistoryBuilder:
-    return _without_idempotence((2.6, 0, 1))
 
 
 @case(
@@ -260,7 +236,7 @@ def twice_and_turned_round() -> HistoryBuilder:
     history.log.append((3, 0, 50))
     history.log.sort()
     history.failed_attempt(at=2.5)
-    return _finished(history)
+    return history.finish()
 
 
 # ---- acks --------------------------------------------------------------------------------------------------------
@@ -276,16 +252,15 @@ def acks_0_backwards() -> HistoryBuilder:
     for value in (50, 51):
         history.send(value, None, at=2 + value / 1000, acks=0)
     history.log += [(3, 0, 51), (4, 0, 50)]
-    return _finished(history)
+    return history.finish()
 
 
 def _after_a_cut(acks: int) -> HistoryBuilder:
     """The leader answers 50 at offset 3 and dies; the next one's log ends there, and it answers 51 at offset 3."""
-    history = _producer(acks=acks, idempotent=acks == -1)
-    history.ack(50, at=4, acks=acks)
+    history = _producer(acks=acks, idempotent=acks == -1).ack(50, at=4, acks=acks)
     history.fail_over(2, kept=3)
     history.ack(51, at=20, acks=acks)
-    return _finished(history)
+    return history.finish()
 
 
 CUT = ["inconsistent-offsets", "acknowledged-regression", "reordering", "lost-write"]
@@ -315,8 +290,7 @@ def acks_all_takes_the_same_offset() -> HistoryBuilder:
 
 def _zombie_answers(acks: int) -> HistoryBuilder:
     """51 is answered by the new leader at 5; 52, called later, by the deposed one at 3, which is cut there."""
-    history = _producer(idempotent=False, acks=acks)
-    history.fault("cut", [1], at=4, until=20)
+    history = _producer(idempotent=False, acks=acks).fault("cut", [1], at=4, until=20)
     history.state(2, 1, (2, 3), at=6, start=3)
     for number, value in enumerate((60, 61, 51)):
         own = value == 51
@@ -326,7 +300,7 @@ def _zombie_answers(acks: int) -> HistoryBuilder:
     history.replica(1, [*history.log[:3], (3, 0, 52)], at=19, reason="heal", high_watermark=3)
     history.truncation(1, 3, 4, epoch=1, at=21)
     history.state(2, 1, (1, 2, 3), at=23)
-    return _finished(history)
+    return history.finish()
 
 
 @case(
@@ -364,7 +338,7 @@ def over_a_fail_over() -> HistoryBuilder:
     history.failed_attempt(at=6.2)
     history.fail_over(2, isr=(2, 3))
     history.log.append((4, 1, 51))
-    return _finished(history)
+    return history.finish()
 
 
 @case(
@@ -380,7 +354,7 @@ def turned_round_over_a_fail_over() -> HistoryBuilder:
     history.failed_attempt(at=6.2)
     history.fail_over(2, isr=(2, 3))
     history.log += [(3, 1, 51), (4, 1, 50)]
-    return _finished(history)
+    return history.finish()
 
 
 @case(
@@ -395,4 +369,4 @@ def nothing_but_acks_0() -> HistoryBuilder:
         history.send(value, None, at=1 + value / 10, acks=0)
         history.log.append((value, 0, value))
     history.poll([(offset, offset) for offset in range(3)], at=5)
-    return _finished(history)
+    return history.finish()

@@ -9,11 +9,6 @@ UNCLEAN = "unclean.leader.election.enable"
 SECOND = 10**9
 
 
-def _answered(history: HistoryBuilder) -> HistoryBuilder:
-    history.finish()
-    return history
-
-
 @case(
     "an application has three in flight; of the second nobody knows when its call returned; the third, called "
     "after the "
@@ -23,13 +18,12 @@ def _answered(history: HistoryBuilder) -> HistoryBuilder:
     why="the order of the first and the third is known, and idempotent producers keep it",
 )
 def third_of_an_application_stands_first() -> HistoryBuilder:
-    history = led(3, workload=WorkloadSpec())
-    history.client(1, role="producer", acks=-1, idempotent=True, tells_attempts=True)
+    history = led(3, workload=WorkloadSpec()).client(1, role="producer", acks=-1, idempotent=True, tells_attempts=True)
     history.send(C, 3, at=4.2, elapsed_s=0.2, returned_ns=int(4.25 * SECOND))
     history.send(A, 4, at=4.0, elapsed_s=0.9, returned_ns=int(4.05 * SECOND))
     history.send(B, 5, at=4.02, elapsed_s=0.95)
     history.log += [(3, 0, C), (4, 0, A), (5, 0, B)]
-    return _answered(history)
+    return history.finish()
 
 
 @case(
@@ -46,7 +40,7 @@ def in_flight_together_in_an_applications_transaction() -> HistoryBuilder:
     history.send(A, 4, at=4.0, elapsed_s=0.6, transaction=1)
     history.transaction(1, 0, at=3.9, until=5, transactional_id="p")
     history.log += [(3, 0, B), (4, 0, A)]
-    return _answered(history)
+    return history.finish()
 
 
 @case(
@@ -55,11 +49,10 @@ def in_flight_together_in_an_applications_transaction() -> HistoryBuilder:
     why="what was not answered may come late, of a producer id that was given up",
 )
 def second_of_a_call_comes_late() -> HistoryBuilder:
-    history = led(3, system="kafka:2.4.1")
-    history.client(1, role="producer", acks=-1, idempotent=True, tells_attempts=True)
+    history = led(3, system="kafka:2.4.1").client(1, role="producer", acks=-1, idempotent=True, tells_attempts=True)
     history.sends([(A, 3, 0), (B, None, 2), (C, 4, 0)], at=4, elapsed_s=1)
     history.log += [(3, 0, A), (4, 0, C), (5, 0, B)]
-    return _answered(history)
+    return history.finish()
 
 
 def _below_by_another(acks: int) -> HistoryBuilder:
@@ -69,7 +62,7 @@ def _below_by_another(acks: int) -> HistoryBuilder:
     history.ack(B, at=4.2, acks=acks)
     history.fail_over(2, kept=6)
     history.ack(C, at=15, acks=acks, process=2)
-    return _answered(history)
+    return history.finish()
 
 
 @case(
@@ -108,8 +101,7 @@ def below_what_a_fail_over_must_not_take() -> HistoryBuilder:
     why="both are in the log, and nothing was moved back",
 )
 def below_though_an_unclean_election_cost_nothing() -> HistoryBuilder:
-    history = led(topics={"t": {UNCLEAN: "true"}})
-    history.state(1, 0, (1,), at=6)
+    history = led(topics={"t": {UNCLEAN: "true"}}).state(1, 0, (1,), at=6)
     history.fault("kill", [1], at=7, until=9)
     history.state(2, 1, (2,), at=8, start=10)
     history.started(1, at=9)
@@ -117,7 +109,7 @@ def below_though_an_unclean_election_cost_nothing() -> HistoryBuilder:
     history.send(A, 11, at=20)
     history.send(B, 10, at=22, process=2)
     history.log += [(10, 1, B), (11, 1, A)]
-    return _answered(history)
+    return history.finish()
 
 
 @case(
@@ -133,7 +125,7 @@ def sent_again_by_another_process() -> HistoryBuilder:
     history.send(A, None, at=4, elapsed_s=2, status=2)
     history.send(A, 4, at=7, process=2)
     history.log += [(3, 0, A), (4, 0, A)]
-    return _answered(history)
+    return history.finish()
 
 
 @case(
@@ -149,4 +141,4 @@ def acks_1_and_a_preferred_election() -> HistoryBuilder:
     history.state(2, 1, (1, 2, 3), at=8, start=7)
     history.truncation(1, 7, 10, epoch=1, at=8.2)
     history.log = history.log[:7]
-    return _answered(history)
+    return history.finish()

@@ -22,8 +22,7 @@ def _expired(history: HistoryBuilder, start: int) -> HistoryBuilder:
 
 def _reader(reset: str, **more: Any) -> HistoryBuilder:
     history = led(system="kafka:3.9.1", topics=SHORT, **more)
-    history.client(READER, role="consumer", isolation="read_uncommitted", offset_reset=reset)
-    return history
+    return history.client(READER, role="consumer", isolation="read_uncommitted", offset_reset=reset)
 
 
 @case(
@@ -115,8 +114,7 @@ def group_not_overtaken_and_on_at_the_end() -> HistoryBuilder:
 
 def _moved_coordinator(wiped: int) -> HistoryBuilder:
     """The group's partition moves from 1 to 2 at second 20; then a disk is lost, and the group is told nothing."""
-    history = led(system="kafka:3.9.1")
-    history.kept_state(GROUP_IN, 1, 0, (1,), at=0, replicas=(1,))
+    history = led(system="kafka:3.9.1").kept_state(GROUP_IN, 1, 0, (1,), at=0, replicas=(1,))
     for process in (A, B):
         history.client(process, role="consumer", group="g", offset_reset="earliest", isolation="read_uncommitted")
     history.group("assigned", at=2.2, process=A, generation=1, offset=0)
@@ -133,8 +131,7 @@ def _moved_coordinator(wiped: int) -> HistoryBuilder:
         history.state(2, 1, (2, 3), at=41, start=10)
     history.state(history._leader or 1, history._epoch, (1, 2, 3), at=50)
     history.group("fetched", at=60, process=B, offset=-1)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -163,8 +160,7 @@ def coordinator_moved_and_the_new_disk_lost() -> HistoryBuilder:
 def _told_and_forgotten(*, replicas: tuple[int, ...], final: str = "read_committed") -> HistoryBuilder:
     """A transaction is open when the disk of broker 3 is lost; its client is told that it was aborted, and a committed
     reader had its record for a moment; at the end it is an aborted one."""
-    history = led(3, system="kafka:3.9.1")
-    history.kept_state(DECIDED_IN, 3, 0, replicas, at=0, replicas=replicas)
+    history = led(3, system="kafka:3.9.1").kept_state(DECIDED_IN, 3, 0, replicas, at=0, replicas=replicas)
     history.client(P, role="producer", transactional_id="p", acks=-1, idempotent=True, tells_attempts=True)
     history.client(READER, role="consumer", isolation="read_committed", offset_reset="earliest")
     history.client(99, role="consumer", isolation=final, offset_reset="earliest")
@@ -276,8 +272,7 @@ def early_on_1_1_with_a_followers_log() -> HistoryBuilder:
     why="it may have been a reader of committed records",
 )
 def ended_below_an_open_transaction_in_an_old_folder() -> HistoryBuilder:
-    history = led(3, system="kafka:2.8.2")
-    history.client(P, role="producer", transactional_id="p", acks=-1, idempotent=True)
+    history = led(3, system="kafka:2.8.2").client(P, role="producer", transactional_id="p", acks=-1, idempotent=True)
     history.send(900, 3, at=95, process=P, transaction=1, status=2)
     history.transaction(1, 2, at=94.9, until=98, process=P, transactional_id="p")
     history.ack(4, at=96)
@@ -290,8 +285,7 @@ def ended_below_an_open_transaction_in_an_old_folder() -> HistoryBuilder:
     history.final([(0, 0), (1, 1), (2, 2)])
     history.partition.update(end_offset=3, read_to_end=True)
     history.rows["processes"] = [row for row in history.rows["processes"] if row["process"] != 99]
-    history.as_sealed_before()
-    return history
+    return history.as_sealed_before()
 
 
 def _without_logs(history: HistoryBuilder) -> HistoryBuilder:

@@ -37,8 +37,7 @@ def _pipeline(
             tells_attempts=True,
             group_protocol="classic",
         )
-    history.client(99, role="consumer", isolation=isolation, offset_reset="earliest")
-    return history
+    return history.client(99, role="consumer", isolation=isolation, offset_reset="earliest")
 
 
 def _processes(
@@ -223,8 +222,7 @@ def half_of_the_results_lost() -> HistoryBuilder:
 def _two_isolations(*, committed_reader: Sequence[int], system: str = "kafka:4.3.1") -> HistoryBuilder:
     """Plain 0 to 2 and 6; an aborted transaction's 3 and 4, its marker at 5. Groups g (committed) and u "
     "(everything)."""
-    history = HistoryBuilder(system=system)
-    history.state(1, 0, (1, 2, 3), at=0, start=0)
+    history = HistoryBuilder(system=system).state(1, 0, (1, 2, 3), at=0, start=0)
     history.client(5, role="producer", transactional_id="p", acks=-1, idempotent=True, tells_attempts=True)
     for process, group, isolation in ((11, "g", "read_committed"), (12, "u", "read_uncommitted")):
         history.client(
@@ -248,8 +246,7 @@ def _two_isolations(*, committed_reader: Sequence[int], system: str = "kafka:4.3
         history.group("assigned", at=5, process=process, generation=1, offset=0, name=group)
         history.poll([(offset, offset) for offset in given], at=6, process=process)
         history.group("committed", at=7, process=process, generation=1, offset=7, name=group)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -329,8 +326,7 @@ def _ids(places: Sequence[tuple[str, int]], *, wiped: bool = False) -> HistoryBu
     for number, (transactional_id, producer_id) in enumerate(places):
         at = 5.0 + 2 * number
         history.decided("Empty", at=at, transactional_id=transactional_id, producer_id=producer_id)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(

@@ -16,28 +16,9 @@ def _asked(
     history: HistoryBuilder, *, code: int | None = None, isr: Sequence[int] = (1, 2, 3), end: float = END, **more: Any
 ) -> HistoryBuilder:
     """By default a fresh client's write to t-0, refused with `code`, or not answered."""
-    history._add(
-        "progress",
-        **{
-            "age": "fresh",
-            "what": "write",
-            "topic": "t",
-            "partition": 0,
-            "outcome": "unanswered" if code is None else "refused",
-            "code": code,
-            "asked_ns": int(BEGIN * SECOND),
-            "until_ns": int(end * SECOND),
-            "leader": 1,
-            "isr": list(isr),
-            **more,
-        },
-    )
-    return history
-
-
-def _read(history: HistoryBuilder) -> HistoryBuilder:
-    history.finish()
-    return history
+    outcome = "unanswered" if code is None else "refused"
+    asked = {"age": "fresh", "what": "write", "outcome": outcome, "code": code, "isr": list(isr)}
+    return history.progress(at=BEGIN, until=end, **asked | more)
 
 
 @case(
@@ -47,7 +28,7 @@ def _read(history: HistoryBuilder) -> HistoryBuilder:
     why="a write with acks=all is refused only while fewer than that are in sync",
 )
 def refused_for_too_few_though_all_are_in_sync() -> HistoryBuilder:
-    return _asked(_read(led(settings={"min.insync.replicas": "2"})), code=NOT_ENOUGH_REPLICAS)
+    return _asked(led(settings={"min.insync.replicas": "2"}).finish(), code=NOT_ENOUGH_REPLICAS)
 
 
 @case(
@@ -57,7 +38,7 @@ def refused_for_too_few_though_all_are_in_sync() -> HistoryBuilder:
     why="what held before it was asked refuses nothing now",
 )
 def refused_by_a_minimum_of_before() -> HistoryBuilder:
-    history = _read(led(settings={"min.insync.replicas": "2"}))
+    history = led(settings={"min.insync.replicas": "2"}).finish()
     for at, value in ((0, "2"), (40, "4"), (60, "2")):
         history.configured("min.insync.replicas", value, at=at)
     return _asked(history, code=NOT_ENOUGH_REPLICAS)
@@ -70,8 +51,7 @@ def refused_by_a_minimum_of_before() -> HistoryBuilder:
     why="a minimum above the number of replicas refuses every write, lawfully",
 )
 def refused_by_a_minimum_above_the_replicas() -> HistoryBuilder:
-    history = _read(led())
-    history.configured("min.insync.replicas", "4")
+    history = led().finish().configured("min.insync.replicas", "4")
     return _asked(history, code=NOT_ENOUGH_REPLICAS)
 
 
@@ -82,8 +62,7 @@ def refused_by_a_minimum_above_the_replicas() -> HistoryBuilder:
     why="each partition is promised for itself",
 )
 def one_of_two_partitions_takes_nothing() -> HistoryBuilder:
-    history = led()
-    history.place(1, "t", 1)
+    history = led().place(1, "t", 1)
     history.state(2, 0, (1, 2, 3), at=0, start=0, partition_id=1)
     history.finish()
     for node in history.brokers:
@@ -99,7 +78,7 @@ def one_of_two_partitions_takes_nothing() -> HistoryBuilder:
     why="a write waits for every replica in sync: a node that is down explains it, and its own end is the violation",
 )
 def a_follower_in_sync_is_down() -> HistoryBuilder:
-    history = _read(led())
+    history = led().finish()
     history._add("node_ends", node=3, time_ns=50 * SECOND, exit_status=1, reason="fatal-fault", fresh=True)
     return _asked(history, code=REQUEST_TIMED_OUT)
 
@@ -111,7 +90,7 @@ def a_follower_in_sync_is_down() -> HistoryBuilder:
     why="it is promised while every node runs; the node's own end is the violation",
 )
 def a_broker_without_a_replica_is_down() -> HistoryBuilder:
-    history = _read(led())
+    history = led().finish()
     history._add("node_ends", node=4, time_ns=50 * SECOND, exit_status=1, reason="fatal-fault", fresh=True)
     return _asked(history, code=REQUEST_TIMED_OUT)
 
@@ -123,9 +102,8 @@ def a_broker_without_a_replica_is_down() -> HistoryBuilder:
     why="not every replica is in sync, and nothing that was recorded explains it",
 )
 def two_of_three_in_sync() -> HistoryBuilder:
-    history = led(settings={"min.insync.replicas": "2"})
-    history.state(1, 0, (1, 2), at=60)
-    return _asked(_read(history), code=REQUEST_TIMED_OUT, isr=(1, 2))
+    history = led(settings={"min.insync.replicas": "2"}).state(1, 0, (1, 2), at=60)
+    return _asked(history.finish(), code=REQUEST_TIMED_OUT, isr=(1, 2))
 
 
 @case(
@@ -135,7 +113,7 @@ def two_of_three_in_sync() -> HistoryBuilder:
     why="it is promised that it comes, not that it comes at once",
 )
 def refused_for_a_moment() -> HistoryBuilder:
-    return _asked(_read(led()), code=REQUEST_TIMED_OUT, end=BEGIN + 5)
+    return _asked(led().finish(), code=REQUEST_TIMED_OUT, end=BEGIN + 5)
 
 
 @case(
@@ -145,7 +123,7 @@ def refused_for_a_moment() -> HistoryBuilder:
     why="a right that is lacking is a rule's",
 )
 def not_authorized() -> HistoryBuilder:
-    return _asked(_read(led()), code=NOT_AUTHORIZED)
+    return _asked(led().finish(), code=NOT_AUTHORIZED)
 
 
 @case(
@@ -155,8 +133,7 @@ def not_authorized() -> HistoryBuilder:
     why="faults suspend it",
 )
 def a_fault_that_is_left() -> HistoryBuilder:
-    history = _read(led())
-    history.fault("isolate", [1], at=30)
+    history = led().finish().fault("isolate", [1], at=30)
     return _asked(history)
 
 
@@ -167,7 +144,7 @@ def a_fault_that_is_left() -> HistoryBuilder:
     why="a newer producer of the transactional id fences the older one",
 )
 def fenced_by_its_successor() -> HistoryBuilder:
-    return _asked(_read(led()), age="old", client="processor-1", code=OLD_EPOCH)
+    return _asked(led().finish(), age="old", client="processor-1", code=OLD_EPOCH)
 
 
 @case(
@@ -176,7 +153,7 @@ def fenced_by_its_successor() -> HistoryBuilder:
     why="a coordinator may let a new member wait; what was not asked is held against nobody",
 )
 def a_new_member_that_was_not_waited_for() -> HistoryBuilder:
-    history = _read(led())
+    history = led().finish()
     _asked(history, age="old", what="membership", group="g", outcome="done", end=101.2)
     return _asked(history, what="membership", group="g", outcome="not_asked", reason="not_waited_for", end=102)
 
@@ -188,7 +165,7 @@ def a_new_member_that_was_not_waited_for() -> HistoryBuilder:
     why="a coordinator gives up a member of whom it hears nothing, and nothing explains that it did not",
 )
 def a_group_that_stands_still() -> HistoryBuilder:
-    return _asked(_read(led()), age="old", what="membership", group="g", outcome="unanswered")
+    return _asked(led().finish(), age="old", what="membership", group="g", outcome="unanswered")
 
 
 @case(
@@ -198,7 +175,7 @@ def a_group_that_stands_still() -> HistoryBuilder:
     why="the broker refuses it, so that it is not certain that its library holds it up",
 )
 def an_old_producer_that_is_refused_for_long() -> HistoryBuilder:
-    history = _asked(_read(led()), age="old", what="write", code=2)
+    history = _asked(led().finish(), age="old", what="write", code=2)
     return _asked(history, what="write", outcome="done", end=102.2)
 
 
@@ -209,5 +186,5 @@ def an_old_producer_that_is_refused_for_long() -> HistoryBuilder:
     why="a fresh client shows that the partition takes writes: what lies between is the library",
 )
 def an_old_producer_that_its_library_holds_up() -> HistoryBuilder:
-    history = _asked(_read(led()), age="old", what="write", outcome="unanswered")
+    history = _asked(led().finish(), age="old", what="write", outcome="unanswered")
     return _asked(history, what="write", outcome="done", end=102.2)

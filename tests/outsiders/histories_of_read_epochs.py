@@ -12,14 +12,12 @@ def _read(history: HistoryBuilder, epochs: Mapping[int, int], *, at: float = 30)
     """A reader is given the whole log; epochs: at an offset, where it is told another than the log has."""
     for offset, epoch, value in history.log:
         history.poll([(offset, value)], at=at + offset / 10, epoch=epochs.get(offset, epoch))
-    history.finish()
-    return history
+    return history.finish()
 
 
 def _failed_over(**more: Any) -> HistoryBuilder:
     """Ten records of epoch 0, and three of epoch 1."""
-    history = led(10, **more)
-    history.fail_over(2)
+    history = led(10, **more).fail_over(2)
     for number in range(3):
         history.ack(20 + number, at=15 + number, process=2)
     return history
@@ -62,8 +60,7 @@ def read_with_an_epoch_of_nobody() -> HistoryBuilder:
     why="it is a reader as any",
 )
 def read_finally_with_another_epoch() -> HistoryBuilder:
-    history = _failed_over()
-    history.finish()
+    history = _failed_over().finish()
     next(row for row in history.rows["records"] if row["kind"] == 2 and row["offset"] == 11)["leader_epoch"] = 0
     return history
 
@@ -89,15 +86,13 @@ def read_where_no_log_was_read() -> HistoryBuilder:
 
 def _written_again(**more: Any) -> HistoryBuilder:
     """Value 9 is read at offset 9 in epoch 0, goes in an unclean election, and its producer's retry gets offset 9."""
-    history = led(9, **more)
-    history.send(9, None, at=4, elapsed_s=8.5, status=2)
+    history = led(9, **more).send(9, None, at=4, elapsed_s=8.5, status=2)
     history.log.append((9, 0, 9))
     history.poll([(offset, offset) for offset in range(10)], at=5, epoch=0)
     history.state(1, 0, (1,), at=5.5)
     history.fail_over(2, kept=9, isr=(2,), back=False)
     history.log.append((9, 1, 9))
-    history.finish(only=(2,))
-    return history
+    return history.finish(only=(2,))
 
 
 @case(
@@ -117,6 +112,5 @@ def read_before_it_was_written_again() -> HistoryBuilder:
     why="no checksum covers the epoch of a batch",
 )
 def read_from_a_damaged_batch() -> HistoryBuilder:
-    history = _failed_over()
-    history.destroyed("damage", 2, "batch", at=25, first=11, end=12, partition_id=0)
+    history = _failed_over().destroyed("damage", 2, "batch", at=25, first=11, end=12, partition_id=0)
     return _read(history, {11: 0})

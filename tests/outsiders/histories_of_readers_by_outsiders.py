@@ -15,22 +15,8 @@ OUT_OF_ORDER, UNKNOWN_PRODUCER_ID = 45, 59
 
 
 def _answered(history: HistoryBuilder, event: str, end: int, *, at: float, **columns: Any) -> None:
-    history._add(
-        "final_reads",
-        **{
-            "topic": "t",
-            "partition": 0,
-            "event": event,
-            "process": FINAL,
-            "node": 1,
-            "leader_epoch": 0,
-            "invoked_ns": int(at * SECOND),
-            "completed_ns": int((at + 0.05) * SECOND),
-            "from_offset": 0,
-            "to_offset": end,
-            **columns,
-        },
-    )
+    told = {"leader_epoch": 0, "from_offset": 0, "to_offset": end}
+    history.final_read(event, at=at, elapsed_s=0.05, **told | columns)
 
 
 @case(
@@ -90,8 +76,7 @@ def last_stable_offset_before_the_end() -> HistoryBuilder:
     why="a leader that has not heard that it was deposed answers for the log it has",
 )
 def end_told_by_a_deposed_leader() -> HistoryBuilder:
-    history = led()
-    history.fault("cut", [1], at=6)
+    history = led().fault("cut", [1], at=6)
     history.state(2, 1, (2, 3), at=9, start=10)
     for value in range(20, 24):
         history.ack(value, at=15)
@@ -109,21 +94,9 @@ def _standing_still(history: HistoryBuilder) -> HistoryBuilder:
     for number in range(40):
         history.ack(10 + number, at=8 + number)
     for number in range(20):
-        history._add(
-            "operations",
-            operation=history._operation,
-            process=READER,
-            client=f"client-{READER}",
-            function="poll",
-            status=0,
-            invoked_ns=(8 + 2 * number) * SECOND,
-            completed_ns=(10 + 2 * number) * SECOND,
-            count=0,
-        )
-        history._operation += 1
+        history.empty_poll(READER, at=10 + 2 * number, elapsed_s=2)
     history.poll([(offset, offset) for offset in range(10, 50)], at=48.5, process=READER)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -146,8 +119,7 @@ def without_a_coordinator() -> HistoryBuilder:
     why="told, so that nobody takes it for health",
 )
 def stuck_with_a_coordinator() -> HistoryBuilder:
-    history = led()
-    history.kept_state(KEPT, 3, 0, (1, 2, 3), at=0)
+    history = led().kept_state(KEPT, 3, 0, (1, 2, 3), at=0)
     return _standing_still(history)
 
 
@@ -169,8 +141,7 @@ def passed_over_by_nobody_knows_whom() -> HistoryBuilder:
     history.log += [(3, 0, 900), (5, 0, 4)]
     history.poll([(0, 0), (1, 1), (2, 2)], at=3, process=READER)
     history.poll([(5, 4)], at=8, process=READER)
-    history.finish(snapshots=False)
-    return history
+    return history.finish(snapshots=False)
 
 
 # ---- after the last heal --------------------------------------------------------------------------------------------
@@ -187,22 +158,8 @@ def _asked(*, code: int, system: str, settings: dict[str, str] | None = None, re
     history.finish(snapshots=not removed)
     history.partition.update(log_start_offset=removed, cleanup_policy="delete", end_offset=10)
     for age, outcome, until in (("old", "refused", 132), ("fresh", "done", 101.2)):
-        history._add(
-            "progress",
-            age=age,
-            what="write",
-            topic="t",
-            partition=0,
-            client="client-1" if age == "old" else None,
-            outcome=outcome,
-            error=f"E {code}" if age == "old" else None,
-            code=code if age == "old" else None,
-            asked_ns=101 * SECOND,
-            until_ns=int(until * SECOND),
-            offset=None if age == "old" else 10,
-            leader=1,
-            isr=[1, 2, 3],
-        )
+        refused = {"client": "client-1", "error": f"E {code}", "code": code} if age == "old" else {"offset": 10}
+        history.progress(age, "write", outcome, at=101, until=until, **refused)
     return history
 
 
@@ -228,23 +185,8 @@ def old_producer_forgotten_by_retention() -> HistoryBuilder:
 
 
 def _fresh(code: int) -> HistoryBuilder:
-    history = led(system="kafka:4.3.1")
-    history.finish()
-    history._add(
-        "progress",
-        age="fresh",
-        what="write",
-        topic="t",
-        partition=0,
-        outcome="refused",
-        error=f"E {code}",
-        code=code,
-        asked_ns=101 * SECOND,
-        until_ns=132 * SECOND,
-        leader=1,
-        isr=[1, 2, 3],
-    )
-    return history
+    history = led(system="kafka:4.3.1").finish()
+    return history.progress("fresh", "write", "refused", at=101, until=132, error=f"E {code}", code=code)
 
 
 @case(
@@ -283,28 +225,15 @@ def refused_for_its_format() -> HistoryBuilder:
     why="nothing waited for it",
 )
 def nothing_waited() -> HistoryBuilder:
-    history = led()
-    history.kept_state(KEPT, 3, 0, (1, 2, 3), at=0)
+    history = led().kept_state(KEPT, 3, 0, (1, 2, 3), at=0)
     history.client(READER, role="consumer", group="g", offset_reset="earliest", isolation="read_uncommitted")
     history.group("assigned", at=2.5, process=READER, generation=1, offset=0)
     history.poll([(offset, offset) for offset in range(10)], at=3, process=READER)
     for number in range(20):
-        history._add(
-            "operations",
-            operation=history._operation,
-            process=READER,
-            client=f"client-{READER}",
-            function="poll",
-            status=0,
-            invoked_ns=(8 + 2 * number) * SECOND,
-            completed_ns=(10 + 2 * number) * SECOND,
-            count=0,
-        )
-        history._operation += 1
+        history.empty_poll(READER, at=10 + 2 * number, elapsed_s=2)
     history.ack(10, at=48)
     history.poll([(10, 10)], at=48.2, process=READER)
-    history.finish()
-    return history
+    return history.finish()
 
 
 # ---- batches whose checksum does not hold ---------------------------------------------------------------------------
@@ -315,8 +244,7 @@ def _refused(damaged: Sequence[int]) -> HistoryBuilder:
     for node in damaged:
         history.damage(node, 5, 6, at=20)
     history.refused_read(at=30)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(

@@ -20,8 +20,7 @@ def _again(
     start = max(answered or 0, 0)
     history.group("assigned", at=at + 0.1, process=B, generation=generation, offset=start)
     reads(history, B, range(start, 10), at=at + 1)
-    history.finish()
-    return history
+    return history.finish()
 
 
 def _worked(history: HistoryBuilder, *, commits: Sequence[tuple[float, int]] = ((4, 10),)) -> HistoryBuilder:
@@ -38,8 +37,7 @@ def _worked(history: HistoryBuilder, *, commits: Sequence[tuple[float, int]] = (
 def _power(*, lost_from: int) -> HistoryBuilder:
     """Power goes at all three, and takes the ends of all three logs of the group's partition. 5 and then 10 had been
     committed, at 0 and 1 of that log, as a snapshot at the wipe has it."""
-    history = group_of(A, B)
-    history.kept_state(KEPT, 2, 0, (1, 2, 3), at=0)
+    history = group_of(A, B).kept_state(KEPT, 2, 0, (1, 2, 3), at=0)
     _worked(history, commits=((3.5, 5), (4, 10)))
     history.group("revoked", at=5, process=A, generation=1)
     for node in history.brokers:
@@ -49,16 +47,7 @@ def _power(*, lost_from: int) -> HistoryBuilder:
         history.kept_offset(KEPT[1], committed, at=at)
     for node in history.brokers:
         history.fault("power-loss", [node], at=20, until=23)
-        history._add(
-            "disk_events",
-            node=node,
-            time_ns=20 * 10**9,
-            fault=len(history.rows["faults"]) - 1,
-            extent="tail",
-            topic=KEPT[0],
-            partition=KEPT[1],
-            from_offset=lost_from,
-        )
+        history.disk_event(node, "tail", lost_from, None, at=20, place=KEPT)
         history.started(node, at=23)
     history.kept_state(KEPT, -1, 1, (2,), at=21)
     history.kept_state(KEPT, 2, 2, (2,), at=25)
@@ -93,8 +82,7 @@ def power_takes_what_stood_above_the_last_commit() -> HistoryBuilder:
 
 def _asked_for(partition: int) -> HistoryBuilder:
     """Broker 3, outside the ISR, is elected leader of the group's partition, which no setting allows."""
-    history = group_of(A, B)
-    history.kept_state(KEPT, 2, 0, (1, 2), at=0)
+    history = group_of(A, B).kept_state(KEPT, 2, 0, (1, 2), at=0)
     _worked(history)
     history.group("revoked", at=5, process=A, generation=1)
     history.fault("kill", [1], at=10, until=30)
@@ -144,8 +132,7 @@ def _kept_a_minute(system: str) -> HistoryBuilder:
     history.group("fetched", at=84, process=B, offset=-1)
     history.group("assigned", at=84.1, process=B, generation=2, offset=0)
     reads(history, B, range(10), at=85)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -178,8 +165,7 @@ def expired_under_an_active_group() -> HistoryBuilder:
     why="each partition is answered for itself",
 )
 def one_of_two_partitions_refused() -> HistoryBuilder:
-    history = group_of(A, B)
-    history.state(2, 0, (1, 2, 3), at=0, start=0, partition_id=1)
+    history = group_of(A, B).state(2, 0, (1, 2, 3), at=0, start=0, partition_id=1)
     for value in range(5):
         history.send(100 + value, value, at=1 + value / 10, partition_id=1)
     history.group("assigned", at=2.4, process=A, generation=1, offset=0, partition_id=1)
@@ -201,8 +187,7 @@ def one_of_two_partitions_refused() -> HistoryBuilder:
     why="where it seeks is a member's own affair, and the commit stands",
 )
 def sought_back_without_a_commit() -> HistoryBuilder:
-    history = _worked(group_of(A, B))
-    history.group("seek", at=6, process=A, offset=3)
+    history = _worked(group_of(A, B)).group("seek", at=6, process=A, offset=3)
     reads(history, A, range(3, 10), at=6.5, assignment=1)
     history.group("revoked", at=9, process=A, generation=1)
     return _again(history, answered=10)
@@ -219,8 +204,7 @@ def sought_back_without_a_commit() -> HistoryBuilder:
     why="every copy was destroyed, and auto.offset.reset says where the group goes on",
 )
 def log_lost_under_a_group() -> HistoryBuilder:
-    history = _worked(group_of(A, B))
-    history.group("revoked", at=5, process=A, generation=1)
+    history = _worked(group_of(A, B)).group("revoked", at=5, process=A, generation=1)
     for node in history.brokers:
         history.destroyed("wipe", node, "disk", at=10, until=12)
         history.started(node, at=13)
@@ -233,5 +217,4 @@ def log_lost_under_a_group() -> HistoryBuilder:
     history.group("assigned", at=30, process=B, generation=2, offset=0)
     history.poll([(offset, 100 + offset) for offset in range(5)], at=31, process=B)
     history.group("committed", at=32, process=B, offset=5, generation=2)
-    history.finish()
-    return history
+    return history.finish()

@@ -19,8 +19,7 @@ def _tail_before_epochs(acks: int) -> HistoryBuilder:
         history.log.append((7 + number, -1, 20 + number))
     history.started(1, at=9)
     history.state(2, 1, (1, 2, 3), at=11)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -48,8 +47,7 @@ def acks_all_before_epochs() -> HistoryBuilder:
 def _alone_below_the_minimum(system: str) -> HistoryBuilder:
     """min.insync.replicas=2. The leader alone in sync takes two with acks=1; a consumer is given them; the leader dies,
     and a replica out of sync is elected, which the topic allows."""
-    history = led(8, system=system, settings=TWO)
-    history.unclean_config("true")
+    history = led(8, system=system, settings=TWO).unclean_config("true")
     history.state(1, 0, (1,), at=5)
     for value in (8, 9):
         history.ack(value, at=6 + value / 100, acks=1)
@@ -63,8 +61,7 @@ def _alone_below_the_minimum(system: str) -> HistoryBuilder:
     history.started(1, at=20)
     history.truncation(1, 8, 10, epoch=2, at=21)
     history.state(2, 2, (1, 2, 3), at=22)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -105,8 +102,7 @@ def _eligible(*, wiped: bool, acks: int = -1) -> HistoryBuilder:
     history.started(1, at=30)
     history.truncation(1, kept, 12, epoch=2, at=31)
     history.state(2, 2, (1, 2, 3), at=32, elr=())
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -140,15 +136,13 @@ def eligible_leader_with_an_empty_disk() -> HistoryBuilder:
     why="KIP-966 excepts the last known leader alone",
 )
 def elected_though_not_the_last_known_leader() -> HistoryBuilder:
-    history = led(10, system="kafka:4.3.1", settings=TWO)
-    history.state(1, 0, (1,), at=6, elr=())
+    history = led(10, system="kafka:4.3.1", settings=TWO).state(1, 0, (1,), at=6, elr=())
     history.fault("kill", [1], at=10, until=30)
     history.state(-1, 1, (), at=11, elr=())
     history.state(3, 2, (3,), at=12, start=10, elr=())
     history.started(1, at=30)
     history.state(3, 2, (1, 2, 3), at=32, elr=())
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -159,8 +153,7 @@ def elected_though_not_the_last_known_leader() -> HistoryBuilder:
     why="the controller looks every five minutes; what it does then is allowed",
 )
 def allowed_four_minutes_before() -> HistoryBuilder:
-    history = led(8, system="kafka:4.3.1")
-    history.state(1, 0, (1,), at=5, elr=())
+    history = led(8, system="kafka:4.3.1").state(1, 0, (1,), at=5, elr=())
     for value in (8, 9):
         history.ack(value, at=6 + value / 100)
     history.fault("kill", [1], at=10, until=400)
@@ -174,5 +167,4 @@ def allowed_four_minutes_before() -> HistoryBuilder:
     history.state(2, 2, (1, 2, 3), at=402, elr=())
     for node in history.brokers:
         history.replica(node, history.log, at=410, high_watermark=8)
-    history.final([(offset, value) for offset, _, value in history.log], at=420)
-    return history
+    return history.final([(offset, value) for offset, _, value in history.log], at=420)

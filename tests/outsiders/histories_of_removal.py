@@ -61,8 +61,7 @@ def gone_above_the_start() -> HistoryBuilder:
 
 def _compacted(*keep: int, keys: tuple[int, ...], **more: object) -> HistoryBuilder:
     """Value n, at offset n, has keys[n]; the final log of the compacted topic has those of `keep`."""
-    history = HistoryBuilder(topics={"t": {"cleanup.policy": "compact"}})
-    history.state(1, 0, (1, 2, 3), at=0, start=0)
+    history = HistoryBuilder(topics={"t": {"cleanup.policy": "compact"}}).state(1, 0, (1, 2, 3), at=0, start=0)
     for value, key in enumerate(keys):
         history.ack(value, at=1 + value, key=key)
     history.log = [entry for entry in history.log if entry[2] in keep]
@@ -114,9 +113,7 @@ def all_of_a_key_gone() -> HistoryBuilder:
     why="no later record of the key is known",
 )
 def written_over_by_nobody_knows() -> HistoryBuilder:
-    history = _compacted(1, keys=(1, 2))
-    history.send(50, None, at=20, status=2, key=1)
-    return history
+    return _compacted(1, keys=(1, 2)).send(50, None, at=20, status=2, key=1)
 
 
 @case(
@@ -127,12 +124,10 @@ def written_over_by_nobody_knows() -> HistoryBuilder:
     why="a key is written over in its own partition",
 )
 def written_over_in_another_partition() -> HistoryBuilder:
-    history = _compacted(1, keys=(1, 2))
-    history.place(1, "t", 1, cleanup_policy="compact", log_start_offset=0)
+    history = _compacted(1, keys=(1, 2)).place(1, "t", 1, cleanup_policy="compact", log_start_offset=0)
     history.state(2, 0, (1, 2, 3), at=0, start=0, partition_id=1)
     history.send(60, 0, at=20, key=1, partition_id=1)
-    history.final([(0, 60)], partition_id=1)
-    return history
+    return history.final([(0, 60)], partition_id=1)
 
 
 @case(
@@ -143,9 +138,7 @@ def written_over_in_another_partition() -> HistoryBuilder:
     why="what was not appended writes nothing over",
 )
 def written_over_by_a_refused_record() -> HistoryBuilder:
-    history = _compacted(1, keys=(1, 2))
-    history.send(50, None, at=20, status=1, key=1)
-    return history
+    return _compacted(1, keys=(1, 2)).send(50, None, at=20, status=1, key=1)
 
 
 @case(

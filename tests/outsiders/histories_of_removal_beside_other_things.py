@@ -76,8 +76,7 @@ def trimmed_to_the_end_and_further() -> HistoryBuilder:
     why="the request was for the partition beside",
 )
 def trimmed_beside() -> HistoryBuilder:
-    history = led(10, system=KAFKA, workload=WorkloadSpec(), topics={"t": {"retention.ms": "-1"}})
-    history.place(1, "t", 1)
+    history = led(10, system=KAFKA, workload=WorkloadSpec(), topics={"t": {"retention.ms": "-1"}}).place(1, "t", 1)
     _asked(history, 6, partition=1)
     return _left(history, range(6, 10), policy="delete", start=6, end=10)
 
@@ -176,32 +175,11 @@ def made_anew_twice() -> HistoryBuilder:
     history.place(1, "t#1", 0)
     history.place(2, "t#2", 0)
     lives = ((1, "t#1", 0, 20, (0, 1, 2)), (2, "t#2", 21, 40, (10, 11)), (0, "t", 41, None, (20, 21, 22)))
-    for step, (partition_id, topic, created, deleted, values) in enumerate(lives):
+    for partition_id, topic, created, deleted, values in lives:
         history.state(1, 0, (1, 2, 3), at=created, start=0, partition_id=partition_id)
         for offset, value in enumerate(values):
             history.send(value, offset, at=created + 1 + offset / 10, partition_id=partition_id)
-        history._add(
-            "topics",
-            topic=topic,
-            name="t",
-            topic_id=f"id of {topic}",
-            created_ns=created * SECOND,
-            deleted_ns=None if deleted is None else deleted * SECOND,
-            uncertainty_ns=0,
-            undecided=False,
-        )
+        history.lived(topic, since=created, until=deleted)
         if deleted is not None:
-            history._add(
-                "steps",
-                step=step,
-                kind="act",
-                act="delete_topic",
-                step_text="delete topic t",
-                begin_ns=(deleted - 1) * SECOND,
-                end_ns=deleted * SECOND,
-                outcome="ok",
-                seen_text="",
-                arguments='{"delete_topic": "t"}',
-            )
-    history.final([(0, 20), (1, 21), (2, 22)])
-    return history
+            history.asked_to_delete(until=deleted)
+    return history.final([(0, 20), (1, 21), (2, 22)])

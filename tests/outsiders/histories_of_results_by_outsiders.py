@@ -68,8 +68,7 @@ WHAT_FOLLOWS = [
 
 def _wiped(history: HistoryBuilder, node: int) -> HistoryBuilder:
     history.destroyed("wipe", node, "disk", at=20)
-    history.started(node, at=21)
-    return history
+    return history.started(node, at=21)
 
 
 @case(

@@ -13,8 +13,7 @@ OUTPUTS = 1 << 62
 def _pipeline() -> HistoryBuilder:
     """Inputs 0 to 3 of t-0; results go to out-0; two processors of group g, the second after the first."""
     load = TransactionsSettings(group="g", processors=2, output="out")
-    history = led(4, topics={"t": {}, "out": {}}, workload=load)
-    history.place(1, "out", 0)
+    history = led(4, topics={"t": {}, "out": {}}, workload=load).place(1, "out", 0)
     history.state(2, 0, (1, 2, 3), at=0, start=0, partition_id=1)
     for number, process in enumerate((FIRST, SECOND_ONE), start=1):
         history.client(
@@ -28,8 +27,7 @@ def _pipeline() -> HistoryBuilder:
             idempotent=True,
             tells_attempts=True,
         )
-    history.client(99, role="consumer", isolation="read_committed", offset_reset="earliest")
-    return history
+    return history.client(99, role="consumer", isolation="read_committed", offset_reset="earliest")
 
 
 def _processes(

@@ -46,8 +46,7 @@ def _in_flight(
             returned_ns=None if returned is None else int(returned * 10**9),
         )
     history.log += [(3, 0, stored[0]), (4, 0, stored[1])]
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -87,13 +86,11 @@ def answered_in_another_order_and_stored_as_called() -> HistoryBuilder:
     why="each is compared with all that were called before it, not with its neighbour alone",
 )
 def below_the_one_before_the_one_before() -> HistoryBuilder:
-    history = led(3)
-    history.client(1, role="producer", acks=-1, idempotent=True, tells_attempts=True)
+    history = led(3).client(1, role="producer", acks=-1, idempotent=True, tells_attempts=True)
     for value, offset, called, answered in ((B, 3, 4.1, 4.5), (52, 4, 4.2, 4.6), (A, 5, 4.0, 4.7)):
         history.send(value, offset, at=called, elapsed_s=answered - called)
     history.log += [(3, 0, B), (4, 0, 52), (5, 0, A)]
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -110,14 +107,12 @@ def two_producers_in_flight() -> HistoryBuilder:
 
 @case("one producer has two in flight in two partitions", PASS, {}, why="the order holds within one partition")
 def two_partitions_in_flight() -> HistoryBuilder:
-    history = led(3)
-    history.place(1, "t", 1)
+    history = led(3).place(1, "t", 1)
     history.state(2, 0, (1, 2, 3), at=0, start=0, partition_id=1)
     history.send(B, 0, at=4.2, elapsed_s=0.3, partition_id=1)
     history.ack(A, at=4.0, elapsed_s=0.6)
     history.finish()
-    history.final([(0, B)], partition_id=1)
-    return history
+    return history.final([(0, B)], partition_id=1)
 
 
 @case(
@@ -131,8 +126,7 @@ def unanswered_and_behind() -> HistoryBuilder:
     history.send(B, 3, at=4.2, elapsed_s=0.3)
     history.send(A, None, at=4.0, elapsed_s=6.0, status=2)
     history.log += [(3, 0, B), (4, 0, A)]
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -152,9 +146,7 @@ def several_in_flight_and_nothing_retried() -> HistoryBuilder:
     why="what failed is sent again behind the next one",
 )
 def several_in_flight_and_one_retried() -> HistoryBuilder:
-    history = _in_flight(idempotent=False, workload=AT_LEAST_ONCE)
-    history.failed_attempt(at=4.3)
-    return history
+    return _in_flight(idempotent=False, workload=AT_LEAST_ONCE).failed_attempt(at=4.3)
 
 
 @case(
@@ -176,9 +168,7 @@ def several_in_flight_and_nothing_told() -> HistoryBuilder:
     why="whatever was sent again, it was sent behind a record that was there by then",
 )
 def retried_after_the_answer() -> HistoryBuilder:
-    history = _in_flight(idempotent=False, workload=AT_LEAST_ONCE, a=(4.0, 4.1, None))
-    history.failed_attempt(at=4.3)
-    return history
+    return _in_flight(idempotent=False, workload=AT_LEAST_ONCE, a=(4.0, 4.1, None)).failed_attempt(at=4.3)
 
 
 @case(
@@ -226,8 +216,7 @@ def calls_that_overlap() -> HistoryBuilder:
 )
 def calls_that_overlap_and_are_retried() -> HistoryBuilder:
     history = _in_flight(idempotent=False, workload=APPLICATION, a=(4.0, 4.6, 4.3), b=(4.2, 4.5, 4.25))
-    history.failed_attempt(at=4.3)
-    return history
+    return history.failed_attempt(at=4.3)
 
 
 @case("the second call began in the very nanosecond in which the first returned", PASS, {}, why="equal is not before")
@@ -263,12 +252,10 @@ def one_after_the_other_in_an_application() -> HistoryBuilder:
     why="the records of one operation are in its order",
 )
 def within_one_operation_of_an_application() -> HistoryBuilder:
-    history = led(3, workload=APPLICATION)
-    history.client(1, role="producer", acks=-1, idempotent=True, tells_attempts=True)
+    history = led(3, workload=APPLICATION).client(1, role="producer", acks=-1, idempotent=True, tells_attempts=True)
     history.sends([(A, 4, 0), (B, 3, 0)], at=4.0, elapsed_s=0.5)
     history.log += [(3, 0, B), (4, 0, A)]
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -283,8 +270,7 @@ def acks_0_in_another_order() -> HistoryBuilder:
     history.send(A, None, at=4.0, acks=0, status=2, process=2)
     history.send(B, None, at=4.2, acks=0, status=2, process=2)
     history.log += [(3, 0, B), (4, 0, A)]
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -294,11 +280,9 @@ def acks_0_in_another_order() -> HistoryBuilder:
     why="the election lawfully moved the log's end back between the two",
 )
 def the_log_was_cut_between_the_two() -> HistoryBuilder:
-    history = led(acks=1)
-    history.client(1, role="producer", acks=1, idempotent=False, tells_attempts=True)
+    history = led(acks=1).client(1, role="producer", acks=1, idempotent=False, tells_attempts=True)
     history.ack(10, at=5.0, acks=1, elapsed_s=0.1)
     history.fail_over(2, kept=10)
     history.send(11, 10, at=5.05, elapsed_s=4.0, acks=1)
     history.log.append((10, 1, 11))
-    history.finish()
-    return history
+    return history.finish()

@@ -15,8 +15,7 @@ Changes = Sequence[tuple[float, str, str]]  # at, key, value
 
 
 def _of_a_topic(changes: Changes, settings: Mapping[str, str]) -> HistoryBuilder:
-    history = HistoryBuilder(topics={"t": settings})
-    history.state(1, 0, (1, 2, 3), at=0, start=0)
+    history = HistoryBuilder(topics={"t": settings}).state(1, 0, (1, 2, 3), at=0, start=0)
     for at, key, value in changes:
         history.configured(key, value, at=at)
     return history
@@ -132,8 +131,7 @@ def compaction_lag_short_too_early() -> HistoryBuilder:
     why="a topic without a policy has the brokers'",
 )
 def compacted_by_all_brokers() -> HistoryBuilder:
-    history = HistoryBuilder(topics={"t": {}})
-    history.state(1, 0, (1, 2, 3), at=0, start=0)
+    history = HistoryBuilder(topics={"t": {}}).state(1, 0, (1, 2, 3), at=0, start=0)
     history.configured("log.cleanup.policy", "compact", at=10, scope="broker", name="")
     history.configured("log.cleanup.policy", "", at=40, scope="broker", name="")
     for value, key in enumerate((1, 2, 1)):
@@ -185,8 +183,7 @@ _AFTER_IT = ("inconsistent-offsets permitted", "acknowledged-regression permitte
 
 def _replaced_by_a_lost_one(*, unclean: bool, back: bool = False) -> HistoryBuilder:
     """Value 50 replaces value 1 of key 1 and goes with a fail-over; value 1 is gone too."""
-    history = HistoryBuilder(topics={"t": {POLICY: "compact", UNCLEAN: "true"}})
-    history.state(1, 0, (1, 2, 3), at=0, start=0)
+    history = HistoryBuilder(topics={"t": {POLICY: "compact", UNCLEAN: "true"}}).state(1, 0, (1, 2, 3), at=0, start=0)
     for value in range(3):
         history.ack(value, at=1 + value / 10, key=_REPLACED_BY_LOST[value])
     if unclean:
@@ -298,9 +295,7 @@ def expired_before_they_were_sent() -> HistoryBuilder:
     why="until then it used what it knew",
 )
 def expired_on_a_broker_that_had_not_heard() -> HistoryBuilder:
-    history = _expired([(0, RETENTION, "1000"), (20, RETENTION, "3600000")], at=40)
-    history.fault("cut", [1], at=15, until=60)
-    return history
+    return _expired([(0, RETENTION, "1000"), (20, RETENTION, "3600000")], at=40).fault("cut", [1], at=15, until=60)
 
 
 @case(
@@ -320,8 +315,7 @@ def expired_where_nothing_deleted() -> HistoryBuilder:
 
 def _alone(changes: Changes, *, acks_at: float, settings: Mapping[str, str] | None = None) -> HistoryBuilder:
     """Broker 1 has been alone in sync since 5 s, and knows it, when it answers."""
-    history = HistoryBuilder(topics={"t": {}}, settings=settings or {})
-    history.state(1, 0, (1, 2, 3), at=0, start=0)
+    history = HistoryBuilder(topics={"t": {}}, settings=settings or {}).state(1, 0, (1, 2, 3), at=0, start=0)
     for at, key, value in changes:
         history.configured(key, value, at=at)
     history.ack(0, at=1)
@@ -329,8 +323,7 @@ def _alone(changes: Changes, *, acks_at: float, settings: Mapping[str, str] | No
     history.state(1, 0, (1,), at=5)
     history.polled(1, 1, 0, (1,), at=5.2)
     history.ack(1, at=acks_at)
-    history.finish(only=(1,))
-    return history
+    return history.finish(only=(1,))
 
 
 TOO_FEW = {"acknowledged-below-min-isr violation": {1}}
@@ -357,8 +350,7 @@ def least_raised_meanwhile() -> HistoryBuilder:
 
 
 def _for_all(history: HistoryBuilder, value: str, *, at: float) -> HistoryBuilder:
-    history.configured(LEAST, value, at=at, scope="broker", name="")
-    return history
+    return history.configured(LEAST, value, at=at, scope="broker", name="")
 
 
 @case(
@@ -400,11 +392,9 @@ def least_by_the_brokers_own_word() -> HistoryBuilder:
 
 def _unclean(system: str) -> HistoryBuilder:
     """Broker 2, outside the ISR, is elected without the last three records; nobody set anything."""
-    history = led(system=system)
-    history.state(1, 0, (1,), at=3)
+    history = led(system=system).state(1, 0, (1,), at=3)
     history.fail_over(2, kept=7, isr=(2,))
-    history.finish()
-    return history
+    return history.finish()
 
 
 FORBIDDEN = {"lost-write violation": {7, 8, 9}, "unclean-election violation": SOME}
@@ -464,9 +454,7 @@ def unclean_by_the_brokers_own_word() -> HistoryBuilder:
     why="a topic's own setting is before the brokers'",
 )
 def unclean_old_default_forbidden_by_the_topic() -> HistoryBuilder:
-    history = _unclean("kafka:0.10.2.2")
-    history.configured(UNCLEAN, "false")
-    return history
+    return _unclean("kafka:0.10.2.2").configured(UNCLEAN, "false")
 
 
 @case("an unclean election on 0.9.0.1, where nobody set anything", PASS, ALLOWED, why="KIP-106: true until 0.11")
@@ -573,8 +561,7 @@ def offsets_expired_before_the_setting() -> HistoryBuilder:
 def _without_epochs(*, first: int, sent: float = 20.0, allowed: str = "true") -> HistoryBuilder:
     """0.10.2.2: no log has epochs. Ten records are acknowledged by leader 1 alone; broker 2 is elected, and nobody says
     with which log. Then others are acknowledged from that offset on."""
-    history = HistoryBuilder(system="kafka:0.10.2.2", topics={"t": {UNCLEAN: allowed}})
-    history.state(1, 0, (1, 2, 3), at=0)
+    history = HistoryBuilder(system="kafka:0.10.2.2", topics={"t": {UNCLEAN: allowed}}).state(1, 0, (1, 2, 3), at=0)
     for value in range(10):
         history.ack(value, at=1 + value / 10)
     history.state(1, 0, (1,), at=3)
@@ -636,8 +623,7 @@ def gone_below_what_the_new_leader_acknowledged() -> HistoryBuilder:
 )
 def both_of_a_key_lost_uncleanly() -> HistoryBuilder:
     keys = {0: 1, 1: 2, 2: 3, 3: 4, 4: 4, 51: 5}
-    history = HistoryBuilder(topics={"t": {POLICY: "compact", UNCLEAN: "true"}})
-    history.state(1, 0, (1, 2, 3), at=0, start=0)
+    history = HistoryBuilder(topics={"t": {POLICY: "compact", UNCLEAN: "true"}}).state(1, 0, (1, 2, 3), at=0, start=0)
     for value in range(3):
         history.ack(value, at=1 + value / 10, key=keys[value])
     history.fault("cut", [2, 3], at=3, until=9)

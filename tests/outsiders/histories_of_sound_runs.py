@@ -12,8 +12,7 @@ def one_leader_in_many_epochs() -> HistoryBuilder:
         history.state(1, epoch, (1, 2, 3), at=5 * epoch, start=len(history.log))
         history.ack(10 + epoch, at=5 * epoch + 1)
     history.poll([(offset, value) for offset, _, value in history.log], at=40)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -34,8 +33,7 @@ def leadership_goes_round() -> HistoryBuilder:
         history.state(new, epoch + 3, (1, 2, 3), at=at + 3)
         epoch += 3
         history.ack(100 + turn, at=at + 1)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -45,14 +43,12 @@ def leadership_goes_round() -> HistoryBuilder:
     why="a retry of an idempotent producer, lawfully answered late",
 )
 def sent_across_a_fail_over() -> HistoryBuilder:
-    history = led(5)
-    history.client(1, role="producer", acks=-1, idempotent=True, tells_attempts=True)
+    history = led(5).client(1, role="producer", acks=-1, idempotent=True, tells_attempts=True)
     history.send(50, 5, at=5, elapsed_s=7)
     history.failed_attempt(at=6.1)
     history.fail_over(2)
     history.log.append((5, 1, 50))
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -62,15 +58,13 @@ def sent_across_a_fail_over() -> HistoryBuilder:
     why="KIP-966: lawful",
 )
 def eligible_replica_leads() -> HistoryBuilder:
-    history = led(5, topics={"t": {MINIMUM: "2"}})
-    history.state(1, 0, (1,), at=4, elr=(2,))
+    history = led(5, topics={"t": {MINIMUM: "2"}}).state(1, 0, (1,), at=4, elr=(2,))
     history.fault("kill", [1], at=6, until=20)
     history.state(-1, 1, (), at=7, elr=(1, 2))
     history.state(2, 2, (2,), at=8, start=5, elr=(1,))
     history.state(2, 2, (1, 2, 3), at=25, elr=())
     history.ack(50, at=30)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -80,24 +74,20 @@ def eligible_replica_leads() -> HistoryBuilder:
     why="only what was sent after the leader knew counts",
 )
 def answered_after_the_shrink() -> HistoryBuilder:
-    history = led(5, topics={"t": {MINIMUM: "2"}})
-    history.send(5, 5, at=4.95, elapsed_s=0.1)
+    history = led(5, topics={"t": {MINIMUM: "2"}}).send(5, 5, at=4.95, elapsed_s=0.1)
     history.log.append((5, 0, 5))
     history.state(1, 0, (1,), at=5)
     history.polled(1, 1, 0, (1,), at=5.01)
     history.state(1, 0, (1, 2, 3), at=20)
-    history.finish()
-    return history
+    return history.finish()
 
 
 def _alone(*, settings: dict[str, str], topic: dict[str, str], observer: int | None = 1) -> HistoryBuilder:
-    history = led(5, settings=settings, topics={"t": topic})
-    history.state(1, 0, (1,), at=5)
+    history = led(5, settings=settings, topics={"t": topic}).state(1, 0, (1,), at=5)
     if observer is not None:
         history.polled(observer, 1, 0, (1,), at=5.2)
     history.ack(5, at=6)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -117,9 +107,7 @@ def above_the_topics_own_minimum() -> HistoryBuilder:
 
 @case("the topic's minimum of 2 was taken away (an empty value) before", PASS, {}, why="Kafka's default is 1")
 def above_a_minimum_that_was_taken_away() -> HistoryBuilder:
-    history = _alone(settings={}, topic={MINIMUM: "2"})
-    history.configured(MINIMUM, "", at=3)
-    return history
+    return _alone(settings={}, topic={MINIMUM: "2"}).configured(MINIMUM, "", at=3)
 
 
 @case(
@@ -139,12 +127,10 @@ def below_the_minimum_as_a_follower_knew() -> HistoryBuilder:
     why="a leader knows the ISR that it was elected with",
 )
 def elected_alone_and_answering() -> HistoryBuilder:
-    history = led(5, topics={"t": {MINIMUM: "2"}})
-    history.fault("kill", [1, 3], at=7)
+    history = led(5, topics={"t": {MINIMUM: "2"}}).fault("kill", [1, 3], at=7)
     history.state(2, 1, (2,), at=8, start=5)
     history.ack(5, at=20)
-    history.finish(only=(2,))
-    return history
+    return history.finish(only=(2,))
 
 
 @case(
@@ -155,8 +141,7 @@ def elected_alone_and_answering() -> HistoryBuilder:
     why="offsets that hold nothing are no skip",
 )
 def polls_over_compacted_holes() -> HistoryBuilder:
-    history = HistoryBuilder(topics={"t": {"cleanup.policy": "compact"}})
-    history.state(1, 0, (1, 2, 3), at=0, start=0)
+    history = HistoryBuilder(topics={"t": {"cleanup.policy": "compact"}}).state(1, 0, (1, 2, 3), at=0, start=0)
     for value in range(8):
         history.ack(value, at=1 + value, key=value % 2)
     history.poll([(0, 0), (1, 1)], at=5)
@@ -206,8 +191,7 @@ def removed_though_there_was_room() -> HistoryBuilder:
     why="what retention removed is no dirty read",
 )
 def read_and_then_expired() -> HistoryBuilder:
-    history = led(topics={"t": {"retention.ms": "1000"}})
-    history.poll([(offset, offset) for offset in range(10)], at=3)
+    history = led(topics={"t": {"retention.ms": "1000"}}).poll([(offset, offset) for offset in range(10)], at=3)
     history.log = history.log[3:]
     history.finish(snapshots=False)
     history.partition.update(log_start_offset=3, cleanup_policy="delete")
@@ -234,14 +218,12 @@ def stamped_before_it_was_sent() -> HistoryBuilder:
 
 @case("commits of two partitions are fetched apart", PASS, {}, why="a group's offset is of one partition")
 def commits_of_two_partitions() -> HistoryBuilder:
-    history = _group()
-    history.place(1, "t", 1)
+    history = _group().place(1, "t", 1)
     history.group("committed", at=4, process=11, offset=10, generation=1)
     history.group("committed", at=4.1, process=11, offset=0, generation=1, partition_id=1)
     history.group("fetched", at=50, process=12, offset=10)
     history.group("fetched", at=50, process=12, offset=0, partition_id=1)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -255,8 +237,7 @@ def commit_expired() -> HistoryBuilder:
     history.group("committed", at=4, process=11, offset=10, generation=1)
     history.group("revoked", at=5, process=11, generation=1)
     history.group("fetched", at=130, process=12, offset=-1)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -269,8 +250,7 @@ def commit_gone_before_it_expired() -> HistoryBuilder:
     history = _group(settings={"offsets.retention.minutes": "1"})
     history.group("committed", at=4, process=11, offset=10, generation=1)
     history.group("fetched", at=34, process=12, offset=-1)
-    history.finish()
-    return history
+    return history.finish()
 
 
 def _group(**more: object) -> HistoryBuilder:
@@ -278,8 +258,7 @@ def _group(**more: object) -> HistoryBuilder:
     for process in (11, 12):
         history.client(process, role="consumer", group="g", offset_reset="earliest", isolation="read_uncommitted")
     history.group("assigned", at=2.5, process=11, generation=1, offset=0)
-    history.poll([(offset, offset) for offset in range(10)], at=3, process=11)
-    return history
+    return history.poll([(offset, offset) for offset in range(10)], at=3, process=11)
 
 
 @case(
@@ -296,8 +275,7 @@ def zombie_member_commits() -> HistoryBuilder:
     history.poll([(offset, offset) for offset in range(5, 10)], at=7, process=12)
     history.group("committed", at=8, process=11, offset=10, generation=1)
     history.group("fetched", at=50, process=12, offset=10)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case("unanswered sends are in no log", PASS, {}, why="nobody was promised anything")
@@ -306,8 +284,7 @@ def unanswered_and_gone() -> HistoryBuilder:
     for value in (50, 51, 52):
         history.send(value, None, at=3, status=2)
     history.fail_over(2)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -318,25 +295,21 @@ def unanswered_and_gone() -> HistoryBuilder:
     why="what was read was committed; the election was allowed",
 )
 def unanswered_read_and_cut() -> HistoryBuilder:
-    history = led(5, topics={"t": {"unclean.leader.election.enable": "true"}})
-    history.send(50, None, at=3, status=2)
+    history = led(5, topics={"t": {"unclean.leader.election.enable": "true"}}).send(50, None, at=3, status=2)
     history.log.append((5, 0, 50))
     history.poll([(offset, value) for offset, _, value in history.log], at=3.5, epoch=0)
     history.state(1, 0, (1,), at=4)
     history.fail_over(2, kept=5, isr=(2,))
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case("the same with a clean election", VIOLATION, {"dirty-read violation": {50}}, why="nothing may take what was read")
 def unanswered_read_and_cut_by_a_clean_election() -> HistoryBuilder:
-    history = led(5, topics={"t": {"unclean.leader.election.enable": "true"}})
-    history.send(50, None, at=3, status=2)
+    history = led(5, topics={"t": {"unclean.leader.election.enable": "true"}}).send(50, None, at=3, status=2)
     history.log.append((5, 0, 50))
     history.poll([(offset, value) for offset, _, value in history.log], at=3.5, epoch=0)
     history.fail_over(2, kept=5)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -347,8 +320,7 @@ def unanswered_read_and_cut_by_a_clean_election() -> HistoryBuilder:
     why="read_committed hands out what was committed, and it is gone",
 )
 def read_committed_and_gone() -> HistoryBuilder:
-    history = HistoryBuilder()
-    history.state(1, 0, (1, 2, 3), at=0, start=0)
+    history = HistoryBuilder().state(1, 0, (1, 2, 3), at=0, start=0)
     history.client(1, role="producer", acks=-1, idempotent=True, transactional_id="id")
     history.client(9, role="consumer", isolation="read_committed", offset_reset="earliest")
     history.client(99, role="consumer", isolation="read_committed", offset_reset="earliest")
@@ -360,8 +332,7 @@ def read_committed_and_gone() -> HistoryBuilder:
     for row in history.rows["records"]:
         if row["value"] == 8:
             row["offset"] = 2
-    history.finish(snapshots=False)
-    return history
+    return history.finish(snapshots=False)
 
 
 @case("the same of a read_uncommitted consumer", PASS, {}, why="it may see what is never committed")

@@ -58,8 +58,7 @@ def read_from_a_lagging_follower() -> HistoryBuilder:
     history.client(READER, role="consumer", isolation="read_uncommitted", offset_reset="earliest")
     for number in range(5):
         history.poll([(2 * number, 2 * number), (2 * number + 1, 2 * number + 1)], at=3 + 2 * number, epoch=0)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -73,8 +72,7 @@ def skipped_by_another_follower() -> HistoryBuilder:
     history.client(READER, role="consumer", isolation="read_uncommitted", offset_reset="earliest")
     history.poll([(0, 0), (1, 1)], at=3)
     history.poll([(offset, offset) for offset in range(4, 10)], at=5)
-    history.finish()
-    return history
+    return history.finish()
 
 
 # ---- somebody else's rolling restart -----------------------------------------------------------------------------
@@ -82,8 +80,7 @@ def skipped_by_another_follower() -> HistoryBuilder:
 
 def _rolled(count: int = 10, *, acks: int = -1, lost: Sequence[int] = (), **more: Any) -> HistoryBuilder:
     """Somebody else restarts his three brokers, one after the other, while an application writes."""
-    history = HistoryBuilder(system="attached", workload=WorkloadSpec(), **more)
-    history.client(1, role="producer", acks=acks)
+    history = HistoryBuilder(system="attached", workload=WorkloadSpec(), **more).client(1, role="producer", acks=acks)
     history.polled(2, 1, 0, (1, 2, 3), at=0)
     for number, (leader, isr) in enumerate(((2, (2, 3)), (3, (1, 3)), (1, (1, 2)))):
         history.polled(1 + (leader % 3), leader, number + 1, isr, at=10 + 20 * number)
@@ -130,8 +127,7 @@ def rolled_by_somebody_else_and_lost_in_the_middle() -> HistoryBuilder:
 
 
 def _each(logs: dict[int, Sequence[Entry]]) -> HistoryBuilder:
-    history = led(10, system="reference")
-    history.finish()
+    history = led(10, system="reference").finish()
     for node, log in logs.items():
         history.final([(offset, value) for offset, _, value in log], at=102 + node, replica=node, assignment=node)
     history.partition["end_offset"] = 10
@@ -157,9 +153,7 @@ def each_replica_gives_the_same() -> HistoryBuilder:
 )
 def one_replica_gives_another_record() -> HistoryBuilder:
     log = [(offset, 0, offset) for offset in range(10)]
-    history = _each({1: log, 2: log, 3: [*log[:4], (4, 0, 77), *log[5:]]})
-    history.send(77, None, at=1.45, status=2)
-    return history
+    return _each({1: log, 2: log, 3: [*log[:4], (4, 0, 77), *log[5:]]}).send(77, None, at=1.45, status=2)
 
 
 # ---- ends of nodes, and who is blamed ----------------------------------------------------------------------------
@@ -187,8 +181,7 @@ def ended_for_its_only_directory() -> HistoryBuilder:
     )
     history.state(1, 0, (1, 2), at=22)
     history.state(1, 0, (1, 2, 3), at=45)
-    history.finish()
-    return history
+    return history.finish()
 
 
 # ---- a transaction's half above an end that was told too low -----------------------------------------------------
@@ -197,8 +190,7 @@ def ended_for_its_only_directory() -> HistoryBuilder:
 def _half_above(nodes: Sequence[int], *, system: str = "kafka:1.1.1") -> HistoryBuilder:
     """A committed transaction has a record in t-0 and one in t-1; of t-1 the final read is told that it ends below that
     one, and the logs of `nodes` have it."""
-    history = led(3, system=system)
-    history.place(1, "t", 1)
+    history = led(3, system=system).place(1, "t", 1)
     history.state(1, 0, (1, 2, 3), at=0, start=0, partition_id=1)
     history.client(21, role="producer", transactional_id="p", acks=-1, idempotent=True)
     history.client(99, role="consumer", isolation="read_committed", offset_reset="earliest")
@@ -210,8 +202,7 @@ def _half_above(nodes: Sequence[int], *, system: str = "kafka:1.1.1") -> History
     history.finish()
     for node in nodes:
         history.replica(node, [(0, 0, 20), (1, 0, 101)], high_watermark=2, partition_id=1, at=110)
-    history.final([(0, 20)], partition_id=1)
-    return history
+    return history.final([(0, 20)], partition_id=1)
 
 
 UNREAD = [f"{check} observation" for check in ("unseen-tail", "unreadable", "end-told-too-low", "torn-transaction")]

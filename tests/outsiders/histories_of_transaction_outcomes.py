@@ -14,8 +14,7 @@ def _load(**more: Any) -> HistoryBuilder:
     """Inputs of a load of transactions, and its clients."""
     history = led(10, workload=TransactionsSettings(group="g", processors=1, output="results"), **more)
     history.client(PROCESSOR, role="both", group="g", transactional_id="g-1", isolation="read_committed", acks=-1)
-    history.client(READER, role="consumer", isolation="read_committed")
-    return history
+    return history.client(READER, role="consumer", isolation="read_committed")
 
 
 def _ends(*outcomes: int, **more: Any) -> HistoryBuilder:
@@ -24,8 +23,7 @@ def _ends(*outcomes: int, **more: Any) -> HistoryBuilder:
         history.transaction(
             number, outcome, at=3 + number, until=3.5 + number, process=PROCESSOR, transactional_id="g-1"
         )
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case("a load of transactions, and all five were aborted", VACUOUS, why="what commits promise was never asked for")
@@ -63,14 +61,12 @@ def refused_is_not_aborted() -> HistoryBuilder:
 
 
 def _of_unknown_outcome(*, seen: bool) -> HistoryBuilder:
-    history = _load()
-    history.transaction(1, UNKNOWN, at=3, until=4, process=PROCESSOR, transactional_id="g-1")
+    history = _load().transaction(1, UNKNOWN, at=3, until=4, process=PROCESSOR, transactional_id="g-1")
     history.send(70, 10, at=3.2, status=2, process=PROCESSOR, transaction=1)
     if seen:
         history.log.append((10, 0, 70))
         history.poll([(10, 70)], at=5)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case("nobody knows the outcome of the only one, and nobody saw it committed", VACUOUS, why="it may have been aborted")
@@ -91,8 +87,7 @@ def _read_openly(outcome: int) -> HistoryBuilder:
     history.transaction(1, outcome, at=3, until=4, process=PROCESSOR, transactional_id="p")
     history.send(70, None, at=3.2, status=1, process=PROCESSOR, transaction=1)
     history.poll([(10, 70)], at=3.5)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -120,8 +115,7 @@ def _successor(outcome: int) -> HistoryBuilder:
     history.transaction(2, outcome, at=5, until=6, process=PROCESSOR + 1, transactional_id="p")
     history.transaction(3, outcome, at=6.5, until=7, process=PROCESSOR + 1, transactional_id="p")
     history.transaction(4, COMMITTED, at=8, until=9, process=PROCESSOR, transactional_id="p")
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -142,8 +136,7 @@ def not_fenced_by_one_that_never_began() -> HistoryBuilder:
 def _fetched(offset: int, *, outputs: int) -> HistoryBuilder:
     """A transaction over the inputs 0 to 3 whose outcome nobody was told; this many of its outputs are in the final
     log, which is what read_committed readers get, and then a member of the group asks for the group's offset."""
-    history = led(4, topics={"t": {}, "results": {}})
-    history.place(1, "results", 0)
+    history = led(4, topics={"t": {}, "results": {}}).place(1, "results", 0)
     history.state(1, 0, (1, 2, 3), at=0, start=0, partition_id=1)
     history.client(PROCESSOR, role="both", group="g", transactional_id="g-1", offset_reset="earliest", acks=-1)
     for process in (READER, 99):
@@ -159,8 +152,7 @@ def _fetched(offset: int, *, outputs: int) -> HistoryBuilder:
     history.group("committed", at=5.5, process=PROCESSOR, generation=1, offset=4, transaction=1, status=2)
     history.group("fetched", at=50, process=22, offset=offset)
     history.finish()
-    history.final([(place, NAMED_FROM + place) for place in range(outputs)], partition_id=1)
-    return history
+    return history.final([(place, NAMED_FROM + place) for place in range(outputs)], partition_id=1)
 
 
 @case(

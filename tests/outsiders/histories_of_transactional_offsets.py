@@ -38,8 +38,7 @@ def _processed(outcome: int, *, plain_at: float | None = None, **more: Any) -> H
 
 def _asked(history: HistoryBuilder, offset: int, *, at: float, stable: bool | None = None) -> HistoryBuilder:
     history.group("fetched", at=at, process=READER, offset=offset, require_stable=stable)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -85,8 +84,7 @@ def applied() -> HistoryBuilder:
     why="its coordinator may have been that broker",
 )
 def held_up_by_a_fault() -> HistoryBuilder:
-    history = _processed(COMMITTED)
-    history.fault("pause", [3], at=8.2, until=85)
+    history = _processed(COMMITTED).fault("pause", [3], at=8.2, until=85)
     return _asked(history, 2, at=90)
 
 
@@ -122,8 +120,7 @@ def outcome_not_known() -> HistoryBuilder:
     why="a transaction cannot begin before its predecessor is complete",
 )
 def not_applied_though_the_next_one_is_through() -> HistoryBuilder:
-    history = _processed(COMMITTED)
-    history.transaction(2, COMMITTED, at=8.5, until=9, process=PROCESSOR, transactional_id="p")
+    history = _processed(COMMITTED).transaction(2, COMMITTED, at=8.5, until=9, process=PROCESSOR, transactional_id="p")
     return _asked(history, 2, at=10)
 
 

@@ -10,14 +10,12 @@ UNCLEAN = "unclean.leader.election.enable"
 
 def _two(*, isolation: str = "read_committed", topics: dict[str, dict[str, str]] | None = None) -> HistoryBuilder:
     """Partitions 0 and 1, a transactional producer 1, a reader 9, and the final reader 99."""
-    history = HistoryBuilder(topics=topics)
-    history.place(1, "t", 1)
+    history = HistoryBuilder(topics=topics).place(1, "t", 1)
     for partition_id, leader in ((0, 1), (1, 2)):
         history.state(leader, 0, (1, 2, 3), at=0, start=0, partition_id=partition_id)
     history.client(1, role="producer", acks=-1, idempotent=True, transactional_id="id", tells_attempts=True)
     history.client(9, role="consumer", isolation=isolation, offset_reset="earliest")
-    history.client(99, role="consumer", isolation=isolation, offset_reset="earliest")
-    return history
+    return history.client(99, role="consumer", isolation=isolation, offset_reset="earliest")
 
 
 def _txn(
@@ -146,8 +144,7 @@ def aborted_and_passed_over() -> HistoryBuilder:
     why="the final log has a record between",
 )
 def committed_and_passed_over() -> HistoryBuilder:
-    history = _two()
-    history.send(3, 0, at=1)
+    history = _two().send(3, 0, at=1)
     _txn(history, 1, COMMITTED, [(0, 1, 5)], at=2)
     _txn(history, 2, COMMITTED, [(0, 3, 7)], at=4)
     history.poll([(0, 3)], at=6)

@@ -28,8 +28,7 @@ def _begun(
     history = led(count, system=system, **more)
     history.anchors = [{"monotonic_ns": 0, "wall_ns": 0}]
     history.client(PRODUCER, role="producer", transactional_id="p", acks=-1, idempotent=True, tells_attempts=True)
-    history.client(FINAL, role="consumer", isolation=isolation, offset_reset="earliest")
-    return history
+    return history.client(FINAL, role="consumer", isolation=isolation, offset_reset="earliest")
 
 
 def _log_of_the_coordinator(
@@ -121,8 +120,7 @@ def every_end_raises_the_epoch() -> HistoryBuilder:
         ]
     _log_of_the_coordinator(history, states)
     history.group("fetched", at=90, process=READER, offset=9, require_stable=True)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -190,13 +188,11 @@ def an_id_expires_between_two_transactions() -> HistoryBuilder:
 
 def _open(outcome: int = UNKNOWN, *, ended: float = 6.0, answered: float = 4.1, **more: Any) -> HistoryBuilder:
     """Values 0 to 2; at second 4 a transaction's record at 3; plain ones at 4 and 5."""
-    history = _begun(3, **more)
-    history.transaction(1, outcome, at=3.9, until=ended, process=PRODUCER, transactional_id="p")
+    history = _begun(3, **more).transaction(1, outcome, at=3.9, until=ended, process=PRODUCER, transactional_id="p")
     history.send(900, 3, at=4, elapsed_s=answered - 4, process=PRODUCER, transaction=1, status=outcome)
     history.log.append((3, 0, 900))
     history.ack(4, at=7)
-    history.ack(5, at=8)
-    return history
+    return history.ack(5, at=8)
 
 
 def _end_of(history: HistoryBuilder, *, stable: int = 3, open_on: Sequence[int] = (1, 2, 3)) -> HistoryBuilder:
@@ -213,8 +209,7 @@ def _end_of(history: HistoryBuilder, *, stable: int = 3, open_on: Sequence[int] 
 
 
 def _coordinated(history: HistoryBuilder, replicas: Sequence[int] = (1, 2, 3)) -> HistoryBuilder:
-    history.kept_state(DECIDED_IN, replicas[-1], 0, replicas, at=0, replicas=replicas)
-    return history
+    return history.kept_state(DECIDED_IN, replicas[-1], 0, replicas, at=0, replicas=replicas)
 
 
 @case(
@@ -253,8 +248,7 @@ def expired_while_it_was_open() -> HistoryBuilder:
     why="its leader's log has the marker, and so will it",
 )
 def open_on_a_follower_that_lags() -> HistoryBuilder:
-    history = _coordinated(_open(ABORTED))
-    history.state(1, 0, (1, 2), at=5)
+    history = _coordinated(_open(ABORTED)).state(1, 0, (1, 2), at=5)
     return _end_of(history, stable=6, open_on=(3,))
 
 
@@ -308,9 +302,7 @@ def _came_late(**more: Any) -> HistoryBuilder:
     why="leaders verify with the coordinator since 3.6 (KIP-890, part 1), whatever the transaction version",
 )
 def came_late_with_the_first_transaction_version() -> HistoryBuilder:
-    history = _came_late()
-    history.configured("transaction.version", "1", scope="feature", name="")
-    return history
+    return _came_late().configured("transaction.version", "1", scope="feature", name="")
 
 
 @case(
@@ -374,15 +366,13 @@ def passed_before_the_record_was_answered() -> HistoryBuilder:
     why="a read_uncommitted reader sees it, lawfully; nobody knows that this one was another",
 )
 def aborted_and_read_by_nobody_knows_whom() -> HistoryBuilder:
-    history = _begun(3, isolation=None)
-    history.transaction(1, ABORTED, at=3.9, until=6, process=PRODUCER, transactional_id="p")
+    history = _begun(3, isolation=None).transaction(1, ABORTED, at=3.9, until=6, process=PRODUCER, transactional_id="p")
     history.send(900, 3, at=4, process=PRODUCER, transaction=1, status=ABORTED)
     history.log.append((3, 0, 900))
     history.ack(4, at=7)
     history.log[-1] = (5, 0, 4)
     history.rows["records"][-1]["offset"] = 5
-    history.finish(snapshots=False)
-    return history
+    return history.finish(snapshots=False)
 
 
 @case(
@@ -409,8 +399,7 @@ def complete_before_its_offsets_are() -> HistoryBuilder:
     )
     history.group("fetched", at=9, process=READER, offset=2, require_stable=False)
     history.group("fetched", at=90, process=READER, offset=4, require_stable=False)
-    history.finish()
-    return history
+    return history.finish()
 
 
 def _timed_out(*, goes_on: bool) -> HistoryBuilder:

@@ -12,8 +12,7 @@ Places = Sequence[tuple[int, int, int]]  # partition_id, offset, value
 
 def _two(*, isolation: str = "read_committed", **more: Any) -> HistoryBuilder:
     """Partitions 0 and 1, producers 1 and 2 of one transactional id, a reader 9, and the final reader 99."""
-    history = HistoryBuilder(**more)
-    history.place(1, "t", 1)
+    history = HistoryBuilder(**more).place(1, "t", 1)
     for partition_id, leader in ((0, 1), (1, 2)):
         history.state(leader, 0, (1, 2, 3), at=0, start=0, partition_id=partition_id)
     for process in (1, 2):
@@ -92,8 +91,7 @@ def fenced_and_seen() -> HistoryBuilder:
 
 def _around_the_newer_one(*, goes_on: bool, outcome: int = COMMITTED) -> HistoryBuilder:
     """1 begins; 2 begins and commits; 1, which perhaps goes on sending after that, is told how its own ended."""
-    history = _two()
-    history.send(10, 0, at=1.2, transaction=1, status=outcome)
+    history = _two().send(10, 0, at=1.2, transaction=1, status=outcome)
     _txn(history, 2, COMMITTED, [(1, 0, 20)], at=2, until=3, process=2)
     if goes_on:
         history.send(11, 2 if outcome else 1, at=5, transaction=1, status=outcome)
@@ -188,10 +186,8 @@ def decided_to_commit_and_unseen() -> HistoryBuilder:
     why="the log may have lost the decision to commit with that disk, and another coordinator have aborted it then",
 )
 def decided_again_after_a_lost_disk() -> HistoryBuilder:
-    history = _by_its_log(UNKNOWN, ("PrepareAbort", "CompleteAbort"), True)
-    history.destroyed("wipe", 3, "disk", at=8)
-    history.started(3, at=9)
-    return history
+    history = _by_its_log(UNKNOWN, ("PrepareAbort", "CompleteAbort"), True).destroyed("wipe", 3, "disk", at=8)
+    return history.started(3, at=9)
 
 
 @case(
@@ -242,17 +238,7 @@ def decided_anew_after_the_tail_of_the_log_of_decisions_was_lost() -> HistoryBui
     history = _two(system="kafka:4.3.1")
     _txn(history, 1, COMMITTED, [(0, 0, 5), (1, 0, 6)], at=1, until=3)
     history.fault("power-loss", [1], at=4, until=5)
-    history._add(
-        "disk_events",
-        node=1,
-        time_ns=4 * 10**9,
-        fault=0,
-        extent="tail",
-        topic="__transaction_state",
-        partition=7,
-        from_offset=1,
-        to_offset=3,
-    )
+    history.disk_event(1, "tail", 1, 3, at=4, place=("__transaction_state", 7))
     for state, at in (("Ongoing", 1.1), ("PrepareAbort", 12.0), ("CompleteAbort", 12.1)):
         history.decided(state, at=at, begun_ns=1_100_000_000, timeout_ms=10_000)
     return _ends(history, [(0, 5)], [(0, 6)])
@@ -359,8 +345,7 @@ def half_of_it_hidden() -> HistoryBuilder:
 
 def _open_in(partition_ids: Sequence[int], *, ends: float = 2.5) -> HistoryBuilder:
     """Transaction 1 has its records from second 1 to 4; producer 3, without one, writes to t-0; a poll of t-0."""
-    history = _two()
-    history.client(3, role="producer", acks=-1, idempotent=True)
+    history = _two().client(3, role="producer", acks=-1, idempotent=True)
     offsets = {0: 0, 1: 0}
     for partition_id in partition_ids:
         history.send(10 + partition_id, 0, at=1, transaction=1, partition_id=partition_id)
@@ -487,8 +472,7 @@ def _two_transactions(answer: int, *, second: int = ABORTED) -> HistoryBuilder:
             status=outcome,
         )
     history.group("fetched", at=90, process=22, offset=answer)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case("one transaction commits 4, the next one with 8 is aborted, and 4 is answered", PASS, why="4 was committed last")

@@ -23,8 +23,7 @@ def _three(*, system: str = "kafka:4.3.1", isolation: str = "read_committed", **
     for process, name in ((P, "p"), (Q, "q")):
         history.client(process, role="producer", transactional_id=name, acks=-1, idempotent=True, tells_attempts=True)
     history.client(READER, role="consumer", isolation=isolation, offset_reset="earliest")
-    history.client(FINAL, role="consumer", isolation="read_committed", offset_reset="earliest")
-    return history
+    return history.client(FINAL, role="consumer", isolation="read_committed", offset_reset="earliest")
 
 
 def _sent(
@@ -311,8 +310,7 @@ def _two_groups(outcome: int, *, answered: int, stable: bool | None, at: float) 
         history.group("committed", at=7, process=P, offset=6, transaction=1, status=outcome, name=name)
     history.group("fetched", at=at, process=31, offset=2 if outcome == ABORTED else 6, require_stable=True)
     history.group("fetched", at=at, process=32, offset=answered, require_stable=stable, name="h")
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(

@@ -21,12 +21,10 @@ REST = (
     why="even if it had been granted unseen, it would have been granted then",
 )
 def request_that_failed_long_ago() -> HistoryBuilder:
-    history = led()
-    history.asked_unclean("failed", at=5, until=5.5)
+    history = led().asked_unclean("failed", at=5, until=5.5)
     history.state(1, 0, (1,), at=60)
     history.fail_over(2, kept=7, isr=(2,), at=70)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -36,12 +34,10 @@ def request_that_failed_long_ago() -> HistoryBuilder:
     why="it allowed the election that it asked for, and at that time",
 )
 def request_that_was_granted_long_ago() -> HistoryBuilder:
-    history = led()
-    history.asked_unclean("ok", at=5, until=5.5)
+    history = led().asked_unclean("ok", at=5, until=5.5)
     history.state(1, 0, (1,), at=60)
     history.fail_over(2, kept=7, isr=(2,), at=70)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -52,12 +48,10 @@ def request_that_was_granted_long_ago() -> HistoryBuilder:
     why="the unclean one's log began above the records",
 )
 def unclean_then_clean() -> HistoryBuilder:
-    history = led(topics=UNCLEAN_T)
-    history.state(1, 0, (1,), at=4)
+    history = led(topics=UNCLEAN_T).state(1, 0, (1,), at=4)
     history.fail_over(2, kept=10, isr=(2,))
     history.fail_over(3, kept=7, at=30)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -68,12 +62,10 @@ def unclean_then_clean() -> HistoryBuilder:
     why="the first leader whose log lacked it was elected cleanly",
 )
 def clean_then_unclean() -> HistoryBuilder:
-    history = led(topics=UNCLEAN_T)
-    history.fail_over(2, kept=7)
+    history = led(topics=UNCLEAN_T).fail_over(2, kept=7)
     history.state(2, 1, (2,), at=20)
     history.fail_over(3, kept=7, isr=(3,), at=30)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -84,16 +76,14 @@ def clean_then_unclean() -> HistoryBuilder:
     why="broker 3 was in sync, and its disk was whole; only a journal tells that broker 2 had it: never permitted",
 )
 def disk_lost_after_another_joined() -> HistoryBuilder:
-    history = led(topics=UNCLEAN_T)
-    history.state(1, 0, (1,), at=4)
+    history = led(topics=UNCLEAN_T).state(1, 0, (1,), at=4)
     history.fail_over(2, kept=10, isr=(2,), back=False)
     history.state(2, 1, (2, 3), at=15)
     history.destroyed("wipe", 2, "disk", at=20)
     history.state(3, 2, (3,), at=21, start=7)
     history.log = history.log[:7]
     history.state(3, 2, (1, 2, 3), at=30)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -103,14 +93,12 @@ def disk_lost_after_another_joined() -> HistoryBuilder:
     why="a copy on a replica in sync after the destruction",
 )
 def copy_in_sync_after_the_disk() -> HistoryBuilder:
-    history = led()
-    history.state(1, 0, (1,), at=5)
+    history = led().state(1, 0, (1,), at=5)
     history.destroyed("wipe", 1, "disk", at=6)
     history.state(1, 0, (1, 2), at=20)
     history.replica(2, history.log, at=30, reason="heal", high_watermark=10)
     history.log = []
-    history.finish(only=(1, 2))
-    return history
+    return history.finish(only=(1, 2))
 
 
 @case(
@@ -120,15 +108,13 @@ def copy_in_sync_after_the_disk() -> HistoryBuilder:
     why="leadership moved to a log that had it; where it was lost, leadership did not move",
 )
 def acks_1_moved_and_then_lost_in_place() -> HistoryBuilder:
-    history = led(acks=1)
-    history.fail_over(2, kept=10, isr=(2,), back=False)
+    history = led(acks=1).fail_over(2, kept=10, isr=(2,), back=False)
     history.fault("kill", [2], at=20, until=21)
     history.replica(2, history.log, at=20, reason="kill", high_watermark=None)
     history.state(-1, 2, (2,), at=21)
     history.state(2, 3, (2,), at=22, start=7)
     history.log = history.log[:7]
-    history.finish(only=(2,))
-    return history
+    return history.finish(only=(2,))
 
 
 @case(
@@ -138,13 +124,11 @@ def acks_1_moved_and_then_lost_in_place() -> HistoryBuilder:
     why="leadership has to move after the acknowledgement",
 )
 def acks_1_after_the_fail_over() -> HistoryBuilder:
-    history = led(acks=1)
-    history.fail_over(2)
+    history = led(acks=1).fail_over(2)
     for value in (10, 11, 12):
         history.ack(value, at=20 + value / 100, acks=1)
     history.log = history.log[:-1]
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -154,13 +138,11 @@ def acks_1_after_the_fail_over() -> HistoryBuilder:
     why="an exception reaches no further than its partition",
 )
 def acks_1_and_a_fail_over_in_the_neighbour() -> HistoryBuilder:
-    history = led(acks=1)
-    history.place(1, "t", 1)
+    history = led(acks=1).place(1, "t", 1)
     history.state(1, 0, (1, 2, 3), at=0, start=0, partition_id=1)
     history.state(2, 1, (2, 3), at=8, start=0, partition_id=1)
     history.log = history.log[:-1]
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -176,8 +158,7 @@ def acks_1_below_one_of_all() -> HistoryBuilder:
     history.ack(8, at=3.2, acks=-1)
     history.ack(9, at=3.4, acks=1)
     history.fail_over(2, kept=7)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -188,11 +169,9 @@ def acks_1_below_one_of_all() -> HistoryBuilder:
     why="what was read was committed; unsure of 7 and 8, which lie below a record that was handed out",
 )
 def acks_1_below_one_that_was_read() -> HistoryBuilder:
-    history = led(acks=1)
-    history.poll([(9, 9)], at=3, epoch=0)
+    history = led(acks=1).poll([(9, 9)], at=3, epoch=0)
     history.fail_over(2, kept=7)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -202,8 +181,7 @@ def acks_1_below_one_that_was_read() -> HistoryBuilder:
     why="the old leader answered: a deposed replica's own copy proves nothing of its successor's log",
 )
 def read_from_the_old_leader_after_the_unclean_election() -> HistoryBuilder:
-    history = led(topics=UNCLEAN_T)
-    history.state(1, 0, (1,), at=4)
+    history = led(topics=UNCLEAN_T).state(1, 0, (1,), at=4)
     history.fault("cut", [1], at=6, until=40)
     history.state(2, 1, (2,), at=8, start=7)
     history.poll([(offset, offset) for offset in range(10)], at=20, epoch=0)
@@ -211,8 +189,7 @@ def read_from_the_old_leader_after_the_unclean_election() -> HistoryBuilder:
     history.truncation(1, 7, 10, epoch=1, at=41)
     history.log = history.log[:7]
     history.state(2, 1, (1, 2, 3), at=45)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -224,8 +201,7 @@ def read_from_the_old_leader_after_the_unclean_election() -> HistoryBuilder:
     why="a read that only a leader downstream of the unclean election can have answered",
 )
 def read_while_the_old_leader_was_dead() -> HistoryBuilder:
-    history = led(topics=UNCLEAN_T)
-    history.state(1, 0, (1,), at=4)
+    history = led(topics=UNCLEAN_T).state(1, 0, (1,), at=4)
     history.fault("kill", [1], at=6, until=40)
     history.state(2, 1, (2,), at=8)
     history.poll([(offset, offset) for offset in range(10)], at=20, epoch=0)
@@ -233,8 +209,7 @@ def read_while_the_old_leader_was_dead() -> HistoryBuilder:
     history.state(3, 2, (3,), at=30, start=7)
     history.log = history.log[:7]
     history.state(3, 2, (1, 2, 3), at=50)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -245,16 +220,14 @@ def read_while_the_old_leader_was_dead() -> HistoryBuilder:
     why="one in-sync replica stayed whole",
 )
 def emptied_replica_elected_cleanly() -> HistoryBuilder:
-    history = led()
-    history.state(1, 0, (1, 2), at=4)
+    history = led().state(1, 0, (1, 2), at=4)
     history.fault("kill", [1], at=5.5, until=12)
     history.destroyed("wipe", 2, "disk", at=6)
     history.state(2, 1, (2,), at=8, start=0)
     history.truncation(1, 0, 10, epoch=1, at=13)
     history.log = []
     history.state(2, 1, (1, 2, 3), at=15)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -269,8 +242,7 @@ def left_out_by_the_final_read() -> HistoryBuilder:
     for node in history.brokers:
         history.replica(node, history.log, high_watermark=10)
     history.log = [entry for entry in history.log if entry[2] != 4]
-    history.finish(snapshots=False)
-    return history
+    return history.finish(snapshots=False)
 
 
 @case(
@@ -282,8 +254,7 @@ def left_out_by_the_final_read() -> HistoryBuilder:
 def end_fell_without_an_event() -> HistoryBuilder:
     history = led()
     history.log = history.log[:7]
-    history.finish(snapshots=False)
-    return history
+    return history.finish(snapshots=False)
 
 
 @case(
@@ -293,13 +264,11 @@ def end_fell_without_an_event() -> HistoryBuilder:
     why="by the states of the partition in order, not by a mark",
 )
 def unmarked_unclean_election() -> HistoryBuilder:
-    history = led()
-    history.state(1, 0, (1,), at=4, elr=())
+    history = led().state(1, 0, (1,), at=4, elr=())
     history.fail_over(2, kept=7, isr=(2,))
     for row in history.rows["partition_states"]:
         row["unclean"] = False
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -310,12 +279,10 @@ def unmarked_unclean_election() -> HistoryBuilder:
     why="by the states of the partition it was clean",
 )
 def clean_election_marked_unclean() -> HistoryBuilder:
-    history = led(topics=UNCLEAN_T)
-    history.fail_over(2, kept=7)
+    history = led(topics=UNCLEAN_T).fail_over(2, kept=7)
     for row in history.rows["partition_states"]:
         row["unclean"] = row["leader_epoch"] == 1
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -326,16 +293,14 @@ def clean_election_marked_unclean() -> HistoryBuilder:
     why="a snapshot shows it in the new leader's log in the new epoch: that election did not cost it",
 )
 def acknowledged_in_the_blur_of_the_election() -> HistoryBuilder:
-    history = led(topics=UNCLEAN_T)
-    history.state(1, 0, (1,), at=4)
+    history = led(topics=UNCLEAN_T).state(1, 0, (1,), at=4)
     history.fail_over(2, kept=7, isr=(2,))
     for row in history.rows["partition_states"]:
         row["uncertainty_ns"] = 500_000_000 if row["leader_epoch"] == 1 else 0
     history.ack(20, at=7.9, elapsed_s=0.2, process=2)
     history.replica(2, history.log, at=20, reason="heal", high_watermark=8)
     history.log = history.log[:7]
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -377,8 +342,7 @@ def _given_up(*, allowed: bool) -> HistoryBuilder:
     for value in (20, 21, 22):
         history.ack(value, at=12 + value / 100, process=2)
     history.state(2, 1, (2, 3), at=20)
-    history.finish(logs={1: full})
-    return history
+    return history.finish(logs={1: full})
 
 
 @case(
@@ -389,13 +353,11 @@ def _given_up(*, allowed: bool) -> HistoryBuilder:
     why="moved: judged like the loss of the first copy, which was permitted; the value itself is there",
 )
 def moved_by_an_allowed_unclean_election() -> HistoryBuilder:
-    history = led(topics=UNCLEAN_T)
-    history.state(1, 0, (1,), at=4)
+    history = led(topics=UNCLEAN_T).state(1, 0, (1,), at=4)
     history.fail_over(2, kept=7, isr=(2,))
     history.log += [(7, 1, 20), (8, 1, 7)]
     history.send(20, 7, at=12, process=2)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -406,12 +368,10 @@ def moved_by_an_allowed_unclean_election() -> HistoryBuilder:
     why="an allowed loss moved the log under it",
 )
 def consumer_goes_on_behind_the_cut() -> HistoryBuilder:
-    history = led(topics=UNCLEAN_T)
-    history.poll([(offset, offset) for offset in range(10)], at=3, epoch=0)
+    history = led(topics=UNCLEAN_T).poll([(offset, offset) for offset in range(10)], at=3, epoch=0)
     history.state(1, 0, (1,), at=4)
     history.fail_over(2, kept=7, isr=(2,))
     for value in range(20, 25):
         history.ack(value, at=12 + value / 100, process=2)
     history.poll([(10, 23), (11, 24)], at=20, epoch=1)
-    history.finish()
-    return history
+    return history.finish()

@@ -33,8 +33,7 @@ def _set_by_a_tool(
 ) -> HistoryBuilder:
     """A reads to `read` and commits that; by the group's log somebody committed `offset` then; B gets `answered`, and
     begins there or elsewhere. sent_by_a: A had asked for that commit, and was not answered."""
-    history = group_of(A, B, system=KAFKA, workload=workload, **more)
-    history.kept_state(KEPT, 2, 0, (1, 2, 3), at=0)
+    history = group_of(A, B, system=KAFKA, workload=workload, **more).kept_state(KEPT, 2, 0, (1, 2, 3), at=0)
     history.group("assigned", at=2.5, process=A, generation=1, offset=0)
     reads(history, A, range(read), at=3)
     history.group("committed", at=4, process=A, offset=read, generation=1)
@@ -49,8 +48,7 @@ def _set_by_a_tool(
         history.kept_log(KEPT, node, 3)
     for stored_at, committed in sorted([(4.005, read), (at, offset), (42.005, 10)]):
         history.kept_offset(KEPT[1], committed, at=stored_at, transactional=False)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -167,8 +165,7 @@ def _replaced(
     history.group("committed", at=16, process=A, offset=10, generation=1)
     history.group("fetched", at=at, process=B, offset=answered, elapsed_s=elapsed_s)
     reads(history, B, range(max(answered, 0), 10), at=at + 1)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -248,8 +245,7 @@ def told_by_a_coordinator_nobody_held_up() -> HistoryBuilder:
 
 def _told_none(fault: str | None) -> HistoryBuilder:
     """The first commit, 10, is taken by the successor; at 30.4 B is told that there is none, and begins at the end."""
-    history = group_of(A, B, system=KAFKA, reset="latest")
-    history.kept_state(KEPT, 1, 0, (1, 2, 3), at=0)
+    history = group_of(A, B, system=KAFKA, reset="latest").kept_state(KEPT, 1, 0, (1, 2, 3), at=0)
     history.group("assigned", at=2.5, process=A, generation=1, offset=0)
     reads(history, A, range(10), at=3)
     if fault is not None:
@@ -262,8 +258,7 @@ def _told_none(fault: str | None) -> HistoryBuilder:
     history.group("fetched", at=30.4, process=B, offset=-1)
     history.group("assigned", at=30.5, process=B, generation=2)
     reads(history, B, [12], at=31)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -337,8 +332,7 @@ def _overtaken(
     polls: Sequence[Sequence[int]], *, retention_ms: str = "1000", fails_over: bool = True, group: str | None = None
 ) -> HistoryBuilder:
     """A reader is given these from second 10 on; a moment later broker 2 leads, whose log begins at 0."""
-    history = led(10, system=KAFKA, topics={"t": {"retention.ms": retention_ms}})
-    history.client(9, group=group, **EARLIEST)
+    history = led(10, system=KAFKA, topics={"t": {"retention.ms": retention_ms}}).client(9, group=group, **EARLIEST)
     if group is not None:
         history.group("assigned", at=2, process=9, generation=1, offset=0)
         history.poll([(0, 0), (1, 1)], at=2.6)
@@ -407,8 +401,7 @@ def _one_log(node: int, log: Sequence[tuple[int, int]], *, mark: int, isr: Seque
         history.state(1, 0, isr, at=0.5)
     history.send(77, None, at=0.5, status=2, process=3)
     history.replica(node, [(offset, 0, value) for offset, value in log], high_watermark=mark, at=120)
-    history.finish(snapshots=False)
-    return history
+    return history.finish(snapshots=False)
 
 
 TEN = [(n, n) for n in range(10)]
@@ -438,8 +431,7 @@ def another_record_in_a_log_out_of_sync() -> HistoryBuilder:
 
 def _power(nodes: Sequence[int], *, one_by_one: bool) -> HistoryBuilder:
     """5 and 10 were committed, at 0 and 1 of the group's log on 1, 2, 3; power takes all from 1 on, of these."""
-    history = group_of(A, B)
-    history.kept_state(KEPT, 2, 0, (1, 2, 3), at=0)
+    history = group_of(A, B).kept_state(KEPT, 2, 0, (1, 2, 3), at=0)
     history.group("assigned", at=2.5, process=A, generation=1, offset=0)
     reads(history, A, range(10), at=3)
     for at, offset in ((3.5, 5), (4, 10)):
@@ -448,16 +440,7 @@ def _power(nodes: Sequence[int], *, one_by_one: bool) -> HistoryBuilder:
     for number, node in enumerate(nodes):
         at = 20 + (10 * number if one_by_one else 0)
         history.fault("power-loss", [node], at=at, until=at + 3)
-        history._add(
-            "disk_events",
-            node=node,
-            time_ns=at * SECOND,
-            fault=len(history.rows["faults"]) - 1,
-            extent="tail",
-            topic=KEPT[0],
-            partition=KEPT[1],
-            from_offset=1,
-        )
+        history.disk_event(node, "tail", 1, None, at=at, place=KEPT)
         history.started(node, at=at + 3)
         if one_by_one:
             history.kept_state(KEPT, 3 if node != 3 else 1, number + 1, [n for n in (1, 2, 3) if n != node], at=at + 1)
@@ -465,8 +448,7 @@ def _power(nodes: Sequence[int], *, one_by_one: bool) -> HistoryBuilder:
     history.group("fetched", at=60, process=B, offset=5)
     history.group("assigned", at=60.1, process=B, generation=2, offset=5)
     reads(history, B, range(5, 10), at=61)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -503,8 +485,7 @@ def power_at_one_after_the_other() -> HistoryBuilder:
     why="the setting allowed the election, and the elected one's log begins where it begins",
 )
 def elected_uncleanly_with_an_older_start() -> HistoryBuilder:
-    history = led(8, system=KAFKA, topics={"t": {"retention.ms": "1000"}})
-    history.unclean_config("true")
+    history = led(8, system=KAFKA, topics={"t": {"retention.ms": "1000"}}).unclean_config("true")
     history.state(1, 0, (1,), at=4)
     for value in (8, 9):
         history.ack(value, at=5 + value / 100)

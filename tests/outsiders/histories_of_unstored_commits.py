@@ -25,8 +25,7 @@ def _commits(
     history.group("assigned", at=2.5, process=MEMBER, generation=1, offset=0)
     history.poll([(offset, offset) for offset in range(8)], at=3, process=MEMBER)
     history.group("committed", at=4, process=MEMBER, generation=1, offset=5)
-    history.group("committed", at=last, process=MEMBER, generation=1, offset=8)
-    return history
+    return history.group("committed", at=last, process=MEMBER, generation=1, offset=8)
 
 
 def _logs(
@@ -37,8 +36,7 @@ def _logs(
         history.kept_log(OFFSETS, node, len(records) if end is None else end)
     for committed, at in records:
         history.kept_offset(OFFSETS[1], committed, at=at)
-    history.finish()
-    return history
+    return history.finish()
 
 
 FIRST, BOTH = ((5, 4.02),), ((5, 4.02), (8, 9.02))
@@ -92,8 +90,7 @@ def no_commit_in_any_log() -> HistoryBuilder:
     why="one loss, seen twice",
 )
 def last_commit_in_no_log_and_fetched() -> HistoryBuilder:
-    history = _commits()
-    history.group("fetched", at=80, process=MEMBER, offset=5)
+    history = _commits().group("fetched", at=80, process=MEMBER, offset=5)
     return _logs(history, *FIRST)
 
 
@@ -104,8 +101,7 @@ def last_commit_in_no_log_and_fetched() -> HistoryBuilder:
     why="it was there, and nothing took it",
 )
 def last_commit_fetched_and_in_no_log() -> HistoryBuilder:
-    history = _commits()
-    history.group("fetched", at=30, process=MEMBER, offset=8)
+    history = _commits().group("fetched", at=30, process=MEMBER, offset=8)
     return _logs(history, *FIRST)
 
 
@@ -117,8 +113,7 @@ def last_commit_fetched_and_in_no_log() -> HistoryBuilder:
     why="KIP-98: the offsets are in the group's log before their transaction is committed",
 )
 def last_commit_of_a_transaction_in_no_log() -> HistoryBuilder:
-    history = _commits(last=5)
-    history.client(21, role="both", group="g", transactional_id="p", offset_reset="latest", acks=-1)
+    history = _commits(last=5).client(21, role="both", group="g", transactional_id="p", offset_reset="latest", acks=-1)
     history.transaction(1, COMMITTED, at=9, until=10, process=21, transactional_id="p", group="g")
     history.group("committed", at=9.5, elapsed_s=0.1, process=21, generation=1, offset=9, transaction=1)
     return _logs(history, (5, 4.02), (8, 5.02))
@@ -184,8 +179,7 @@ def last_commit_before_what_was_kept() -> HistoryBuilder:
     why="the configuration promised one copy, and that one was destroyed",
 )
 def last_commit_on_the_wiped_disk() -> HistoryBuilder:
-    history = _commits(replicas=(3,))
-    history.destroyed("wipe", 3, "disk", at=20)
+    history = _commits(replicas=(3,)).destroyed("wipe", 3, "disk", at=20)
     history.started(3, at=21)
     _logs(history, (3, 30.0), nodes=(3,))
     history.rows["consumer_offsets"][0]["group"] = "another"
@@ -199,15 +193,13 @@ def last_commit_on_the_wiped_disk() -> HistoryBuilder:
     why="two copies in sync were left",
 )
 def last_commit_and_one_wiped_disk() -> HistoryBuilder:
-    history = _commits()
-    history.destroyed("wipe", 3, "disk", at=20)
+    history = _commits().destroyed("wipe", 3, "disk", at=20)
     history.started(3, at=21)
     return _logs(history, *FIRST)
 
 
 def _elected(**more: Any) -> HistoryBuilder:
-    history = _commits(isr=(1,), **more)
-    history.fault("kill", [1], at=20, until=30)
+    history = _commits(isr=(1,), **more).fault("kill", [1], at=20, until=30)
     history.kept_state(OFFSETS, 2, 1, (2,), at=22)
     return _logs(history, *FIRST, nodes=(2,))
 

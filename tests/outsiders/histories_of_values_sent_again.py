@@ -10,8 +10,7 @@ AGAIN = 50
 
 def _tries(*tries: tuple[float, int, int | None], copies: int = 1) -> HistoryBuilder:
     """Value 50 is sent once for each try (when, outcome, offset), and the log has `copies` of it from offset 3 on."""
-    history = led(3, workload=WorkloadSpec())
-    history.client(1, role="producer", acks=-1, idempotent=True, tells_attempts=True)
+    history = led(3, workload=WorkloadSpec()).client(1, role="producer", acks=-1, idempotent=True, tells_attempts=True)
     for at, status, offset in tries:
         history.send(AGAIN, offset, at=at, status=status, error=None if status == OK else "KafkaTimeoutError")
     history.log += [(3 + place, 0, AGAIN) for place in range(copies)]
@@ -20,17 +19,12 @@ def _tries(*tries: tuple[float, int, int | None], copies: int = 1) -> HistoryBui
 
 @case("the first try was refused for certain, the second acknowledged", PASS, {}, why="it is one record, and is there")
 def refused_and_then_acknowledged() -> HistoryBuilder:
-    history = _tries((4, REFUSED, None), (5, OK, 3))
-    history.finish()
-    return history
+    return _tries((4, REFUSED, None), (5, OK, 3)).finish()
 
 
 @case("it was acknowledged, sent again, and refused", PASS, {}, why="it is one record, and is there")
 def acknowledged_and_then_refused() -> HistoryBuilder:
-    history = _tries((4, OK, 3), (5, REFUSED, None))
-    history.poll([(0, 0), (1, 1), (2, 2), (3, AGAIN)], at=4.5)
-    history.finish()
-    return history
+    return _tries((4, OK, 3), (5, REFUSED, None)).poll([(0, 0), (1, 1), (2, 2), (3, AGAIN)], at=4.5).finish()
 
 
 @case(
@@ -40,16 +34,12 @@ def acknowledged_and_then_refused() -> HistoryBuilder:
     why="it was sent twice, and is there twice",
 )
 def unknown_and_then_acknowledged_and_twice_in_the_log() -> HistoryBuilder:
-    history = _tries((4, UNKNOWN, None), (5, OK, 4), copies=2)
-    history.finish()
-    return history
+    return _tries((4, UNKNOWN, None), (5, OK, 4), copies=2).finish()
 
 
 @case("both tries were acknowledged, and both are in the log", PASS, {}, why="it was sent twice, and is there twice")
 def acknowledged_twice() -> HistoryBuilder:
-    history = _tries((4, OK, 3), (5, OK, 4), copies=2)
-    history.finish()
-    return history
+    return _tries((4, OK, 3), (5, OK, 4), copies=2).finish()
 
 
 @case(
@@ -59,9 +49,7 @@ def acknowledged_twice() -> HistoryBuilder:
     why="it is there more often than it was sent",
 )
 def twice_sent_and_there_three_times() -> HistoryBuilder:
-    history = _tries((4, UNKNOWN, None), (5, OK, 4), copies=3)
-    history.finish()
-    return history
+    return _tries((4, UNKNOWN, None), (5, OK, 4), copies=3).finish()
 
 
 @case(
@@ -71,9 +59,7 @@ def twice_sent_and_there_three_times() -> HistoryBuilder:
     why="a refused try leaves no copy",
 )
 def one_refused_and_there_twice() -> HistoryBuilder:
-    history = _tries((4, REFUSED, None), (5, OK, 3), copies=2)
-    history.finish()
-    return history
+    return _tries((4, REFUSED, None), (5, OK, 3), copies=2).finish()
 
 
 @case(
@@ -83,10 +69,7 @@ def one_refused_and_there_twice() -> HistoryBuilder:
     why="the second try may have been appended",
 )
 def refused_and_then_unknown_and_read() -> HistoryBuilder:
-    history = _tries((4, REFUSED, None), (5, UNKNOWN, None))
-    history.poll([(0, 0), (1, 1), (2, 2), (3, AGAIN)], at=6)
-    history.finish()
-    return history
+    return _tries((4, REFUSED, None), (5, UNKNOWN, None)).poll([(0, 0), (1, 1), (2, 2), (3, AGAIN)], at=6).finish()
 
 
 @case(
@@ -97,9 +80,7 @@ def refused_and_then_unknown_and_read() -> HistoryBuilder:
     why="nothing of it was appended, and it is there",
 )
 def refused_twice_and_read() -> HistoryBuilder:
-    history = _tries((4, REFUSED, None), (5, REFUSED, None))
-    history.finish()
-    return history
+    return _tries((4, REFUSED, None), (5, REFUSED, None)).finish()
 
 
 @case(
@@ -109,9 +90,7 @@ def refused_twice_and_read() -> HistoryBuilder:
     why="an acknowledged record is lost",
 )
 def refused_then_acknowledged_and_lost() -> HistoryBuilder:
-    history = _tries((4, REFUSED, None), (5, OK, 3), copies=0)
-    history.finish()
-    return history
+    return _tries((4, REFUSED, None), (5, OK, 3), copies=0).finish()
 
 
 @case(
@@ -128,14 +107,12 @@ def acknowledged_after_the_election_that_would_excuse_it() -> HistoryBuilder:
     history.state(1, 0, (1,), at=4.5)
     history.fail_over(2, kept=3, isr=(2,))
     history.send(AGAIN, 3, at=15)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case("its copies have a timestamp each", PASS, {}, why="each try has its own time")
 def two_copies_with_two_timestamps() -> HistoryBuilder:
-    history = led(3, workload=WorkloadSpec())
-    history.client(1, role="producer", acks=-1, idempotent=True, tells_attempts=True)
+    history = led(3, workload=WorkloadSpec()).client(1, role="producer", acks=-1, idempotent=True, tells_attempts=True)
     history.send(AGAIN, None, at=4, status=UNKNOWN, error="KafkaTimeoutError", timestamp_ms=4000)
     history.send(AGAIN, 4, at=5, timestamp_ms=5000)
     history.log += [(3, 0, AGAIN), (4, 0, AGAIN)]
@@ -154,12 +131,10 @@ def two_copies_with_two_timestamps() -> HistoryBuilder:
     why="it was read after the first of its sends",
 )
 def read_before_it_was_sent_again() -> HistoryBuilder:
-    history = _tries((4, OK, 3), (9, REFUSED, None))
-    history.poll([(0, 0), (1, 1), (2, 2), (3, AGAIN)], at=5)
+    history = _tries((4, OK, 3), (9, REFUSED, None)).poll([(0, 0), (1, 1), (2, 2), (3, AGAIN)], at=5)
     history.send(60, 4, at=6, process=2)
     history.log.append((4, 0, 60))
-    history.finish()
-    return history
+    return history.finish()
 
 
 def _compacted_at_each_place(*, later: bool) -> HistoryBuilder:

@@ -92,8 +92,7 @@ def _kept(clock: float, *, answered: int, at: float = 60) -> HistoryBuilder:
         history.group("committed", at=4 + number, process=A, generation=1, offset=offset)
         history.kept_offset(KEPT[1], offset, at=4 + number + clock)
     history.group("fetched", at=at, process=A, offset=answered)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -141,8 +140,7 @@ def back_after_a_day() -> HistoryBuilder:
     history.group("fetched", at=24 * HOUR, process=A, offset=4)
     history.group("assigned", at=24 * HOUR + 1, process=A, generation=3, offset=4)
     history.poll([(offset, offset) for offset in range(4, 10)], at=24 * HOUR + 2, process=A, assignment=1)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(

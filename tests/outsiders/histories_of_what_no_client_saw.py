@@ -26,18 +26,6 @@ def _later(history: HistoryBuilder, epochs: Sequence[int | None], *, process: in
 
 
 @case(
-    "a new leader's records carry its own epoch",
-    PASS,
-    why="KIP-101: a leader stamps each batch with the epoch it leads in",
-)
-def stamped_with_its_own_epoch() -> HistoryBuilder:
-    history = led()
-    history.fail_over(2)
-    _later(history, (1, 1, 1)).finish()
-    return history
-
-
-@case(
     "batches of an old message format carry no epoch, before a fail-over and behind it",
     PASS,
     why="format 1 has no place for an epoch",
@@ -62,12 +50,10 @@ def no_epochs_in_old_formats() -> HistoryBuilder:
     why="followers keep the stamp of their leader",
 )
 def epochs_fall_on_one_follower() -> HistoryBuilder:
-    history = led()
-    history.fail_over(2)
+    history = led().fail_over(2)
     _later(history, (1, 1, 1))
     odd: list[Entry] = [*history.log[:11], (11, 0, 21), (12, 1, 22)]
-    history.finish(logs={3: odd})
-    return history
+    return history.finish(logs={3: odd})
 
 
 @case(
@@ -78,12 +64,10 @@ def epochs_fall_on_one_follower() -> HistoryBuilder:
     why="a log need not be the last one to show it",
 )
 def epochs_fell_before_a_kill() -> HistoryBuilder:
-    history = led()
-    history.fail_over(2)
+    history = led().fail_over(2)
     _later(history, (1, 1))
     history.replica(3, [*history.log[:10], (10, 1, 20), (11, 0, 21)], at=20, reason="kill", high_watermark=12)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -110,8 +94,7 @@ def older_records_came_with_a_later_leader() -> HistoryBuilder:
     history.state(3, 2, (3, 1, 2), at=50)
     for number in range(3):
         history.ack(30 + number, at=55 + number)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -121,16 +104,14 @@ def older_records_came_with_a_later_leader() -> HistoryBuilder:
     why="it has not yet followed the new leader",
 )
 def a_tail_that_has_not_been_cut_yet() -> HistoryBuilder:
-    history = led(10)
-    history.sends([(18, None, 2), (19, None, 2)], at=5)
+    history = led(10).sends([(18, None, 2), (19, None, 2)], at=5)
     history.fault("kill", [1], at=6, until=None)
     history.state(2, 1, (2, 3), at=8, start=10)
     history._epoch = 1
     _later(history, (1, 1))
     own = [*history.log[:10], (10, 0, 18), (11, 0, 19)]
     history.finish(logs={1: own}, only=(2, 3))
-    history.replica(1, own, high_watermark=10)
-    return history
+    return history.replica(1, own, high_watermark=10)
 
 
 @case(
@@ -141,12 +122,10 @@ def a_tail_that_has_not_been_cut_yet() -> HistoryBuilder:
     why="no checksum covers the epoch of a batch",
 )
 def epochs_of_a_damaged_batch() -> HistoryBuilder:
-    history = led()
-    history.fail_over(2)
+    history = led().fail_over(2)
     _later(history, (1, 1, 1))
     history.destroyed("damage", 3, "batch", at=25, first=11, end=12, partition_id=0)
-    history.finish(logs={3: [*history.log[:11], (11, 0, 21), (12, 1, 22)]})
-    return history
+    return history.finish(logs={3: [*history.log[:11], (11, 0, 21), (12, 1, 22)]})
 
 
 @case(
@@ -157,11 +136,9 @@ def epochs_of_a_damaged_batch() -> HistoryBuilder:
     why="before KIP-279 a follower might be cut to its high watermark",
 )
 def epochs_fall_before_kip_279() -> HistoryBuilder:
-    history = led(system="kafka:1.1.1")
-    history.fail_over(2)
+    history = led(system="kafka:1.1.1").fail_over(2)
     _later(history, (1, 1, 1))
-    history.finish(logs={3: [*history.log[:11], (11, 0, 21), (12, 1, 22)]})
-    return history
+    return history.finish(logs={3: [*history.log[:11], (11, 0, 21), (12, 1, 22)]})
 
 
 @case(
@@ -171,10 +148,8 @@ def epochs_fall_before_kip_279() -> HistoryBuilder:
     why="the leader's log is what it gives to readers",
 )
 def epochs_fall_in_the_final_read() -> HistoryBuilder:
-    history = led()
-    history.fail_over(2)
-    _later(history, (1, 0)).finish(snapshots=False)
-    return history
+    history = led().fail_over(2)
+    return _later(history, (1, 0)).finish(snapshots=False)
 
 
 @case(
@@ -184,15 +159,13 @@ def epochs_fall_in_the_final_read() -> HistoryBuilder:
     why="KIP-101 holds for internal topics as well",
 )
 def epochs_fall_in_a_coordinators_log() -> HistoryBuilder:
-    history = led()
-    history.place(1, "t", 1)
+    history = led().place(1, "t", 1)
     history.kept_state(OFFSETS, 1, 2, (1, 2, 3), at=0)
     history.kept_log(OFFSETS, 1, 2)
     for at, committed in ((4, 3), (5, 5)):
         history.kept_offset(OFFSETS[1], committed, at=at)
     history.rows["consumer_offsets"][0]["leader_epoch"] = 2
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -202,12 +175,10 @@ def epochs_fall_in_a_coordinators_log() -> HistoryBuilder:
     why="they were appended before that epoch was",
 )
 def stamped_with_the_epoch_after() -> HistoryBuilder:
-    history = led()
-    history.fail_over(2)
+    history = led().fail_over(2)
     _later(history, (1, 1))
     history.log[5:10] = [(offset, 1, value) for offset, _, value in history.log[5:10]]
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -216,15 +187,13 @@ def stamped_with_the_epoch_after() -> HistoryBuilder:
     why="what it takes now is of its epoch, wherever it stands",
 )
 def a_leader_goes_on_below_its_start() -> HistoryBuilder:
-    history = led(8)
-    history.sends([(18, None, 2), (19, None, 2)], at=5)
+    history = led(8).sends([(18, None, 2), (19, None, 2)], at=5)
     history.log += [(8, 0, 18), (9, 0, 19)]
     history.fail_over(2)
     history.destroyed("power-loss", 2, "tail", at=13, until=14, first=8, partition_id=0)
     history.started(2, at=14)
     history.log = history.log[:8]
-    _later(history, (1, 1)).finish()
-    return history
+    return _later(history, (1, 1)).finish()
 
 
 @case(
@@ -233,8 +202,7 @@ def a_leader_goes_on_below_its_start() -> HistoryBuilder:
     why="a checkpoint keeps no start below that of its log; the other replica's log has still all of that epoch",
 )
 def a_checkpoint_that_went_up_with_its_log() -> HistoryBuilder:
-    history = led(10)
-    history.finish()
+    history = led(10).finish()
     history.rows["broker_events"].clear()
     own = history.rows["replica_snapshots"][0]
     own["log_start_offset"], own["leader_epochs"] = 6, "0:6"
@@ -250,10 +218,8 @@ def a_checkpoint_that_went_up_with_its_log() -> HistoryBuilder:
     why="either somebody led in it, or nobody stamped them with it",
 )
 def stamped_with_an_unknown_epoch() -> HistoryBuilder:
-    history = led()
-    history.fail_over(2)
-    _later(history, (4, 4)).finish()
-    return history
+    history = led().fail_over(2)
+    return _later(history, (4, 4)).finish()
 
 
 # ---- the high watermark ---------------------------------------------------------------------------------------------
@@ -262,15 +228,7 @@ def stamped_with_an_unknown_epoch() -> HistoryBuilder:
 def _marks(history: HistoryBuilder, *marks: tuple[int, float, int]) -> HistoryBuilder:
     """(node, seconds, offset) as brokers journalled them."""
     for node, at, offset in marks:
-        history._add(
-            "broker_events",
-            node=node,
-            time_ns=int(at * SECOND),
-            event="high_watermark_checkpoint",
-            topic="t",
-            partition=0,
-            to_offset=offset,
-        )
+        history.wrote_down(node, offset, at=at)
     return history
 
 
@@ -279,8 +237,7 @@ def _read(history: HistoryBuilder, *, lagging: int | None = None, mark: int = 10
     for node in (1, 2, 3):
         mine = lagging if node == 1 and lagging is not None else mark
         history.replica(node, history.log, at=AFTER, high_watermark=mine)
-    history.finish(snapshots=False)
-    return history
+    return history.finish(snapshots=False)
 
 
 @case("a leader's marks rise", PASS, why="that is what they do")
@@ -294,8 +251,7 @@ def marks_that_rise() -> HistoryBuilder:
     why="a new process begins at its checkpoint",
 )
 def mark_of_a_new_process() -> HistoryBuilder:
-    history = _marks(led(), (1, 20, 10))
-    history.fault("kill", [1], at=22, until=24)
+    history = _marks(led(), (1, 20, 10)).fault("kill", [1], at=22, until=24)
     history.started(1, at=24)
     return _read(_marks(history, (1, 25, 6), (1, 60, 10)))
 
@@ -306,8 +262,7 @@ def mark_of_a_new_process() -> HistoryBuilder:
     why="KIP-101: a follower's lags behind by a fetch, and it is another epoch",
 )
 def mark_of_a_new_leader() -> HistoryBuilder:
-    history = _marks(led(), (1, 4, 10), (2, 4, 9))
-    history.fail_over(2)
+    history = _marks(led(), (1, 4, 10), (2, 4, 9)).fail_over(2)
     return _read(_marks(history, (2, 9, 9), (2, 60, 10)))
 
 
@@ -317,8 +272,7 @@ def mark_of_a_new_leader() -> HistoryBuilder:
     why="followers take their leader's word, and a new leader's may be lower",
 )
 def mark_of_a_follower() -> HistoryBuilder:
-    history = _marks(led(), (3, 4, 10))
-    history.fail_over(2)
+    history = _marks(led(), (3, 4, 10)).fail_over(2)
     return _read(_marks(history, (3, 9, 10), (3, 11, 8), (3, 60, 10)))
 
 
@@ -329,8 +283,7 @@ def mark_of_a_follower() -> HistoryBuilder:
     why="a process that was paused is the same one",
 )
 def mark_on_disk_goes_back() -> HistoryBuilder:
-    history = led()
-    history.fault("pause", [1], at=35, until=40)
+    history = led().fault("pause", [1], at=35, until=40)
     history.replica(1, history.log, at=40, reason="heal", high_watermark=10)
     return _read(history, lagging=6)
 
@@ -356,18 +309,7 @@ def mark_of_an_emptied_disk() -> HistoryBuilder:
     why="a leader never lowers it",
 )
 def a_leader_says_that_it_lowered_it() -> HistoryBuilder:
-    history = led()
-    history._add(
-        "broker_events",
-        node=1,
-        time_ns=20 * SECOND,
-        event="high_watermark_lowered",
-        topic="t",
-        partition=0,
-        leader_epoch=0,
-        from_offset=10,
-        to_offset=6,
-    )
+    history = led().broker_event(1, "high_watermark_lowered", at=20, leader_epoch=0, from_offset=10, to_offset=6)
     return _read(history)
 
 
@@ -377,18 +319,7 @@ def a_leader_says_that_it_lowered_it() -> HistoryBuilder:
     why="a follower that cuts its log lowers it",
 )
 def a_follower_says_that_it_lowered_it() -> HistoryBuilder:
-    history = led()
-    history._add(
-        "broker_events",
-        node=3,
-        time_ns=20 * SECOND,
-        event="high_watermark_lowered",
-        topic="t",
-        partition=0,
-        leader_epoch=0,
-        from_offset=10,
-        to_offset=6,
-    )
+    history = led().broker_event(3, "high_watermark_lowered", at=20, leader_epoch=0, from_offset=10, to_offset=6)
     return _read(history)
 
 
@@ -400,8 +331,7 @@ def _answered(
 ) -> HistoryBuilder:
     history.group("assigned", at=2.5, process=A, generation=first, offset=0)
     history.group("assigned", at=at, process=process, generation=second, offset=0)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case("each assignment is told in a higher generation", PASS, why="that is how a group rebalances")
@@ -425,8 +355,7 @@ def an_older_generation_told_a_moment_later() -> HistoryBuilder:
     why="what was sent before the cut arrives when it heals",
 )
 def an_older_generation_told_after_a_cut() -> HistoryBuilder:
-    history = group_of(A, B)
-    history.fault("cut", [1], at=2.4, until=18.5)
+    history = group_of(A, B).fault("cut", [1], at=2.4, until=18.5)
     return _answered(history, 7, 6)
 
 
@@ -466,8 +395,7 @@ def generations_of_an_unknown_protocol() -> HistoryBuilder:
     why="the group was forgotten, and begins again with its first generation",
 )
 def a_group_that_was_lawfully_forgotten() -> HistoryBuilder:
-    history = group_of(A, B)
-    history.kept_state(OFFSETS, 1, 0, (1,), at=0, replicas=(1,))
+    history = group_of(A, B).kept_state(OFFSETS, 1, 0, (1,), at=0, replicas=(1,))
     history.destroyed("wipe", 1, "disk", at=10, until=12)
     history.state(2, 1, (2, 3), at=10.5, start=10)
     history.kept_state(OFFSETS, -1, 1, (), at=10.5)
@@ -476,8 +404,7 @@ def a_group_that_was_lawfully_forgotten() -> HistoryBuilder:
     history.state(2, 1, (2, 3, 1), at=14)
     history.group("assigned", at=2.5, process=A, generation=7, offset=0)
     history.group("assigned", at=19, process=B, generation=1, offset=0)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -487,8 +414,7 @@ def a_group_that_was_lawfully_forgotten() -> HistoryBuilder:
     why="the other replicas had the generation",
 )
 def a_group_that_others_still_had() -> HistoryBuilder:
-    history = group_of(A, B)
-    history.kept_state(OFFSETS, 2, 0, (1, 2, 3), at=0)
+    history = group_of(A, B).kept_state(OFFSETS, 2, 0, (1, 2, 3), at=0)
     history.destroyed("wipe", 3, "disk", at=10, until=12)
     history.started(3, at=12)
     return _answered(history, 7, 2)
@@ -520,8 +446,7 @@ def _logged(history: HistoryBuilder, *records: tuple[int | None, float]) -> Hist
             committed_offset=None,
             commit_ns=None,
         )
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -554,12 +479,10 @@ def generations_fall_behind_a_tombstone() -> HistoryBuilder:
     why="Kafka stores what it is sent",
 )
 def commit_far_beyond_the_end() -> HistoryBuilder:
-    history = group_of(A, B)
-    history.group("assigned", at=2.5, process=A, generation=1, offset=0)
+    history = group_of(A, B).group("assigned", at=2.5, process=A, generation=1, offset=0)
     history.poll([(offset, offset) for offset in range(10)], at=3, process=A)
     history.group("committed", at=4, process=A, generation=1, offset=1000)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -568,13 +491,11 @@ def commit_far_beyond_the_end() -> HistoryBuilder:
     why="the next offset is not beyond the end, and what was refused is not committed",
 )
 def commit_of_the_end() -> HistoryBuilder:
-    history = group_of(A, B)
-    history.group("assigned", at=2.5, process=A, generation=1, offset=0)
+    history = group_of(A, B).group("assigned", at=2.5, process=A, generation=1, offset=0)
     history.poll([(offset, offset) for offset in range(10)], at=3, process=A)
     history.group("committed", at=4, process=A, generation=1, offset=10)
     history.group("committed", at=5, process=A, generation=1, offset=1000, status=1)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -590,8 +511,7 @@ def commit_beyond_what_was_cut_later() -> HistoryBuilder:
     history.group("committed", at=4, process=A, generation=1, offset=10)
     history.state(1, 0, (1,), at=5)
     history.fail_over(2, kept=6, isr=(2, 3))
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -601,12 +521,10 @@ def commit_beyond_what_was_cut_later() -> HistoryBuilder:
     why="somebody committed it, and Kafka stores what it is sent",
 )
 def commit_beyond_the_end_in_the_log() -> HistoryBuilder:
-    history = group_of(A, B)
-    history.kept_state(OFFSETS, 1, 0, (1, 2, 3), at=0)
+    history = group_of(A, B).kept_state(OFFSETS, 1, 0, (1, 2, 3), at=0)
     history.kept_log(OFFSETS, 1, 1)
     history.kept_offset(OFFSETS[1], 1000, at=9)
-    history.finish()
-    return history
+    return history.finish()
 
 
 # ---- topic ids ------------------------------------------------------------------------------------------------------
@@ -623,8 +541,7 @@ def _with_ids(history: HistoryBuilder, *, books: str | None = P, **of_node: str 
 
 @case("books and logs are of one topic", PASS, why="that is as it has to be")
 def one_topic() -> HistoryBuilder:
-    history = led()
-    history.finish()
+    history = led().finish()
     return _with_ids(history)
 
 
@@ -634,8 +551,7 @@ def one_topic() -> HistoryBuilder:
     why="what is not known is no contradiction",
 )
 def no_topic_ids() -> HistoryBuilder:
-    history = led()
-    history.finish()
+    history = led().finish()
     return _with_ids(history, n1=None, n2=None, n3="A" * 22)
 
 
@@ -646,8 +562,7 @@ def no_topic_ids() -> HistoryBuilder:
     why="it has not heard of the deletion yet",
 )
 def log_left_behind() -> HistoryBuilder:
-    history = led()
-    history.fault("kill", [3], at=0.5, until=None)
+    history = led().fault("kill", [3], at=0.5, until=None)
     history.state(1, 0, (1, 2), at=2)
     history.finish()
     return _with_ids(history, n3=Q)
@@ -660,8 +575,7 @@ def log_left_behind() -> HistoryBuilder:
     why="it has had no chance to hear of it",
 )
 def log_of_a_paused_broker() -> HistoryBuilder:
-    history = led()
-    history.fault("pause", [3], at=-1, until=None)
+    history = led().fault("pause", [3], at=-1, until=None)
     history.finish()
     return _with_ids(history, n3=Q)
 
@@ -673,8 +587,7 @@ def log_of_a_paused_broker() -> HistoryBuilder:
     why="a follower fetches with the id of its own log, and is refused",
 )
 def logs_of_two_topics() -> HistoryBuilder:
-    history = led()
-    history.finish()
+    history = led().finish()
     return _with_ids(history, books=None, n2=Q)
 
 
@@ -685,8 +598,7 @@ def logs_of_two_topics() -> HistoryBuilder:
     why="a broker does not lead with a log of another topic",
 )
 def a_leader_with_another_topics_log() -> HistoryBuilder:
-    history = led()
-    history.finish()
+    history = led().finish()
     return _with_ids(history, n1=Q)
 
 
@@ -698,8 +610,7 @@ def a_leader_with_another_topics_log() -> HistoryBuilder:
     why="one of the two entries is not of this topic",
 )
 def books_of_two_topics() -> HistoryBuilder:
-    history = led()
-    history.fail_over(2)
+    history = led().fail_over(2)
     history.finish()
     _with_ids(history)
     history.rows["partition_states"][-1]["topic_id"] = Q
@@ -715,8 +626,7 @@ def books_of_two_topics() -> HistoryBuilder:
     why="it answers for the new topic with the log of the old one",
 )
 def the_old_topics_log_in_its_place() -> HistoryBuilder:
-    history = led()
-    history.place(5, "t#1", 0, read_to_end=False, replicas=[1, 2, 3])
+    history = led().place(5, "t#1", 0, read_to_end=False, replicas=[1, 2, 3])
     history.finish(only=(1, 2))
     _with_ids(history)
     history._add("topics", topic="t", name="t", topic_id=P, created_ns=0, uncertainty_ns=0, undecided=False)

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from tests.harness.checks.histories.build import SECOND
 from tests.outsiders.groups import group_of, reads
 from tests.outsiders.history_builder import VIOLATION, HistoryBuilder, case, led
 
@@ -20,31 +19,20 @@ AGAIN = "group-redelivery observation"
 def high_watermark_goes_back() -> HistoryBuilder:
     history = led()
     for at, mark in ((20, 10), (80, 6)):
-        history._add(
-            "broker_events",
-            node=1,
-            time_ns=at * SECOND,
-            event="high_watermark_checkpoint",
-            topic="t",
-            partition=0,
-            to_offset=mark,
-        )
+        history.wrote_down(1, mark, at=at)
     history.replica(1, history.log, at=AFTER, high_watermark=6)
     for node in (2, 3):
         history.replica(node, history.log, at=AFTER, high_watermark=10)
-    history.finish(snapshots=False)
-    return history
+    return history.finish(snapshots=False)
 
 
 def _stamped(late: Sequence[int]) -> HistoryBuilder:
     """Broker 2 leads epoch 1 from offset 10 on; what it takes is stamped with the epochs of `late`."""
-    history = led()
-    history.fail_over(2)
+    history = led().fail_over(2)
     for number, epoch in enumerate(late):
         history.ack(20 + number, at=15 + number, process=2)
         history.log[-1] = (10 + number, epoch, 20 + number)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -74,17 +62,11 @@ def stamped_with_the_epoch_before() -> HistoryBuilder:
     why="KIP-516: a broker does not serve a log of another topic id",
 )
 def log_of_another_topic() -> HistoryBuilder:
-    history = led()
-    history.finish()
+    history = led().finish()
     for row in history.rows["partition_states"]:
         row["topic_id"] = "AAAAAAAAAAAAAAAAAAAAAQ"
     for row in history.rows["replica_snapshots"]:
         row["topic_id"] = "AAAAAAAAAAAAAAAAAAAAA" + ("g" if row["node"] == 3 else "Q")
-    return history
-
-
-def _finished(history: HistoryBuilder) -> HistoryBuilder:
-    history.finish()
     return history
 
 
@@ -96,9 +78,8 @@ def _finished(history: HistoryBuilder) -> HistoryBuilder:
     why="a generation is in the group's log before any member hears of it, and only rises",
 )
 def generation_went_back() -> HistoryBuilder:
-    history = group_of(A, B)
-    history.group("assigned", at=2.5, process=A, generation=7, offset=0)
+    history = group_of(A, B).group("assigned", at=2.5, process=A, generation=7, offset=0)
     reads(history, A, range(10), at=3)
     history.group("committed", at=4, process=A, offset=10, generation=7)
     history.group("assigned", at=19, process=B, generation=2, offset=10)
-    return _finished(history)
+    return history.finish()

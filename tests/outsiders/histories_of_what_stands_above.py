@@ -55,8 +55,7 @@ def first_record_gone_below_its_successors() -> HistoryBuilder:
     _uncleanly_led_by_2(history)
     history.send(20, 10, at=20)
     history.log.append((10, 1, 20))
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -134,8 +133,7 @@ def in_no_log_below_its_successors() -> HistoryBuilder:
     history = _ten(read=False)
     _without(history, 5)
     _uncleanly_led_by_2(history)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -160,14 +158,12 @@ def gone_below_what_the_logs_hold() -> HistoryBuilder:
     why="a lost disk leaves nothing of that epoch above it",
 )
 def disk_lost_below_what_is_there() -> HistoryBuilder:
-    history = _ten(unclean=False)
-    history.state(1, 0, (1,), at=4)
+    history = _ten(unclean=False).state(1, 0, (1,), at=4)
     history.destroyed("wipe", 1, "disk", at=10)
     history.state(1, 1, (1,), at=12)
     _without(history, 2)
     history.state(1, 1, (1, 2, 3), at=15)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -178,14 +174,12 @@ def disk_lost_below_what_is_there() -> HistoryBuilder:
     why="damage takes a record, and may spare those above it",
 )
 def damaged_below_what_is_there() -> HistoryBuilder:
-    history = _ten(unclean=False)
-    history.state(1, 0, (1,), at=4)
+    history = _ten(unclean=False).state(1, 0, (1,), at=4)
     history.destroyed("damage", 1, "batch", at=10, first=2, end=3, partition_id=0)
     history.state(1, 1, (1,), at=12)
     _without(history, 2)
     history.state(1, 1, (1, 2, 3), at=15)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -222,5 +216,4 @@ def acknowledged_perhaps_by_a_deposed_leader() -> HistoryBuilder:
     history.send(50, 6, at=5.9, acks=1)
     history.truncation(1, 5, 7, epoch=1, at=12.5)
     history.state(2, 1, (1, 2, 3), at=14)
-    history.finish()
-    return history
+    return history.finish()

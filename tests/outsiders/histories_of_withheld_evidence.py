@@ -42,8 +42,7 @@ def _fail_over(*, acks: int = -1, kept: int = 7, **more: Any) -> HistoryBuilder:
     for value in range(5, 10):
         history.ack(value, at=2 + value / 10, acks=acks)
     history.fail_over(2, kept=kept)
-    history.finish()
-    return history
+    return history.finish()
 
 
 @case(
@@ -106,8 +105,7 @@ def books_alone_and_acks_1_gone() -> HistoryBuilder:
 def one_short_log_was_read() -> HistoryBuilder:
     history = led()
     history.replica(3, history.log[:8], at=1.85, reason="restart", high_watermark=7)
-    history.finish(snapshots=False)
-    return history
+    return history.finish(snapshots=False)
 
 
 @case(
@@ -121,8 +119,7 @@ def final_read_ends_early_with_the_leaders_log() -> HistoryBuilder:
     history = led()
     log, history.log = history.log, history.log[:8]
     history.finish(snapshots=False)
-    history.replica(1, log, at=110, high_watermark=10)
-    return history
+    return history.replica(1, log, at=110, high_watermark=10)
 
 
 # ---- the final read, in a folder of old and of today -------------------------------------------------------------
@@ -147,8 +144,7 @@ def told_too_low_in_a_folder_of_old() -> HistoryBuilder:
     history.finish(snapshots=False)
     for node in (1, 2, 3):
         history.replica(node, log, at=110, high_watermark=10)
-    history.as_sealed_before()
-    return history
+    return history.as_sealed_before()
 
 
 def _answers(*answers: tuple[float, int], system: str = "kafka:4.3.1", acks: int = -1) -> HistoryBuilder:
@@ -157,20 +153,8 @@ def _answers(*answers: tuple[float, int], system: str = "kafka:4.3.1", acks: int
     history.client(99, role="consumer", isolation="read_uncommitted", offset_reset="earliest")
     history.finish()
     for at, end in answers:
-        history._add(
-            "final_reads",
-            topic="t",
-            partition=0,
-            event="end",
-            process=99,
-            node=1,
-            leader_epoch=0,
-            since_ns=int(at * SECOND),
-            invoked_ns=int(at * SECOND),
-            completed_ns=int((at + 0.01) * SECOND),
-            from_offset=0,
-            to_offset=end,
-        )
+        told = {"leader_epoch": 0, "since_ns": int(at * SECOND), "from_offset": 0, "to_offset": end}
+        history.final_read("end", at=at, elapsed_s=0.01, **told)
     return history
 
 
@@ -215,16 +199,14 @@ def _group(**more: Any) -> HistoryBuilder:
 
 def _deposed(generation: int) -> HistoryBuilder:
     """A is replaced by B in generation 2; its commit 5 s later, sent with `generation`, is accepted."""
-    history = _group(system="kafka:2.8.2")
-    history.group("assigned", at=2.5, process=A, generation=1, offset=0)
+    history = _group(system="kafka:2.8.2").group("assigned", at=2.5, process=A, generation=1, offset=0)
     history.poll([(offset, offset) for offset in range(4)], at=3, process=A)
     history.group("assigned", at=10, process=B, generation=2, offset=0)
     history.poll([(offset, offset) for offset in range(8)], at=11, process=B)
     history.group("committed", at=12, process=B, generation=2, offset=8)
     history.group("committed", at=15, process=A, generation=generation, offset=4)
     history.finish()
-    history.as_sealed_before()
-    return history
+    return history.as_sealed_before()
 
 
 @case(
@@ -251,8 +233,7 @@ def deposed_without_a_generation_in_a_folder_of_old() -> HistoryBuilder:
 
 def _in_a_transaction(outcome: int, *, answer: int, at: float, partition_id: int = 1) -> HistoryBuilder:
     """x25: offsets of two partitions are sent to one transaction, which ends at second 8; then one is asked for."""
-    history = _group(system="kafka:2.8.2")
-    history.place(1, "t", 1)
+    history = _group(system="kafka:2.8.2").place(1, "t", 1)
     history.state(2, 0, (1, 2, 3), at=0, start=0, partition_id=1)
     beside = [(offset, 0, 50 + offset) for offset in range(6)]
     for offset, _, value in beside:
@@ -281,8 +262,7 @@ def _in_a_transaction(outcome: int, *, answer: int, at: float, partition_id: int
     history.group("fetched", at=at, process=B, offset=answer if partition_id else 4, partition_id=1)
     history.finish()
     history.finish_partition(1, beside)
-    history.as_sealed_before()
-    return history
+    return history.as_sealed_before()
 
 
 @case(
@@ -330,8 +310,7 @@ def _hangs(*, for_s: float) -> HistoryBuilder:
         history.replica(node, log, at=99, high_watermark=6)
     history.final([(offset, offset) for offset in range(3)])
     history.partition.update(end_offset=6, last_stable_offset=3, read_to_end=False)
-    history.as_sealed_before()
-    return history
+    return history.as_sealed_before()
 
 
 @case(

@@ -6,7 +6,7 @@ both; what would be wrong in either reading is still wrong.
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from harness.checks.judge import Judgement
 from harness.history.schema.schemas import ADDED_COLUMNS, ADDED_TABLES, AT_START
@@ -140,7 +140,7 @@ class HistoryBuilder(History):
 
     def place(
         self, partition_id: int, topic: str, partition: int, *, brokers: Sequence[int] | None = None, **columns: Any
-    ) -> None:
+    ) -> Self:
         self._places[partition_id] = topic, partition
         replicas = list(brokers or self.brokers)
         self._add(
@@ -150,6 +150,7 @@ class HistoryBuilder(History):
             partition=partition,
             **{"replicas": replicas, "read_to_end": True, **columns},
         )
+        return self
 
     # -- the cluster --------------------------------------
 
@@ -163,7 +164,7 @@ class HistoryBuilder(History):
         start: int | None = None,
         partition_id: int = 0,
         elr: Sequence[int] | None = None,
-    ) -> None:
+    ) -> Self:
         """From the cluster's own books; unclean as they would have it: in neither ISR nor ELR, nor the last leader."""
         topic, part = self._places[partition_id]
         before = self._states.get((topic, part))
@@ -196,20 +197,13 @@ class HistoryBuilder(History):
         self._elr[partition_id] = tuple(elr or ())
         if partition_id == 0:
             self._isr, self._leader, self._epoch = tuple(isr), leader, epoch
+        return self
 
-    def leads(self, node: int, epoch: int, start: int, *, at: float, partition_id: int = 0) -> None:
+    def leads(self, node: int, epoch: int, start: int, *, at: float, partition_id: int = 0) -> Self:
         """The broker's own journal says that it began to lead."""
-        topic, part = self._places[partition_id]
-        self._add(
-            "broker_events",
-            node=node,
-            time_ns=int(at * SECOND),
-            event="leadership_start",
-            topic=topic,
-            partition=part,
-            leader_epoch=epoch,
-            from_offset=start,
-        )
+        place = self._places[partition_id]
+        self.broker_event(node, "leadership_start", at=at, place=place, leader_epoch=epoch, from_offset=start)
+        return self
 
     def polled(
         self,
@@ -220,7 +214,7 @@ class HistoryBuilder(History):
         *,
         at: float,
         partition_id: int = 0,
-    ) -> None:
+    ) -> Self:
         """What a broker answered when it was asked."""
         topic, part = self._places[partition_id]
         self._add(
@@ -236,13 +230,15 @@ class HistoryBuilder(History):
             isr=None if isr is None else list(isr),
             replicas=next(row["replicas"] for row in self.rows["partitions"] if row["partition_id"] == partition_id),
         )
+        return self
 
     def configured(
         self, key: str, value: str, *, at: float = 0.0, scope: str = "topic", name: str = "t", node: int = -1
-    ) -> None:
+    ) -> Self:
         self._add("configuration", time_ns=int(at * SECOND), scope=scope, name=name, node=node, key=key, value=value)
+        return self
 
-    def said_at_start(self, node: int, key: str, value: str, *, at: float = 0.0) -> None:
+    def said_at_start(self, node: int, key: str, value: str, *, at: float = 0.0) -> Self:
         """What a broker printed of its own configuration when it started."""
         self._add(
             "configuration",
@@ -254,8 +250,9 @@ class HistoryBuilder(History):
             value=value,
             source=AT_START,
         )
+        return self
 
-    def asked_unclean(self, outcome: str, *, at: float, until: float, topic: str = "t", partition: int = 0) -> None:
+    def asked_unclean(self, outcome: str, *, at: float, until: float, topic: str = "t", partition: int = 0) -> Self:
         self._add(
             "steps",
             step=len(self.rows["steps"]),
@@ -268,6 +265,7 @@ class HistoryBuilder(History):
             seen_text="",
             arguments=f'{{"elect": "unclean", "partition": {partition}, "topic": "{topic}"}}',
         )
+        return self
 
     def destroyed(
         self,
@@ -280,21 +278,43 @@ class HistoryBuilder(History):
         first: int | None = None,
         end: int | None = None,
         partition_id: int | None = None,
-    ) -> None:
+    ) -> Self:
         """A fault took a disk or a part of it; partition_id None: whatever lay there."""
         self.fault(kind, [node], at=at, until=at + 0.5 if until is None else until)
-        topic, part = (None, None) if partition_id is None else self._places[partition_id]
-        self._add(
-            "disk_events",
-            node=node,
-            time_ns=int(at * SECOND),
-            fault=len(self.rows["faults"]) - 1,
-            extent=extent,
-            topic=topic,
-            partition=part,
-            from_offset=first,
-            to_offset=end,
+        self.disk_event(
+            node, extent, first, end, at=at, place=None if partition_id is None else self._places[partition_id]
         )
+        return self
+
+    def lived(self, topic: str, *, since: int, until: int | None) -> Self:
+        """One life of topic t, which is set apart as `topic`; in seconds."""
+        self._add(
+            "topics",
+            topic=topic,
+            name="t",
+            topic_id=f"id of {topic}",
+            created_ns=since * SECOND,
+            deleted_ns=None if until is None else until * SECOND,
+            uncertainty_ns=0,
+            undecided=False,
+        )
+        return self
+
+    def asked_to_delete(self, *, until: int) -> Self:
+        """A step of the plan that deleted topic t within the second before `until`."""
+        self._add(
+            "steps",
+            step=len(self.rows["steps"]),
+            kind="act",
+            act="delete_topic",
+            step_text="delete topic t",
+            begin_ns=(until - 1) * SECOND,
+            end_ns=until * SECOND,
+            outcome="ok",
+            seen_text="",
+            arguments='{"delete_topic": "t"}',
+        )
+        return self
 
     def replica(
         self,
@@ -305,7 +325,7 @@ class HistoryBuilder(History):
         reason: str = "end",
         high_watermark: int | None,
         partition_id: int = 0,
-    ) -> None:
+    ) -> Self:
         """A replica's log as it was read from disk, with its epochs."""
         starts: dict[int, int] = {}
         for offset, epoch, _ in log:
@@ -339,6 +359,7 @@ class HistoryBuilder(History):
                 value=value,
             )
         self._snapshot += 1
+        return self
 
     # -- what coordinators keep ---------------------------
 
@@ -351,7 +372,7 @@ class HistoryBuilder(History):
         *,
         at: float,
         replicas: Sequence[int] | None = None,
-    ) -> None:
+    ) -> Self:
         """A state of a partition of an internal topic, from the cluster's own books."""
         before = [row for row in self.rows["internal_partition_states"] if (row["topic"], row["partition"]) == place]
         was = before[-1] if before else None
@@ -373,8 +394,9 @@ class HistoryBuilder(History):
             unclean=bool(elected and was is not None and leader not in was["isr"]),
             replicas=list(replicas or self.brokers),
         )
+        return self
 
-    def kept_log(self, place: tuple[str, int], node: int, end: int, *, at: float = 110.0) -> None:
+    def kept_log(self, place: tuple[str, int], node: int, end: int, *, at: float = 110.0) -> Self:
         """A replica of such a partition as it was read at the end."""
         self._add(
             "internal_replica_snapshots",
@@ -390,8 +412,9 @@ class HistoryBuilder(History):
             leader_epochs="0:0",
             kept_from=0,
         )
+        return self
 
-    def kept_offset(self, partition: int, committed: int, *, at: float, group: str = "g", **columns: Any) -> None:
+    def kept_offset(self, partition: int, committed: int, *, at: float, group: str = "g", **columns: Any) -> Self:
         """A record of a group's offset for t-0, in every log that was read."""
         self._add(
             "consumer_offsets",
@@ -411,20 +434,23 @@ class HistoryBuilder(History):
                 **columns,
             },
         )
+        return self
 
-    def kept_marker(self, partition: int, *, at: float, producer_id: int, producer_epoch: int) -> None:
+    def kept_marker(self, partition: int, *, at: float, producer_id: int, producer_epoch: int) -> Self:
         """The end of a producer's transaction there, which commits its offsets."""
         own: dict[str, Any] = {"producer_id": producer_id, "producer_epoch": producer_epoch, "transactional": True}
         self.kept_offset(partition, 0, at=at, kind="marker", commits=True, topic=None, **own)
         last = self.rows["consumer_offsets"][-1]
         last.update(group=None, topic_partition=None, committed_offset=None, commit_ns=None)
+        return self
 
     # -- the ways that most stories go --------------------
 
-    def ack(self, value: int, *, at: float, acks: int = -1, **more: Any) -> None:
+    def ack(self, value: int, *, at: float, acks: int = -1, **more: Any) -> Self:
         """The leader of t-0 appends and acknowledges."""
         self.send(value, len(self.log), at=at, acks=acks, **more)
         self.log.append((len(self.log), self._epoch, value))
+        return self
 
     def fail_over(
         self,
@@ -435,7 +461,7 @@ class HistoryBuilder(History):
         isr: Sequence[int] | None = None,
         journalled: bool = True,
         back: bool = True,
-    ) -> None:
+    ) -> Self:
         """The leader is killed two seconds before, `to` takes over with log end `kept`; the old one comes back, cut."""
         old, end = self._leader, len(self.log)
         kept = end if kept is None else kept
@@ -450,6 +476,7 @@ class HistoryBuilder(History):
             if end > kept:
                 self.truncation(old, kept, end, epoch=self._epoch, at=at + 2)
             self.state(to, self._epoch, self.brokers, at=at + 3)
+        return self
 
     def finish(
         self,
@@ -458,7 +485,7 @@ class HistoryBuilder(History):
         logs: Mapping[int, Sequence[Entry]] | None = None,
         only: Sequence[int] | None = None,
         snapshots: bool = True,
-    ) -> None:
+    ) -> Self:
         """Every replica's log at the end (as the leader's, but for `logs`), and the final read of it."""
         end = max((offset for offset, _, _ in self.log), default=-1) + 1 if high_watermark is None else high_watermark
         for node in (self.brokers if only is None else only) if snapshots else ():
@@ -470,22 +497,24 @@ class HistoryBuilder(History):
         for row in self.rows["records"]:
             if row["kind"] == 2 and row["partition_id"] == 0:
                 row["leader_epoch"] = epochs[row["offset"]]
+        return self
 
     def finish_partition(
         self, partition_id: int, log: Sequence[Entry], *, nodes: Sequence[int] | None = None, at: float = 100.0
-    ) -> None:
+    ) -> Self:
         """The same of another partition: its replicas hold `log`, and the final read gets all of it."""
         for node in self.brokers if nodes is None else nodes:
             self.replica(node, log, high_watermark=len(log), partition_id=partition_id)
-        self.final([(offset, value) for offset, _, value in log], at=at, partition_id=partition_id)
+        return self.final([(offset, value) for offset, _, value in log], at=at, partition_id=partition_id)
 
-    def as_sealed_before(self) -> None:
+    def as_sealed_before(self) -> Self:
         """Without the tables and columns that came later, as a folder of old is read."""
         for table in ADDED_TABLES:
             self.rows[table].clear()
         for table, columns in ADDED_COLUMNS.items():
             for row in self.rows.get(table, ()):
                 row.update(dict.fromkeys(columns))
+        return self
 
 
 def led(count: int = 10, *, acks: int = -1, **more: Any) -> HistoryBuilder:

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from harness.history.facts.values import decode_output
 from harness.ports.clients import ClientUse
+from tests.outputs import decode_output
 from tests.workloads.members import BATCH, ORDERS, RESULTS, Script, in_transactions
 from workloads.produce_and_poll import ProduceAndPoll
 from workloads.transactions import ON_PURPOSE

@@ -27,7 +27,6 @@ class Kind:
     G_SINGLE = "G-single"
     G2_ITEM = "G2-item"
     REALTIME_SUFFIX = "-realtime"
-    BASES = (G0, G1C_WR, G1C, G_SINGLE, G2_ITEM)
 
 
 @dataclass(frozen=True, kw_only=True)

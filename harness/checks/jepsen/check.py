@@ -1,17 +1,16 @@
 """All histories of a call in one go: stages, then the flagged rows of every rule, then cycles."""
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from harness.checks.cycles import Search, jepsen_errors
-from harness.checks.jepsen.allowed import bad_names
 from harness.checks.jepsen.answers import HistoryAnswer, RunRows, death, log_errors
 from harness.checks.jepsen.columns import RuleRow, records_of
 from harness.checks.jepsen.own_answers import EMPTY_GRAPH, own_errors, without_verdict
-from harness.checks.jepsen.own_rules import INCONCLUSIVE, NOT_SEARCHED, OWN_RULES, READ_WRITE_CYCLES
+from harness.checks.jepsen.own_rules import INCONCLUSIVE, NOT_SEARCHED, OWN_RULES, READ_WRITE_CYCLES, REPORTED
 from harness.checks.jepsen.rules import RULES, RuleInputs, bounds_of
 from harness.checks.jepsen.searches import Searches
 from harness.checks.jepsen.steps import steps_of
@@ -19,6 +18,31 @@ from harness.checks.jepsen.values import values_of
 from harness.checks.jepsen.version_orders import version_orders
 from harness.checks.jepsen.walks import walk_of
 from harness.history.jepsen.imported import ImportedHistory, together
+
+# Which anomalies leave a history valid: Jepsen's `allowed-error-types` (jepsen.tests.kafka), and of ours what is noted.
+# Kafka never isolates writes from one another.
+_ALWAYS = frozenset(
+    {
+        "int-send-skip",
+        "G0",
+        "G0-process",
+        "G0-realtime",
+        "PL-1-cycle-exists",
+        "strong-PL-1-cycle-exists",
+    }
+)
+# A group may move partitions between two polls.
+_SUBSCRIBED = frozenset({"poll-skip", "nonmonotonic-poll"})
+# With edges between writes, cycles through them are to be expected.
+_WRITE_EDGES = frozenset(
+    {
+        "G1c",
+        "G1c-process",
+        "G1c-realtime",
+        "PL-2-cycle-exists",
+        "strong-PL-2-cycle-exists",
+    }
+)
 
 
 def check_histories(
@@ -100,8 +124,17 @@ def _answer(
     return HistoryAnswer(
         name=name,
         errors=dict(sorted(errors.items())),
-        bad=bad_names(errors, sub_via=sub_via, ww_deps=ww_deps),
-        bad_assign=bad_names(errors, sub_via=frozenset({"assign"}), ww_deps=ww_deps),
-        bad_subscribe=bad_names(errors, sub_via=frozenset({"subscribe"}), ww_deps=ww_deps),
+        bad=_bad_names(errors, sub_via=sub_via, ww_deps=ww_deps),
+        bad_assign=_bad_names(errors, sub_via=frozenset({"assign"}), ww_deps=ww_deps),
+        bad_subscribe=_bad_names(errors, sub_via=frozenset({"subscribe"}), ww_deps=ww_deps),
         inconclusive=sorted(INCONCLUSIVE & errors.keys()),
     )
+
+
+def _bad_names(names: Iterable[str], *, sub_via: frozenset[str], ww_deps: bool) -> list[str]:
+    allowed = _ALWAYS | REPORTED | INCONCLUSIVE
+    if "subscribe" in sub_via:
+        allowed |= _SUBSCRIBED
+    if ww_deps:
+        allowed |= _WRITE_EDGES
+    return sorted(name for name in names if name not in allowed)

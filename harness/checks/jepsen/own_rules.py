@@ -141,19 +141,6 @@ OWN_RULES: Mapping[str, Callable[[RuleInputs], Rows]] = {
     "group-redelivery": _redelivered,
 }
 
-# Kinds of ours that make a history invalid.
-BAD = frozenset(
-    {
-        "phantom",
-        "read-before-send",
-        "acknowledged-offset-regression",
-        "head-skip",
-        "tail-loss",
-        "seen-only-by-aborted-poll",
-        "torn-transaction",
-        "aborted-read-in-aborted-poll",
-    }
-)
 # Cycles with read-write edges, which Jepsen's code leaves out, between transactions: Kafka promises no serializability,
 # so they are reported. Between plain sends and polls, and with edges of real time, every poll that lags would be one.
 READ_WRITE_CYCLES = frozenset({"G-single", "G2-item"})

@@ -22,24 +22,13 @@ _ASSIGNED, _SOUGHT, _DIRECT, _RECORD = (_WHAT.index(what) for what in ("assigned
 
 
 @dataclass(frozen=True, kw_only=True)
-class Walk:
+class Walk(Lanes):
     """Moments, in no order that matters. before: the row of the last one that moved the process's place, or -1.
 
     read_before: whether it had read of the key; assigned, direct, sought: the last operations that did so; all since it
     was given the key. excused: a rebalance moved the key since.
     """
 
-    run: Column
-    process: Column
-    operation: Column
-    partition_id: Column
-    kind: Column
-    status: Column
-    first_at: Column
-    first_value: Column
-    last_at: Column
-    last_value: Column
-    i_first: Column
     before: Column
     read_before: Column
     assigned: Column

@@ -17,7 +17,6 @@ PRODUCER_MAX = (NAMED_FROM >> SEQUENCE_BITS) - 1
 SHOWN_MAX = 120
 _SEQUENCE_MASK = (1 << SEQUENCE_BITS) - 1
 # Six digits or more: other paddings would be a second text for the same integer.
-_OUTPUT = re.compile(r"(.+)-(0|[1-9][0-9]*)-(0|[1-9][0-9]*)/[0-9]+\.[0-9]+")
 _OWN = re.compile(rb"p(0|[1-9][0-9]{0,6})-([0-9]{6}|[1-9][0-9]{6,12})\.*")
 
 
@@ -46,12 +45,6 @@ def decode(value: bytes) -> int | None:
 def encode_output(topic: str, partition: int, offset: int, *, process: int, count: int) -> bytes:
     """A processor's output for the input record at an offset: its `count`-th record."""
     return f"{topic}-{partition}-{offset}/{process}.{count}".encode()
-
-
-def decode_output(name: str) -> tuple[str, int, int] | None:
-    """(topic, partition, offset) of the input of a named output; None for any other name."""
-    match = _OUTPUT.fullmatch(name)
-    return None if match is None else (match[1], int(match[2]), int(match[3]))
 
 
 def text_of_bytes(value: bytes) -> str:

@@ -105,10 +105,6 @@ def memory_of(size: int) -> int:
     return size * _BYTES_IN_MEMORY
 
 
-def read_file(path: Path) -> Iterator[tuple[int, Any]]:
-    return read_bytes(bytes_of(path), place=str(path))
-
-
 def read_bytes(text: bytes, *, place: str) -> Iterator[tuple[int, Any]]:
     """(line, value) for each value of the file; a file with a single vector yields its elements."""
     try:

@@ -62,10 +62,6 @@ class ControllerRole:
         self._verification_queued = False
 
     @property
-    def is_active(self) -> bool:
-        return self._term is not None
-
-    @property
     def controller_epoch(self) -> int:
         """The epoch of this broker's own term; -1 while it is not the controller."""
         return -1 if self._term is None else self._term.claim.epoch

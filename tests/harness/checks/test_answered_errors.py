@@ -1,23 +1,17 @@
 """What brokers answered to attempts that failed stands in the finding, with its meaning and what explains it."""
 
-from collections.abc import Callable
-
 import pytest
 from pyspark.sql import SparkSession
 
 from harness.checks.findings import Finding
 from harness.scenario.model import TopicSpec
-from tests.harness.checks.histories.build import ISR, SECOND, History, judge_all, scenario
+from tests.harness.checks.histories.build import ISR, SECOND, History, Stories, judge_all, scenario
 from workloads.produce_and_poll import ProduceAndPollSettings
 
 UNKNOWN_PRODUCER_ID, NOT_ENOUGH_REPLICAS, STORAGE_ERROR, OUT_OF_ORDER_SEQUENCE_NUMBER = 59, 19, 56, 45
 CHECKS = {"gap": "availability", "twice": "duplicate"}
-STORIES: dict[str, Callable[[], History]] = {}
-
-
-def story(make: Callable[[], History]) -> Callable[[], History]:
-    STORIES[make.__name__] = make
-    return make
+STORIES = Stories()
+story = STORIES.story
 
 
 def answer(history: History, code: int | None, *, at: float, process: int = 1) -> None:
@@ -108,8 +102,7 @@ def given_up_and_yet_acknowledged_since() -> History:
 
 @story
 def a_gap_with_too_few_in_sync() -> History:
-    history = History(scenario_=scenario(settings={"min.insync.replicas": "2"}))
-    history.state(1, 0, ISR, at=0, start=0)
+    history = History(scenario_=scenario(settings={"min.insync.replicas": "2"})).state(1, 0, ISR, at=0, start=0)
     history.send(0, 0, at=1)
     history.fault("cut", [1], at=2, until=8)
     history.state(1, 0, (1,), at=3)
@@ -118,15 +111,13 @@ def a_gap_with_too_few_in_sync() -> History:
         answer(history, NOT_ENOUGH_REPLICAS, at=4.2 + number)
     history.state(1, 0, ISR, at=8)
     history.send(9, 1, at=9)
-    history.final([(0, 0), (1, 9)])
-    return history
+    return history.final([(0, 0), (1, 9)])
 
 
 @story
 def twice_after_its_first_copy_was_removed() -> History:
     topic = TopicSpec(name="t", settings={"retention.ms": "1500"})
-    history = History(scenario_=scenario(topics=(topic,)))
-    history.state(1, 0, ISR, at=0, start=0)
+    history = History(scenario_=scenario(topics=(topic,))).state(1, 0, ISR, at=0, start=0)
     history.poll([(0, 5)], at=2)
     history.send(5, 1, at=1, elapsed_s=10)
     history.final([(1, 5)])
@@ -139,10 +130,7 @@ def found(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict
     """The one finding of each story that it is about."""
     histories = [make() for make in STORIES.values()]
     for run, history in enumerate(histories):
-        history.run = run
-        for rows in history.rows.values():
-            for row in rows:
-                row["run"] = run
+        history.as_run(run)
     answers = judge_all(spark, tmp_path_factory.mktemp("answered"), histories)
     findings = {}
     for name, judgement in zip(STORIES, answers, strict=True):

@@ -47,8 +47,7 @@ def stuck(
     while at + 3 <= until:
         history.send(number, None, at=at, elapsed_s=3, status=2)
         number, at = number + 1, at + 3
-    history.final([(0, 0)])
-    return history
+    return history.final([(0, 0)])
 
 
 @twin
@@ -71,18 +70,12 @@ def refused_for_as_long_as_stated() -> History:
 
 @twin
 def one_record_acknowledged_in_between() -> History:
-    history = stuck(until=18)
-    history.send(77, 1, at=11)
-    history.final([(1, 77)])
-    return history
+    return stuck(until=18).send(77, 1, at=11).final([(1, 77)])
 
 
 @twin
 def another_process_was_acknowledged_meanwhile() -> History:
-    history = stuck(until=18)
-    history.send(77, 1, at=11, process=2)
-    history.final([(1, 77)])
-    return history
+    return stuck(until=18).send(77, 1, at=11, process=2).final([(1, 77)])
 
 
 @twin
@@ -92,15 +85,12 @@ def a_fault_is_still_in_force() -> History:
 
 @twin
 def a_fault_came_again_in_between() -> History:
-    history = stuck(until=18)
-    history.fault("pause", [2], at=11.9, until=12.1)
-    return history
+    return stuck(until=18).fault("pause", [2], at=11.9, until=12.1)
 
 
 @twin
 def a_fault_whose_effect_was_never_seen() -> History:
-    history = stuck(until=18)
-    history.fault("pause", [2], at=11.9, until=12.1)
+    history = stuck(until=18).fault("pause", [2], at=11.9, until=12.1)
     history.rows["faults"][-1] |= {"begin_ns": None, "end_ns": None}
     return history
 
@@ -117,10 +107,7 @@ def in_sync_replicas_just_enough() -> History:
 
 @twin
 def no_leader_in_between() -> History:
-    history = stuck(until=18)
-    history.state(-1, 0, ISR, at=11)
-    history.state(1, 1, ISR, at=11.5)
-    return history
+    return stuck(until=18).state(-1, 0, ISR, at=11).state(1, 1, ISR, at=11.5)
 
 
 @twin
@@ -157,10 +144,7 @@ STUCK = {
 
 def numbered(histories: Sequence[History]) -> list[History]:
     for run, history in enumerate(histories):
-        history.run = run
-        for rows in history.rows.values():
-            for row in rows:
-                row["run"] = run
+        history.as_run(run)
     return list(histories)
 
 

@@ -25,36 +25,21 @@ def a_high_watermark_above_its_log() -> History:
 
 @story
 def a_high_watermark_above_a_log_that_was_cut() -> History:
-    history = read_then_collected(dict.fromkeys(ISR, ALL), marks={2: 12})
-    history.truncation(2, 10, 15, epoch=0, at=108)
-    return history
+    return read_then_collected(dict.fromkeys(ISR, ALL), marks={2: 12}).truncation(2, 10, 15, epoch=0, at=108)
 
 
 @story
 def a_high_watermark_above_a_log_that_was_cut_but_never_so_long() -> History:
-    history = read_then_collected(dict.fromkeys(ISR, ALL), marks={2: 50})
-    history.truncation(2, 10, 15, epoch=0, at=108)
-    return history
+    return read_then_collected(dict.fromkeys(ISR, ALL), marks={2: 50}).truncation(2, 10, 15, epoch=0, at=108)
 
 
 @story
 def a_high_watermark_above_the_log_of_a_broker_that_follows_a_shorter_one() -> History:
-    history = read_then_collected(dict.fromkeys(ISR, ALL), marks={2: 12})
-    history.state(3, 1, (3, 2), at=107, start=10)
-    return history
+    return read_then_collected(dict.fromkeys(ISR, ALL), marks={2: 12}).state(3, 1, (3, 2), at=107, start=10)
 
 
 def wrote_down(history: History, node: int, mark: int, *, at: float) -> History:
-    history._add(
-        "broker_events",
-        node=node,
-        time_ns=int(at * SECOND),
-        event="high_watermark_checkpoint",
-        topic="t",
-        partition=0,
-        to_offset=mark,
-    )
-    return history
+    return history.wrote_down(node, mark, at=at)
 
 
 @story
@@ -69,9 +54,7 @@ def a_broker_wrote_down_a_mark_that_its_log_never_reached() -> History:
 
 @story
 def a_broker_wrote_down_a_mark_and_lost_its_disk() -> History:
-    history = wrote_down(read_then_collected(dict.fromkeys(ISR, ALL)), 2, 11, at=50)
-    history.fault("wipe", [2], at=60, until=61)
-    return history
+    return wrote_down(read_then_collected(dict.fromkeys(ISR, ALL)), 2, 11, at=50).fault("wipe", [2], at=60, until=61)
 
 
 @story
@@ -86,10 +69,7 @@ def readers_were_told_an_end_beyond_every_log() -> History:
 
 @story
 def epochs_go_back_in_the_books() -> History:
-    history = read_then_collected(dict.fromkeys(ISR, ALL))
-    history.state(1, 3, ISR, at=20, start=10)
-    history.state(1, 2, ISR, at=30)
-    return history
+    return read_then_collected(dict.fromkeys(ISR, ALL)).state(1, 3, ISR, at=20, start=10).state(1, 2, ISR, at=30)
 
 
 @story
@@ -113,26 +93,13 @@ def in_sync_and_never_started() -> History:
 
 @story
 def in_sync_and_no_replica() -> History:
-    history = read_then_collected(dict.fromkeys(ISR, ALL))
-    history.state(1, 0, (*ISR, 4), at=20)
-    return history
+    return read_then_collected(dict.fromkeys(ISR, ALL)).state(1, 0, (*ISR, 4), at=20)
 
 
 @story
 def led_in_an_epoch_that_the_books_lack() -> History:
-    history = read_then_collected(dict.fromkeys(ISR, ALL))
-    history.state(1, 2, ISR, at=20, start=10)
-    history._add(
-        "broker_events",
-        node=2,
-        time_ns=10 * SECOND,
-        event="leadership_start",
-        topic="t",
-        partition=0,
-        leader_epoch=1,
-        from_offset=10,
-    )
-    return history
+    history = read_then_collected(dict.fromkeys(ISR, ALL)).state(1, 2, ISR, at=20, start=10)
+    return history.broker_event(2, "leadership_start", at=10, leader_epoch=1, from_offset=10)
 
 
 @story
@@ -149,31 +116,24 @@ def a_line_of_a_brokers_journal_cannot_be_read() -> History:
 
 @story
 def a_journal_without_its_end() -> History:
-    history = read_then_collected(dict.fromkeys(ISR, ALL))
-    history.client(1, role="producer", journal_complete=False)
-    return history
+    return read_then_collected(dict.fromkeys(ISR, ALL)).client(1, role="producer", journal_complete=False)
 
 
 @story
 def journals_with_their_ends() -> History:
-    history = read_then_collected(dict.fromkeys(ISR, ALL))
-    history.client(1, role="producer", journal_complete=True)
-    history.client(9, role="consumer")
-    return history
+    history = read_then_collected(dict.fromkeys(ISR, ALL)).client(1, role="producer", journal_complete=True)
+    return history.client(9, role="consumer")
 
 
 @story
 def a_value_of_a_sender_whose_journal_was_cut() -> History:
-    history = read_then_collected({key: [*ALL, (10, 0, 10)] for key in ISR})
-    history.final([(10, 10)])
-    history.client(1, role="producer", journal_complete=False)
-    return history
+    history = read_then_collected({key: [*ALL, (10, 0, 10)] for key in ISR}).final([(10, 10)])
+    return history.client(1, role="producer", journal_complete=False)
 
 
 def next_after_what_was_sent(*, complete: bool | None, sequence: int = 10, named: bool = True) -> History:
     """Client 0 sent values 0 to 9, and another one of its series was read."""
-    history = acknowledged()
-    history.final([*((offset, offset) for offset in range(10)), (10, sequence)])
+    history = acknowledged().final([*((offset, offset) for offset in range(10)), (10, sequence)])
     for row in history.rows["records"]:
         row["process"] = 0 if row["kind"] == 0 else row["process"]
     history.journals_may_lack_their_end = complete is None

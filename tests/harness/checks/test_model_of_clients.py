@@ -58,9 +58,7 @@ def drawn(run: int, seed: str) -> History:
     tries = chance.choice((0, 30, 30))
     while tries and not planter.plant(history, chance):
         history, tries = kind(chance).history(run), tries - 1
-    for rows in history.rows.values():
-        for row in rows:
-            row["run"] = run
+    history.as_run(run)
     protocol, system = chance.choice((None, "classic", "consumer")), chance.choice(("reference", "kafka:4.2.0"))
     history.scenario = replace(history.scenario, cluster=replace(history.scenario.cluster, system=system))
     for row in history.rows["processes"]:

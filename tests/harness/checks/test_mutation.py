@@ -35,10 +35,7 @@ def spoiled(name: str, count: int) -> list[History]:
 
 def renumbered(histories: list[History]) -> list[History]:
     for run, history in enumerate(histories):
-        history.run = run
-        for rows in history.rows.values():
-            for row in rows:
-                row["run"] = run
+        history.as_run(run)
     return histories
 
 

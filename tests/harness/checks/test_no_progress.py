@@ -23,8 +23,7 @@ Story = Callable[[], History]
 
 def _log(isr: tuple[int, ...] = ISR) -> History:
     """isr: from second 40 on."""
-    history = History()
-    history.state(1, 0, ISR, at=0, start=0)
+    history = History().state(1, 0, ISR, at=0, start=0)
     history.client(1, role="producer", acks=-1, idempotent=True)
     for value in range(3):
         history.send(value, value, at=1 + value)
@@ -36,20 +35,8 @@ def _log(isr: tuple[int, ...] = ISR) -> History:
 
 
 def _asked(history: History, age: str, what: str, outcome: str, *, until: float = UNTIL, **more: Any) -> History:
-    row = {"leader": 1, "isr": list(ISR), "client": "client-1" if (age, what) == ("old", "write") else None} | more
-    asked_ns, until_ns = int(ASKED * SECOND), int(until * SECOND)
-    history._add(
-        "progress",
-        age=age,
-        what=what,
-        topic="t",
-        partition=0,
-        outcome=outcome,
-        asked_ns=asked_ns,
-        until_ns=until_ns,
-        **row,
-    )
-    return history
+    client = "client-1" if (age, what) == ("old", "write") else None
+    return history.progress(age, what, outcome, at=ASKED, until=until, **{"client": client} | more)
 
 
 def recorded(age: str, what: str, outcome: str, *, isr: tuple[int, ...] = ISR, **more: Any) -> Story:
@@ -101,8 +88,7 @@ def _another_node_down() -> History:
 
 
 def _unhealed() -> History:
-    history = _log()
-    history.fault("pause", [2], at=10)
+    history = _log().fault("pause", [2], at=10)
     return _asked(history, "fresh", "write", "unanswered", code=7)
 
 

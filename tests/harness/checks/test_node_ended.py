@@ -52,8 +52,7 @@ def ended(
     **more: Any,
 ) -> History:
     """Broker 1 leads and ends at 5 s; broker 2 leads from 8 s on."""
-    history = History(scenario_=of_system(system, **more))
-    history.state(1, 0, ISR, at=0, start=0)
+    history = History(scenario_=of_system(system, **more)).state(1, 0, ISR, at=0, start=0)
     history.send(0, 0, at=1)
     history._add(
         "node_ends",
@@ -69,8 +68,7 @@ def ended(
     )
     history.state(2, 1, (2, 3), at=8, start=1)
     history.send(1, 1, at=9)
-    history.final([(0, 0), (1, 1)])
-    return history
+    return history.final([(0, 0), (1, 1)])
 
 
 def struck(history: History, kind: str, nodes: Sequence[int], *, at: float, until: float | None = None) -> History:

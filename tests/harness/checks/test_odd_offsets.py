@@ -12,8 +12,7 @@ Causes = Mapping[str, str]
 
 def _answered(offset: int, *, fail_over: bool = False) -> History:
     """Values 6, 7, 8 stand at 0, 1, 2; of 8 the answer says `offset`. fail_over: before, another one led."""
-    history = History()
-    history.state(1, 0, ISR, at=0, start=0)
+    history = History().state(1, 0, ISR, at=0, start=0)
     history.client(1, role="producer", acks=-1, idempotent=True, tells_attempts=True)
     history.send(6, 0, at=1)
     epoch = int(fail_over)

@@ -34,19 +34,7 @@ class Reading(History):
         self.poll([(value, value) for value in values], at=at - 0.1, process=process)
 
     def empty(self, *, at: float, elapsed_s: float = 0.25, process: int = READER) -> None:
-        """A poll that returned nothing."""
-        self._add(
-            "operations",
-            operation=self._operation,
-            process=process,
-            client=f"client-{process}",
-            function="poll",
-            status=0,
-            invoked_ns=int((at - elapsed_s) * SECOND),
-            completed_ns=int(at * SECOND),
-            count=0,
-        )
-        self._operation += 1
+        self.empty_poll(process, at=at, elapsed_s=elapsed_s)
 
     def follows(self, until: int, *, since: int = 0, process: int = READER) -> None:
         """Each value is read a fifth of a second after it was acknowledged."""
@@ -66,10 +54,7 @@ def found(judgement: Judgement, check: str) -> list[Finding]:
 def judged(spark: SparkSession, tmp_path: Path) -> Any:
     def of(*histories: History) -> list[Judgement]:
         for run, history in enumerate(histories):
-            history.run = run
-            for rows in history.rows.values():
-                for row in rows:
-                    row["run"] = run
+            history.as_run(run)
         return judge_all(spark, tmp_path, histories)
 
     return of

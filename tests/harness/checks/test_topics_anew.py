@@ -104,8 +104,7 @@ def begun_anew(history: History, *, at: float, leader: int = 2) -> None:
 
 def deleted(*, asked: bool = True, sent: int = 10, second: int = 5, read: bool = False) -> History:
     """Values 0.. at offsets 0.. of the topic until 20 s; the topic of 22 s has values 100.. at offsets 0.."""
-    history = History()
-    history.state(1, 0, ISR, at=0, start=0)
+    history = History().state(1, 0, ISR, at=0, start=0)
     lived(history, OLD, since=0, until=20)
     lived(history, NEW, since=22)
     for value in range(sent):
@@ -119,8 +118,7 @@ def deleted(*, asked: bool = True, sent: int = 10, second: int = 5, read: bool =
         history.send(100 + offset, offset, at=25 + offset / 10)
     if read:
         history.poll([(offset, 100 + offset) for offset in range(second)], at=30)
-    history.final([(offset, 100 + offset) for offset in range(second)])
-    return history
+    return history.final([(offset, 100 + offset) for offset in range(second)])
 
 
 GONE = {("removed-by-configuration", "observation"): 10}
@@ -160,8 +158,7 @@ def _but_the_new_one_lost(values: Sequence[int]) -> History:
     history = deleted()
     kept = [row for row in history.rows["records"] if row["kind"] != 2]
     history.rows["records"] = kept
-    history.final([(offset, 100 + offset) for offset in range(5) if 100 + offset not in values])
-    return history
+    return history.final([(offset, 100 + offset) for offset in range(5) if 100 + offset not in values])
 
 
 @case(VIOLATION, GONE | {("lost-write", "violation"): 1})
@@ -172,8 +169,7 @@ def the_request_excuses_no_loss_of_the_new_one() -> History:
 @case(VIOLATION, GONE | {("lost-write", "violation"): 1, ("unclean-election", "observation"): 1})
 def an_unclean_election_of_the_old_one_excuses_no_loss_of_the_new_one() -> History:
     """The old one's epoch 3 began at 2, cleanly or not: the new one never had such an epoch."""
-    history = _but_the_new_one_lost([103])
-    history.unclean_config("true")
+    history = _but_the_new_one_lost([103]).unclean_config("true")
     old = list(history.rows["partition_states"])
     history.rows["partition_states"] = []
     history._isr, history._leader, history._epoch = (1,), 1, 0
@@ -185,9 +181,7 @@ def an_unclean_election_of_the_old_one_excuses_no_loss_of_the_new_one() -> Histo
 @case(VIOLATION, GONE | {("phantom", "violation"): 1})
 def the_new_one_has_a_record_of_the_old_one() -> History:
     """A replica that took the deleted topic's log for its own."""
-    history = deleted()
-    history.poll([(5, 5)], at=101, final=True, process=99)
-    return history
+    return deleted().poll([(5, 5)], at=101, final=True, process=99)
 
 
 @case(VIOLATION, {("lost-write", "violation"): 1, ("removed-by-configuration", "observation"): 9})
@@ -199,29 +193,22 @@ def lost_before_it_was_deleted() -> History:
     history.state(2, 1, ISR, at=10, start=9)
     states = history.rows["partition_states"]
     states.insert(1, states.pop())
-    history.snapshot(1, [(offset, 0, offset) for offset in range(10)], at=9, reason="kill", epochs="0:0")
-    return history
+    return history.snapshot(1, [(offset, 0, offset) for offset in range(10)], at=9, reason="kill", epochs="0:0")
 
 
 @case(PASS, GONE)
 def a_retry_across_both_that_the_new_one_has() -> History:
-    history = deleted()
-    history.send(200, 5, at=19.5, elapsed_s=6)
-    history.poll([(5, 200)], at=100, final=True, process=99)
-    return history
+    return deleted().send(200, 5, at=19.5, elapsed_s=6).poll([(5, 200)], at=100, final=True, process=99)
 
 
 @case(OPEN, GONE | {("unseen-tail", "observation"): 1})
 def a_retry_across_both_that_nothing_places() -> History:
-    history = deleted()
-    history.send(200, 10, at=19.5, elapsed_s=6)
-    return history
+    return deleted().send(200, 10, at=19.5, elapsed_s=6)
 
 
 @case(PASS, GONE)
 def fetched_of_the_old_one_and_handed_out_when_the_new_one_was_there() -> History:
-    history = deleted()
-    history.poll([(8, 8), (9, 9), (0, 100)], at=20.9)
+    history = deleted().poll([(8, 8), (9, 9), (0, 100)], at=20.9)
     for row in history.rows["records"][-3:]:
         row["completed_ns"] = 26 * SECOND
     return history

@@ -23,8 +23,7 @@ EXPECTED = {
 
 def sent_again_and_never_read(*, idempotent: bool, logs: str) -> History:
     """Value 7 was polled at 1 and acknowledged at 2, after its first attempt had timed out; nobody leads in the end."""
-    history = History(read_to_end=False)
-    history.state(1, 0, ISR, at=0, start=0)
+    history = History(read_to_end=False).state(1, 0, ISR, at=0, start=0)
     history.client(1, role="producer", acks=-1, idempotent=idempotent, tells_attempts=True)
     history.send(6, 0, at=1)
     history.failed_attempt(at=2.5)

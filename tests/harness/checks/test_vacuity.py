@@ -20,10 +20,7 @@ def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dic
     histories = []
     for run, name in enumerate(FAULTLESS):
         history = nothing_happened()
-        history.run = run
-        for rows in history.rows.values():
-            for row in rows:
-                row["run"] = run
+        history.as_run(run)
         assert history.scenario is not None
         history.scenario = dataclasses.replace(history.scenario, coverage=load(name).coverage)
         histories.append(history)

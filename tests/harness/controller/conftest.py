@@ -40,6 +40,7 @@ from harness.ports.load import WorkloadSpec
 from harness.scenario.model import Scenario
 from harness.scenario.written import written_out
 from tests.jumping_time import CLOCK, JumpingLoop
+from tests.partition_states import seen
 from workloads.produce_and_poll import ProduceAndPollSettings
 
 REAL_TIME = ("test_follower", "test_workers")  # modules that wait for processes
@@ -84,18 +85,15 @@ class MemoryCluster:
     async def live_partition_states(self, topics: Sequence[str]) -> Sequence[PartitionState]:
         self.choose_leaders()
         return [
-            PartitionState(
+            seen(
+                observer,
+                self.leaders[partition],
+                self.epochs[partition],
+                tuple(each for each in replicas if each in self.running),
                 topic=partition.topic,
                 partition=partition.partition,
                 t_ns=CLOCK.monotonic_ns(),
                 uncertainty_ns=1000,
-                exact=False,
-                observer=observer,
-                leader=self.leaders[partition],
-                leader_epoch=self.epochs[partition],
-                partition_epoch=None,
-                controller_epoch=None,
-                isr=tuple(each for each in replicas if each in self.running),
                 replicas=replicas,
             )
             for observer in sorted(self.running)

@@ -11,6 +11,7 @@ from harness.history.run_folder import RunFolder
 from harness.history.sealed.sealing import seal
 from harness.host.clock import Anchor, SystemClock
 from harness.ports.cluster import ClusterHistory, PartitionState
+from tests.partition_states import recorded
 
 
 def state(
@@ -23,19 +24,13 @@ def state(
     last_known_leader: int | None = None,
     elr_dropped: Sequence[int] = (),
 ) -> PartitionState:
-    return PartitionState(
-        topic="orders",
-        partition=0,
+    return recorded(
+        leader,
+        epoch,
+        tuple(isr),
         t_ns=epoch,
-        uncertainty_ns=0,
         exact=partition_epoch is not None,
-        observer=-1,
-        leader=leader,
-        leader_epoch=epoch,
         partition_epoch=partition_epoch,
-        controller_epoch=1,
-        isr=tuple(isr),
-        replicas=(1, 2, 3),
         elr=None if elr is None else tuple(elr),
         last_known_leader=last_known_leader,
         elr_dropped=tuple(elr_dropped),

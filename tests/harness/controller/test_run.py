@@ -12,11 +12,12 @@ from harness.history.journals.controller_rows import ROWS
 from harness.history.schema.texts import read_run
 from harness.host.clock import Anchor, SystemClock
 from harness.ports.capabilities import CanImpairPackets
-from harness.ports.cluster import BrokerEvent, ClusterHistory, NodeId, PartitionState, ReplicaLog
+from harness.ports.cluster import BrokerEvent, ClusterHistory, NodeId, ReplicaLog
 from harness.ports.coordinator_logs import CoordinatorLog, CoordinatorRecord, OffsetsRecord
 from harness.ports.load import WorkloadSpec
 from harness.scenario.model import ExpectSpec, FaultSpec, Scenario
 from tests.harness.controller.conftest import MemoryCluster
+from tests.partition_states import recorded
 from tests.waiting import PATIENCE_S
 
 
@@ -301,20 +302,7 @@ async def test_topics_that_others_made_are_neither_watched_nor_judged(staged_run
 
         def collect(self) -> ClusterHistory:
             states = [
-                PartitionState(
-                    topic=topic,
-                    partition=0,
-                    t_ns=SystemClock().monotonic_ns(),
-                    uncertainty_ns=0,
-                    exact=True,
-                    observer=-1,
-                    leader=1,
-                    leader_epoch=0,
-                    partition_epoch=0,
-                    controller_epoch=1,
-                    isr=(1, 2, 3),
-                    replicas=(1, 2, 3),
-                )
+                recorded(1, 0, topic=topic, t_ns=SystemClock().monotonic_ns())
                 for topic in ("orders", "__consumer_offsets", "elsewhere")
             ]
             return dataclasses.replace(super().collect(), partition_states=states)
@@ -355,23 +343,7 @@ async def test_what_coordinators_keep_is_apart_from_the_scenarios_topics(staged_
             ]
 
         def collect(self) -> ClusterHistory:
-            states = [
-                PartitionState(
-                    topic="__consumer_offsets",
-                    partition=partition,
-                    t_ns=8,
-                    uncertainty_ns=0,
-                    exact=True,
-                    observer=-1,
-                    leader=2,
-                    leader_epoch=0,
-                    partition_epoch=0,
-                    controller_epoch=1,
-                    isr=(1, 2, 3),
-                    replicas=(1, 2, 3),
-                )
-                for partition in range(3)
-            ]
+            states = [recorded(2, 0, topic="__consumer_offsets", partition=partition, t_ns=8) for partition in range(3)]
             led = [
                 BrokerEvent(
                     node=NodeId(2), t_ns=9, event="leadership_start", topic=state.topic, partition=state.partition

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.history.schema.schemas import KIND_FINAL_POLL, KIND_SEND, STATUS_OK, TABLES
-from harness.history.sealed.activity import SLOW_NS, Activity, activity_of
+from harness.history.sealed.derived_tables import SLOW_NS, Activity, activity_of
 
 Rows = list[dict[str, Any]]
 

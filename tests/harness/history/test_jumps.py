@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.history.schema.schemas import KIND_FINAL_POLL, KIND_POLL, KIND_SEND, STATUS_FAIL, STATUS_OK, TABLES
-from harness.history.sealed.jumps import Jumps, jumps_of
+from harness.history.sealed.derived_tables import Jumps, jumps_of
 
 Rows = list[dict[str, Any]]
 

@@ -12,7 +12,7 @@ from harness.history.facts.values import ValueNames, encode, number
 from harness.history.journals.journal import JournalFile, ProcessNumbers
 from harness.history.journals.journal_files import read_lines
 from harness.history.schema.schemas import TABLES
-from harness.history.sealed.bins import bins_of
+from harness.history.sealed.derived_tables import bins_of
 from harness.history.sealed.tables import Conversion
 from harness.ports.cluster import ReadRecord, Send, SendOutcome, TopicPartition
 

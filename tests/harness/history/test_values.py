@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from harness.history.facts import values
 from harness.history.facts.values import ValueNames
+from tests.outputs import decode_output
 
 producers = st.integers(0, values.PRODUCER_MAX)
 sequences = st.integers(0, (1 << values.SEQUENCE_BITS) - 1)
@@ -47,13 +48,13 @@ topics = st.from_regex(r"[a-zA-Z0-9._-]{1,20}", fullmatch=True)
 def test_an_output_is_named_after_its_input(topic: str, partition: int, offset: int, process: int, count: int) -> None:
     value = values.encode_output(topic, partition, offset, process=process, count=count)
 
-    assert values.decode_output(values.text_of_bytes(value)) == (topic, partition, offset)
+    assert decode_output(values.text_of_bytes(value)) == (topic, partition, offset)
     assert values.decode(value) is None
 
 
 @given(st.text(max_size=20))
 def test_another_name_is_no_outputs(name: str) -> None:
-    decoded = values.decode_output(name)
+    decoded = decode_output(name)
 
     assert decoded is None or name.startswith(f"{decoded[0]}-{decoded[1]}-{decoded[2]}/")
 

@@ -116,7 +116,7 @@ def state_of(cluster: InProcessCluster, broker: int) -> PartitionState:
 
 def controller_of(broker: Broker) -> ControllerRole | None:
     role = broker._controlling.role
-    return role if role is not None and role.is_active else None
+    return role if role is not None and role.controller_epoch != -1 else None
 
 
 async def test_the_loop_waits_for_no_fsync_whatever_topics_and_leaders_do(

@@ -1,5 +1,6 @@
 """The aborted transactions beside each segment, in Kafka's files (docs/replication.md R69)."""
 
+import struct
 from pathlib import Path
 
 from reference_impl.core.cleaning.cleaning_rules import CleaningRules
@@ -9,7 +10,6 @@ from reference_impl.core.partition_data import PartitionSettings
 from reference_impl.core.replica import LocalReplica
 from reference_impl.core.rules import Rules
 from reference_impl.storage.log import Log, LogSettings
-from reference_impl.storage.transaction_index import read_aborted
 from reference_impl.wire.control_records import Marker, marker_batch
 from reference_impl.wire.key_values import KeyValue, Producer, key_value_batch
 from reference_impl.wire.record_batches import parse_headers, stamp
@@ -23,6 +23,11 @@ SETTINGS = PartitionSettings(
     max_message_bytes=1 << 20,
     compaction=CompactionSettings(min_dirty_ratio=0.0),
 )
+ENTRY = struct.Struct(">hqqqq")  # Kafka's: a version, and the fields of an AbortedTransaction
+
+
+def read_aborted(path: Path) -> list[AbortedTransaction]:
+    return [AbortedTransaction(*fields[1:]) for fields in ENTRY.iter_unpack(path.read_bytes())]
 
 
 def opened(folder: Path) -> LocalReplica:

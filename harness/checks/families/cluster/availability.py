@@ -24,7 +24,7 @@ from harness.history.facts.internal_topics import GROUP_OFFSETS_TOPIC
 from harness.history.schema.cluster_rows import PARTITION_STATES, FaultRow
 from harness.history.schema.evidence_rows import FaultMeasureRow
 from harness.history.schema.typed_rows import RowsOf, typed
-from harness.history.sealed.activity import SLOW_NS
+from harness.history.sealed.derived_tables import SLOW_NS
 
 GAP_MIN_NS = 10**9
 # Writes that the partition accepted: in a transaction that was (perhaps) aborted, an answer with an offset shows it.

@@ -21,7 +21,7 @@ from harness.history.facts.incarnations import client_name
 from harness.history.schema.client_rows import GROUP_EVENTS, PROCESSES, TRANSACTIONS
 from harness.history.schema.schemas import STATUS_OK
 from harness.history.schema.typed_rows import typed
-from harness.history.sealed.activity import SLOW_NS
+from harness.history.sealed.derived_tables import SLOW_NS
 
 NAME = READING.name
 _CANDIDATES_MAX = 10_000

@@ -40,7 +40,7 @@ from harness.history.schema.schemas import STATUS_FAIL, STATUS_OK
 from harness.history.schema.typed_rows import RowsOf, typed
 
 CHECK = "read-process-write"
-# values.decode_output, as Spark reads it
+# A value of values.encode_output: topic, partition and offset of the input.
 _NAME = r"^(.+)-(0|[1-9][0-9]*)-(0|[1-9][0-9]*)/[0-9]+[.][0-9]+$"
 _MOVED = ("inconsistent-offsets", "lost-write", "dirty-read")  # families that tell of offsets given twice, and why
 _INPUT = ("run", "partition_id", "group", "certain", "possible")

@@ -16,10 +16,7 @@ LACKS_IT = LOG[:5]
 
 def gone_from_its_leader(*, in_sync: bool = True) -> History:
     """Broker 1's log is read without records 5 to 9 while it leads, with broker 2 in sync or not: the story before."""
-    history = History()
-    history.unclean_config("true")
-    history.state(1, 0, (1, 2) if in_sync else (1,), at=0, start=0)
-    return history
+    return History().unclean_config("true").state(1, 0, (1, 2) if in_sync else (1,), at=0, start=0)
 
 
 def then_elected_uncleanly(history: History) -> Ruling:
@@ -44,8 +41,7 @@ def test_what_its_leaders_log_lacked_no_later_election_cost() -> None:
 def test_unless_a_replica_in_sync_had_it_still_when_the_next_leader_was_elected(
     in_sync: bool, seen_at: float, expected: str
 ) -> None:
-    history = gone_from_its_leader(in_sync=in_sync)
-    history.snapshot(2, LOG, at=seen_at, reason="heal", epochs="0:0")
+    history = gone_from_its_leader(in_sync=in_sync).snapshot(2, LOG, at=seen_at, reason="heal", epochs="0:0")
     assert then_elected_uncleanly(history).classification == expected
 
 
@@ -54,16 +50,14 @@ def test_unless_a_replica_in_sync_had_it_still_when_the_next_leader_was_elected(
     [(6, 5, "violation"), (4, 5, "violation"), (6, 9, "observation"), (9, 5, "observation")],
 )
 def test_a_replica_that_cut_it_before_that_election_had_it_no_more(cut_at: float, cut_to: int, expected: str) -> None:
-    history = gone_from_its_leader()
-    history.snapshot(2, LOG, at=4, reason="heal", epochs="0:0")
+    history = gone_from_its_leader().snapshot(2, LOG, at=4, reason="heal", epochs="0:0")
     history.truncation(2, cut_to, 10, epoch=0, at=cut_at)
     assert then_elected_uncleanly(history).classification == expected
 
 
 @pytest.mark.parametrize(("wiped", "expected"), [(1, "permitted"), (3, "violation")])
 def test_a_log_whose_disk_was_lost_does_not_tell_that_the_record_was_gone(wiped: int, expected: str) -> None:
-    history = gone_from_its_leader()
-    history.fault("wipe", [wiped], at=3, until=4)
+    history = gone_from_its_leader().fault("wipe", [wiped], at=3, until=4)
     assert then_elected_uncleanly(history).classification == expected
 
 
@@ -72,8 +66,7 @@ def test_what_had_the_offset_in_the_same_epoch_and_was_cut_before_it_shows_nothi
     acknowledged_at: float, expected: str
 ) -> None:
     """A leader drops what it wrote, writes there again, and loses its office; no log has the later one."""
-    history = History()
-    history.state(1, 0, (1, 2), at=0, start=0)
+    history = History().state(1, 0, (1, 2), at=0, start=0)
     history.snapshot(1, LOG, at=5, reason="heal", epochs="0:0")
     history.state(2, 1, (2,), at=8, start=4)
     lost = fate(history, 8, acks=1, at=acknowledged_at)
@@ -85,8 +78,7 @@ def test_what_had_the_offset_in_the_same_epoch_and_was_cut_before_it_shows_nothi
 def test_a_leaders_cut_of_which_nobody_knows_whether_the_next_was_elected_by_then_leaves_it_open(
     cut_at: float, expected: str
 ) -> None:
-    history = History()
-    history.unclean_config("true")
+    history = History().unclean_config("true")
     history.state(1, 0, (1,), at=0, start=0)
     history.truncation(1, 5, 10, epoch=None, at=cut_at)
     history.state(3, 1, (3,), at=8, start=7)
@@ -106,15 +98,7 @@ def failed_over_near_a_mark(
     if unclean:
         history.unclean_config("true")
     history.state(1, 0, (1, 2), at=0, start=0)
-    history._add(
-        "broker_events",
-        node=1,
-        time_ns=int(at * SECOND),
-        event="high_watermark_checkpoint",
-        topic="t",
-        partition=0,
-        to_offset=mark,
-    )
+    history.wrote_down(1, mark, at=at)
     history.snapshot(1, LOG, at=6, reason="kill", epochs="0:0")
     history.state(3 if unclean else 2, 1, (2, 3), at=8, start=7)
     if again:
@@ -152,8 +136,7 @@ def test_such_a_mark_puts_nothing_in_doubt_that_it_cannot_change() -> None:
 def test_who_was_in_sync_and_cut_its_place_by_the_next_leaders_word_may_have_had_it_until_then(
     node: int, to: int, at: float, expected: str
 ) -> None:
-    history = gone_from_its_leader()
-    history.state(3, 1, (3,), at=8, start=4)
+    history = gone_from_its_leader().state(3, 1, (3,), at=8, start=4)
     history.truncation(node, to, 10, epoch=1, at=at)
     history.snapshot(1, LACKS_IT, at=5, reason="heal", epochs="0:0")
     assert ruled(history, fate(history, 8)).classification == expected
@@ -165,8 +148,7 @@ def test_who_was_in_sync_and_cut_its_place_by_the_next_leaders_word_may_have_had
 def test_another_record_at_its_place_tells_of_the_epoch_that_it_is_of_and_of_no_unknown_one(
     own_epoch: int | None, of_another: int | None, is_gone: bool
 ) -> None:
-    history = History()
-    history.state(1, 0, (1, 2), at=0, start=0)
+    history = History().state(1, 0, (1, 2), at=0, start=0)
     history.snapshot(3, LOG, at=5, reason="heal", epochs="0:0")
     another = frozenset({Copy(node=3, snapshot=0, epoch=of_another)})
     lost = replace(fate(history, 8, acks=1, at=4), epoch=own_epoch, copies=frozenset(), others=another)

@@ -4,7 +4,7 @@ All producers here are without idempotence unless said otherwise; process 1 send
 acknowledged 0.1 s later.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -12,18 +12,14 @@ from pyspark.sql import SparkSession
 
 from harness.checks.judge import Judgement
 from harness.verdict import Verdict
-from tests.harness.checks.histories.build import ISR, History, judge_stories, scenario
+from tests.harness.checks.histories.build import ISR, History, Stories, judge_stories, scenario
 from workloads.produce_and_poll import ProduceAndPollSettings
 
-STORIES: dict[str, Callable[[], History]] = {}
+STORIES = Stories()
+story = STORIES.story
 TELLS: Mapping[str, Any] = {"idempotent": False, "tells_attempts": True}
 DOUBLED = [(0, 0), (1, 1), (2, 2), (3, 2)]  # value 2 was sent at 1.2 s
 SWAPPED = [(0, 0), (1, 2), (2, 1)]
-
-
-def story(make: Callable[[], History]) -> Callable[[], History]:
-    STORIES[make.__name__] = make
-    return make
 
 
 def _sent(log: list[tuple[int, int]], *, client: Mapping[str, Any] | None = None, **workload: Any) -> History:
@@ -34,8 +30,7 @@ def _sent(log: list[tuple[int, int]], *, client: Mapping[str, Any] | None = None
     first = {value: offset for offset, value in reversed(log)}
     for value in range(3):
         history.send(value, first[value], at=1 + value / 10)
-    history.final(log)
-    return history
+    return history.final(log)
 
 
 # ---- duplicates -----------------------------------------------------------------------------------------------------
@@ -43,9 +38,7 @@ def _sent(log: list[tuple[int, int]], *, client: Mapping[str, Any] | None = None
 
 @story
 def doubled_after_an_attempt_of_which_nobody_knows() -> History:
-    history = _sent(DOUBLED, client=TELLS)
-    history.failed_attempt(at=1.25)
-    return history
+    return _sent(DOUBLED, client=TELLS).failed_attempt(at=1.25)
 
 
 @story
@@ -54,8 +47,7 @@ def doubled_both_after_one_attempt_of_which_nobody_knows() -> History:
     for row in history.rows["records"]:
         if row["kind"] == 0 and row["value"] == 1:
             row["completed_ns"] += 10**8  # in flight as long as the other
-    history.failed_attempt(at=1.25)
-    return history
+    return history.failed_attempt(at=1.25)
 
 
 @story
@@ -65,76 +57,56 @@ def doubled_and_its_client_met_nothing() -> History:
 
 @story
 def doubled_under_a_fault_that_its_client_did_not_meet() -> History:
-    history = _sent(DOUBLED, client=TELLS)
-    history.fault("pause", [3], at=1, until=2)
-    return history
+    return _sent(DOUBLED, client=TELLS).fault("pause", [3], at=1, until=2)
 
 
 @story
 def doubled_after_an_attempt_that_was_refused_before_the_append() -> History:
-    history = _sent(DOUBLED, client=TELLS)
-    history.failed_attempt(at=1.25, status=1, error="NotEnoughReplicasError 19")
-    return history
+    return _sent(DOUBLED, client=TELLS).failed_attempt(at=1.25, status=1, error="NotEnoughReplicasError 19")
 
 
 @story
 def doubled_and_an_attempt_had_failed_before_it_was_sent() -> History:
-    history = _sent(DOUBLED, client=TELLS)
-    history.failed_attempt(at=1.1)
-    return history
+    return _sent(DOUBLED, client=TELLS).failed_attempt(at=1.1)
 
 
 @story
 def doubled_and_another_clients_attempt_failed() -> History:
-    history = _sent(DOUBLED, client=TELLS)
-    history.failed_attempt(at=1.25, process=2)
-    return history
+    return _sent(DOUBLED, client=TELLS).failed_attempt(at=1.25, process=2)
 
 
 @story
 def doubled_and_an_attempt_at_another_partition_failed() -> History:
-    history = _sent(DOUBLED, client=TELLS)
-    history.second_partition()
-    history.failed_attempt(at=1.25, partition_id=1)
-    return history
+    return _sent(DOUBLED, client=TELLS).second_partition().failed_attempt(at=1.25, partition_id=1)
 
 
 @story
 def doubled_by_an_idempotent_producer_that_sent_it_again() -> History:
-    history = _sent(DOUBLED, client={**TELLS, "idempotent": True}, idempotence=True)
-    history.failed_attempt(at=1.25)
-    return history
+    return _sent(DOUBLED, client={**TELLS, "idempotent": True}, idempotence=True).failed_attempt(at=1.25)
 
 
 @story
 def doubled_by_a_producer_that_was_asked_to_be_idempotent_with_acks_1() -> History:
     """No library is idempotent then, whatever the workload says of it."""
-    history = _sent(DOUBLED, idempotence=True, acks="1")
-    history.fault("pause", [1], at=1, until=2)
-    return history
+    return _sent(DOUBLED, idempotence=True, acks="1").fault("pause", [1], at=1, until=2)
 
 
 @story
 def doubled_by_a_producer_without_retries() -> History:
-    history = _sent(DOUBLED, retries=0)
-    history.fault("pause", [1], at=1, until=2)
-    return history
+    return _sent(DOUBLED, retries=0).fault("pause", [1], at=1, until=2)
 
 
 @story
 def doubled_by_a_library_that_sends_again_without_retries() -> History:
     history = _sent(DOUBLED, client=TELLS, retries=0)
     history.rows["processes"][0]["library"] = "confluent-kafka"
-    history.failed_attempt(at=1.25)
-    return history
+    return history.failed_attempt(at=1.25)
 
 
 @story
 def doubled_and_the_leader_had_changed_just_before_the_send() -> History:
     """The client tells nothing; it may still have asked the leader that was deposed 20 ms before."""
-    history = _sent(DOUBLED)
-    history.state(2, 1, (2, 3), at=1.18, start=2)
-    return history
+    return _sent(DOUBLED).state(2, 1, (2, 3), at=1.18, start=2)
 
 
 @story
@@ -146,8 +118,7 @@ def doubled_and_the_leader_had_changed_long_before_the_send() -> History:
         else row
         for row in history.rows["records"]
     ]
-    history.state(2, 1, (2, 3), at=2, start=2)
-    return history
+    return history.state(2, 1, (2, 3), at=2, start=2)
 
 
 # ---- order ----------------------------------------------------------------------------------------------------------
@@ -155,9 +126,7 @@ def doubled_and_the_leader_had_changed_long_before_the_send() -> History:
 
 @story
 def overtaken_by_a_record_while_it_was_sent_again() -> History:
-    history = _sent(SWAPPED, client=TELLS)
-    history.failed_attempt(at=1.15)
-    return history
+    return _sent(SWAPPED, client=TELLS).failed_attempt(at=1.15)
 
 
 @story
@@ -172,9 +141,7 @@ def overtaken_in_flight_and_nobody_knows_what_the_client_met() -> History:
 
 @story
 def overtaken_in_the_order_of_an_idempotent_producer() -> History:
-    history = _sent(SWAPPED, client={**TELLS, "idempotent": True}, idempotence=True)
-    history.failed_attempt(at=1.15)
-    return history
+    return _sent(SWAPPED, client={**TELLS, "idempotent": True}, idempotence=True).failed_attempt(at=1.15)
 
 
 @pytest.fixture(scope="module")

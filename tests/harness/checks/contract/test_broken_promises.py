@@ -1,7 +1,6 @@
 """Promises broken without a loss: acks=all below min.insync.replicas, and two leaders in one epoch."""
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -10,20 +9,16 @@ from pyspark.sql import SparkSession
 from harness.checks.judge import Judgement
 from harness.scenario.model import ClusterSpec
 from harness.verdict import Verdict
-from tests.harness.checks.histories.build import ISR, SECOND, History, judge_stories
+from tests.harness.checks.histories.build import ISR, SECOND, History, Stories, judge_stories
 from tests.harness.checks.twins.twins import acknowledged, failed_over, nothing_happened
 
-STORIES: dict[str, Callable[[], History]] = {}
+STORIES = Stories()
+story = STORIES.story
 THROWN_BACK = {
     (check, "permitted")
     for check in ("lost-write", "unclean-election", "dirty-read", "inconsistent-offsets", "acknowledged-regression")
 }
 VIOLATION, PASS, OPEN = Verdict.VIOLATION, Verdict.PASS, Verdict.INCONCLUSIVE
-
-
-def story(make: Callable[[], History]) -> Callable[[], History]:
-    STORIES[make.__name__] = make
-    return make
 
 
 def alone(*, sent_at: float, knows_at: float | None = 5.1, least: str = "2", again_at: float | None = None) -> History:
@@ -52,8 +47,7 @@ def alone(*, sent_at: float, knows_at: float | None = 5.1, least: str = "2", aga
     if again_at is not None:
         history.state(1, 0, (1, 2), at=again_at)
     history.poll([(0, 0), (1, 1)], at=20)
-    history.final([(0, 0), (1, 1)])
-    return history
+    return history.final([(0, 0), (1, 1)])
 
 
 @story
@@ -184,8 +178,7 @@ def acknowledged_long_before_the_expansion() -> History:
 
 @story
 def lost_to_an_allowed_election_after_it_was_acknowledged_below_the_minimum() -> History:
-    history = alone(sent_at=6)
-    history.unclean_config("true")
+    history = alone(sent_at=6).unclean_config("true")
     history.fault("kill", [1], at=8, until=30)
     history.snapshot(1, [(0, 0, 0), (1, 0, 1)], at=8, reason="kill", epochs="0:0")
     history.state(2, 1, (2,), at=10, start=1)
@@ -203,15 +196,7 @@ def handed_over(*, epoch: int, seen_by: str, said: bool = True) -> History:
     history.fault("stop", [2], at=5, until=30)
     history.state(1, 1, (1,), at=5, start=1 if epoch else 2)
     if said:
-        history._add(
-            "broker_events",
-            node=1,
-            time_ns=int(5.02 * SECOND),
-            event="leadership_start",
-            topic="t",
-            partition=0,
-            leader_epoch=1,
-        )
+        history.broker_event(1, "leadership_start", at=5.02, leader_epoch=1)
     history.send(1, 1, at=5.05)
     history.poll([(0, 0), (1, 1)], at=20, epoch=epoch if seen_by == "reader" else -1)
     history.final([(0, 0), (1, 1)])
@@ -247,31 +232,22 @@ def acknowledged_at_a_hand_over_and_nothing_shows_by_whom() -> History:
 
 @story
 def two_leaders_by_the_books() -> History:
-    history = nothing_happened()
-    history.state(2, 0, ISR, at=50)
-    return history
+    return nothing_happened().state(2, 0, ISR, at=50)
 
 
 @story
 def two_leaders_by_their_own_word() -> History:
-    history = nothing_happened()
-    history._add(
-        "broker_events", node=3, time_ns=50 * SECOND, event="leadership_start", topic="t", partition=0, leader_epoch=0
-    )
-    return history
+    return nothing_happened().broker_event(3, "leadership_start", at=50, leader_epoch=0)
 
 
 @story
 def one_leader_after_the_other() -> History:
-    history = nothing_happened()
-    history.state(2, 1, ISR, at=50, start=10)
-    return history
+    return nothing_happened().state(2, 1, ISR, at=50, start=10)
 
 
 def thrown_back(*, late: bool) -> History:
     """An allowed unclean election at 5 s takes 7 to 9 from a consumer, which begins anew there; later it goes back."""
-    history = acknowledged()
-    history.unclean_config("true")
+    history = acknowledged().unclean_config("true")
     history.poll([(offset, offset) for offset in range(10)], at=3)
     failed_over(history, leader=2, isr_before=(1,), kept=7)
     history.rows["records"] = [row for row in history.rows["records"] if row["kind"] != 2]
@@ -281,8 +257,7 @@ def thrown_back(*, late: bool) -> History:
     history.poll(new, at=12)
     if late:
         history.poll([(8, 21)], at=490)
-    history.final([*((offset, offset) for offset in range(7)), *new], at=500)
-    return history
+    return history.final([*((offset, offset) for offset in range(7)), *new], at=500)
 
 
 @story
@@ -393,15 +368,13 @@ def test_a_broken_promise_is_found_where_nothing_is_lost(
 
 def brokers_0_and_63(lacking: int) -> History:
     """Both are in sync, and one lacks a record below its high watermark."""
-    history = History()
-    history.state(0, 0, (0, 63), at=0, start=0)
+    history = History().state(0, 0, (0, 63), at=0, start=0)
     for value in range(3):
         history.send(value, value, at=1 + value)
     for node in (0, 63):
         log = [(offset, 0, offset) for offset in range(3) if (node, offset) != (lacking, 1)]
         history.snapshot(node, log, high_watermark=3, epochs="0:0")
-    history.final([(offset, offset) for offset in range(3)])
-    return history
+    return history.final([(offset, offset) for offset in range(3)])
 
 
 def test_any_two_broker_ids_are_told_apart(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> None:

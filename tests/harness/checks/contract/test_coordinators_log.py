@@ -11,8 +11,7 @@ from tests.harness.checks.histories.build import SECOND, History
 
 def elected_uncleanly(*, read_at: float = 6, back_at: float = 20, start: int = 10, epochs: str = "0:0 2:10") -> str:
     """Broker 1, alone in sync, is down when broker 2 is elected; what that took of the log, in a word."""
-    history = History()
-    history.unclean_config("true")
+    history = History().unclean_config("true")
     history.state(1, 0, (1, 2), at=0, start=0)
     history.state(1, 0, (1,), at=3)
     history.fault("kill", [1], at=6, until=back_at)

@@ -1,54 +1,42 @@
 """Damaged and full disks: what they excuse, and what they do not. Each history has a twin that differs in one thing."""
 
-from collections.abc import Callable
-
 import pytest
 from pyspark.sql import SparkSession
 
 from harness.checks.judge import Judgement
 from harness.verdict import Verdict
-from tests.harness.checks.histories.build import ISR, SECOND, History, judge_stories, scenario
+from tests.harness.checks.histories.build import ISR, SECOND, History, Stories, judge_stories, scenario
 from tests.harness.checks.twins.twins import acknowledged, nothing_happened
 
-STORIES: dict[str, Callable[[], History]] = {}
-
-
-def story(make: Callable[[], History]) -> Callable[[], History]:
-    STORIES[make.__name__] = make
-    return make
+STORIES = Stories()
+story = STORIES.story
 
 
 @story
 def every_in_sync_copy_damaged() -> History:
-    history = acknowledged()
-    history.state(1, 0, (1,), at=3)
+    history = acknowledged().state(1, 0, (1,), at=3)
     history.damage(1, 4, 6, at=5)
     history.state(-1, 0, (1,), at=6)
     history.state(1, 1, (1,), at=8, start=4)
-    history.final([(offset, offset) for offset in range(4)])
-    return history
+    return history.final([(offset, offset) for offset in range(4)])
 
 
 @story
 def a_damage_beyond_the_lost_records() -> History:
-    history = acknowledged()
-    history.state(1, 0, (1,), at=3)
+    history = acknowledged().state(1, 0, (1,), at=3)
     history.damage(1, 8, 10, at=5)
     history.state(1, 1, (1,), at=8, start=4)
-    history.final([(offset, offset) for offset in range(4)])
-    return history
+    return history.final([(offset, offset) for offset in range(4)])
 
 
 def _elected_over(*, cut_at: float, uncertainty_s: int = 0) -> History:
     """A batch of the only copy in sync is damaged; another broker is elected at 8, and this one cuts its log."""
-    history = acknowledged()
-    history.state(1, 0, (1,), at=3)
+    history = acknowledged().state(1, 0, (1,), at=3)
     history.damage(1, 4, 5, at=5)
     history.state(2, 1, (2,), at=8, start=4)
     history.rows["partition_states"][-1]["uncertainty_ns"] = uncertainty_s * SECOND
     history.truncation(1, 4, 10, epoch=None, at=cut_at)
-    history.final([(offset, offset) for offset in range(4)])
-    return history
+    return history.final([(offset, offset) for offset in range(4)])
 
 
 @story
@@ -68,93 +56,74 @@ def cut_for_a_damaged_batch_before_or_after_another_was_elected() -> History:
 
 @story
 def a_damage_of_which_nobody_recorded_the_place() -> History:
-    history = acknowledged()
-    history.state(1, 0, (1,), at=3)
+    history = acknowledged().state(1, 0, (1,), at=3)
     history.fault("damage", [1], at=5)
     history.state(1, 1, (1,), at=8, start=4)
-    history.final([(offset, offset) for offset in range(4)])
-    return history
+    return history.final([(offset, offset) for offset in range(4)])
 
 
 @story
 def one_of_two_in_sync_copies_damaged() -> History:
     """It was cut at its start, led all the same, and the others cut theirs after it."""
-    history = acknowledged()
-    history.state(1, 0, (1, 2), at=3)
+    history = acknowledged().state(1, 0, (1, 2), at=3)
     history.fault("damage", [1], at=5)
     history.state(1, 1, (1, 2), at=8, start=4)
-    history.final([(offset, offset) for offset in range(4)])
-    return history
+    return history.final([(offset, offset) for offset in range(4)])
 
 
 @story
 def a_full_disk_excuses_no_loss() -> History:
-    history = acknowledged()
-    history.state(1, 0, (1,), at=3)
+    history = acknowledged().state(1, 0, (1,), at=3)
     history.fault("full", [1], at=5)
     history.state(-1, 0, (1,), at=6)
     history.state(1, 1, (1,), at=8, start=4)
-    history.final([(offset, offset) for offset in range(4)])
-    return history
+    return history.final([(offset, offset) for offset in range(4)])
 
 
 @story
 def a_damaged_record_was_served() -> History:
     """Its value is one that nobody sent, at an offset whose own value is gone."""
-    history = acknowledged()
-    history.fault("damage", [1], at=5)
-    history.final([(offset, 999 if offset == 3 else offset) for offset in range(10)])
-    return history
+    history = acknowledged().fault("damage", [1], at=5)
+    return history.final([(offset, 999 if offset == 3 else offset) for offset in range(10)])
 
 
 @story
 def a_damaged_record_was_copied_over_a_good_one() -> History:
-    history = acknowledged()
-    history.fault("damage", [1], at=5)
+    history = acknowledged().fault("damage", [1], at=5)
     for node in ISR:
         history.snapshot(
             node, [(offset, 0, 999 if node == 2 and offset == 3 else offset) for offset in range(10)], high_watermark=10
         )
-    history.final([(offset, offset) for offset in range(10)])
-    return history
+    return history.final([(offset, offset) for offset in range(10)])
 
 
 @story
 def a_damaged_batch_was_served_and_refused() -> History:
     """The leader's log is damaged, and it serves what it reads, although its follower's log is sound."""
-    history = nothing_happened()
-    history.fault("damage", [1], at=5)
+    history = nothing_happened().fault("damage", [1], at=5)
     history.refused_read(at=6)
-    history.refused_read(at=7, f="final_poll")
-    return history
+    return history.refused_read(at=7, f="final_poll")
 
 
 @story
 def the_only_copy_was_damaged_and_served() -> History:
-    history = nothing_happened()
-    history.state(1, 0, (1,), at=4)
+    history = nothing_happened().state(1, 0, (1,), at=4)
     history.fault("damage", [1], at=5)
-    history.refused_read(at=6)
-    return history
+    return history.refused_read(at=6)
 
 
 @story
 def a_read_failed_for_another_reason() -> History:
-    history = nothing_happened()
-    history.fault("damage", [1], at=5)
-    history.refused_read(at=6, error="KafkaTimeoutError")
-    return history
+    return nothing_happened().fault("damage", [1], at=5).refused_read(at=6, error="KafkaTimeoutError")
 
 
 def _unread_behind(damaged: int, *, faulty: int) -> History:
-    history = acknowledged()
-    history.fault("damage", [faulty], at=5)
+    history = acknowledged().fault("damage", [faulty], at=5)
     for node in ISR:
         history.snapshot(
             node, [(offset, 0, offset) for offset in range(4 if node == damaged else 10)], high_watermark=10
         )
-    history.final([(offset, offset) for offset in range(10)])
-    return history
+    return history.final([(offset, offset) for offset in range(10)])
 
 
 @story
@@ -169,41 +138,30 @@ def a_copy_that_cannot_be_read_though_another_was_damaged() -> History:
 
 @story
 def a_damaged_copy_that_was_not_cut_at_a_start_after_a_crash() -> History:
-    history = _unread_behind(2, faulty=2)
-    history.started(2, at=6)
-    return history
+    return _unread_behind(2, faulty=2).started(2, at=6)
 
 
 @story
 def a_damaged_copy_of_a_broker_that_started_before_it_was_damaged() -> History:
-    history = _unread_behind(2, faulty=2)
-    history.started(2, at=4)
-    return history
+    return _unread_behind(2, faulty=2).started(2, at=4)
 
 
 @story
 def a_damaged_copy_of_a_broker_that_was_stopped_cleanly_and_started() -> History:
-    history = _unread_behind(2, faulty=2)
-    history.fault("stop", [2], at=5.5, until=6)
-    history.started(2, at=6)
-    return history
+    return _unread_behind(2, faulty=2).fault("stop", [2], at=5.5, until=6).started(2, at=6)
 
 
 @story
 def a_damaged_copy_in_segments_that_may_have_been_full() -> History:
     history = _unread_behind(2, faulty=2)
     history.scenario = scenario(settings={"log.segment.bytes": "1000"})
-    history.started(2, at=6)
-    return history
+    return history.started(2, at=6)
 
 
 @story
 def the_only_copy_was_damaged_and_served_after_a_crash() -> History:
     """Before, it had not had to read it."""
-    history = the_only_copy_was_damaged_and_served()
-    history.started(1, at=7)
-    history.refused_read(at=8)
-    return history
+    return the_only_copy_was_damaged_and_served().started(1, at=7).refused_read(at=8)
 
 
 def _back_with_an_empty_log(*, leads: bool) -> History:

@@ -17,12 +17,10 @@ Change = Callable[[History], object]
 
 
 def left_behind() -> History:
-    history = History()
-    history.unclean_config("true")
+    history = History().unclean_config("true")
     history.state(1, 0, (1, 2, 3), at=0, start=0)
     history.state(1, 0, (1,), at=3)
-    history.state(2, 1, (2,), at=8)
-    return history
+    return history.state(2, 1, (2,), at=8)
 
 
 def classification(change: Change) -> str:
@@ -41,9 +39,7 @@ def heard(event: str, *, at: float = 12, epoch: int | None = None, after_another
         cut_off(history)
         if after_another:
             history.started(3, at=9)
-        history._add(
-            "broker_events", node=1, time_ns=int(at * SECOND), event=event, topic="t", partition=0, leader_epoch=epoch
-        )
+        history.broker_event(1, event, at=at, leader_epoch=epoch)
 
     return change
 
@@ -95,16 +91,7 @@ def test_a_deposed_leader_that_is_in_sync_again_has_heard() -> None:
 def test_a_read_of_what_the_new_leader_is_known_to_lack_was_the_old_ones_and_puts_nothing_in_doubt() -> None:
     def change(history: History) -> None:
         cut_off(history)
-        history._add(
-            "broker_events",
-            node=2,
-            time_ns=8 * SECOND,
-            event="leadership_start",
-            topic="t",
-            partition=0,
-            leader_epoch=1,
-            from_offset=7,
-        )
+        history.broker_event(2, "leadership_start", at=8, leader_epoch=1, from_offset=7)
 
     assert classification(change) == "permitted"
 

@@ -13,8 +13,7 @@ def both_disks_lost(*, ended_at: float | None, seen_at: float | None = None, rej
 
     ended_at: when broker 2 ran again. seen_at: its log is read with the record. rejoined: it left the ISR in between.
     """
-    history = History()
-    history.state(1, 0, (1, 2), at=0, start=0)
+    history = History().state(1, 0, (1, 2), at=0, start=0)
     history.fault("wipe", [2], at=5, until=ended_at)
     if rejoined:
         history.state(1, 0, (1,), at=6)
@@ -22,8 +21,7 @@ def both_disks_lost(*, ended_at: float | None, seen_at: float | None = None, rej
     if seen_at is not None:
         history.snapshot(2, LOG, at=seen_at, reason="heal", epochs="0:0")
     history.fault("wipe", [1], at=10, until=12)
-    history.state(1, 1, (1, 2), at=14, start=0)
-    return history
+    return history.state(1, 1, (1, 2), at=14, start=0)
 
 
 @pytest.mark.parametrize(
@@ -48,8 +46,7 @@ def test_the_last_copy_is_the_last_only_if_the_others_were_not_there_again(
 @pytest.mark.parametrize(("led_by_1", "expected"), [(False, "permitted"), (True, "observation")])
 def test_nobody_fetches_a_record_again_from_himself(led_by_1: bool, expected: str) -> None:
     """Broker 2 leads, loses its disk and runs again, and then broker 1's is lost, which may have led in between."""
-    history = History()
-    history.state(2, 0, (1, 2), at=0, start=0)
+    history = History().state(2, 0, (1, 2), at=0, start=0)
     history.fault("wipe", [2], at=5, until=6)
     if led_by_1:
         history.state(1, 1, (1, 2), at=7)
@@ -66,8 +63,7 @@ def test_a_disk_that_was_lost_before_the_record_was_acknowledged_took_nothing() 
 
 @pytest.mark.parametrize(("overwritten", "expected"), [(True, "violation"), (False, "permitted")])
 def test_a_disk_took_no_record_whose_place_held_another_of_its_epoch_before(overwritten: bool, expected: str) -> None:
-    history = History()
-    history.state(1, 0, (1,), at=0, start=0)
+    history = History().state(1, 0, (1,), at=0, start=0)
     history.snapshot(1, LOG, at=3, reason="heal", epochs="0:0")
     if overwritten:
         history.snapshot(1, [(offset, 0, 50 + offset) for offset in range(10)], at=7, reason="kill", epochs="0:0")
@@ -81,8 +77,7 @@ def test_a_damage_that_was_found_when_another_led_already_may_not_be_what_took_t
     led_meanwhile: bool, expected: str
 ) -> None:
     """Epochs were not told. Broker 1's batch was damaged at 5 s; it cut its log there at 12 s."""
-    history = History()
-    history.state(1, -1, (1,), at=0)
+    history = History().state(1, -1, (1,), at=0)
     history.damage(1, 4, 6, at=5)
     if led_meanwhile:
         history.state(2, -1, (2,), at=8)

@@ -29,8 +29,7 @@ def elected_again_before_it_heard(*, epochs: str = "0:0") -> History:
     history.snapshot(1, LOG, at=13, reason="heal", epochs=epochs)
     history.snapshot(1, LOG[7:], at=14, reason="truncation")
     history.truncation(1, 7, 10, epoch=1, at=14)
-    history.state(1, 3, (1,), at=20, start=7)
-    return history
+    return history.state(1, 3, (1,), at=20, start=7)
 
 
 def test_what_it_still_held_before_it_began_to_lead_may_be_lost_by_the_election_before() -> None:
@@ -71,21 +70,12 @@ def test_its_cut_of_other_records_shows_that_it_never_had_those_of_the_leader_be
 
 def reports_its_mark(history: History, node: int) -> None:
     """Whoever reports anything of its log would report a cut as well."""
-    history._add(
-        "broker_events",
-        node=node,
-        time_ns=5 * SECOND,
-        event="high_watermark_checkpoint",
-        topic="t",
-        partition=0,
-        to_offset=5,
-    )
+    history.wrote_down(node, 5, at=5)
 
 
 def elected_uncleanly_and_never_began(*, reports: bool = True, cut: bool = False, end: int = 7) -> History:
     """Broker 1 dies as the only leader; broker 2 is elected uncleanly, read with `end` records, and dies at once."""
-    history = History()
-    history.unclean_config("true")
+    history = History().unclean_config("true")
     history.state(1, 0, (1, 2), at=0, start=0)
     history.state(1, 0, (1,), at=3)
     if reports:
@@ -94,8 +84,7 @@ def elected_uncleanly_and_never_began(*, reports: bool = True, cut: bool = False
     if cut:
         history.truncation(2, 7, 10, epoch=1, at=12.5)
     history.snapshot(2, LOG[:end], at=13, reason="kill", epochs="0:0")
-    history.state(3, 2, (3,), at=20, start=5)
-    return history
+    return history.state(3, 2, (3,), at=20, start=5)
 
 
 @pytest.mark.parametrize(
@@ -115,8 +104,7 @@ def test_what_a_leader_lacked_that_died_before_it_began_to_lead_was_lost_by_its_
 
 def elected_cleanly_and_never_began(*, reports: bool = True) -> History:
     """Broker 1, in sync, is elected and fenced at once, read with all it had, and broker 2 is elected without it."""
-    history = History()
-    history.unclean_config("true")
+    history = History().unclean_config("true")
     history.state(2, 0, (1, 2), at=0, start=0)
     history.state(2, 0, (1,), at=3)
     if reports:
@@ -146,8 +134,7 @@ def elected_cleanly_and_wiped(*, down: bool, seen: bool) -> History:
     Its disk was lost before its election, while it was down for it or before it had run again; or seen: its log is
     read after its election, and only then its disk is lost.
     """
-    history = History()
-    history.unclean_config("true")
+    history = History().unclean_config("true")
     history.state(1, 0, (1, 2, 3), at=0, start=0)
     history.state(1, 0, (1, 2), at=3)
     reports_its_mark(history, 2)
@@ -183,8 +170,7 @@ def test_what_one_in_sync_held_still_was_lost_by_the_unclean_election_whatever_i
     held: bool, expected: str
 ) -> None:
     """Broker 2 was seen with 8, and is elected uncleanly without it; broker 1, in sync, may have it still."""
-    history = History()
-    history.unclean_config("true")
+    history = History().unclean_config("true")
     history.state(1, 0, (1, 2), at=0, start=0)
     history.snapshot(2, LOG, at=5, reason="kill", epochs="0:0")
     history.state(1, 0, (1,), at=7)

@@ -1,21 +1,17 @@
 """KIP-966: electing an eligible leader replica is clean. Each history beside its twin in which the leader was none."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import pytest
 from pyspark.sql import SparkSession
 
 from harness.checks.judge import Judgement
 from harness.verdict import Verdict
-from tests.harness.checks.histories.build import ISR, History, judge_stories
+from tests.harness.checks.histories.build import ISR, History, Stories, judge_stories
 
-STORIES: dict[str, Callable[[], History]] = {}
+STORIES = Stories()
+story = STORIES.story
 SENT = 10
-
-
-def story(make: Callable[[], History]) -> Callable[[], History]:
-    STORIES[make.__name__] = make
-    return make
 
 
 class ElrHistory(History):
@@ -49,8 +45,7 @@ def _led_by_2(history: ElrHistory, *, kept: int) -> ElrHistory:
         history.truncation(1, kept, SENT, epoch=2, at=10)
     for node in ISR:
         history.snapshot(node, [(offset, 0, offset) for offset in range(kept)], high_watermark=kept, epochs="0:0")
-    history.final([(offset, offset) for offset in range(kept)])
-    return history
+    return history.final([(offset, offset) for offset in range(kept)])
 
 
 def _never_led_again(*, held: int) -> ElrHistory:
@@ -84,8 +79,7 @@ def lost_by_an_election_outside_the_elr() -> History:
 
 @story
 def the_last_isr_member_lost_its_disk_and_an_eligible_one_did_not() -> History:
-    history = _leaderless(elr=(1, 2))
-    history.fault("disk-loss", [1], at=7.5, until=8)
+    history = _leaderless(elr=(1, 2)).fault("disk-loss", [1], at=7.5, until=8)
     return _led_by_2(history, kept=7)
 
 

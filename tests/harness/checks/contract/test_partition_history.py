@@ -11,8 +11,7 @@ from tests.rows import row_of
 
 
 def test_a_partition_whose_replicas_are_not_listed_has_those_of_its_last_state() -> None:
-    history = History()
-    history.state(1, 0, (1, 2), at=0, start=0)
+    history = History().state(1, 0, (1, 2), at=0, start=0)
     history.partition["replicas"] = None
     story = read_run_history(small_tables(history), 0, None, 0).partitions[0]
     assert story.replicas == (1, 2, 3)

@@ -20,14 +20,12 @@ def written_anew(sent_s: float, seen_s: float, *, epoch: int = 0) -> tuple[Rewri
 
 def failed_over(*, killed_at: float | None = None, started_at: float | None = None) -> History:
     """At 8 s broker 2 takes over with a log that ends at 4."""
-    history = History()
-    history.state(1, 0, (1, 2), at=0, start=0)
+    history = History().state(1, 0, (1, 2), at=0, start=0)
     if killed_at is not None:
         history.fault("kill", [1], at=killed_at, until=20)
     if started_at is not None:
         history.started(1, at=started_at)
-    history.state(2, 1, (2,), at=8, start=4)
-    return history
+    return history.state(2, 1, (2,), at=8, start=4)
 
 
 @pytest.mark.parametrize(
@@ -64,8 +62,7 @@ def test_where_only_one_leader_can_have_answered_its_epoch_is_known(epoch: int, 
 
 
 def both_lose_their_power() -> Ruling:
-    history = History()
-    history.state(1, 0, (1, 2), at=0, start=0)
+    history = History().state(1, 0, (1, 2), at=0, start=0)
     history.fault("wipe", [1], at=6, until=8)
     history.fault("wipe", [2], at=6, until=9)
     history.state(1, 1, (1,), at=8, start=0)

@@ -44,13 +44,11 @@ def ruled(history: History, lost: LostRecord, reads: list[EpochRead] | None = No
 
 def led_by_1() -> History:
     """Broker 1 leads alone and dies with its records; broker 2 is elected uncleanly without the last three."""
-    history = History()
-    history.unclean_config("true")
+    history = History().unclean_config("true")
     history.state(1, 0, (1, 2, 3), at=0, start=0)
     history.state(1, 0, (1,), at=3)
     history.fault("kill", [1], at=6, until=20)
-    history.snapshot(1, LOG, at=6, reason="kill", epochs="0:0")
-    return history
+    return history.snapshot(1, LOG, at=6, reason="kill", epochs="0:0")
 
 
 def back_and_lost_by_a_clean_election(*, again: bool) -> History:
@@ -61,8 +59,7 @@ def back_and_lost_by_a_clean_election(*, again: bool) -> History:
     if again:
         history.snapshot(1, LOG, at=25, reason="heal", epochs="0:0 2:10")
     history.state(1, 2, (1, 3), at=28)
-    history.state(3, 3, (3,), at=40, start=7)
-    return history
+    return history.state(3, 3, (3,), at=40, start=7)
 
 
 def test_what_a_later_leader_had_again_was_not_lost_by_the_unclean_election_before() -> None:
@@ -78,15 +75,13 @@ def test_what_no_later_leader_had_was() -> None:
 
 
 def test_a_deposed_and_dead_leaders_own_copy_proves_nothing() -> None:
-    history = led_by_1()
-    history.state(2, 1, (2,), at=8, start=7)
+    history = led_by_1().state(2, 1, (2,), at=8, start=7)
     history.snapshot(1, LOG, at=15, reason="restart", epochs="0:0")
     assert ruled(history, fate(history, 8)).classification == "permitted"
 
 
 def test_what_was_read_long_after_an_unclean_election_was_not_lost_by_it() -> None:
-    history = led_by_1()
-    history.state(2, 1, (2,), at=8)
+    history = led_by_1().state(2, 1, (2,), at=8)
     read_late, read_before = fate(history, 8, read_at=LATE_S), fate(history, 8, read_at=4)
     assert ruled(history, read_late).classification == "violation"
     assert ruled(history, read_before).classification == "observation", "its log end is not known: an open question"
@@ -98,8 +93,7 @@ def test_a_leader_in_between_of_whose_log_nothing_is_known_excuses_nothing_that_
     """It was read under the leader of epoch 1; broker 3 was seen with it, and led without it in epoch 2."""
 
     def between(*, seen: bool) -> Ruling:
-        history = led_by_1()
-        history.state(2, 1, (2,), at=8)
+        history = led_by_1().state(2, 1, (2,), at=8)
         if seen:
             history.snapshot(3, LOG, at=9, reason="heal", epochs="0:0")
         history.state(3, 2, (3,), at=40, start=7)
@@ -113,8 +107,7 @@ def test_a_leader_in_between_of_whose_log_nothing_is_known_excuses_nothing_that_
 
 
 def test_a_record_between_others_of_its_epoch_in_the_final_log_was_not_lost_by_an_election() -> None:
-    history = led_by_1()
-    history.state(2, 1, (2,), at=8)
+    history = led_by_1().state(2, 1, (2,), at=8)
     beside = [EpochRead(epoch=0, is_final=True, first_offset=0, last_offset=9)]
     assert ruled(history, fate(history, 5), beside).classification == "violation"
     polled = [beside[0]._replace(is_final=False)]
@@ -125,8 +118,7 @@ def test_what_the_leader_cut_itself_no_later_election_cost() -> None:
     """Others are in sync with it: what one of them cuts, it has still. Brokers may have any numbers."""
 
     def cut_by(node: int) -> Ruling:
-        history = History()
-        history.unclean_config("true")
+        history = History().unclean_config("true")
         history.state(1001, 0, (1001, 2), at=0, start=0)
         history.truncation(node, 5, 10, epoch=0, at=5)
         history.state(3, 1, (3,), at=8, start=4)
@@ -141,8 +133,7 @@ def test_a_cut_before_the_record_was_written_says_nothing_of_it() -> None:
     """Where the books were only polled, a cut after it shows that it may have been gone before the election seen."""
 
     def cut_at(t: float, epoch: int = 0) -> str:
-        history = History()
-        history.unclean_config("true")
+        history = History().unclean_config("true")
         history.state(1, 0, (1, 2, 3), at=0, start=0)
         history.state(1, 0, (1, 2), at=1)
         history.truncation(3, 5, 10, epoch=epoch, at=t)
@@ -181,8 +172,7 @@ def wiped(*, seen_at: float | None, on: int = 1) -> History:
     history.fault("wipe", [1], at=10, until=12)
     if seen_at is not None:
         history.snapshot(on, LOG, at=seen_at, reason="kill", epochs="0:0")
-    history.state(1, 1, (1,), at=LATE_S, start=0)
-    return history
+    return history.state(1, 1, (1,), at=LATE_S, start=0)
 
 
 def test_destruction_excuses_what_was_not_seen_afterwards() -> None:
@@ -226,8 +216,7 @@ def test_another_record_of_the_same_value_that_is_seen_afterwards_is_not_the_one
 
 
 def test_what_a_replica_in_sync_cut_away_does_not_tell_how_long_it_was_there() -> None:
-    history = wiped(seen_at=None)
-    history.snapshot(1, LOG, at=20, reason="truncation", epochs="0:0")
+    history = wiped(seen_at=None).snapshot(1, LOG, at=20, reason="truncation", epochs="0:0")
     assert ruled(history, fate(history, 4)).classification == "permitted"
 
 
@@ -296,8 +285,7 @@ def test_a_cut_above_the_record_does_not_tell_that_an_unknown_harm_took_it() -> 
 
 
 def test_what_an_election_came_after_it_was_gone_from_its_leaders_log_is_not_excused_by_it() -> None:
-    history = led_by_1()
-    history.snapshot(1, LOG[:4], at=7, reason="restart", epochs="0:0")
+    history = led_by_1().snapshot(1, LOG[:4], at=7, reason="restart", epochs="0:0")
     history.rows["replica_log"] = [r for r in history.rows["replica_log"] if r["snapshot"] == 1]
     history.rows["replica_snapshots"] = history.rows["replica_snapshots"][1:]
     history.state(2, 1, (2,), at=8, start=4)
@@ -306,8 +294,7 @@ def test_what_an_election_came_after_it_was_gone_from_its_leaders_log_is_not_exc
 
 
 def test_the_acknowledged_copy_is_the_retrys_and_not_the_first_tries() -> None:
-    history = led_by_1()
-    history.state(2, 1, (2,), at=8, start=7)
+    history = led_by_1().state(2, 1, (2,), at=8, start=7)
     copies = frozenset({Copy(1, 0, 0), Copy(2, 1, 1)})
     story = partition_of(history)
     assert epoch_of_copies(story, copies, int(12 * SECOND), None) == 1
@@ -316,17 +303,8 @@ def test_the_acknowledged_copy_is_the_retrys_and_not_the_first_tries() -> None:
 
 def test_a_high_watermark_above_it_that_its_own_leader_wrote_down_holds_acks_1_to_the_strict_promise() -> None:
     def failed_over(mark: int, *, node: int = 1, at: float = 4) -> str:
-        history = History()
-        history.state(1, 0, (1, 2), at=0, start=0)
-        history._add(
-            "broker_events",
-            node=node,
-            time_ns=int(at * SECOND),
-            event="high_watermark_checkpoint",
-            topic="t",
-            partition=0,
-            to_offset=mark,
-        )
+        history = History().state(1, 0, (1, 2), at=0, start=0)
+        history.wrote_down(node, mark, at=at)
         history.snapshot(1, LOG, at=6, reason="kill", epochs="0:0")
         history.state(2, 1, (2,), at=8, start=7)
         return ruled(history, fate(history, 8, acks=1)).classification
@@ -343,8 +321,7 @@ def test_acks_1_below_what_a_reader_was_given_of_its_epoch_is_held_to_the_strict
     """A consumer gets nothing above the high watermark; what the final log shows was said later."""
 
     def failed_over(*, last: int, epoch: int = 0, is_final: bool = False, matched: bool = True) -> str:
-        history = History()
-        history.state(1, 0, (1, 2), at=0, start=0)
+        history = History().state(1, 0, (1, 2), at=0, start=0)
         history.snapshot(1, LOG, at=6, reason="kill", epochs="0:0")
         history.state(2, 1, (2,), at=8, start=7)
         read = EpochRead(epoch=epoch, is_final=is_final, first_offset=last, last_offset=last)
@@ -361,8 +338,7 @@ def test_acks_1_below_what_a_reader_was_given_of_its_epoch_is_held_to_the_strict
 
 def test_acks_1_below_the_high_watermark_of_a_log_that_held_it_is_held_to_the_strict_promise() -> None:
     def failed_over(mark: int | None, *, reason: str = "kill", cut_at: float | None = None, cut_to: int = 5) -> str:
-        history = History()
-        history.state(1, 0, (1, 2), at=0, start=0)
+        history = History().state(1, 0, (1, 2), at=0, start=0)
         if cut_at is not None:
             history.truncation(3, cut_to, 12, epoch=0, at=cut_at)
         history.snapshot(3, LOG, at=26, reason=reason, epochs="0:0", high_watermark=mark)
@@ -383,8 +359,7 @@ def test_what_was_sent_to_a_deposed_leader_after_its_successor_had_begun_that_on
     """Broker 1 had dropped the end of its log: what it then acknowledged stands below its successor's start."""
 
     def sent_at(t: float) -> Ruling:
-        history = History()
-        history.state(1, 0, (1, 2), at=0, start=0)
+        history = History().state(1, 0, (1, 2), at=0, start=0)
         history.fault("cut", [1], at=3, until=20)
         history.state(2, 1, (2,), at=8, start=10)
         history.snapshot(1, LOG, at=15, reason="truncation", epochs="0:0")
@@ -397,18 +372,9 @@ def test_what_was_sent_to_a_deposed_leader_after_its_successor_had_begun_that_on
 
 def elected_uncleanly_with_a_mark(mark: int, *, in_sync: bool = True) -> Ruling:
     """Broker 2 wrote a high watermark down while in sync with broker 1, and was elected uncleanly with log end 7."""
-    history = History()
-    history.unclean_config("true")
+    history = History().unclean_config("true")
     history.state(1, 0, (1, 2) if in_sync else (1,), at=0, start=0)
-    history._add(
-        "broker_events",
-        node=2,
-        time_ns=3 * SECOND,
-        event="high_watermark_checkpoint",
-        topic="t",
-        partition=0,
-        to_offset=mark,
-    )
+    history.wrote_down(2, mark, at=3)
     history.state(1, 0, (1,), at=4)
     history.snapshot(1, LOG, at=6, reason="kill", epochs="0:0")
     history.state(2, 1, (2,), at=8, start=7)

@@ -15,7 +15,7 @@ from harness.checks.model.unclean_rules import Permission
 from harness.checks.spark.detection import EpochRead
 from harness.history.schema.cluster_rows import PartitionStateRow, SnapshotRow
 from tests.harness.checks.contract.test_survival import LOG, fate, ruled
-from tests.harness.checks.histories.build import SECOND, History
+from tests.harness.checks.histories.build import History
 from tests.rows import row_of
 
 
@@ -100,13 +100,11 @@ def test_a_clean_election_without_a_known_log_end_explains_nothing() -> None:
 
 def led_twice(*, allowed: bool = True) -> History:
     """Broker 2 is elected uncleanly, nobody knows from where; it starts anew, leads again, and tells its log end: 5."""
-    history = History()
-    history.unclean_config(str(allowed).lower())
+    history = History().unclean_config(str(allowed).lower())
     history.state(1, 0, (1, 2, 3), at=0, start=0)
     history.state(1, 0, (1,), at=3)
     history.state(2, 1, (2,), at=8)
-    history.state(2, 2, (2,), at=12, start=5)
-    return history
+    return history.state(2, 2, (2,), at=12, start=5)
 
 
 def test_a_log_that_ended_below_the_record_later_had_ended_there_before() -> None:
@@ -116,8 +114,7 @@ def test_a_log_that_ended_below_the_record_later_had_ended_there_before() -> Non
 
 
 def test_unless_it_was_cut_meanwhile() -> None:
-    history = led_twice()
-    history.truncation(2, 5, 10, epoch=1, at=10)
+    history = led_twice().truncation(2, 5, 10, epoch=1, at=10)
     assert ruled(history, fate(history, 8)).classification == "observation"
 
 
@@ -129,16 +126,14 @@ def test_nor_if_its_disk_was_lost_meanwhile() -> None:
 
 
 def test_what_another_broker_lost_or_cut_meanwhile_does_not_matter() -> None:
-    history = led_twice()
-    history.truncation(1, 5, 10, epoch=1, at=10)
+    history = led_twice().truncation(1, 5, 10, epoch=1, at=10)
     history.fault("wipe", [3], at=10, until=11)
     assert ruled(history, fate(history, 8)).classification == "permitted"
 
 
 def test_a_followers_copy_tells_of_the_leaders_log_only_if_the_epoch_begins_at_the_same_offset_in_both() -> None:
     def elected(start: int) -> str:
-        history = History()
-        history.unclean_config("true")
+        history = History().unclean_config("true")
         history.state(1, 0, (1, 2, 3), at=0, start=0)
         history.state(1, 0, (1,), at=3)
         history.state(2, 1, (2,), at=8, start=start)
@@ -221,8 +216,7 @@ def test_a_rule_that_nobody_can_decide_is_reported_before_which_of_several_leade
 def test_followers_checkpoints_stand_in_for_the_leaders_word_where_they_agree(
     follower_epochs: Sequence[str], expected: str
 ) -> None:
-    history = History()
-    history.unclean_config("true")
+    history = History().unclean_config("true")
     history.state(1, 0, (1, 2, 3), at=0, start=0)
     history.state(1, 0, (1,), at=3)
     history.state(2, 1, (2,), at=8)
@@ -234,24 +228,14 @@ def test_followers_checkpoints_stand_in_for_the_leaders_word_where_they_agree(
 @pytest.mark.parametrize("journal", [False, True])
 def test_the_leaders_own_word_comes_before_its_followers(journal: bool) -> None:
     """A journal that says that it leads, and not from where, says nothing of it."""
-    history = History()
-    history.unclean_config("true")
+    history = History().unclean_config("true")
     history.state(1, 0, (1, 2, 3), at=0, start=0)
     history.state(1, 0, (1,), at=3)
     history.state(2, 1, (2,), at=8)
     history.snapshot(3, [], at=20, reason="heal", epochs="0:0 1:9")
     history.snapshot(2, [], at=21, reason="heal", epochs="0:0 1:7")
     if journal:
-        history._add(
-            "broker_events",
-            node=2,
-            time_ns=9 * SECOND,
-            event="leadership_start",
-            topic="t",
-            partition=0,
-            leader_epoch=1,
-            from_offset=None,
-        )
+        history.broker_event(2, "leadership_start", at=9, leader_epoch=1, from_offset=None)
     assert ruled(history, fate(history, 8)).classification == "permitted"
 
 

@@ -3,16 +3,17 @@
 Nor is what its configuration leaves no room for excused. Each history has no replica log and no exact state.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import pytest
 from pyspark.sql import SparkSession
 
 from harness.checks.judge import Judgement
 from harness.verdict import Verdict
-from tests.harness.checks.histories.build import ISR, History, judge_stories
+from tests.harness.checks.histories.build import ISR, History, Stories, judge_stories
 
-STORIES: dict[str, Callable[[], History]] = {}
+STORIES = Stories()
+story = STORIES.story
 SENT, KEPT = 10, 7
 
 
@@ -42,11 +43,6 @@ class Polled(History):
             self.heard(leader, epoch, isr, at=5 + number)
         self.final([(offset, offset) for offset in range(KEPT)])
         return self
-
-
-def story(make: Callable[[], History]) -> Callable[[], History]:
-    STORIES[make.__name__] = make
-    return make
 
 
 @story

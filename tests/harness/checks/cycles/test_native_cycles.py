@@ -20,32 +20,26 @@ def sound() -> History:
     history.send(1, 0, at=1)
     history.send(2, 1, at=2)
     history.poll([(0, 1), (1, 2)], at=3)
-    history.final([(0, 1), (1, 2)])
-    return history
+    return history.final([(0, 1), (1, 2)])
 
 
 def read_before_send() -> History:
-    history = History()
-    history.poll([(0, 7)], at=1)
+    history = History().poll([(0, 7)], at=1)
     history.send(7, 0, at=5)
-    history.final([(0, 7)])
-    return history
+    return history.final([(0, 7)])
 
 
 def read_while_sent() -> History:
-    history = History()
-    history.poll([(0, 7)], at=1, process=9)
+    history = History().poll([(0, 7)], at=1, process=9)
     history.send(7, 0, at=0.5, elapsed_s=5)
-    history.final([(0, 7)])
-    return history
+    return history.final([(0, 7)])
 
 
 def order_against_time(*, acks: int = -1, at: float = 5.0) -> History:
     history = History()
     history.send(1, 1, at=1, elapsed_s=2, acks=acks)
     history.send(2, 0, at=at, acks=acks)
-    history.final([(0, 2), (1, 1)])
-    return history
+    return history.final([(0, 2), (1, 1)])
 
 
 def transactions(history: History, spans: Mapping[int, tuple[float, float]]) -> History:
@@ -66,7 +60,7 @@ def transactions(history: History, spans: Mapping[int, tuple[float, float]]) -> 
     return history
 
 
-def bound(history: History, transaction: int, do: Callable[[], None]) -> None:
+def bound(history: History, transaction: int, do: Callable[[], object]) -> None:
     before = len(history.rows["records"])
     do()
     for row in history.rows["records"][before:]:
@@ -92,8 +86,7 @@ def circular_reading(isolation: str) -> History:
     bound(history, 2, lambda: history.send(2, 1, at=2))
     bound(history, 1, lambda: history.poll([(1, 2)], at=3))
     bound(history, 2, lambda: history.poll([(0, 1)], at=3))
-    history.final([(0, 1), (1, 2)])
-    return history
+    return history.final([(0, 1), (1, 2)])
 
 
 def interleaved() -> History:
@@ -102,8 +95,7 @@ def interleaved() -> History:
         send = partial(history.send, value, offset, at=2, partition_id=partition_id)
         bound(history, txn, send)
     history.final([(0, 1), (1, 2)])
-    history.final([(0, 3), (1, 4)], partition_id=1)
-    return history
+    return history.final([(0, 3), (1, 4)], partition_id=1)
 
 
 def one_after_the_other() -> History:
@@ -112,21 +104,17 @@ def one_after_the_other() -> History:
         send = partial(history.send, value, offset, at=2, partition_id=partition_id)
         bound(history, txn, send)
     history.final([(0, 1), (1, 2)])
-    history.final([(0, 3), (1, 4)], partition_id=1)
-    return history
+    return history.final([(0, 3), (1, 4)], partition_id=1)
 
 
 def order_against_time_in_a_batch() -> History:
-    history = History()
-    history.sends([(1, 0, 0), (2, 2, 0)], at=1)
+    history = History().sends([(1, 0, 0), (2, 2, 0)], at=1)
     history.send(3, 1, at=5)
-    history.final([(0, 1), (1, 3), (2, 2)])
-    return history
+    return history.final([(0, 1), (1, 3), (2, 2)])
 
 
 def probe_read_before_it_was_sent() -> History:
-    history = History()
-    history.poll([(0, NAMED_FROM)], at=1)
+    history = History().poll([(0, NAMED_FROM)], at=1)
     history.send(NAMED_FROM, 0, at=5)
     history.final([(0, NAMED_FROM)])
     history.rows["value_names"].append({"run": 0, "value": NAMED_FROM, "name": "r0"})
@@ -134,9 +122,7 @@ def probe_read_before_it_was_sent() -> History:
 
 
 def lagging_poll() -> History:
-    history = sound()
-    history.poll([(0, 1)], at=4)
-    return history
+    return sound().poll([(0, 1)], at=4)
 
 
 STORIES: Mapping[str, Callable[[], History]] = {
@@ -171,9 +157,7 @@ def judged(spark: SparkSession, folder: Path, **options: Any) -> NativeSearch:
     histories = []
     for run, make in enumerate(STORIES.values()):
         history = make()
-        for rows in history.rows.values():
-            for row in rows:
-                row["run"] = run
+        history.as_run(run)
         histories.append(history)
     return find_cycles(spark, tables(spark, folder, histories), **options)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -19,6 +19,7 @@ from workloads.produce_and_poll import ProduceAndPollSettings
 
 SECOND = 10**9
 ISR = (1, 2, 3)
+Place = tuple[str, int]  # topic, partition
 
 
 def scenario(
@@ -44,7 +45,7 @@ def scenario(
 
 
 class History:
-    """One run over partition t-0 (partition_id 0). Times are in seconds; every call appends rows."""
+    """One run over partition t-0 (partition_id 0), in seconds. A call appends rows and gives the history back."""
 
     def __init__(self, *, run: int = 0, scenario_: Scenario | None = None, read_to_end: bool = True) -> None:
         self.run = run
@@ -73,6 +74,14 @@ class History:
         self.rows[table].append(row)
         return row
 
+    def as_run(self, run: int) -> Self:
+        """The same history as that run of several."""
+        self.run = run
+        for rows in self.rows.values():
+            for row in rows:
+                row["run"] = run
+        return self
+
     # -- clients ------------------------------------------
 
     def send(
@@ -87,7 +96,7 @@ class History:
         process: int = 1,
         partition_id: int = 0,
         **columns: Any,
-    ) -> None:
+    ) -> Self:
         self.sends(
             [(value, offset, status)],
             at=at,
@@ -97,6 +106,7 @@ class History:
             partition_id=partition_id,
             **columns,
         )
+        return self
 
     def sends(
         self,
@@ -108,7 +118,7 @@ class History:
         process: int = 1,
         partition_id: int = 0,
         **columns: Any,
-    ) -> None:
+    ) -> Self:
         """columns: further ones of all these records, such as txn, key, timestamp_ms."""
         t0, t1 = int(at * SECOND), int((at + elapsed_s) * SECOND)
         for i, (value, offset, status) in enumerate(records):
@@ -131,6 +141,7 @@ class History:
                 **columns,
             )
         self._operation += 1
+        return self
 
     def poll(
         self,
@@ -145,7 +156,7 @@ class History:
         replica: int | None = None,
         partition_id: int = 0,
         **columns: Any,
-    ) -> None:
+    ) -> Self:
         """records: (offset, value) in the order they came; columns as in `sends`."""
         for i, (offset, value) in enumerate(records):
             step = offset - records[i - 1][0] if i else None
@@ -171,26 +182,31 @@ class History:
                 **columns,
             )
         self._operation += 1
+        return self
 
     def final(
         self, records: Sequence[tuple[int, int]], *, at: float = 100.0, partition_id: int = 0, **columns: Any
-    ) -> None:
+    ) -> Self:
+        """What was read at the end, which makes a history whole."""
         self.poll(records, at=at, final=True, process=99, partition_id=partition_id, **columns)
         partition = next(
             (row for row in self.rows["partitions"] if row["partition_id"] == partition_id), self.partition
         )
         partition["end_offset"] = max((offset for offset, _ in records), default=-1) + 1
+        return self
 
-    def second_partition(self, *, read_to_end: bool = True) -> None:
+    def second_partition(self, *, read_to_end: bool = True) -> Self:
         self._add("partitions", partition_id=1, topic="t", partition=1, replicas=list(ISR), read_to_end=read_to_end)
+        return self
 
-    def client(self, process: int, **columns: Any) -> None:
+    def client(self, process: int, **columns: Any) -> Self:
         """A row of `processes`: isolation, group, transactional_id, offset_reset ..."""
         self._add("processes", process=process, client=f"client-{process}", library="kafka-python", **columns)
+        return self
 
     def failed_attempt(
         self, *, at: float, process: int = 1, partition_id: int = 0, status: int = 2, error: str = "E 7"
-    ) -> None:
+    ) -> Self:
         """What a client met: an attempt to produce that failed; by default nobody knows what it came to."""
         self._add(
             "client_events",
@@ -203,8 +219,9 @@ class History:
             status=status,
             error=error,
         )
+        return self
 
-    def leader_known(self, node: int, *, at: float, process: int = 1, partition_id: int = 0) -> None:
+    def leader_known(self, node: int, *, at: float, process: int = 1, partition_id: int = 0) -> Self:
         """From then on the client's metadata names this leader."""
         self._add(
             "client_events",
@@ -215,6 +232,7 @@ class History:
             topic="t",
             partition=partition_id,
         )
+        return self
 
     def transaction(
         self,
@@ -226,7 +244,7 @@ class History:
         process: int = 1,
         transactional_id: str = "id",
         group: str | None = None,
-    ) -> None:
+    ) -> Self:
         self._add(
             "transactions",
             transaction=transaction,
@@ -237,8 +255,9 @@ class History:
             outcome=outcome,
             group=group,
         )
+        return self
 
-    def decided(self, state: str, *, at: float, transactional_id: str = "id", **columns: Any) -> None:
+    def decided(self, state: str, *, at: float, transactional_id: str = "id", **columns: Any) -> Self:
         """A record of the transaction coordinator's log."""
         rows = self.rows["transaction_state"]
         self._add(
@@ -257,6 +276,7 @@ class History:
                 **columns,
             },
         )
+        return self
 
     def group(
         self,
@@ -271,7 +291,7 @@ class History:
         partition_id: int = 0,
         name: str | None = "g",
         **columns: Any,
-    ) -> None:
+    ) -> Self:
         """A row of `group_events`; a member's id is its process."""
         self._add(
             "group_events",
@@ -288,8 +308,9 @@ class History:
             completed_ns=int((at + elapsed_s) * SECOND),
             **columns,
         )
+        return self
 
-    def refused_read(self, *, at: float, f: str = "poll", error: str = "CorruptRecordError") -> None:
+    def refused_read(self, *, at: float, f: str = "poll", error: str = "CorruptRecordError") -> Self:
         """A poll that the client library did not believe."""
         self._add(
             "operations",
@@ -304,8 +325,39 @@ class History:
             error=error,
         )
         self._operation += 1
+        return self
 
-    def crash(self, process: int, *, at: float) -> None:
+    def empty_poll(self, process: int, *, at: float, elapsed_s: float) -> Self:
+        """A poll that returned nothing at second `at`."""
+        self._add(
+            "operations",
+            operation=self._operation,
+            process=process,
+            client=f"client-{process}",
+            function="poll",
+            status=0,
+            invoked_ns=int((at - elapsed_s) * SECOND),
+            completed_ns=int(at * SECOND),
+            count=0,
+        )
+        self._operation += 1
+        return self
+
+    def final_read(self, event: str, *, at: float, elapsed_s: float, **columns: Any) -> Self:
+        """What the final reader was told of t-0; columns: such as from_offset, to_offset, node."""
+        told = {"topic": "t", "partition": 0, "event": event, "process": 99, "node": 1}
+        times = {"invoked_ns": int(at * SECOND), "completed_ns": int((at + elapsed_s) * SECOND)}
+        self._add("final_reads", **told | times | columns)
+        return self
+
+    def progress(self, age: str, what: str, outcome: str, *, at: float, until: float, **columns: Any) -> Self:
+        """An operation on t-0, tried from `at` on, when all had recovered; columns: such as code, isr, client."""
+        place = {"topic": "t", "partition": 0, "leader": 1, "isr": list(ISR)}
+        times = {"asked_ns": int(at * SECOND), "until_ns": int(until * SECOND)}
+        self._add("progress", age=age, what=what, outcome=outcome, **place | times | columns)
+        return self
+
+    def crash(self, process: int, *, at: float) -> Self:
         """The client ended without leaving its group."""
         self._add(
             "operations",
@@ -319,10 +371,11 @@ class History:
             count=0,
         )
         self._operation += 1
+        return self
 
     # -- the cluster --------------------------------------
 
-    def state(self, leader: int, epoch: int, isr: Sequence[int], *, at: float, start: int | None = None) -> None:
+    def state(self, leader: int, epoch: int, isr: Sequence[int], *, at: float, start: int | None = None) -> Self:
         """A state of the partition; `start`: the leader's journal entry of its log end when the epoch began."""
         before = self._isr
         elected = leader >= 0 and epoch > self._epoch and before is not None
@@ -344,36 +397,37 @@ class History:
             replicas=list(ISR),
         )
         if start is not None:
-            self._add(
-                "broker_events",
-                node=leader,
-                time_ns=int(at * SECOND),
-                event="leadership_start",
-                topic="t",
-                partition=0,
-                leader_epoch=epoch,
-                from_offset=start,
-            )
+            self.broker_event(leader, "leadership_start", at=at, leader_epoch=epoch, from_offset=start)
         self._isr, self._leader, self._epoch = tuple(isr), leader, epoch
+        return self
 
-    def truncation(self, node: int, first: int, end: int, *, epoch: int | None, at: float) -> None:
-        self._add(
-            "broker_events",
-            node=node,
-            time_ns=int(at * SECOND),
-            event="truncation",
-            topic="t",
-            partition=0,
-            leader_epoch=epoch,
-            from_offset=end,
-            to_offset=first,
-            reason_text="diverging epoch",
-        )
+    def broker_event(self, node: int, event: str, *, at: float, place: Place = ("t", 0), **columns: Any) -> Self:
+        """What the broker's own journal says of the partition; columns: such as leader_epoch and to_offset."""
+        topic, partition = place
+        time_ns = int(at * SECOND)
+        self._add("broker_events", node=node, time_ns=time_ns, event=event, topic=topic, partition=partition, **columns)
+        return self
 
-    def started(self, node: int, *, at: float) -> None:
+    def wrote_down(self, node: int, mark: int, *, at: float) -> Self:
+        """The broker checkpointed this high watermark."""
+        self.broker_event(node, "high_watermark_checkpoint", at=at, to_offset=mark)
+        return self
+
+    def truncation(self, node: int, first: int, end: int, *, epoch: int | None, at: float) -> Self:
+        cut: dict[str, Any] = {
+            "leader_epoch": epoch,
+            "from_offset": end,
+            "to_offset": first,
+            "reason_text": "diverging epoch",
+        }
+        self.broker_event(node, "truncation", at=at, **cut)
+        return self
+
+    def started(self, node: int, *, at: float) -> Self:
         self._add("broker_events", node=node, time_ns=int(at * SECOND), event="broker_start")
+        return self
 
-    def fault(self, kind: str, nodes: Sequence[int], *, at: float, until: float | None = None) -> None:
+    def fault(self, kind: str, nodes: Sequence[int], *, at: float, until: float | None = None) -> Self:
         self._add(
             "faults",
             fault=len(self.rows["faults"]),
@@ -386,23 +440,40 @@ class History:
             proof_text="seen",
             end_ns=None if until is None else int(until * SECOND),
         )
+        return self
 
-    def damage(self, node: int, first: int, end: int, *, at: float) -> None:
+    def damage(self, node: int, first: int, end: int, *, at: float) -> Self:
         """Bits of the batch with offsets first to end - 1 are flipped under a broker that was killed for it."""
         self.fault("damage", [node], at=at)
+        self.disk_event(node, "batch", first, end, at=at)
+        return self
+
+    def disk_event(
+        self,
+        node: int,
+        extent: str,
+        first: int | None,
+        end: int | None = None,
+        *,
+        at: float,
+        place: Place | None = ("t", 0),
+    ) -> Self:
+        """What the last fault took from a disk: offsets first to end - 1; place None: whatever lay there."""
+        topic, partition = place or (None, None)
         self._add(
             "disk_events",
             node=node,
             time_ns=int(at * SECOND),
             fault=len(self.rows["faults"]) - 1,
-            extent="batch",
-            topic="t",
-            partition=0,
+            extent=extent,
+            topic=topic,
+            partition=partition,
             from_offset=first,
             to_offset=end,
         )
+        return self
 
-    def unclean_config(self, value: str, *, at: float = 0.0) -> None:
+    def unclean_config(self, value: str, *, at: float = 0.0) -> Self:
         self._add(
             "configuration",
             time_ns=int(at * SECOND),
@@ -412,6 +483,7 @@ class History:
             key="unclean.leader.election.enable",
             value=value,
         )
+        return self
 
     def snapshot(
         self,
@@ -422,7 +494,7 @@ class History:
         reason: str = "end",
         high_watermark: int | None = None,
         epochs: str = "",
-    ) -> None:
+    ) -> Self:
         """records: (offset, epoch, value) as they lie in the replica's log."""
         log_end = max((offset for offset, _, _ in records), default=-1) + 1
         self._add(
@@ -451,8 +523,9 @@ class History:
                 value=value,
             )
         self._snapshot += 1
+        return self
 
-    def step(self, kind: str, text: str, outcome: str, *, seen: str = "") -> None:
+    def step(self, kind: str, text: str, outcome: str, *, seen: str = "") -> Self:
         number = len(self.rows["steps"])
         self._add(
             "steps",
@@ -465,6 +538,15 @@ class History:
             outcome=outcome,
             seen_text=seen,
         )
+        return self
+
+
+class Stories(dict[str, Callable[[], History]]):
+    """Histories by the names of the functions that tell them."""
+
+    def story(self, make: Callable[[], History]) -> Callable[[], History]:
+        self[make.__name__] = make
+        return make
 
 
 def arrow_of(histories: Sequence[History]) -> dict[str, pa.Table]:
@@ -492,10 +574,7 @@ def judge_stories(
     histories = []
     for run, make in enumerate(stories.values()):
         history = make()
-        history.run = run
-        for rows in history.rows.values():
-            for row in rows:
-                row["run"] = run
+        history.as_run(run)
         histories.append(history)
     return dict(zip(stories, judge_all(spark, folder, histories, with_evidence=with_evidence), strict=True))
 

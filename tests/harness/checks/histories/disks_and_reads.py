@@ -1,17 +1,11 @@
 """Histories whose disks contradict what was read, each beside a lawful one (test_contradictions.py judges them)."""
 
-from collections.abc import Callable
-
-from tests.harness.checks.histories.build import ISR, History
+from tests.harness.checks.histories.build import ISR, History, Stories
 from tests.harness.checks.twins.twins import acknowledged
 
-STORIES: dict[str, Callable[[], History]] = {}
+STORIES = Stories()
+story = STORIES.story
 ALL = [(offset, 0, offset) for offset in range(10)]
-
-
-def story(make: Callable[[], History]) -> Callable[[], History]:
-    STORIES[make.__name__] = make
-    return make
 
 
 def read_then_collected(
@@ -71,9 +65,7 @@ def only_the_leaders_disk_was_read() -> History:
 @story
 def a_new_leader_wrote_another_value_there_before_the_disks_were_read() -> History:
     log = [(offset, int(offset >= 5), value) for offset, _, value in with_another(5)]
-    history = read_then_collected(dict.fromkeys(ISR, log))
-    history.state(2, 1, (2,), at=105, start=5)
-    return history
+    return read_then_collected(dict.fromkeys(ISR, log)).state(2, 1, (2,), at=105, start=5)
 
 
 @story

@@ -2,7 +2,7 @@
 
 import random
 
-from harness.history.facts.values import NAMED_FROM, decode_output
+from harness.history.facts.values import NAMED_FROM
 from tests.harness.checks.histories.build import SECOND, History
 from tests.harness.checks.histories.generator_of_processors import PROCESSORS, Processing
 from tests.harness.checks.histories.generator_planters import (
@@ -15,6 +15,7 @@ from tests.harness.checks.histories.generator_planters import (
     records_of,
 )
 from tests.harness.checks.histories.generator_rows import COMMITTED_ONLY, GROUP, OK
+from tests.outputs import decode_output
 
 _LATE = 60 * SECOND
 _STRANGER = 70  # a client that the run does not have

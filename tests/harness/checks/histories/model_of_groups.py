@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from itertools import combinations, product
 from typing import Any, NamedTuple
 
-from harness.history.facts.values import decode_output
 from tests.harness.checks.histories.build import SECOND, History
+from tests.outputs import decode_output
 
 Row = Mapping[str, Any]
 _OK, _FAIL, _INFO, _NEVER_BEGUN = 0, 1, 2, 3

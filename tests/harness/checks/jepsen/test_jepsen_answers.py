@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from harness.checks.jepsen import HistoryAnswer, check_histories
-from harness.checks.jepsen.own_rules import BAD, INCONCLUSIVE, REPORTED
+from harness.checks.jepsen.own_rules import INCONCLUSIVE, REPORTED
 from harness.history.jepsen.edn_reader import read_text
 from harness.history.jepsen.imported import ImportedHistory
 from harness.history.jepsen.jepsen_import import import_text
@@ -20,6 +20,19 @@ from tests.harness.checks.jepsen.stories import BLIND_SPOTS, WITHOUT_VERDICT
 
 RANDOM = int(os.environ.get("KAFKA_CHAOS_GENERATED_HISTORIES", "300"))
 ASSIGN = frozenset({"assign"})
+# Kinds of ours that make a history invalid.
+BAD = frozenset(
+    {
+        "phantom",
+        "read-before-send",
+        "acknowledged-offset-regression",
+        "head-skip",
+        "tail-loss",
+        "seen-only-by-aborted-poll",
+        "torn-transaction",
+        "aborted-read-in-aborted-poll",
+    }
+)
 
 # Where our answer to one of Jepsen's own cases is another: (case, kind, what we say of it, why). "none": Jepsen says it
 # and we do not; "own": we say it besides; "fewer": of the same kind, without the values named by the reason.

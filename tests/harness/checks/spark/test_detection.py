@@ -111,8 +111,7 @@ def test_the_made_up_run_of_the_warm_up_asks_the_questions_behind_a_finding(
 ) -> None:
     warm_up(spark)
 
-    history = History()
-    history.send(1, 0, at=1)
+    history = History().send(1, 0, at=1)
     history.final([(0, 1)])
     assert judge_all(spark, tmp_path, [history])[0].counts["violation"] == 0
 

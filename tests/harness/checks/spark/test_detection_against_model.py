@@ -43,9 +43,7 @@ def drawn(run: int, seed: str) -> History:
     history = Simulation(chance).history(run)
     if kind < 0.8:
         PLANTERS[chance.choice(list(PLANTERS))].plant(history, chance)
-    for rows in history.rows.values():
-        for row in rows:
-            row["run"] = run
+    history.as_run(run)
     return history
 
 

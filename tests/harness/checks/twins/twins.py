@@ -1,17 +1,11 @@
 """Tiny histories, told by hand, each beside a twin that differs in the one thing that changes the verdict."""
 
-from collections.abc import Callable
-
 from harness.scenario.model import ExpectSpec
-from tests.harness.checks.histories.build import ISR, SECOND, History, scenario
+from tests.harness.checks.histories.build import ISR, SECOND, History, Stories, scenario
 from workloads.produce_and_poll import ProduceAndPollSettings
 
-STORIES: dict[str, Callable[[], History]] = {}
-
-
-def story(make: Callable[[], History]) -> Callable[[], History]:
-    STORIES[make.__name__] = make
-    return make
+STORIES = Stories()
+story = STORIES.story
 
 
 def acknowledged(count: int = 10, *, acks: int = -1, **more: object) -> History:
@@ -32,8 +26,7 @@ def failed_over(history: History, *, leader: int, isr_before: tuple[int, ...], k
     history.truncation(1, kept, 10, epoch=epoch, at=10)
     for node in ISR:
         history.snapshot(node, [(offset, 0, offset) for offset in range(kept)], high_watermark=kept, epochs="0:0")
-    history.final([(offset, offset) for offset in range(kept)])
-    return history
+    return history.final([(offset, offset) for offset in range(kept)])
 
 
 @story
@@ -41,36 +34,31 @@ def nothing_happened() -> History:
     history = acknowledged()
     history.poll([(offset, offset) for offset in range(5)], at=3)
     history.poll([(offset, offset) for offset in range(5, 10)], at=4)
-    history.final([(offset, offset) for offset in range(10)])
-    return history
+    return history.final([(offset, offset) for offset in range(10)])
 
 
 @story
 def unclean_election_lost_three() -> History:
-    history = acknowledged()
-    history.unclean_config("true")
+    history = acknowledged().unclean_config("true")
     return failed_over(history, leader=2, isr_before=(1,), kept=7)
 
 
 @story
 def unclean_allowed_but_the_election_was_clean() -> History:
-    history = acknowledged()
-    history.unclean_config("true")
+    history = acknowledged().unclean_config("true")
     return failed_over(history, leader=2, isr_before=(1, 2), kept=7)
 
 
 @story
 def unclean_election_although_forbidden() -> History:
-    history = acknowledged()
-    history.unclean_config("false")
+    history = acknowledged().unclean_config("false")
     return failed_over(history, leader=2, isr_before=(1,), kept=7)
 
 
 @story
 def unclean_election_above_the_lost_record() -> History:
     """Value 3 vanishes though the uncleanly elected leader's log reached to 7: that election cannot have cost it."""
-    history = acknowledged()
-    history.unclean_config("true")
+    history = acknowledged().unclean_config("true")
     failed_over(history, leader=2, isr_before=(1,), kept=7)
     history.rows["records"] = [r for r in history.rows["records"] if not (r["kind"] == 2 and r["value"] == 3)]
     return history
@@ -93,102 +81,83 @@ def acks_1_lost_by_restart_of_the_same_leader() -> History:
 
 @story
 def acks_1_lost_without_any_election() -> History:
-    history = acknowledged(acks=1)
-    history.final([(offset, offset) for offset in range(10) if offset != 4])
-    return history
+    return acknowledged(acks=1).final([(offset, offset) for offset in range(10) if offset != 4])
 
 
 @story
 def acks_1_lost_although_a_consumer_had_read_it() -> History:
-    history = acknowledged(acks=1)
-    history.poll([(offset, offset) for offset in range(10)], at=3)
+    history = acknowledged(acks=1).poll([(offset, offset) for offset in range(10)], at=3)
     return failed_over(history, leader=2, isr_before=ISR, kept=7)
 
 
 @story
 def every_in_sync_disk_lost() -> History:
-    history = acknowledged()
-    history.state(1, 0, (1,), at=3)
+    history = acknowledged().state(1, 0, (1,), at=3)
     history.fault("wipe", [1], at=5)
     history.state(-1, 0, (1,), at=6)
     history.state(1, 1, (1,), at=8, start=0)
-    history.final([])
-    return history
+    return history.final([])
 
 
 @story
 def one_of_two_in_sync_disks_lost() -> History:
-    history = acknowledged()
-    history.state(1, 0, (1, 2), at=3)
+    history = acknowledged().state(1, 0, (1, 2), at=3)
     history.fault("wipe", [1], at=5)
     history.state(1, 1, (1, 2), at=8, start=0)
-    history.final([])
-    return history
+    return history.final([])
 
 
 @story
 def disks_lost_one_after_the_other_with_a_rejoin_between() -> History:
     """1 loses its disk, comes back in sync, then 2 loses its own: 1 has everything, so nothing may be lost."""
-    history = acknowledged()
-    history.state(1, 0, (1, 2), at=3)
+    history = acknowledged().state(1, 0, (1, 2), at=3)
     history.fault("wipe", [1], at=4)
     history.state(2, 1, (2,), at=5, start=10)
     history.state(2, 1, (1, 2), at=6)
     history.fault("wipe", [2], at=7)
     history.state(1, 2, (1,), at=8, start=0)
-    history.final([])
-    return history
+    return history.final([])
 
 
 @story
 def unreadable_above_a_frozen_high_watermark() -> History:
-    history = acknowledged(acks=1)
-    history.state(1, 0, (1,), at=0.5)
+    history = acknowledged(acks=1).state(1, 0, (1,), at=0.5)
     history.snapshot(1, [(offset, 0, offset) for offset in range(10)], high_watermark=6, epochs="0:0")
-    history.final([(offset, offset) for offset in range(6)])
-    return history
+    return history.final([(offset, offset) for offset in range(6)])
 
 
 @story
 def unread_and_gone_from_the_in_sync_log() -> History:
-    history = acknowledged()
-    history.state(1, 0, (1,), at=0.5)
+    history = acknowledged().state(1, 0, (1,), at=0.5)
     history.snapshot(1, [(offset, 0, offset) for offset in range(6)], high_watermark=6, epochs="0:0")
-    history.final([(offset, offset) for offset in range(6)])
-    return history
+    return history.final([(offset, offset) for offset in range(6)])
 
 
 @story
 def not_read_to_the_end() -> History:
-    history = acknowledged(read_to_end=False)
-    history.final([(offset, offset) for offset in range(6)])
-    return history
+    return acknowledged(read_to_end=False).final([(offset, offset) for offset in range(6)])
 
 
 @story
 def not_read_to_the_end_as_expected() -> History:
     expect = ExpectSpec(unreadable=True)
-    history = acknowledged(read_to_end=False, scenario_=scenario(expect=expect))
-    history.final([(offset, offset) for offset in range(6)])
-    return history
+    return acknowledged(read_to_end=False, scenario_=scenario(expect=expect)).final(
+        [(offset, offset) for offset in range(6)]
+    )
 
 
 @story
 def in_no_log_and_a_fail_over_after_the_acknowledgement() -> History:
-    history = acknowledged(7, acks=1)
-    history.send(50, 7, at=3, acks=1)
+    history = acknowledged(7, acks=1).send(50, 7, at=3, acks=1)
     history.state(2, 1, (2, 3), at=5)
-    history.final([(offset, offset) for offset in range(7)])
-    return history
+    return history.final([(offset, offset) for offset in range(7)])
 
 
 @story
 def in_no_log_and_a_fail_over_before_the_acknowledgement() -> History:
-    history = acknowledged(7, acks=1)
-    history.state(2, 1, (2, 3), at=2)
+    history = acknowledged(7, acks=1).state(2, 1, (2, 3), at=2)
     history.send(50, 7, at=3, acks=1)
-    history.final([(offset, offset) for offset in range(7)])
-    return history
+    return history.final([(offset, offset) for offset in range(7)])
 
 
 @story
@@ -201,63 +170,46 @@ def zombie_leader_acknowledged_alone() -> History:
     history.snapshot(1, [(10, 0, 10)], at=9, reason="truncation")
     for node in ISR:
         history.snapshot(node, [(offset, 0, offset) for offset in range(10)], high_watermark=10, epochs="0:0")
-    history.final([(offset, offset) for offset in range(10)])
-    return history
+    return history.final([(offset, offset) for offset in range(10)])
 
 
 @story
 def read_by_a_consumer_and_then_gone() -> History:
-    history = acknowledged(7)
-    history.send(50, None, at=1.8, status=2)
+    history = acknowledged(7).send(50, None, at=1.8, status=2)
     history.poll([(7, 50)], at=4)
-    history.final([(offset, offset) for offset in range(7)])
-    return history
+    return history.final([(offset, offset) for offset in range(7)])
 
 
 @story
 def refused_and_then_read() -> History:
-    history = acknowledged(3)
-    history.send(50, None, at=1.8, status=1)
-    history.final([(0, 0), (1, 1), (2, 2), (3, 50)])
-    return history
+    return acknowledged(3).send(50, None, at=1.8, status=1).final([(0, 0), (1, 1), (2, 2), (3, 50)])
 
 
 @story
 def unknown_and_then_read() -> History:
-    history = acknowledged(3)
-    history.send(50, None, at=1.8, status=2)
-    history.final([(0, 0), (1, 1), (2, 2), (3, 50)])
-    return history
+    return acknowledged(3).send(50, None, at=1.8, status=2).final([(0, 0), (1, 1), (2, 2), (3, 50)])
 
 
 @story
 def read_and_never_sent() -> History:
-    history = acknowledged(3)
-    history.final([(0, 0), (1, 1), (2, 2), (3, 77)])
-    return history
+    return acknowledged(3).final([(0, 0), (1, 1), (2, 2), (3, 77)])
 
 
 @story
 def read_before_it_was_sent() -> History:
-    history = acknowledged(3)
-    history.poll([(2, 2)], at=0.2)
-    history.final([(0, 0), (1, 1), (2, 2)])
-    return history
+    return acknowledged(3).poll([(2, 2)], at=0.2).final([(0, 0), (1, 1), (2, 2)])
 
 
 @story
 def twice_in_the_log_of_an_idempotent_producer() -> History:
-    history = acknowledged(3)
-    history.final([(0, 0), (1, 1), (2, 2), (3, 2)])
-    return history
+    return acknowledged(3).final([(0, 0), (1, 1), (2, 2), (3, 2)])
 
 
 def _repeated(*, disturbed: bool) -> History:
     history = acknowledged(3, scenario_=scenario(workload=ProduceAndPollSettings(idempotence=False)))
     if disturbed:
         history.fault("pause", [1], at=1, until=2)
-    history.final([(0, 0), (1, 1), (2, 2), (3, 2)])
-    return history
+    return history.final([(0, 0), (1, 1), (2, 2), (3, 2)])
 
 
 @story
@@ -272,41 +224,32 @@ def twice_in_the_log_without_a_reason_to_retry_of_a_client_that_tells_nothing() 
 
 @story
 def two_values_at_one_offset() -> History:
-    history = acknowledged(3)
-    history.send(50, 2, at=4)
-    history.final([(0, 0), (1, 1), (2, 50)])
-    return history
+    return acknowledged(3).send(50, 2, at=4).final([(0, 0), (1, 1), (2, 50)])
 
 
 @story
 def two_orders_against_time_of_which_one_is_told_by_its_acknowledgements() -> History:
     """Value 2 was acknowledged below 1; value 4 stands below 3, which had been acknowledged, and had no answer."""
-    history = History()
-    history.state(1, 0, ISR, at=0, start=0)
+    history = History().state(1, 0, ISR, at=0, start=0)
     history.send(1, 1, at=1)
     history.send(2, 0, at=2, process=2)
     history.send(3, 3, at=3)
     history.send(4, None, at=4, process=2, status=2)
-    history.final([(0, 2), (1, 1), (2, 4), (3, 3)])
-    return history
+    return history.final([(0, 2), (1, 1), (2, 4), (3, 3)])
 
 
 @story
 def a_poll_went_back() -> History:
-    history = nothing_happened()
-    history.poll([(2, 2), (3, 3)], at=5)
-    return history
+    return nothing_happened().poll([(2, 2), (3, 3)], at=5)
 
 
 def _read_from_the_head_again(*, offset_reset: str) -> History:
     """A consumer had read up to 9; then the log ended at 7, and it read from 0 on, in the same assignment."""
-    history = acknowledged()
-    history.unclean_config("true")
+    history = acknowledged().unclean_config("true")
     history.client(9, offset_reset=offset_reset)
     history.poll([(offset, offset) for offset in range(10)], at=4, epoch=0)
     failed_over(history, leader=2, isr_before=(1,), kept=7)
-    history.poll([(offset, offset) for offset in range(7)], at=11, epoch=0)
-    return history
+    return history.poll([(offset, offset) for offset in range(7)], at=11, epoch=0)
 
 
 @story
@@ -321,26 +264,19 @@ def a_poll_went_back_to_the_head_though_its_consumer_never_resets_its_position()
 
 @story
 def a_new_assignment_starts_over() -> History:
-    history = nothing_happened()
-    history.poll([(2, 2), (3, 3)], at=5, assignment=1)
-    return history
+    return nothing_happened().poll([(2, 2), (3, 3)], at=5, assignment=1)
 
 
 @story
 def a_poll_skipped() -> History:
-    history = acknowledged()
-    history.poll([(0, 0), (1, 1), (5, 5)], at=3)
-    history.final([(offset, offset) for offset in range(10)])
-    return history
+    return acknowledged().poll([(0, 0), (1, 1), (5, 5)], at=3).final([(offset, offset) for offset in range(10)])
 
 
 @story
 def a_poll_stepped_over_a_hole_in_the_log() -> History:
-    history = acknowledged(2)
-    history.send(5, 5, at=2)
+    history = acknowledged(2).send(5, 5, at=2)
     history.poll([(0, 0), (1, 1), (5, 5)], at=3)
-    history.final([(0, 0), (1, 1), (5, 5)])
-    return history
+    return history.final([(0, 0), (1, 1), (5, 5)])
 
 
 @story
@@ -365,8 +301,7 @@ def _reborn(*, moved_between: bool) -> History:
     history._add("broker_events", node=1, time_ns=3 * SECOND, event="broker_gone")
     history._add("broker_events", node=1, time_ns=4 * SECOND, event="broker_registered")
     history.state(2, 1, (2, 3), at=3.5 if moved_between else 4.5, start=10)
-    history.final([(offset, offset) for offset in range(10)])
-    return history
+    return history.final([(offset, offset) for offset in range(10)])
 
 
 @story

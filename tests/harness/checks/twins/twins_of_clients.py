@@ -1,17 +1,13 @@
 """Tiny histories about where clients begin, what there is to judge at all, timestamps, retention and compaction."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from harness.scenario.model import TopicSpec
-from tests.harness.checks.histories.build import SECOND, History, scenario
+from tests.harness.checks.histories.build import SECOND, History, Stories, scenario
 from tests.harness.checks.twins.twins import acknowledged
 
-STORIES: dict[str, Callable[[], History]] = {}
-
-
-def story(make: Callable[[], History]) -> Callable[[], History]:
-    STORIES[make.__name__] = make
-    return make
+STORIES = Stories()
+story = STORIES.story
 
 
 LOG = [(offset, offset) for offset in range(10)]
@@ -20,11 +16,9 @@ LOG = [(offset, offset) for offset in range(10)]
 
 
 def _began_at(first: int, **client: str) -> History:
-    history = acknowledged()
-    history.client(9, **client)
+    history = acknowledged().client(9, **client)
     history.poll(LOG[first:], at=3)
-    history.final(LOG)
-    return history
+    return history.final(LOG)
 
 
 @story
@@ -50,36 +44,28 @@ def first_poll_of_a_consumer_that_starts_at_the_end() -> History:
 @story
 def first_poll_begins_above_a_hole() -> History:
     """Offsets 0 and 1 hold transaction markers, say: nothing in the final log lies there."""
-    history = History()
-    history.state(1, 0, (1, 2, 3), at=0, start=0)
+    history = History().state(1, 0, (1, 2, 3), at=0, start=0)
     for value in range(2, 10):
         history.send(value, value, at=1 + value / 10)
     history.client(9, offset_reset="earliest")
     history.poll(LOG[2:], at=3)
-    history.final(LOG[2:])
-    return history
+    return history.final(LOG[2:])
 
 
 @story
 def first_poll_where_it_had_sought_to() -> History:
-    history = _began_at(4, offset_reset="earliest")
-    history.group("seek", at=2.5, process=9, offset=4, name=None)
-    return history
+    return _began_at(4, offset_reset="earliest").group("seek", at=2.5, process=9, offset=4, name=None)
 
 
 @story
 def first_poll_beyond_where_it_had_sought_to() -> History:
-    history = _began_at(6, offset_reset="earliest")
-    history.group("seek", at=2.5, process=9, offset=4, name=None)
-    return history
+    return _began_at(6, offset_reset="earliest").group("seek", at=2.5, process=9, offset=4, name=None)
 
 
 @story
 def read_again_after_a_seek() -> History:
-    history = _began_at(0, offset_reset="earliest")
-    history.group("seek", at=3.5, process=9, offset=0, name=None)
-    history.poll(LOG, at=4, assignment=1)
-    return history
+    history = _began_at(0, offset_reset="earliest").group("seek", at=3.5, process=9, offset=0, name=None)
+    return history.poll(LOG, at=4, assignment=1)
 
 
 @story
@@ -89,8 +75,7 @@ def skipped_after_a_rebalance() -> History:
     history.poll(LOG[:3], at=3, process=8)
     history.poll(LOG[3:7], at=4, process=9)
     history.poll(LOG[7:], at=5, process=8, assignment=1)
-    history.final(LOG)
-    return history
+    return history.final(LOG)
 
 
 @story
@@ -98,8 +83,7 @@ def skipped_without_a_rebalance() -> History:
     history = acknowledged()
     history.poll(LOG[:3], at=3, process=8)
     history.poll(LOG[7:], at=5, process=8)
-    history.final(LOG)
-    return history
+    return history.final(LOG)
 
 
 # ---- what there is to judge -----------------------------------------------------------------------------------------
@@ -115,8 +99,7 @@ def all_sends_failed() -> History:
     history = History()
     for value in range(3):
         history.send(value, at=1 + value / 10, status=1)
-    history.final([])
-    return history
+    return history.final([])
 
 
 @story
@@ -140,74 +123,52 @@ def an_empty_poll_says_nothing() -> History:
         completed_ns=2 * SECOND,
         count=0,
     )
-    history.final(LOG)
-    return history
+    return history.final(LOG)
 
 
 @story
 def only_the_last_read_saw_an_unknown_send() -> History:
-    history = acknowledged()
-    history.send(50, at=2.5, status=2)
-    history.final([*LOG, (10, 50)])
-    return history
+    return acknowledged().send(50, at=2.5, status=2).final([*LOG, (10, 50)])
 
 
 @story
 def acknowledged_without_an_offset_and_read() -> History:
-    history = acknowledged(9)
-    history.send(9, None, at=2.5)
-    history.final(LOG)
-    return history
+    return acknowledged(9).send(9, None, at=2.5).final(LOG)
 
 
 @story
 def acknowledged_without_an_offset_and_gone() -> History:
-    history = acknowledged(9)
-    history.send(9, None, at=2.5)
-    history.final(LOG[:9])
-    return history
+    return acknowledged(9).send(9, None, at=2.5).final(LOG[:9])
 
 
 @story
 def the_tail_is_gone_though_the_log_was_read_to_its_end() -> History:
-    history = acknowledged()
-    history.final(LOG[:8])
-    return history
+    return acknowledged().final(LOG[:8])
 
 
 @story
 def seen_only_by_a_poll_that_failed() -> History:
-    history = acknowledged()
-    history.poll(LOG[:4], at=3, status=1)
-    history.final(LOG[:3] + LOG[4:])
-    return history
+    return acknowledged().poll(LOG[:4], at=3, status=1).final(LOG[:3] + LOG[4:])
 
 
 @story
 def read_by_a_poll_that_failed_and_there() -> History:
-    history = acknowledged()
-    history.poll(LOG[:4], at=3, status=1)
-    history.final(LOG)
-    return history
+    return acknowledged().poll(LOG[:4], at=3, status=1).final(LOG)
 
 
 @story
 def refused_and_read_by_a_poll_that_failed() -> History:
-    history = acknowledged(3)
-    history.send(50, at=1.8, status=1)
+    history = acknowledged(3).send(50, at=1.8, status=1)
     history.poll([(3, 50)], at=3, status=1)
-    history.final(LOG[:3])
-    return history
+    return history.final(LOG[:3])
 
 
 @story
 def offsets_far_apart() -> History:
     """Two records with thirty million offsets between them, as after a compaction."""
-    history = acknowledged(1)
-    history.send(50, 30_000_000, at=2)
+    history = acknowledged(1).send(50, 30_000_000, at=2)
     history.poll([(0, 0), (30_000_000, 50)], at=3)
-    history.final([(0, 0), (30_000_000, 50)])
-    return history
+    return history.final([(0, 0), (30_000_000, 50)])
 
 
 # ---- timestamps -----------------------------------------------------------------------------------------------------
@@ -215,8 +176,7 @@ def offsets_far_apart() -> History:
 
 def _stamped(final_ms: Mapping[int, int], *, log_append: bool, epochs: Mapping[int, int] | None = None) -> History:
     """Records 0 to 2, sent and answered with 1000, 1001 and 1002 ms."""
-    history = History()
-    history.client(1, acks=-1)
+    history = History().client(1, acks=-1)
     history.state(1, 0, (1, 2, 3), at=0, start=0)
     for offset, epoch in (epochs or {}).items():
         history.state(2, epoch, (1, 2, 3), at=1 + offset / 10 - 0.05, start=offset)
@@ -260,13 +220,11 @@ def stamped_backwards_by_the_next_leader() -> History:
 
 def _clocked(answered_ms: int, read_ms: int, *, log_append: bool) -> History:
     """Value 0, sent at 1.0 s and acknowledged at 1.1 s by a wall clock that began with the run."""
-    history = History()
-    history.client(1, acks=-1)
+    history = History().client(1, acks=-1)
     history.anchors.append({"monotonic_ns": 0, "wall_ns": 0})
     history.state(1, 0, (1, 2, 3), at=0, start=0)
     history.send(0, 0, at=1, timestamp_ms=answered_ms)
-    history.final([(0, 0)], timestamp_ms=read_ms, log_append=log_append)
-    return history
+    return history.final([(0, 0)], timestamp_ms=read_ms, log_append=log_append)
 
 
 @story
@@ -321,38 +279,27 @@ def _with_topic(settings: Mapping[str, str]):  # type: ignore[no-untyped-def]  #
 
 @story
 def removed_by_retention_time() -> History:
-    history = _kept_from(4, {"retention.ms": "60000"})
-    history.poll(LOG, at=3)
-    history.final(LOG[4:])
-    return history
+    return _kept_from(4, {"retention.ms": "60000"}).poll(LOG, at=3).final(LOG[4:])
 
 
 @story
 def removed_before_its_retention_time() -> History:
-    history = _kept_from(4, {"retention.ms": "600000"})
-    history.final(LOG[4:])
-    return history
+    return _kept_from(4, {"retention.ms": "600000"}).final(LOG[4:])
 
 
 @story
 def removed_above_the_log_start() -> History:
-    history = _kept_from(4, {"retention.ms": "60000"})
-    history.final([*LOG[4:6], *LOG[7:]])
-    return history
+    return _kept_from(4, {"retention.ms": "60000"}).final([*LOG[4:6], *LOG[7:]])
 
 
 @story
 def removed_by_retention_size() -> History:
-    history = _kept_from(4, {"retention.bytes": "500"})
-    history.final(LOG[4:])
-    return history
+    return _kept_from(4, {"retention.bytes": "500"}).final(LOG[4:])
 
 
 @story
 def removed_beyond_its_retention_size() -> History:
-    history = _kept_from(4, {"retention.bytes": "1000000"})
-    history.final(LOG[4:])
-    return history
+    return _kept_from(4, {"retention.bytes": "1000000"}).final(LOG[4:])
 
 
 @story
@@ -361,8 +308,7 @@ def removed_by_compaction() -> History:
     history = _kept_from(0, {"cleanup.policy": "compact"}, keys={value: value % 3 for value in range(10)})
     history.partition["cleanup_policy"] = "compact"
     history.poll(LOG[:5], at=3)
-    history.final([(1, 1), *LOG[7:]])
-    return history
+    return history.final([(1, 1), *LOG[7:]])
 
 
 @story
@@ -375,17 +321,13 @@ def the_last_of_a_key_was_compacted_away() -> History:
 @story
 def the_last_of_a_key_was_compacted_away_for_an_aborted_one() -> History:
     """Value 10 came after 8 with its key and was aborted, though read: compaction leaves what was committed last."""
-    history = the_last_of_a_key_was_compacted_away()
-    history.client(1, transactional_id="id", acks=-1, idempotent=True)
+    history = the_last_of_a_key_was_compacted_away().client(1, transactional_id="id", acks=-1, idempotent=True)
     history.transaction(7, 1, at=2.0, until=2.5)
     history.send(10, 10, at=2.2, status=1, transaction=7, key=2)
     history.client(7, isolation="read_uncommitted", offset_reset="latest")
-    history.poll([(9, 9), (10, 10)], at=2.4, process=7)
-    return history
+    return history.poll([(9, 9), (10, 10)], at=2.4, process=7)
 
 
 @story
 def polled_over_what_was_compacted() -> History:
-    history = removed_by_compaction()
-    history.poll([(1, 1), *LOG[7:]], at=50, process=7)
-    return history
+    return removed_by_compaction().poll([(1, 1), *LOG[7:]], at=50, process=7)

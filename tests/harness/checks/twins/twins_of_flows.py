@@ -19,8 +19,7 @@ def _application(
     *, reads_for: str | None = "g", given: Sequence[int] = ALL, exactly_once: bool = False, with_origins: bool = False
 ) -> History:
     """Inputs 0 to 2, given to the application's consumer and in the final log. No part of the load is ours."""
-    history = History(scenario_=scenario(workload=WorkloadSpec()))
-    history.state(1, 0, ISR, at=0, start=0)
+    history = History(scenario_=scenario(workload=WorkloadSpec())).state(1, 0, ISR, at=0, start=0)
     history._add("partitions", partition_id=1, topic="in", partition=0, replicas=list(ISR), read_to_end=True)
     history.client(SOURCE, role="producer", idempotent=True)
     history.client(WRITER, role="producer", idempotent=True)
@@ -186,14 +185,12 @@ def acknowledged_output_that_a_fail_over_took() -> History:
     failed_over(history, leader=2, isr_before=ISR, kept=9)
     history.rows["records"] = [row for row in history.rows["records"] if row["kind"] != 2 or row["partition_id"] == 1]
     history.rows["replica_log"], history.rows["replica_snapshots"] = [], []
-    history.final([(value, 200 + value) for value in range(9)])
-    return history
+    return history.final([(value, 200 + value) for value in range(9)])
 
 
 def _lost_beside_a_fail_over(*, cut: bool) -> History:
     """Nothing of input 1 is there, and an output of input 0 went with a leader."""
-    history = acknowledged_output_that_a_fail_over_took()
-    history.poll([(1, 1)], at=1.5, process=READER, partition_id=1)
+    history = acknowledged_output_that_a_fail_over_took().poll([(1, 1)], at=1.5, process=READER, partition_id=1)
     _commits(history, 2, at=4.5)
     for row in history.rows["processes"]:
         row["journal_complete"] = not (cut and row["process"] == WRITER)
@@ -221,16 +218,14 @@ def nobody_who_was_recorded_wrote() -> History:
 
 @story
 def a_recorded_producer_never_wrote() -> History:
-    history = _application()
-    history.final([])
+    history = _application().final([])
     _commits(history, 3)
     return history
 
 
 @story
 def somebody_who_was_not_recorded_wrote_too() -> History:
-    history = _application()
-    history.send(1, 0, at=2, elapsed_s=0.01, process=WRITER)
+    history = _application().send(1, 0, at=2, elapsed_s=0.01, process=WRITER)
     history.final([(0, 1), (1, 0)])
     _commits(history, 3)
     return history
@@ -422,8 +417,7 @@ def sent_twice_after_its_inputs_were_lawfully_lost_and_they_are_not_read_to_thei
     failed_over(history, leader=2, isr_before=ISR, kept=9)
     history.rows["records"] = [row for row in history.rows["records"] if row["kind"] != 2 or row["partition_id"] == 1]
     history.rows["replica_log"], history.rows["replica_snapshots"] = [], []
-    history.final([(value, 200 + value) for value in range(9)])
-    return history
+    return history.final([(value, 200 + value) for value in range(9)])
 
 
 @story
@@ -458,8 +452,7 @@ def sent_twice_after_its_inputs_were_lost() -> History:
     """Who commits to a log that was cut reads another record, or the same again."""
     history = _with_origins(exactly_once=True)
     _writes_told(history, [0, 1, 2, 2])
-    history.send(50, 3, at=5, acks=1, process=SOURCE, partition_id=1)
-    return history
+    return history.send(50, 3, at=5, acks=1, process=SOURCE, partition_id=1)
 
 
 NAME = "application-flow"

@@ -17,8 +17,7 @@ def _group() -> History:
 
 def _handed_over(*, committed: int | None = 5, from_offset: int = 5, status: int = 0) -> History:
     """Member 1 reads 0 to 4 and commits; member 2 takes over in the next generation and reads on from `from_offset`."""
-    history = _group()
-    history.group("assigned", at=2.5, process=ONE, generation=1)
+    history = _group().group("assigned", at=2.5, process=ONE, generation=1)
     history.poll(LOG[:5], at=3, process=ONE)
     if committed is not None:
         history.group("committed", at=3.5, process=ONE, offset=committed, generation=1, status=status)
@@ -26,8 +25,7 @@ def _handed_over(*, committed: int | None = 5, from_offset: int = 5, status: int
     history.group("assigned", at=4.5, process=TWO, generation=2)
     history.poll(LOG[from_offset:], at=5, process=TWO)
     history.group("committed", at=5.5, process=TWO, offset=10, generation=2)
-    history.final(LOG)
-    return history
+    return history.final(LOG)
 
 
 @story
@@ -52,9 +50,7 @@ def group_read_again_what_was_committed() -> History:
 
 @story
 def group_read_again_what_a_member_sought() -> History:
-    history = _handed_over(from_offset=3)
-    history.group("seek", at=4.7, process=TWO, offset=3, generation=2)
-    return history
+    return _handed_over(from_offset=3).group("seek", at=4.7, process=TWO, offset=3, generation=2)
 
 
 @story
@@ -62,8 +58,7 @@ def group_read_on_under_an_assignment_from_before_the_commit() -> History:
     """Member 1 was deposed and does not know it: it reads 5 to 9 after member 2 has committed them."""
     history = _handed_over(committed=None, from_offset=0)
     history.rows["group_events"] = [row for row in history.rows["group_events"] if row["event"] != "revoked"]
-    history.poll(LOG[5:], at=6, process=ONE)
-    return history
+    return history.poll(LOG[5:], at=6, process=ONE)
 
 
 @story
@@ -81,14 +76,12 @@ def group_skipped_after_its_commit() -> History:
 @story
 def group_committed_ahead_of_its_reading() -> History:
     """Member 1 commits 7 after reading 0 to 4, and reads 5 and 6 afterwards."""
-    history = _group()
-    history.group("assigned", at=2.5, process=ONE, generation=1)
+    history = _group().group("assigned", at=2.5, process=ONE, generation=1)
     history.poll(LOG[:5], at=3, process=ONE)
     history.group("committed", at=3.5, process=ONE, offset=7, generation=1)
     history.poll(LOG[5:], at=5, process=ONE)
     history.group("committed", at=5.5, process=ONE, offset=10, generation=1)
-    history.final(LOG)
-    return history
+    return history.final(LOG)
 
 
 @story
@@ -100,8 +93,7 @@ def group_committed_over_a_hole() -> History:
     history.poll(LOG[:5], at=3, process=ONE)
     history.group("committed", at=3.5, process=ONE, offset=7, generation=1)
     history.poll(LOG[7:], at=4, process=ONE)
-    history.final(LOG[:5] + LOG[7:])
-    return history
+    return history.final(LOG[:5] + LOG[7:])
 
 
 # ---- what the coordinator answers -----------------------------------------------------------------------------------
@@ -117,16 +109,12 @@ def _answered(*answers: int | None, at: float = 6.0) -> History:
 
 @story
 def group_offset_told_as_committed() -> History:
-    history = _answered(10)
-    history.group("fetched", at=4.6, process=TWO, offset=5)
-    return history
+    return _answered(10).group("fetched", at=4.6, process=TWO, offset=5)
 
 
 @story
 def group_offset_told_while_it_was_committed() -> History:
-    history = _answered(5, at=5.505)
-    history.group("fetched", at=5.505, process=ONE, offset=10)
-    return history
+    return _answered(5, at=5.505).group("fetched", at=5.505, process=ONE, offset=10)
 
 
 @story
@@ -146,9 +134,7 @@ def group_offset_nobody_committed() -> History:
 
 @story
 def group_offset_none_before_any_commit() -> History:
-    history = _handed_over()
-    history.group("fetched", at=2.6, process=ONE, offset=None)
-    return history
+    return _handed_over().group("fetched", at=2.6, process=ONE, offset=None)
 
 
 def _told_of_unknown_outcome(*answers: int | None, committed: int | None = 5) -> History:
@@ -182,26 +168,12 @@ def group_offset_of_unknown_outcome_told_and_lost() -> History:
 
 @story
 def group_offset_lost_with_a_disk() -> History:
-    history = _answered(None)
-    history.fault("wipe", [2], at=5.8, until=5.9)
-    return history
+    return _answered(None).fault("wipe", [2], at=5.8, until=5.9)
 
 
 def _offset_lost_with_the_tail_of(topic: str) -> History:
-    history = _answered(None)
-    history.fault("power-loss", [2], at=5.8, until=5.9)
-    history._add(
-        "disk_events",
-        node=2,
-        time_ns=int(5.8 * SECOND),
-        fault=0,
-        extent="tail",
-        topic=topic,
-        partition=3,
-        from_offset=1,
-        to_offset=9,
-    )
-    return history
+    history = _answered(None).fault("power-loss", [2], at=5.8, until=5.9)
+    return history.disk_event(2, "tail", 1, 9, at=5.8, place=(topic, 3))
 
 
 @story
@@ -219,9 +191,7 @@ def group_offset_lost_beside_the_tail_of_another_log() -> History:
 
 @story
 def two_owners_in_one_generation() -> History:
-    history = _handed_over()
-    history.group("assigned", at=4.6, process=ONE, generation=2)
-    return history
+    return _handed_over().group("assigned", at=4.6, process=ONE, generation=2)
 
 
 @story
@@ -251,8 +221,7 @@ def _committed_late(*, partition_id: int) -> History:
             row |= {"event": "lost", "invoked_ns": 6 * SECOND, "completed_ns": 6 * SECOND}
     history.group("committed", at=5.2, process=ONE, offset=5, generation=1)
     history.second_partition()
-    history.group("assigned", at=7, process=ONE, generation=2, partition_id=partition_id)
-    return history
+    return history.group("assigned", at=7, process=ONE, generation=2, partition_id=partition_id)
 
 
 @story

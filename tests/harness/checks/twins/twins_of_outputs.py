@@ -15,8 +15,7 @@ NAMED, PROCESSOR, FINAL = 1 << 62, 41, 99
 
 def _inputs(count: int, *, final_isolation: str = "read_committed") -> History:
     """Inputs of t-1, read by the processor, and in the final log."""
-    history = History()
-    history.second_partition()
+    history = History().second_partition()
     history.state(1, 0, ISR, at=0, start=0)
     history.client(PROCESSOR, group="g", transactional_id="g-1", isolation="read_committed", offset_reset="earliest")
     history.client(FINAL, isolation=final_isolation, offset_reset="earliest")
@@ -25,8 +24,7 @@ def _inputs(count: int, *, final_isolation: str = "read_committed") -> History:
         history.send(value, offset, at=0.5 + offset / 100, partition_id=1)
     history.group("assigned", at=0.9, process=PROCESSOR, generation=1, partition_id=1)
     history.poll(inputs, at=1, process=PROCESSOR, partition_id=1)
-    history.final(inputs, partition_id=1)
-    return history
+    return history.final(inputs, partition_id=1)
 
 
 def _output(history: History, source: int, offset: int, *, transaction: int, outcome: int = COMMITTED) -> int:
@@ -69,8 +67,7 @@ def _tried_twice(first: int, *, final_isolation: str = "read_uncommitted") -> Hi
     _ended(history, 0, first, committed=2)
     log += [(offset, _output(history, offset % 2, offset, transaction=1)) for offset in (3, 4)]
     _ended(history, 1, COMMITTED, committed=2)
-    history.final(log if final_isolation == "read_uncommitted" else log[2:])
-    return history
+    return history.final(log if final_isolation == "read_uncommitted" else log[2:])
 
 
 @story
@@ -103,8 +100,7 @@ def only_output_of_an_input_was_aborted() -> History:
     _ended(history, 0, ABORTED, committed=2)
     log.append((2, _output(history, 0, 2, transaction=1)))
     _ended(history, 1, COMMITTED, committed=2)
-    history.final(log)
-    return history
+    return history.final(log)
 
 
 @story
@@ -114,14 +110,12 @@ def aborted_output_lies_beyond_the_groups_offset() -> History:
     _ended(history, 0, COMMITTED, committed=1)
     log.append((2, _output(history, 1, 2, transaction=1, outcome=ABORTED)))
     _ended(history, 1, ABORTED, committed=2)
-    history.final(log)
-    return history
+    return history.final(log)
 
 
 def _cut(*, without_output_of: int | None = None, allowed: str = "true") -> History:
     """Ten outputs in t-0, of which an unclean election lost three; perhaps one of the others was never sent."""
-    history = _inputs(10)
-    history.unclean_config(allowed)
+    history = _inputs(10).unclean_config(allowed)
     log = []
     for offset in range(10):
         if offset == without_output_of:
@@ -135,8 +129,7 @@ def _cut(*, without_output_of: int | None = None, allowed: str = "true") -> Hist
     for row in history.rows["replica_log"]:
         row["value"] += NAMED
     history.rows["records"] = [r for r in history.rows["records"] if not (r["kind"] == 2 and r["partition_id"] == 0)]
-    history.final(kept)
-    return history
+    return history.final(kept)
 
 
 @story
@@ -165,14 +158,12 @@ def outputs_were_removed_by_retention() -> History:
     _ended(history, 0, COMMITTED, committed=2)
     history.send(50, 3, at=90)
     history.partition["log_start_offset"] = 3
-    history.final([(3, 50)])
-    return history
+    return history.final([(3, 50)])
 
 
 def _reads_past_an_aborted_record(*, outcome: int, isolation: str | None) -> History:
     """A member of a group reads offsets 0 and 3 of t-0; 1 is of a transaction, and the final log has it."""
-    history = History()
-    history.state(1, 0, ISR, at=0, start=0)
+    history = History().state(1, 0, ISR, at=0, start=0)
     history.client(1, transactional_id="id", acks=-1, idempotent=True)
     history.client(5, group="g", isolation=isolation, offset_reset="earliest")
     history.client(FINAL, isolation="read_uncommitted", offset_reset="earliest")
@@ -183,8 +174,7 @@ def _reads_past_an_aborted_record(*, outcome: int, isolation: str | None) -> His
     history.group("assigned", at=2.6, process=5, generation=1)
     history.poll([(0, 0), (3, 2)], at=3, process=5)
     history.group("committed", at=4, process=5, offset=4)
-    history.final([(0, 0), (1, 1), (3, 2)])
-    return history
+    return history.final([(0, 0), (1, 1), (3, 2)])
 
 
 @story
@@ -227,8 +217,7 @@ def untold_isolation_past_a_committed_record() -> History:
 
 def _begins_behind_a_transaction(*, outcome: int, isolation: str | None) -> History:
     """A reader from the earliest record gets offset 2 first; 0 is of a transaction, and the final log has it."""
-    history = History()
-    history.state(1, 0, ISR, at=0, start=0)
+    history = History().state(1, 0, ISR, at=0, start=0)
     history.client(1, transactional_id="id", acks=-1, idempotent=True, role="producer")
     history.client(5, isolation=isolation, offset_reset="earliest", role="consumer")
     history.client(FINAL, isolation="read_uncommitted", offset_reset="earliest", role="consumer")
@@ -236,8 +225,7 @@ def _begins_behind_a_transaction(*, outcome: int, isolation: str | None) -> Hist
     history.send(1, 0, at=1.6, status=outcome, transaction=3)
     history.send(2, 2, at=2.5)
     history.poll([(2, 2)], at=3, process=5)
-    history.final([(0, 1), (2, 2)])
-    return history
+    return history.final([(0, 1), (2, 2)])
 
 
 @story

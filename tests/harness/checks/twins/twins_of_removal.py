@@ -16,8 +16,7 @@ def _begun_at_four(settings: Mapping[str, str], *, system: str = "attached") -> 
     for offset, value in LOG:
         history.send(value, offset, at=1 + value / 10)
     history.partition |= {"log_start_offset": 4, "cleanup_policy": settings.get("cleanup.policy")}
-    history.final(LOG[4:])
-    return history
+    return history.final(LOG[4:])
 
 
 @story
@@ -27,9 +26,7 @@ def removed_by_nobody_knows_whom_in_somebody_elses_cluster() -> History:
 
 @story
 def removed_and_read_before_by_nobody_knows_whom() -> History:
-    history = _begun_at_four({"retention.ms": "600000"})
-    history.poll(LOG, at=3)
-    return history
+    return _begun_at_four({"retention.ms": "600000"}).poll(LOG, at=3)
 
 
 @story
@@ -63,8 +60,7 @@ def _deleted_key(settings: Mapping[str, str], *, kept: int | None = None) -> His
     for offset, value in LOG:
         history.send(value, offset, at=1 + value / 10, key=value % 3, tombstone=True if value == 9 else None)
     history.partition |= {"log_start_offset": 0, "cleanup_policy": "compact"}
-    history.final(([] if kept is None else [LOG[kept]]) + LOG[7:9])
-    return history
+    return history.final(([] if kept is None else [LOG[kept]]) + LOG[7:9])
 
 
 @story
@@ -104,8 +100,7 @@ def _passed_over(
     if later is not None:
         history.send(60, 10, at=later, key=3)
         log = [*log, (10, 60)]
-    history.final(log)
-    return history
+    return history.final(log)
 
 
 _MINUTE, _COMPACT = {"retention.ms": "60000"}, {"cleanup.policy": "compact"}
@@ -159,8 +154,7 @@ def _lost_with_the_later_one(*, log_end: int, cut: bool) -> History:
         history.truncation(1, 7, 9, epoch=1, at=9)
         history.snapshot(1, [(7, 0, 7), (8, 0, 8)], at=9, reason="truncation")
     history.partition |= {"cleanup_policy": "compact"}
-    history.final(LOG[:7])
-    return history
+    return history.final(LOG[:7])
 
 
 @story

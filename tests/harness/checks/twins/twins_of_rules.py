@@ -28,8 +28,7 @@ def two_owners_of_whom_one_was_told_anew() -> History:
     history.group("assigned", at=2.5, process=ONE, generation=2)
     history.group("assigned", at=3, process=ONE, generation=3)
     history.group("assigned", at=4, process=TWO, generation=2)
-    history.final(LOG)
-    return history
+    return history.final(LOG)
 
 
 @story
@@ -39,31 +38,26 @@ def one_owner_under_two_member_ids() -> History:
     for at, member in ((2.5, "a"), (3, "b")):
         history.group("assigned", at=at, process=ONE, generation=2)
         history.rows["group_events"][-1]["member"] = member
-    history.final(LOG)
-    return history
+    return history.final(LOG)
 
 
 @story
 def group_whose_members_tell_no_assignment_read_again_what_was_committed() -> History:
-    history = _group()
-    history.poll(LOG[:5], at=3, process=ONE)
+    history = _group().poll(LOG[:5], at=3, process=ONE)
     history.group("committed", at=3.5, process=ONE, offset=5)
     history.poll(LOG[3:], at=5, process=TWO)
-    history.final(LOG)
-    return history
+    return history.final(LOG)
 
 
 def _began_at_the_end(*, status: int) -> History:
     """Member 1 reads from 2 and commits 5; member 2 takes over at 7."""
-    history = _group(reset="latest")
-    history.group("assigned", at=2.5, process=ONE, generation=1)
+    history = _group(reset="latest").group("assigned", at=2.5, process=ONE, generation=1)
     history.poll(LOG[2:5], at=3, process=ONE)
     history.group("committed", at=3.5, process=ONE, offset=5, generation=1, status=status)
     history.group("revoked", at=4, process=ONE, generation=1)
     history.group("assigned", at=4.5, process=TWO, generation=2)
     history.poll(LOG[7:], at=5, process=TWO)
-    history.final(LOG)
-    return history
+    return history.final(LOG)
 
 
 @story
@@ -83,8 +77,7 @@ def group_that_was_told_of_offset_0_committed_ahead() -> History:
     history.group("assigned", at=2.4, process=ONE, offset=0, generation=1)
     history.group("committed", at=2.5, process=ONE, offset=2, generation=1)
     history.poll(LOG, at=3, process=ONE)
-    history.final(LOG)
-    return history
+    return history.final(LOG)
 
 
 # ---- transactional ids ----------------------------------------------------------------------------------------------
@@ -95,8 +88,7 @@ def _producers(*transactions: tuple[int, float, float, int]) -> History:
     history = acknowledged()
     for txn, (process, at, until, outcome) in enumerate(transactions):
         history.transaction(txn, outcome, at=at, until=until, process=process)
-    history.final(LOG)
-    return history
+    return history.final(LOG)
 
 
 @story
@@ -127,8 +119,7 @@ def producers_of_one_id_committed_by_turns() -> History:
 
 def _processed(*outputs: int, committed: int = 2, status: int = COMMITTED, unread: bool = False) -> History:
     """Inputs 0 to 2 of t-0, an output in t-1 for each of `outputs`; a transaction sends offset `committed`."""
-    history = History()
-    history.second_partition(read_to_end=not unread)
+    history = History().second_partition(read_to_end=not unread)
     history.state(1, 0, ISR, at=0, start=0)
     history.client(PROCESSOR, group="g", transactional_id="g-1", isolation="read_committed", offset_reset="earliest")
     history.client(99, isolation="read_committed")
@@ -142,8 +133,7 @@ def _processed(*outputs: int, committed: int = 2, status: int = COMMITTED, unrea
         history._add("value_names", value=NAMED + place, name=f"t-0-{offset}/{PROCESSOR}.{place}")
         history.send(NAMED + place, place, at=2.5, transaction=7, partition_id=1, process=PROCESSOR)
     history.final([(offset, offset) for offset in range(3)])
-    history.final([(place, NAMED + place) for place in range(len(outputs))], partition_id=1)
-    return history
+    return history.final([(place, NAMED + place) for place in range(len(outputs))], partition_id=1)
 
 
 @story
@@ -155,8 +145,7 @@ def processed_once_and_read_by_two_final_readers() -> History:
         {**row, "operation": 90, "process": 98, "invoked_ns": 110 * SECOND, "completed_ns": 111 * SECOND}
         for row in again
     ]
-    history.client(98, isolation="read_committed")
-    return history
+    return history.client(98, isolation="read_committed")
 
 
 @story

@@ -15,17 +15,13 @@ from tests.harness.checks.twins.twins import (
 
 @story
 def an_expectation_failed() -> History:
-    history = nothing_happened()
-    history.step("act", "kill broker 1", "ok")
-    history.step("expect", "the leader is broker 2", "failed", seen="broker 3")
-    return history
+    history = nothing_happened().step("act", "kill broker 1", "ok")
+    return history.step("expect", "the leader is broker 2", "failed", seen="broker 3")
 
 
 @story
 def a_wait_ran_out() -> History:
-    history = nothing_happened()
-    history.step("wait", "the ISR is [0, 1]", "timeout", seen="[0, 1, 2]")
-    return history
+    return nothing_happened().step("wait", "the ISR is [0, 1]", "timeout", seen="[0, 1, 2]")
 
 
 @story
@@ -36,11 +32,9 @@ def coverage_was_not_met() -> History:
 
 
 def _silent(bounds: Mapping[str, float]) -> History:
-    history = acknowledged(3, scenario_=scenario(expect=ExpectSpec(bounds=bounds)))
-    history.fault("kill", [2], at=1.5, until=7)
+    history = acknowledged(3, scenario_=scenario(expect=ExpectSpec(bounds=bounds))).fault("kill", [2], at=1.5, until=7)
     history.send(50, 3, at=2, elapsed_s=5)
-    history.final([(0, 0), (1, 1), (2, 2), (3, 50)])
-    return history
+    return history.final([(0, 0), (1, 1), (2, 2), (3, 50)])
 
 
 @story
@@ -73,8 +67,7 @@ def fewer_losses_than_the_scenario_states() -> History:
 
 def _below_what_was_acknowledged(*, elected_at: float) -> History:
     """10 to 14 are acknowledged by 5.6 s; at 6 s broker 1, in epoch 0, takes value 20 at offset 10, acks=1."""
-    history = acknowledged(acks=1)
-    history.state(2, 1, (2, 3), at=elected_at, start=10)
+    history = acknowledged(acks=1).state(2, 1, (2, 3), at=elected_at, start=10)
     for value in range(10, 15):
         history.send(value, value, at=5.5, acks=1, process=2)
     history.send(20, 10, at=6, acks=1)
@@ -83,8 +76,7 @@ def _below_what_was_acknowledged(*, elected_at: float) -> History:
     log = [(offset, 0 if offset < 10 else 1, offset) for offset in range(15)]
     for node in ISR:
         history.snapshot(node, log, high_watermark=15, epochs="0:0 1:10")
-    history.final([(offset, offset) for offset in range(15)])
-    return history
+    return history.final([(offset, offset) for offset in range(15)])
 
 
 @story
@@ -102,8 +94,7 @@ def _acknowledged_above_its_successor_and_cut(*, cut_by: int = 1, acks: int = 1,
 
     taken: the successor gives the offset to a record of its own.
     """
-    history = acknowledged(acks=acks)
-    history.state(2, 1, (2, 3), at=5, start=10)
+    history = acknowledged(acks=acks).state(2, 1, (2, 3), at=5, start=10)
     history.send(20, 12, at=6, acks=acks)
     history.truncation(cut_by, 10, 13, epoch=1, at=9)
     end = 13 if taken else 10
@@ -112,8 +103,7 @@ def _acknowledged_above_its_successor_and_cut(*, cut_by: int = 1, acks: int = 1,
     for node in ISR:
         log = [(offset, 0 if offset < 10 else 1, offset) for offset in range(end)]
         history.snapshot(node, log, high_watermark=end, epochs="0:0 1:10")
-    history.final([(offset, offset) for offset in range(end)])
-    return history
+    return history.final([(offset, offset) for offset in range(end)])
 
 
 @story
@@ -128,8 +118,7 @@ def zombie_leader_or_its_successor_acknowledged_what_nobody_read() -> History:
 
 def _of_a_producer_that_knew(*leaders: tuple[float, int], acks: int = 1, library: str = "kafka-python") -> History:
     """leaders: (time, leader) as its metadata said. Its send of 6 s was answered at 6.1 s."""
-    history = _acknowledged_above_its_successor_and_cut(taken=False, acks=acks)
-    history.client(1)
+    history = _acknowledged_above_its_successor_and_cut(taken=False, acks=acks).client(1)
     history.rows["processes"][-1]["library"] = library
     for at, leader in leaders:
         history.leader_known(leader, at=at)
@@ -184,8 +173,7 @@ def cut_by_a_broker_that_never_led_and_acknowledged_by_the_leader() -> History:
 @story
 def replicas_of_the_isr_disagree_and_one_outside_it_does_too() -> History:
     """An allowed unclean election parted broker 3 from the others; it excuses nothing between members of the ISR."""
-    history = unclean_election_lost_three()
-    history.state(2, 1, (1, 2), at=11)
+    history = unclean_election_lost_three().state(2, 1, (1, 2), at=11)
     for node, epoch, value in ((1, 1, 20), (2, 1, 21), (3, 0, 7)):
         log = [(offset, 0, offset) for offset in range(7)]
         history.snapshot(node, [*log, (7, epoch, value)], high_watermark=8, epochs="0:0")
@@ -223,8 +211,7 @@ def a_replica_of_the_isr_has_compacted_what_was_overwritten() -> History:
 def _damaged_and_cut(history: History) -> History:
     """Of the replica that lacks a record another one was damaged, and cut when its broker started again."""
     history.fault("damage", [3], at=5)
-    history.started(3, at=6)
-    return history
+    return history.started(3, at=6)
 
 
 @story

@@ -34,24 +34,18 @@ def _disks(history: History, *, high_watermark: int, epoch: int = 0, at: float =
 def _not_read(*, high_watermark: int, acks: int = -1, system: str = "kafka:4.3.1") -> History:
     """The final read ends at the told 8; the disks have all ten. The table final_reads is empty, as it was in runs of
     before."""
-    history = _log(acks=acks, system=system)
-    history.final(LOG[:8], epoch=0)
+    history = _log(acks=acks, system=system).final(LOG[:8], epoch=0)
     return _disks(history, high_watermark=high_watermark)
 
 
 def _answered(history: History, end: int, *, at: float = ASKED, came_to: int = 0, node: int | None = 1) -> None:
-    history._add(
-        "final_reads",
-        topic="t",
-        partition=0,
-        event="end",
-        process=99,
-        node=node,
-        invoked_ns=int(at * SECOND),
-        completed_ns=int((at + 0.1) * SECOND),
-        from_offset=came_to,
-        to_offset=end,
-    )
+    history.final_read("end", at=at, elapsed_s=0.1, node=node, from_offset=came_to, to_offset=end)
+
+
+def _read_again(history: History, *, found: int) -> None:
+    """Offsets 8 and 9 are asked for half a minute later."""
+    known = {"node": None, "since_ns": 101 * SECOND, "known": 2}
+    history.final_read("again", at=132, elapsed_s=1, from_offset=8, to_offset=10, found=found, **known)
 
 
 def _read_on(history: History, *, at: float = ASKED, node: int | None = 1, epoch: int = 0) -> History:
@@ -97,8 +91,7 @@ def end_below_a_mark_that_may_have_risen_later() -> History:
 
 @story
 def end_below_what_a_consumer_had_been_given() -> History:
-    history = _log(acks=1)
-    history.poll(LOG, at=3, epoch=0)
+    history = _log(acks=1).poll(LOG, at=3, epoch=0)
     history.final(LOG[:8], epoch=0)
     return _disks(history, high_watermark=10)
 
@@ -121,8 +114,7 @@ def end_above_the_last_stable_offset_and_below_the_committed_end() -> History:
 @story
 def end_below_what_a_dead_leader_alone_had_acknowledged() -> History:
     """acks=1, a fail-over to a log that ends at 8: nothing survives above the told end."""
-    history = _log(acks=1)
-    history.fault("kill", [1], at=50, until=60)
+    history = _log(acks=1).fault("kill", [1], at=50, until=60)
     history.state(2, 1, (2, 3), at=51, start=8)
     history.state(2, 1, ISR, at=65)
     _answered(history, 8, came_to=8, node=2)
@@ -166,8 +158,7 @@ def end_told_before_acks_1_was_replicated() -> History:
 @story
 def end_told_below_the_start_of_the_leaders_own_epoch() -> History:
     """acks=1, and the new leader has them: they are below the start of its epoch, so it has to know."""
-    history = _log(acks=1)
-    history.fault("kill", [1], at=50, until=60)
+    history = _log(acks=1).fault("kill", [1], at=50, until=60)
     history.state(2, 1, (2, 3), at=51, start=10)
     history.state(2, 1, ISR, at=65)
     return _read_on(history, node=2)
@@ -175,15 +166,13 @@ def end_told_below_the_start_of_the_leaders_own_epoch() -> History:
 
 @story
 def end_told_by_a_leader_that_was_deposed() -> History:
-    history = _log()
-    history.state(2, 1, ISR, at=50, start=10)
+    history = _log().state(2, 1, ISR, at=50, start=10)
     return _read_on(history, node=1)
 
 
 @story
 def end_told_while_the_leadership_changed() -> History:
-    history = _log()
-    history.state(2, 1, ISR, at=ASKED, start=10)
+    history = _log().state(2, 1, ISR, at=ASKED, start=10)
     return _read_on(history, node=None)
 
 
@@ -215,20 +204,7 @@ def committed_end_held_back_by_an_open_transaction() -> History:
 def readable_half_a_minute_later() -> History:
     history = _log()
     _answered(history, 10, came_to=10)
-    history._add(
-        "final_reads",
-        topic="t",
-        partition=0,
-        event="again",
-        process=99,
-        since_ns=101 * SECOND,
-        invoked_ns=132 * SECOND,
-        completed_ns=133 * SECOND,
-        from_offset=8,
-        to_offset=10,
-        known=2,
-        found=2,
-    )
+    _read_again(history, found=2)
     history.final(LOG[:8], epoch=0)
     history.final(LOG[8:], at=132.5, epoch=0)
     return _disks(history, high_watermark=10, at=140)
@@ -238,20 +214,7 @@ def readable_half_a_minute_later() -> History:
 def not_there_half_a_minute_later_either() -> History:
     history = _log()
     _answered(history, 8, came_to=8)
-    history._add(
-        "final_reads",
-        topic="t",
-        partition=0,
-        event="again",
-        process=99,
-        since_ns=101 * SECOND,
-        invoked_ns=132 * SECOND,
-        completed_ns=133 * SECOND,
-        from_offset=8,
-        to_offset=10,
-        known=2,
-        found=0,
-    )
+    _read_again(history, found=0)
     history.final(LOG[:8], epoch=0)
     for node in ISR:
         records = [(offset, 0, value) for offset, value in LOG[:8]]

@@ -9,14 +9,12 @@ PRODUCER, STRICT, LOOSE, FINAL = 1, 31, 32, 99
 
 
 def _history(*, final_isolation: str = "read_committed", read_to_end: bool = True) -> History:
-    history = History()
-    history.second_partition(read_to_end=read_to_end)
+    history = History().second_partition(read_to_end=read_to_end)
     history.state(1, 0, ISR, at=0, start=0)
     history.client(PRODUCER, transactional_id="id", acks=-1, idempotent=True)
     history.client(STRICT, isolation="read_committed", offset_reset="earliest")
     history.client(LOOSE, isolation="read_uncommitted", offset_reset="earliest")
-    history.client(FINAL, isolation=final_isolation, offset_reset="earliest")
-    return history
+    return history.client(FINAL, isolation=final_isolation, offset_reset="earliest")
 
 
 def _two_sent(history: History, outcome: int, *, transaction: int = 7, at: float = 2.0, until: float = 4.0) -> History:
@@ -51,14 +49,12 @@ def transaction_aborted_as_a_whole() -> History:
 
 def _with_something(history: History) -> History:
     """An ordinary record, so that there is something to judge."""
-    history.send(SOMETHING, 3, at=4.5)
-    return history
+    return history.send(SOMETHING, 3, at=4.5)
 
 
 def _offset_given_anew(*, in_sync: tuple[int, ...]) -> History:
     """Offset 0 had a record of an aborted transaction, until broker 1 lost its disk; no log shows it."""
-    history = _history()
-    history.transaction(7, ABORTED, at=2.0, until=4.0)
+    history = _history().transaction(7, ABORTED, at=2.0, until=4.0)
     history.send(10, 0, at=2.5, status=ABORTED, transaction=7)
     history.state(1, 0, in_sync, at=5)
     history.fault("wipe", [1], at=6)
@@ -81,8 +77,7 @@ def offset_of_an_aborted_record_given_anew_though_a_disk_in_sync_had_it() -> His
 def aborted_record_that_was_written_again_after_a_permitted_loss() -> History:
     """Offset 3 of t-0 is cut off before it is answered; the same record is acknowledged at offset 0, and aborted. All
     logs have it there, and the final reader is not given it."""
-    history = _history()
-    history.unclean_config("true")
+    history = _history().unclean_config("true")
     history.transaction(7, ABORTED, at=2, until=9)
     history.send(10, 0, at=2.5, elapsed_s=4, status=ABORTED, transaction=7)
     history.poll([(3, 10)], at=3, process=LOOSE, epoch=0)
@@ -100,8 +95,7 @@ def aborted_record_that_was_written_again_after_a_permitted_loss() -> History:
 @story
 def transactions_interleaved_in_two_partitions() -> History:
     """Of t-0 transaction 7 has offset 0 and transaction 8 offset 1; of t-1 it is the other way round."""
-    history = _history()
-    history.client(2, transactional_id="other", acks=-1, idempotent=True)
+    history = _history().client(2, transactional_id="other", acks=-1, idempotent=True)
     for txn, process in ((7, PRODUCER), (8, 2)):
         history.transaction(
             txn, COMMITTED, at=2, until=4, process=process, transactional_id="id" if txn == 7 else "other"
@@ -111,8 +105,7 @@ def transactions_interleaved_in_two_partitions() -> History:
     history.send(20, 1, at=2.5, transaction=8, partition_id=0, process=2)
     history.send(21, 0, at=2.5, transaction=8, partition_id=1, process=2)
     history.final([(0, 10), (1, 20)], partition_id=0)
-    history.final([(0, 21), (1, 11)], partition_id=1)
-    return history
+    return history.final([(0, 21), (1, 11)], partition_id=1)
 
 
 @story
@@ -142,17 +135,14 @@ def transaction_committed_and_torn() -> History:
 
 @story
 def transaction_of_unknown_outcome_and_a_partition_not_read() -> History:
-    history = _with_something(_two_sent(_history(read_to_end=False), UNKNOWN))
-    history.final([(0, 10), (3, SOMETHING)])
-    return history
+    return _with_something(_two_sent(_history(read_to_end=False), UNKNOWN)).final([(0, 10), (3, SOMETHING)])
 
 
 # ---- isolation ------------------------------------------------------------------------------------------------------
 
 
 def _read_by(process: int, outcome: int, *tps: int) -> History:
-    history = _with_something(_two_sent(_history(), outcome))
-    history.poll([(0, 10)], at=5, process=process)
+    history = _with_something(_two_sent(_history(), outcome)).poll([(0, 10)], at=5, process=process)
     return _finally(history, *tps)
 
 
@@ -181,8 +171,7 @@ def unknown_record_read_by_a_read_committed_reader_and_gone() -> History:
 
 def _passed(process: int, *, at: float, offset: int = 1) -> History:
     """Transaction 7 has offset 0 of t-0 from 2.5 s on, and is open until its last send is answered at 6.1 s."""
-    history = _history()
-    history.transaction(7, COMMITTED, at=2, until=7)
+    history = _history().transaction(7, COMMITTED, at=2, until=7)
     history.send(10, 0, at=2.5, transaction=7)
     history.send(20, 1, at=3, process=2)
     history.send(11, 0, at=6, transaction=7, partition_id=1)
@@ -190,8 +179,7 @@ def _passed(process: int, *, at: float, offset: int = 1) -> History:
     for row in history.rows["processes"]:
         row["offset_reset"] = "latest"  # where a reader begins is another matter
     history.final([(0, 10), (1, 20)])
-    history.final([(0, 11)], partition_id=1)
-    return history
+    return history.final([(0, 11)], partition_id=1)
 
 
 @story
@@ -217,8 +205,7 @@ def open_transaction_read_by_a_read_committed_reader() -> History:
 def _passed_of_a_fenced_producer(*, partition_id: int) -> History:
     """Transaction 7 has offset 0 of t-0, which a reader passes at 4 s; its last send is called at 6 s. Then it is told
     that its coordinator had aborted it."""
-    history = _history()
-    history.transaction(7, ABORTED, at=2, until=7)
+    history = _history().transaction(7, ABORTED, at=2, until=7)
     history.send(10, 0, at=2.5, status=ABORTED, transaction=7)
     history.send(20, 1, at=3, process=2)
     history.send(11, 2 if partition_id == 0 else 0, at=6, status=ABORTED, transaction=7, partition_id=partition_id)
@@ -226,8 +213,7 @@ def _passed_of_a_fenced_producer(*, partition_id: int) -> History:
     for row in history.rows["processes"]:
         row["offset_reset"] = "latest"
     history.final([(1, 20)])
-    history.final([], partition_id=1)
-    return history
+    return history.final([], partition_id=1)
 
 
 @story
@@ -283,8 +269,7 @@ def _processed(outputs: dict[int, int], *, committed: int = 2, outcome: int = CO
         history._add("value_names", value=value, name=name)
         history.send(value, place, at=2.5, status=outcome, transaction=7, partition_id=1, process=PROCESSOR)
     history.final([(offset, offset) for offset in range(3)])
-    history.final([(place, NAMED + place) for place in range(len(names))], partition_id=1)
-    return history
+    return history.final([(place, NAMED + place) for place in range(len(names))], partition_id=1)
 
 
 @story
@@ -310,8 +295,7 @@ def transactions_refused_for_four_seconds() -> History:
         history.send(50 + place, at=3.0 + place, status=1, transaction=8 + place)
     history.send(60, 8, at=7.5)
     history.final([(0, 10), (8, 60)])
-    history.final([(0, 11)], partition_id=1)
-    return history
+    return history.final([(0, 11)], partition_id=1)
 
 
 @story

@@ -10,7 +10,7 @@ import pyarrow as pa
 from harness.checks.jepsen import check_histories
 from harness.history.facts.values import encode
 from harness.history.jepsen.edn import export
-from harness.history.jepsen.edn_reader import Keyword, read_file
+from harness.history.jepsen.edn_reader import Keyword, bytes_of, read_bytes
 from harness.history.jepsen.imported import ImportedHistory
 from harness.history.jepsen.jepsen_import import read_history
 from harness.history.journals.journal import JournalFile
@@ -136,7 +136,7 @@ class _Run:
             folder.write_table(name, pa.Table.from_pylist(rows, schema=TABLES[name]))
         path = tmp_path / "run.edn"
         count = export(folder, path)
-        events = [event for _, event in read_file(path)]
+        events = [event for _, event in read_bytes(bytes_of(path), place=str(path))]
         assert [event[Keyword("index")] for event in events] == list(range(count))
         return events, read_history(path)
 

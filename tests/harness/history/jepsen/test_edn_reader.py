@@ -10,7 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.errors import UsageError
-from harness.history.jepsen.edn_reader import Character, Keyword, Symbol, Tagged, frozen, read_file, read_text, written
+from harness.history.jepsen.edn_reader import (
+    Character,
+    Keyword,
+    Symbol,
+    Tagged,
+    bytes_of,
+    frozen,
+    read_bytes,
+    read_text,
+    written,
+)
 
 X, INDEX = Keyword("x"), Keyword("index")
 
@@ -95,8 +105,8 @@ def test_one_map_a_line_and_one_vector_of_maps_are_the_same_history(tmp_path: Pa
     lines.write_text("{:index 0}\n\n{:index 1}\n")
     vector.write_text("; a history\n[{:index 0}\n {:index 1}]\n")
 
-    assert list(read_file(lines)) == [(1, {INDEX: 0}), (3, {INDEX: 1})]
-    assert [value for _, value in read_file(vector)] == [{INDEX: 0}, {INDEX: 1}]
+    assert list(read_bytes(bytes_of(lines), place=str(lines))) == [(1, {INDEX: 0}), (3, {INDEX: 1})]
+    assert [value for _, value in read_bytes(bytes_of(vector), place=str(vector))] == [{INDEX: 0}, {INDEX: 1}]
 
 
 @pytest.mark.parametrize(
@@ -134,9 +144,9 @@ def test_a_file_that_cannot_be_read_is_one_line_too(tmp_path: Path) -> None:
     (tmp_path / "latin.edn").write_bytes(b'"\xff"')
 
     with pytest.raises(UsageError, match="is not UTF-8"):
-        list(read_file(tmp_path / "latin.edn"))
+        list(read_bytes(bytes_of(tmp_path / "latin.edn"), place=str(tmp_path / "latin.edn")))
     with pytest.raises(UsageError, match=r"nowhere\.edn cannot be read"):
-        list(read_file(tmp_path / "nowhere.edn"))
+        list(read_bytes(bytes_of(tmp_path / "nowhere.edn"), place=str(tmp_path / "nowhere.edn")))
 
 
 _ATOMS = st.one_of(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import HarnessError, UsageError
-from harness.history.jepsen.edn_reader import NESTING_MAX, read_file, read_text, written
+from harness.history.jepsen.edn_reader import NESTING_MAX, bytes_of, read_bytes, read_text, written
 from harness.history.jepsen.jepsen_import import import_text, read_history
 from harness.host import memory
 
@@ -110,7 +110,7 @@ def test_a_history_larger_than_memory_is_refused_before_it_is_read(
         file.truncate(33 << 20)  # of nothing: not a byte of it lies on the disk
 
     with pytest.raises(HarnessError, match=r"large\.edn: its values would take about 264 MB .* give --memory-mb 264"):
-        list(read_file(path))
+        list(read_bytes(bytes_of(path), place=str(path)))
 
 
 @pytest.mark.parametrize(
