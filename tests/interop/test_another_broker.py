@@ -14,6 +14,9 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from kafka import KafkaProducer
+from kafka.admin import KafkaAdminClient, NewTopic
+from kafka.errors import OutOfOrderSequenceNumberError
 
 from tests.end_to_end.shell import Shell
 from tests.interop import somebodys_kfake
@@ -98,3 +101,24 @@ if not (LEAVE_OUT and go_lacking()):
     def test_a_broker_that_is_stopped_in_order_passes(kfake: tuple[Shell, str]) -> None:
         ended = _run(kfake, SCENARIO.format(duration_s=6))
         assert (ended.code, ended.verdict) == (0, "pass"), ended.said
+
+    def test_by_hand_it_refuses_what_follows_on_what_it_acknowledged(kfake: tuple[Shell, str]) -> None:
+        """The proof of docs/track_record.md's row: none of kafka-chaos's own clients, one record at a time."""
+        shell, bootstrap = kfake
+        program, port = go_program(Path(somebodys_kfake.__file__).parent / "kfake"), bootstrap.rpartition(":")[2]
+        admin = KafkaAdminClient(bootstrap_servers=bootstrap)
+        admin.create_topics([NewTopic("by-hand", 1, 1)])
+        admin.close()
+        old = KafkaProducer(bootstrap_servers=bootstrap, enable_idempotence=True)
+        offsets = []
+        for harm in ("stop", "kill"):
+            offsets += [old.send("by-hand", b"value", partition=0).get(timeout=60).offset for _ in range(10)]
+            act(program, shell.directory, port, harm)
+            act(program, shell.directory, port, "start")
+        assert offsets == list(range(20))
+        with pytest.raises(OutOfOrderSequenceNumberError):
+            old.send("by-hand", b"value", partition=0).get(timeout=60)
+        new = KafkaProducer(bootstrap_servers=bootstrap, enable_idempotence=True)
+        assert new.send("by-hand", b"value", partition=0).get(timeout=60).offset == len(offsets)
+        new.close()
+        old.close()
