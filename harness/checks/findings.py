@@ -167,7 +167,7 @@ class RunContext:
                 taken=self._taken(history, row),
                 matched=lost.matched and not twice,
                 answered_by=self._answered_by(history, row) if lost.epoch is None else None,
-                absent_t=self.absent_t(history, row),
+                absent_t=self._absent_t(history, row),
                 rewritten=self._rewrites.of(row, lost.epoch),
             )
         )
@@ -182,7 +182,7 @@ class RunContext:
         others = self._epochs_at.get((row.partition_id, row.offset), ())
         return row.epoch is None and bool(others) and history.epoch_at(row.completed_ns) in others
 
-    def absent_t(self, history: PartitionHistory, row: Flagged) -> int | None:
+    def _absent_t(self, history: PartitionHistory, row: Flagged) -> int | None:
         """When clients first saw the leader in force without the record, after they last knew of it.
 
         Another record that was sent or fetched after that was acknowledged or read at its offset, or a poll passed over

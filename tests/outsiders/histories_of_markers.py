@@ -58,47 +58,6 @@ def hidden_without_a_cause() -> HistoryBuilder:
     return _hidden(unclean=True, election=False)
 
 
-def _gone_over(*, at: float) -> HistoryBuilder:
-    """Value 5 is committed at offset 1, and a reader goes over it; the log of who is elected at 6 ends above it."""
-    history = _one()
-    history.send(3, 0, at=0.5, process=2)
-    history.send(5, 1, at=1, transaction=1)
-    history.transaction(1, COMMITTED, at=0.9, until=1.5)
-    history.send(7, 3, at=2, process=2)
-    history.poll([(0, 3), (3, 7)], at=at)
-    history.state(1, 0, (1,), at=4)
-    history.fault("kill", [1], at=5, until=12)
-    history.state(2, 1, (2,), at=6, start=4)
-    history.state(2, 1, (1, 2, 3), at=14)
-    history.send(8, 4, at=20, process=2)
-    for node in (1, 2, 3):
-        history.replica(node, [(0, 0, 3), (1, 0, 5), (3, 0, 7), (4, 1, 8)], high_watermark=5)
-    history.final([(0, 3), (3, 7), (4, 8)])
-    return history
-
-
-@case(
-    "a read_committed reader goes over a committed record; later an allowed unclean election takes the log's end",
-    VIOLATION,
-    {"lost-write violation": {5}},
-    also=("unclean-election permitted", "unclean-election observation"),
-    why="it was hidden before anything may have taken its marker",
-)
-def gone_over_before_an_election() -> HistoryBuilder:
-    return _gone_over(at=3)
-
-
-@case(
-    "the same, and the reader goes over it after the election",
-    OPEN,
-    {"lost-write observation": {5}},
-    also=("unclean-election permitted", "unclean-election observation"),
-    why="the election may have taken its marker",
-)
-def gone_over_after_an_election() -> HistoryBuilder:
-    return _gone_over(at=18)
-
-
 def _jumps(*, epoch: int, isolation: str) -> HistoryBuilder:
     """The reader goes from 0 to 4 before an unclean election rewinds the log to 1, and it is filled anew."""
     history = _one(isolation=isolation)

@@ -56,34 +56,33 @@ def broken_promises(history: History) -> list[Broken]:
 
 @dataclass(frozen=True, kw_only=True)
 class _Amiss:
-    """What became of lost markers, and of lost decisions, and when, by producer id."""
+    """What became of lost markers, and of lost decisions, by producer id."""
 
-    markers: Mapping[int, set[tuple[int, Verdict]]]
-    decisions: Mapping[int, set[tuple[int, Verdict]]]
+    markers: Mapping[int, set[Verdict]]
+    decisions: Mapping[int, set[Verdict]]
 
     @classmethod
     def of(cls, history: History) -> "_Amiss":
-        markers: dict[int, set[tuple[int, Verdict]]] = {}
-        decisions: dict[int, set[tuple[int, Verdict]]] = {}
+        markers: dict[int, set[Verdict]] = {}
+        decisions: dict[int, set[Verdict]] = {}
         for lost in lost_writes(history):
             entry = lost.entry
             if entry.marks is not None and entry.producer is not None:
-                markers.setdefault(entry.producer[0], set()).add((lost.time_ns, lost.verdict))
+                markers.setdefault(entry.producer[0], set()).add(lost.verdict)
             elif isinstance(entry.kept, TransactionState):
-                decisions.setdefault(entry.kept.producer[0], set()).add((lost.time_ns, lost.verdict))
+                decisions.setdefault(entry.kept.producer[0], set()).add(lost.verdict)
         return cls(markers=markers, decisions=decisions)
 
-    def excuses(self, identity: int, by_ns: int = _NEVER) -> bool:
-        """Whether a marker or a decision of that producer was lost by then, and not against the promise alone."""
-        return bool(self._fates(identity, by_ns) - {Verdict.VIOLATION})
+    def excuses(self, identity: int) -> bool:
+        """Whether a marker or a decision of that producer was lost, and not against the promise alone."""
+        return bool(self._fates(identity) - {Verdict.VIOLATION})
 
-    def says_nothing(self, identity: int, by_ns: int = _NEVER) -> bool:
+    def says_nothing(self, identity: int) -> bool:
         """Whether the promise does not say of one of them whether it might be lost."""
-        return Verdict.UNSAID in self._fates(identity, by_ns)
+        return Verdict.UNSAID in self._fates(identity)
 
-    def _fates(self, identity: int, by_ns: int) -> set[Verdict]:
-        fates = self.markers.get(identity, set()) | self.decisions.get(identity, set())
-        return {verdict for time_ns, verdict in fates if time_ns <= by_ns}
+    def _fates(self, identity: int) -> set[Verdict]:
+        return self.markers.get(identity, set()) | self.decisions.get(identity, set())
 
 
 def _read_and_lost(history: History) -> Iterator[Broken]:
@@ -187,9 +186,8 @@ def _hidden(history: History, amiss: _Amiss) -> Iterator[Broken]:
                 continue
             # Where readers stand still, nobody knows that they came further than to the last record that they got.
             end = final.stable if final.read_to_end else reached.get(send.partition, 0)
-            passed_ns = _passed_ns(history, send, held[value])
-            unsaid = held[value] >= end or amiss.says_nothing(transaction.producer[0], passed_ns)
-            excused = amiss.excuses(transaction.producer[0], passed_ns)
+            unsaid = held[value] >= end or amiss.says_nothing(transaction.producer[0])
+            excused = amiss.excuses(transaction.producer[0])
             yield Broken(
                 kind="hidden",
                 checks=_HIDDEN,
@@ -198,22 +196,6 @@ def _hidden(history: History, amiss: _Amiss) -> Iterator[Broken]:
                 verdict=Verdict.UNSAID if unsaid else Verdict.PERMITTED if excused else Verdict.VIOLATION,
                 story=f"transaction {transaction.number} was committed, value {value} at {held[value]} is hidden",
             )
-
-
-def _passed_ns(history: History, send: Send, offset: int) -> int:
-    """When a read_committed reader was first given something above it: what was lost later did not hide it."""
-    return min(
-        (
-            poll.completed_ns
-            for poll in history.chronicle.polls
-            if (poll.final or history.processes.isolation.get(poll.process) == "read_committed")
-            and poll.invoked_ns > send.completed_ns
-            and any(
-                read.partition == send.partition and any(at > offset for at, _ in read.placed()) for read in poll.reads
-            )
-        ),
-        default=_NEVER,
-    )
 
 
 def _torn(history: History, amiss: _Amiss) -> Iterator[Broken]:

@@ -5,8 +5,7 @@ next marker of its producer aborted it; or the coordinator lost its decision, or
 transaction. Markers are no records, and in no table. They are appended after the decision and acknowledged by all in
 sync, so what the contract says of such a record is what it says of them. What lawfully took what the coordinator knew
 permits that, if the coordinator's log has no decision as the client was told, and no copy of it one that was done. If
-something may lawfully have taken one, or what the coordinator knew, it is an open question. What happened after a poll
-had passed the record over is no cause of that.
+something may lawfully have taken one, or what the coordinator knew, it is an open question.
 """
 
 from dataclasses import replace
@@ -33,21 +32,13 @@ def hidden_ruled(
     if transaction is None:
         return ruling
     # Its marker may have been written as soon as its own send was answered: the end may have been answered late.
-    passed_ns = context.absent_t(history, row)
     marker = LostRecord(
-        offset=None,
-        epoch=None,
-        acks=-1,
-        t_acknowledged=row.completed_ns,
-        committed=False,
-        in_a_log=False,
-        absent_t=passed_ns,
+        offset=None, epoch=None, acks=-1, t_acknowledged=row.completed_ns, committed=False, in_a_log=False
     )
     if context.judge(history).rule(marker).classification != "violation":
         return replace(ruling, classification="observation", undecided=Doubt(code="marker-may-be-lost"))
     # So may its partition have been taken into the transaction, at any time since that began.
-    until_ns = END_OF_TIME_NS if passed_ns is None else passed_ns
-    taken = forgetting.ruled(transaction, until_ns, written_at(history, row))
+    taken = forgetting.ruled(transaction, END_OF_TIME_NS, written_at(history, row))
     if taken is None:
         return ruling
     if taken[0] == "permitted" and forgetting.lost_its_decision(transaction):
