@@ -81,6 +81,7 @@ PINNED = {
         (10401431, "full"),  # a later one of its key had been compacted at one of its places, and was lost from another
     ),
     PROCESSING: (
+        (32002113, "full"),  # whoever replaced its member was told a position above the end of a log that had been cut
         (32001061, "full"),  # an earlier commit of it was lawfully lost, and the last one was never applied
         (31003651, "full"),  # told before its commit had to be seen, and again after that had lawfully gone
         (21000773, "full"),  # its commit was sent again, and stands twice in the log

@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from harness.checks.contract.rulings import NOTHING_PERMITS_IT, Cause, CauseCode, Class, Doubt
+from harness.checks.explaining.rewinds import Rewind, Rewinds
 from harness.checks.families.evidence.missing import cut_journals
 from harness.checks.families.groups.group_forgetting import forgetting_ruled
 from harness.checks.families.groups.group_offsets import BY_A_DEPOSED, AnsweredOffsets
@@ -33,7 +34,7 @@ from harness.checks.judged_runs import JudgedRuns
 from harness.checks.model.partition_history import PartitionHistory
 from harness.checks.wording.causes import cause_words
 from harness.checks.wording.words import plural, span_words
-from harness.history.schema.client_rows import PROCESSES, TRANSACTIONS
+from harness.history.schema.client_rows import GROUP_EVENTS, PROCESSES, TRANSACTIONS
 from harness.history.schema.cluster_rows import PARTITIONS
 from harness.history.schema.column_types import END_OF_TIME_NS
 from harness.history.schema.schemas import STATUS_FAIL, STATUS_OK
@@ -344,7 +345,9 @@ def _or_what_explains_it(context: RunContext, row: ProcessedRow, ruled: tuple[Cl
     place, span = context.partition(row["partition_id"]), range(row["low"], row["high"] + 1)
     losses = [loss for check in _MOVED for loss in context.found.get(check, ()) if _is_at(loss, place)]
     moved = {offset: loss for loss in losses for offset in loss.offsets if offset in span}
-    again = _read_again(context, row) if row["kind"] == "twice" else {}
+    again: dict[int, Finding | Rewind] = {}
+    if row["kind"] == "twice":
+        again = {**_begun_below(context, row), **_read_again(context, row)}
     if len(moved) >= row["count"] or all(offset in moved or offset in again for offset in span):
         by = [*moved.values(), *again.values()]
         if all(each.classification != "violation" for each in by):
@@ -397,6 +400,47 @@ def _read_again(context: RunContext, row: ProcessedRow) -> dict[int, Finding]:
         if jump["value"] in each.values and jump["offset"] < jump["position"]
         for offset in range(max(jump["offset"], row["low"]), min(jump["position"], row["high"] + 1))
     }
+
+
+def _begun_below(context: RunContext, row: ProcessedRow) -> dict[int, Rewind]:
+    """The offsets that a member was given below where the group's offset told it to go on, and why the log's end may
+    have been below that."""
+    place, rewinds = context.partition(row["partition_id"]), Rewinds(context)
+    own = [
+        event
+        for event in context.tables[GROUP_EVENTS]
+        if (event["group"], event["topic"], event["partition"]) == (row["group"], place.topic, place.partition)
+        and event["status"] == STATUS_OK
+        and event["offset"] is not None
+    ]
+    found: dict[int, Rewind] = {}
+    for each in row["doubled"]:
+        for reading in each["readings"]:
+            began = max(
+                (
+                    event
+                    for event in own
+                    if event["process"] == reading["process"]
+                    and event["event"] in ("fetched", "seek")
+                    and event["completed_ns"] <= reading["completed_ns"]
+                ),
+                key=lambda event: event["completed_ns"],
+                default=None,
+            )
+            position = -1 if began is None or began["event"] == "seek" else began["offset"] or -1
+            if began is None or position <= each["offset"]:
+                continue
+            commits = (
+                event["invoked_ns"]
+                for event in own
+                if (event["event"], event["offset"]) == ("committed", position)
+                and event["invoked_ns"] <= began["completed_ns"]
+            )
+            since_ns = min(commits, default=began["invoked_ns"])
+            rewind = rewinds.under_a_position(place, position, since_ns=since_ns, until_ns=reading["completed_ns"])
+            if rewind is not None:
+                found[each["offset"]] = rewind
+    return found
 
 
 def _is_at(loss: Finding, place: PartitionHistory) -> bool:
