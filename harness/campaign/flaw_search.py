@@ -29,14 +29,11 @@ if TYPE_CHECKING:
 KEPT = "flaws.json"
 _BATCH = 8  # seeds that are judged together
 _PER_SECOND_MAX = 20.0  # records: a run costs by them, and a schedule's length says what it reaches
-# Why it is not searched for: the load that would show it cannot be simulated (docs/simulation.md).
-NOT_SEARCHED: Mapping[Part, str] = {"transactions": "no load of the simulated world has transactions"}
 
 
 class FlawFound(msgspec.Struct, frozen=True, kw_only=True):
     """check: of the first violation, found with that seed; "": none until `seeds`. invariant: the first that was
-    broken, with its seed. faults: of the schedule, as drawn and as shrunk. scenario: the shrunk one, as TOML.
-    not_searched: why there was no search."""
+    broken, with its seed. faults: of the schedule, as drawn and as shrunk. scenario: the shrunk one, as TOML."""
 
     name: str
     origin: str
@@ -49,7 +46,6 @@ class FlawFound(msgspec.Struct, frozen=True, kw_only=True):
     faults_drawn: int = 0
     faults_shrunk: int = 0
     scenario: str = ""
-    not_searched: str = ""
 
     @property
     def found_by(self) -> str:
@@ -58,8 +54,6 @@ class FlawFound(msgspec.Struct, frozen=True, kw_only=True):
             return f"check {self.check}"
         if self.invariant:
             return f"invariant {self.invariant} alone"
-        if self.not_searched:
-            return f"not searched: {self.not_searched}"
         return "not found" if self.seeds else "no seed searched"
 
 
@@ -81,8 +75,6 @@ def keep(files: FilesBelow, found: Mapping[str, FlawFound]) -> None:
 
 async def search(flaw: PlantedFlaw, known: FlawFound | None, tries: Tries, *, seeds: int) -> FlawFound:
     """Goes on behind the seeds that `known` has, up to `seeds`; returns early once it is found, or interrupted."""
-    if flaw.part in NOT_SEARCHED:
-        return FlawFound(name=flaw.name, origin=flaw.origin, not_searched=NOT_SEARCHED[flaw.part])
     of = _profile(flaw.part)
     found = known or FlawFound(name=flaw.name, origin=flaw.origin, profile=of.name)
     while not found.check and found.seeds < seeds:
@@ -157,6 +149,7 @@ def _profile(part: Part) -> Profile:
     by_part: Mapping[Part, Callable[[], Profile]] = {
         "replication": lambda: profile("replication"),
         "groups": lambda: replace(profile("clients"), workloads={"consumer_groups": 1.0}),
+        "transactions": lambda: replace(profile("clients"), workloads={"transactions": 1.0}),
         "compaction": lambda: replace(
             profile("storage"), workloads={"produce_and_poll": 1.0}, compaction_share=1.0, retention_share=0.0
         ),

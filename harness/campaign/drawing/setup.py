@@ -149,8 +149,6 @@ def _workload(
     missing |= set() if traits.transactions else {"transactions"}
     weights = {name: weight for name, weight in profile.workloads.items() if name not in missing}
     name = weighed(chance, weights)
-    if traits.world == SIMULATED and name == "transactions":  # of processors, which its client cannot be
-        name = "consumer_groups"
     acks = weighed(chance, {"all": 0.85, "1": 0.15}) if name == "produce_and_poll" else "all"
     known = not traits.version or traits.version >= _NO_IDEMPOTENCE_BEFORE
     idempotence = known and (chance.random() < (0.85 if loses_replies else 0.6))
@@ -170,7 +168,8 @@ def _workload(
     if name != "produce_and_poll":
         fields |= {"group": "readers", "consumers": 2, "stay_s": float(chance.choice((4, 8)))}
     if name == "transactions":
-        fields |= {"processors": 2, "output": OUTPUT, "consumers": 2}
+        # Two of the simulated world's client would not be fenced from each other (KIP-447).
+        fields |= {"processors": 1 if traits.world == SIMULATED else 2, "output": OUTPUT, "consumers": 2}
         del fields["stay_s"]
     settings = settings_of(name)
     assert settings is not None, name

@@ -21,7 +21,7 @@ from harness.history.files_below import FilesBelow
 from harness.scenario.model import Scenario
 
 FLAWS = {flaw.name: flaw for flaw in planted_flaws()}
-ACKNOWLEDGE, UNSEARCHED = FLAWS["acknowledge-before-replication"], FLAWS["no-list-of-aborted"]
+ACKNOWLEDGE = FLAWS["acknowledge-before-replication"]
 LOST = Finding(run=0, check="lost-write", classification="violation", kind="lost", count=1, sentence="")
 
 
@@ -90,12 +90,24 @@ async def test_a_violation_is_nobodys_where_the_sound_run_could_not_be_made() ->
     assert (await search(ACKNOWLEDGE, None, answers, seeds=3)).check == ""
 
 
-async def test_a_flaw_that_no_simulated_load_reaches_is_not_searched() -> None:
-    answers = _answers(lambda of: Shown())
-    found = await search(UNSEARCHED, None, answers, seeds=150)
+@pytest.mark.parametrize(
+    ("name", "load"),
+    [
+        ("no-list-of-aborted", "transactions"),
+        ("commit-of-anybody", "consumer_groups"),
+        ("compaction-renumbers", "produce_and_poll"),
+    ],
+)
+async def test_a_flaw_is_searched_for_under_the_load_that_reaches_its_part(name: str, load: str) -> None:
+    loads: list[str] = []
 
-    assert (answers.runs, found.seeds) == (0, 0)
-    assert found.found_by == "not searched: no load of the simulated world has transactions"
+    def answer(scenario: Scenario) -> Shown:
+        loads.append(scenario.workload.name)
+        return Shown()
+
+    await search(FLAWS[name], None, _answers(answer), seeds=9)
+
+    assert loads == [load] * 9
 
 
 @pytest.mark.parametrize(
@@ -152,11 +164,10 @@ def test_an_unknown_flaw_is_refused_with_the_nearest() -> None:
 @pytest.mark.jvm
 @pytest.mark.slow
 def test_flaws_are_found_in_few_seeds(tmp_path: Path) -> None:
-    command = ["flaws", "--only", ACKNOWLEDGE.name, "--only", UNSEARCHED.name, "--seeds", "4", "--runs", str(tmp_path)]
+    command = ["flaws", "--only", ACKNOWLEDGE.name, "--seeds", "4", "--runs", str(tmp_path)]
     ended = CliRunner().invoke(app, command)
 
     assert ended.exit_code == 0, ended.output
     found = kept_in(FilesBelow(tmp_path))
     assert found[ACKNOWLEDGE.name].check, ended.output
     assert 1 <= found[ACKNOWLEDGE.name].faults_shrunk < found[ACKNOWLEDGE.name].faults_drawn
-    assert found[UNSEARCHED.name].not_searched
