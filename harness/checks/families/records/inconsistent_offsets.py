@@ -7,7 +7,7 @@ watermarks, where they must be equal.
 
 from collections.abc import Mapping, Sequence
 
-from harness.checks.contract.rulings import Cause, Class
+from harness.checks.contract.rulings import Cause, Class, Doubt
 from harness.checks.explaining.damage import Damages
 from harness.checks.families.records import divergence
 from harness.checks.families.records.divergence import DivergentRow
@@ -59,8 +59,27 @@ def _ruled(context: RunContext, history: PartitionHistory, values: Sequence[Flag
     finals = [row for row in values if row.seen & SEEN_FINAL]
     if len(finals) > 1:
         return "violation", Cause(code="final-reads-disagree")
-    # If the final read lacks the offset, the value of the highest epoch counts as the one that stayed.
-    stayed = finals[0] if finals else max(values, key=lambda row: (_epoch(context, history, row), row.value))
+    last = finals or _perhaps_last(context, history, values)
+    answers = [_ruled_beside(context, history, stayed, values) for stayed in last]
+    if len({classification for classification, _ in answers}) == 1:
+        return answers[0]
+    doubts = (cause.doubt for _, cause in answers if cause.doubt is not None)
+    doubt = next(doubts, Doubt(code="no-epochs-told"))
+    return "observation", Cause(code="first-value-lost-in-doubt", doubt=doubt)
+
+
+def _perhaps_last(context: RunContext, history: PartitionHistory, values: Sequence[Flagged]) -> Sequence[Flagged]:
+    """Which may have stayed where the final read lacks the offset: that of the highest epoch; without epochs, any."""
+    epochs = [_epoch(context, history, row) for row in values]
+    if max(epochs) < 0:
+        return values
+    return [max(zip(epochs, values, strict=True), key=lambda each: (each[0], each[1].value))[1]]
+
+
+def _ruled_beside(
+    context: RunContext, history: PartitionHistory, stayed: Flagged, values: Sequence[Flagged]
+) -> tuple[Class, Cause]:
+    """If that one stayed, how the others were lost."""
     losers = [row for row in values if row is not stayed]
     rulings = [context.ruling(history, row) for row in losers]
     if all(ruling.classification == "permitted" for ruling in rulings):
