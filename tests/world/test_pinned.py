@@ -114,6 +114,7 @@ PINNED = {
         (9981125, "full"),  # what stood above a damaged batch was left to it alone
         (10205845, "full"),  # its decision was lawfully lost, and its offset's record against the promise
         (9040447, "full"),  # the coordinator forgot that it had begun, and wrote down that it began again
+        (41003893, "full"),  # its record is in the log, and its marker went with the only disk, for another one's abort
     ),
     IN_FLIGHT: (
         (70, "full"),  # below one that was cut, and below one that it overtook

@@ -38,9 +38,13 @@ def rulings_on(context: RunContext, place: PartitionHistory, kept: Kept) -> list
 
 
 def offset_of(context: RunContext, place: PartitionHistory, kept: Kept) -> int | None:
-    """Where it stands in the logs that were read, if that is one place."""
-    found = {row["offset"] for row in _rows(context, place, kept)}
-    return found.pop() if len(found) == 1 and _times_written(context, kept) == 1 else None
+    """Where it stands in the logs that were read, if that is one place. Of what was sent to a transaction that is its
+    marker's, which stands above it: whatever takes the one, or the other, takes the marker."""
+    rows = _rows(context, place, kept)
+    if len({row["offset"] for row in rows}) != 1 or _times_written(context, kept) != 1:
+        return None
+    found = {_last_offset(context, place, row) for row in rows}
+    return found.pop() if len(found) == 1 else None
 
 
 def is_still_stored(context: RunContext, place: PartitionHistory, kept: Kept) -> bool:
@@ -93,9 +97,17 @@ def _records(context: RunContext, place: PartitionHistory, kept: Kept) -> Iterat
     yield from (marker for marker in markers if marker is not None)
 
 
+def _last_offset(context: RunContext, place: PartitionHistory, row: ConsumerOffsetsRow) -> int | None:
+    """Of itself, or of the marker that commits it; None: that is not known."""
+    if not row["transactional"]:
+        return row["offset"]
+    marker = _marker_of(context, place, row)
+    return None if marker is None else marker.offset
+
+
 def _marker_of(context: RunContext, place: PartitionHistory, row: ConsumerOffsetsRow) -> LostRecord | None:
-    """The marker that commits it, if all logs with both say the same; from when on it certainly was replicated: a mark
-    that was read stood above it, which is not from before a cut."""
+    """The marker that commits it, from when on it certainly was replicated: a mark that was read stood above it, which
+    is not from before a cut. Where another one follows in another log, that was written after the first was cut."""
     beyond = [
         other
         for other in context.tables[CONSUMER_OFFSETS]
@@ -111,8 +123,8 @@ def _marker_of(context: RunContext, place: PartitionHistory, row: ConsumerOffset
             )
         )
     }
-    marker = next(iter(first.values()), None)
-    if marker is None or len(first) > 1 or not marker["commits"] or marker["time_ns"] is None:
+    marker = min(first.values(), key=lambda each: (each["leader_epoch"] or 0, each["time_ns"] or 0), default=None)
+    if marker is None or not marker["commits"] or marker["time_ns"] is None:
         return None
     shown = (
         log["time_ns"]
