@@ -116,6 +116,7 @@ PINNED = {
         (9040447, "full"),  # the coordinator forgot that it had begun, and wrote down that it began again
         (41003893, "full"),  # its record is in the log, and its marker went with the only disk, for another one's abort
         (41004549, "full"),  # told too little before an allowed unclean election took its decision, and after that
+        (41003989, "full"),  # an allowed unclean election took nothing: its record and its marker stand in the logs
     ),
     IN_FLIGHT: (
         (70, "full"),  # below one that was cut, and below one that it overtook
