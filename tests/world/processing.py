@@ -180,7 +180,7 @@ class Processor(TransactionalProducer):
         if not spec.plain or self.world.random.random() > 0.35:
             return
         offsets = dict(self.before)
-        begun_ns = self.world.now
+        begun_ns = self.world.now + 1  # after its last answer: at one time nobody could tell which came first
 
         def committed(error: str | None, source: int | None, perhaps_done: bool) -> None:
             unknown = error == TIMED_OUT or perhaps_done

@@ -115,6 +115,10 @@ PINNED = {
         (9981125, "full"),  # what stood above a damaged batch was left to it alone
         (10205845, "full"),  # its decision was lawfully lost, and its offset's record against the promise
         (9040447, "full"),  # the coordinator forgot that it had begun, and wrote down that it began again
+        (41003893, "full"),  # its record is in the log, and its marker went with the only disk, for another one's abort
+        (41004549, "full"),  # told too little before an allowed unclean election took its decision, and after that
+        (41003989, "full"),  # an allowed unclean election took nothing: its record and its marker stand in the logs
+        (41004469, "full"),  # its client committed again at the time at which it was answered, and the log is lost
     ),
     IN_FLIGHT: (
         (70, "full"),  # below one that was cut, and below one that it overtook

@@ -41,6 +41,7 @@ from harness.history.schema.typed_rows import RowsOf
 CHECK = "lost-group-offset"
 UNSTORED = "unstored"
 OVERTAKEN = "overtaken"
+_NOT_WRONG = (None, "pending", OVERTAKEN)
 _WORDS = {
     "lost": "that none was",
     "regressed": "a lower one",
@@ -83,17 +84,14 @@ def query(runs: JudgedRuns) -> list[WrongFetchRow]:
             continue
         key = event["run"], event["group"], event["partition_id"]
         register, fetch = known.get(key), fetch_of(event)
-        kind = _kind(register, fetch)
+        kind, other = _kind(register, fetch), as_forgotten.get(key)
         if kind is not None:
-            deposed = (
-                kind not in ("pending", OVERTAKEN)
-                and register is not None
-                and _perhaps_deposed(runs, event, register, fetch)
-            )
-            rows.append({**_wrong(event, register, fetch, kind), "perhaps_deposed": deposed})
-        elif (other := as_forgotten.get(key)) is not None:
-            kind = _kind(other.register, fetch)
-            if kind not in (None, "pending", OVERTAKEN):  # lawful only since a coordinator forgot a transaction
+            rows.append(_by_register(runs, event, register, fetch, kind))
+        elif other is not None and (kind := _kind(other.register, fetch)) not in _NOT_WRONG:
+            until = other.until(fetch.completed_ns)
+            if (kind_until := _kind(until, fetch)) not in _NOT_WRONG:  # what was forgotten later is no cause of it
+                rows.append(_by_register(runs, event, until, fetch, kind_until))
+            else:  # lawful only since a coordinator forgot a transaction
                 row = _wrong(event, other.register, fetch, kind)
                 held = other.register.held_by(fetch, fetch.asking)
                 rows.append({**row, "forgotten": other.ruled(fetch, held)})
@@ -104,6 +102,15 @@ def query(runs: JudgedRuns) -> list[WrongFetchRow]:
             read: PlacedEvent = {**event, "invoked_ns": each.read.invoked_ns, "completed_ns": each.read.completed_ns}
             rows.append(_wrong(read, known[each.key], each.read, UNSTORED))
     return rows
+
+
+def _by_register(
+    runs: JudgedRuns, event: PlacedEvent, register: Register | None, fetch: Fetch, kind: str
+) -> WrongFetchRow:
+    deposed = (
+        kind not in ("pending", OVERTAKEN) and register is not None and _perhaps_deposed(runs, event, register, fetch)
+    )
+    return {**_wrong(event, register, fetch, kind), "perhaps_deposed": deposed}
 
 
 def _wrong(event: PlacedEvent, register: Register | None, fetch: Fetch, kind: str) -> WrongFetchRow:

@@ -12,9 +12,9 @@ that require stable offsets and for others (KIP-447).
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import accumulate
 from typing import Literal
 
@@ -268,10 +268,12 @@ def registers(runs: JudgedRuns) -> dict[Key, Register]:
 @dataclass(frozen=True)
 class AsForgotten:
     """What a register would be if every transaction had ended as its client was told. forgotten: by the offset that was
-    sent to one, and when, what lawfully made its coordinator forget it, or may have done so."""
+    sent to one, and when, what lawfully made its coordinator forget it, or may have done so. until: what it would be
+    but for what was forgotten after a time."""
 
     register: Register
     forgotten: Mapping[tuple[int, int], Ruled]
+    until: Callable[[int], Register]
 
     def ruled(self, fetch: Fetch, held: Commit | Fetch | None) -> Ruled:
         """What explains an answer that is none of this register: by what held, by what was answered, or by any."""
@@ -291,8 +293,12 @@ def registers_as_forgotten(runs: JudgedRuns) -> dict[Key, AsForgotten]:
         if event["event"] == "committed" and (ruled := transactional.forgotten(event)) is not None:
             forgotten.setdefault(_key_of(event), {})[event["offset"] or 0, event["invoked_ns"]] = ruled
     concerned = [event for event in events if _key_of(event) in forgotten]
-    others = _registers(runs, concerned, transactional.as_forgotten()) if concerned else {}
-    return {key: AsForgotten(register, forgotten[key]) for key, register in others.items()}
+
+    def until(key: Key, time_ns: int) -> Register:
+        return _registers(runs, [each for each in concerned if _key_of(each) == key], transactional.until(time_ns))[key]
+
+    others = _registers(runs, concerned, transactional.until(-1)) if concerned else {}
+    return {key: AsForgotten(register, forgotten[key], partial(until, key)) for key, register in others.items()}
 
 
 def _events(runs: JudgedRuns) -> list[PlacedEvent]:

@@ -38,18 +38,33 @@ def rulings_on(context: RunContext, place: PartitionHistory, kept: Kept) -> list
 
 
 def offset_of(context: RunContext, place: PartitionHistory, kept: Kept) -> int | None:
-    """Where it stands in the logs that were read, if that is one place."""
-    found = {row["offset"] for row in _rows(context, place, kept)}
-    return found.pop() if len(found) == 1 and _times_written(context, kept) == 1 else None
+    """Where it stands in the logs that were read, if that is one place. Of what was sent to a transaction that is its
+    marker's, which stands above it: whatever takes the one, or the other, takes the marker."""
+    rows = _rows(context, place, kept)
+    if len({row["offset"] for row in rows}) != 1 or _times_written(context, kept) != 1:
+        return None
+    found = {_last_offset(context, place, row) for row in rows}
+    return found.pop() if len(found) == 1 else None
 
 
 def is_still_stored(context: RunContext, place: PartitionHistory, kept: Kept) -> bool:
-    """Whether a replica in sync had the record at the end: nothing took it, or an unclean election brought it back."""
+    """Whether a replica in sync had the record at the end: nothing took it, or an unclean election brought it back. Of
+    what was sent to a transaction, if nobody sent the same again, its marker, too, from before it was asked for: a
+    later one may be there for one that was lost."""
     ends = {row["snapshot"] for node, row in place.end_snapshots.items() if node in place.final_isr}
     came_back = any(each.unclean and each.latest_t >= kept.gone_ns for each in place.elections)
-    return not came_back and any(
-        ends & set(row["snapshots"]) and not row["transactional"] for row in _rows(context, place, kept)
-    )
+    return not came_back and any(ends & _have(context, kept, row) for row in _rows(context, place, kept))
+
+
+def _have(context: RunContext, kept: Kept, row: ConsumerOffsetsRow) -> set[int]:
+    """The logs with it, and with the marker that commits it."""
+    logs = set(row["snapshots"])
+    if not row["transactional"]:
+        return logs
+    marker, asked_ns = _first_marker(context, row), kept.gone_ns if kept.asked_ns is None else kept.asked_ns
+    if marker is None or (marker["time_ns"] or 0) + CLOCKS_APART_NS >= asked_ns or _times_written(context, kept) != 1:
+        return set()
+    return logs & set(marker["snapshots"])
 
 
 # ---- which record it is ---------------------------------------------------------------------------------------------
@@ -93,26 +108,41 @@ def _records(context: RunContext, place: PartitionHistory, kept: Kept) -> Iterat
     yield from (marker for marker in markers if marker is not None)
 
 
-def _marker_of(context: RunContext, place: PartitionHistory, row: ConsumerOffsetsRow) -> LostRecord | None:
-    """The marker that commits it, if all logs with both say the same; from when on it certainly was replicated: a mark
-    that was read stood above it, which is not from before a cut."""
+def _last_offset(context: RunContext, place: PartitionHistory, row: ConsumerOffsetsRow) -> int | None:
+    """Of itself, or of the marker that commits it; None: that is not known."""
+    if not row["transactional"]:
+        return row["offset"]
+    marker = _marker_of(context, place, row)
+    return None if marker is None else marker.offset
+
+
+def _first_marker(context: RunContext, row: ConsumerOffsetsRow) -> ConsumerOffsetsRow | None:
+    """The marker that commits it. Where another one follows in another log, that was written after the first was
+    cut."""
     beyond = [
         other
         for other in context.tables[CONSUMER_OFFSETS]
         if (other["kind"], other["partition"], other["producer_id"]) == ("marker", row["partition"], row["producer_id"])
         and other["offset"] > row["offset"]
     ]
-    first = {
-        _identity(own[0]): own[0]
+    first = [
+        own[0]
         for number in row["snapshots"]
         if (
             own := sorted(
                 (other for other in beyond if number in other["snapshots"]), key=lambda other: other["offset"]
             )
         )
-    }
-    marker = next(iter(first.values()), None)
-    if marker is None or len(first) > 1 or not marker["commits"] or marker["time_ns"] is None:
+    ]
+    marker = min(first, key=lambda each: (each["leader_epoch"] or 0, each["time_ns"] or 0), default=None)
+    return None if marker is None or not marker["commits"] or marker["time_ns"] is None else marker
+
+
+def _marker_of(context: RunContext, place: PartitionHistory, row: ConsumerOffsetsRow) -> LostRecord | None:
+    """The marker that commits it, from when on it certainly was replicated: a mark that was read stood above it, which
+    is not from before a cut."""
+    marker = _first_marker(context, row)
+    if marker is None or marker["time_ns"] is None:
         return None
     shown = (
         log["time_ns"]

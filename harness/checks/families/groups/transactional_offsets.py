@@ -77,13 +77,13 @@ class TransactionalOffsets:
         self._logged = runs.once(transactions_in_logs.in_logs)
         self._leaders = {history.run: LeadersKnown(history, runs.tables) for history in runs.histories}
         self._forgetting = {run: TransactionForgetting.of_run(runs, own) for run, own in self._histories.items()}
-        self._forgets = True
+        self._until_ns = END_OF_TIME_NS
 
-    def as_forgotten(self) -> "TransactionalOffsets":
-        """What clients were told of them, as if no coordinator had forgotten anything."""
-        as_forgotten = copy(self)
-        as_forgotten._forgets = False
-        return as_forgotten
+    def until(self, time_ns: int) -> "TransactionalOffsets":
+        """As if no coordinator had forgotten anything afterwards: what clients were told of them."""
+        until = copy(self)
+        until._until_ns = time_ns
+        return until
 
     def was_aborted(self, event: PlacedEvent) -> bool:
         """For certain."""
@@ -96,12 +96,13 @@ class TransactionalOffsets:
     def forgotten(self, event: PlacedEvent) -> Ruled | None:
         """What lawfully took, or may have taken, what its coordinator was to do with it, before it had done so."""
         row = self._row(event)
-        if row is None or not self._forgets:
+        if row is None or self._until_ns <= event["invoked_ns"]:
             return None
         ended_ns = self._successors.committed_after(row, row["completed_ns"])
         complete_ns = self._complete(row)
         record = Written(topic=GROUP_OFFSETS_TOPIC, partition=None, sent_ns=event["invoked_ns"])
-        return self._forgetting[row["run"]].ruled(row, min(ended_ns, complete_ns or ended_ns), record)
+        until_ns = min(ended_ns, complete_ns or ended_ns, self._until_ns)
+        return self._forgetting[row["run"]].ruled(row, until_ns, record)
 
     def _complete(self, row: TransactionRow) -> int | None:
         logged = self._logged.get(key_of(row))
@@ -125,13 +126,14 @@ class TransactionalOffsets:
 
     def _decided(self, row: TransactionRow) -> int | None:
         """From when on it is certain that it was committed. A client that was not told may have given it up before it
-        was decided (decided_transactions.py)."""
+        was decided (decided_transactions.py). An abort in the log is not the decision that its client was told."""
         if row["outcome"] != STATUS_OK:
             return None if row["outcome"] == STATUS_FAIL else self._seen.get(key_of(row))
         logged = self._logged.get(key_of(row))
-        if logged is None or logged.decided_ns is None or logged.decided_ns <= row["completed_ns"]:
+        decided_ns = None if logged is None or not logged.commits else logged.decided_ns
+        if decided_ns is None or decided_ns <= row["completed_ns"]:
             return row["completed_ns"]
-        return logged.decided_ns + CLOCKS_APART_NS
+        return decided_ns + CLOCKS_APART_NS
 
     def _row(self, event: PlacedEvent) -> TransactionRow | None:
         number = event["transaction"]
