@@ -5,13 +5,15 @@ from typing import Any, cast
 
 import pytest
 
-from harness.checks.families.groups.stored_records import _copies, _marker_of
+from harness.checks.families.groups.group_partition import Kept
+from harness.checks.families.groups.stored_records import _copies, _have, _marker_of
 from harness.checks.model.kept_records import with_each_record_once
 from harness.checks.model.partition_history import read_run_history
 from harness.checks.spark.tables import Tables
 from harness.history.facts.internal_topics import GROUP_OFFSETS_TOPIC
+from harness.history.schema.client_rows import GROUP_EVENTS
 from harness.history.schema.internal_rows import CONSUMER_OFFSETS, TRANSACTION_STATE, ConsumerOffsetsRow
-from harness.history.schema.schemas import TABLES
+from harness.history.schema.schemas import STATUS_OK, TABLES
 from harness.history.schema.typed_rows import TypedRows
 from tests.harness.checks.contract.test_contract_against_model import small_tables
 from tests.harness.checks.histories.build import SECOND
@@ -81,3 +83,30 @@ def test_a_mark_from_before_a_cut_does_not_show_that_a_marker_was_replicated(
     own = read_run_history(small_tables(history), 0, history.scenario, 0).internal[place]
     context: Any = SimpleNamespace(tables=TypedRows({CONSUMER_OFFSETS.name: [sent, marker]}))
     assert (_marker_of(context, own, cast(ConsumerOffsetsRow, sent)) is not None) is is_shown
+
+
+@pytest.mark.parametrize(("asked_at", "commits", "logs"), [(30.0, 1, {0}), (22.15, 1, set()), (30.0, 2, set())])
+def test_what_was_sent_to_a_transaction_is_stored_with_the_marker_that_was_there_when_it_was_asked_for(
+    asked_at: float, commits: int, logs: set[int]
+) -> None:
+    """Written at second 22, marked 0.1 s later; the clocks may be that far apart. Of two one may have been lost."""
+    history = HistoryBuilder()
+    history.kept_log((GROUP_OFFSETS_TOPIC, 7), 1, 50, at=40)
+    history.kept_offset(7, 4, at=22, producer_id=1, transactional=True)
+    history.kept_marker(7, at=22.1, producer_id=1, producer_epoch=0)
+    sent, marker = history.rows["consumer_offsets"]
+    commit = {"group": "g", "topic": "t", "partition": 0, "offset": 4, "event": "committed", "status": STATUS_OK}
+    commit |= {"invoked_ns": 22 * SECOND, "completed_ns": 22 * SECOND}
+    rows = {CONSUMER_OFFSETS.name: [sent, marker], GROUP_EVENTS.name: [commit] * commits}
+    place: Any = SimpleNamespace(topic="t", partition=0)
+    kept = Kept(
+        group="g",
+        partition=place,
+        sent_ns=22 * SECOND,
+        stored_ns=22 * SECOND,
+        gone_ns=31 * SECOND,
+        offset=4,
+        asked_ns=int(asked_at * SECOND),
+    )
+    context: Any = SimpleNamespace(tables=TypedRows(rows))
+    assert _have(context, kept, cast(ConsumerOffsetsRow, sent)) == logs
