@@ -33,7 +33,8 @@ _PER_SECOND_MAX = 20.0  # records: a run costs by them, and a schedule's length 
 
 class FlawFound(msgspec.Struct, frozen=True, kw_only=True):
     """check: of the first violation, found with that seed; "": none until `seeds`. invariant: the first that was
-    broken, with its seed. faults: of the schedule, as drawn and as shrunk. scenario: the shrunk one, as TOML."""
+    broken, with its seed. faults: of the schedule, as drawn and as shrunk. ended_early: they may be fewer, for
+    shrinking was interrupted. scenario: the shrunk one, as TOML."""
 
     name: str
     origin: str
@@ -45,6 +46,7 @@ class FlawFound(msgspec.Struct, frozen=True, kw_only=True):
     invariant_seed: int = 0
     faults_drawn: int = 0
     faults_shrunk: int = 0
+    ended_early: bool = False
     scenario: str = ""
 
     @property
@@ -83,7 +85,10 @@ async def search(flaw: PlantedFlaw, known: FlawFound | None, tries: Tries, *, se
         shown = await tries.made(drawn)
         if not tries.goes_on:
             return found
-        found = await _seen(found, drawn, shown, tries)
+        seen = await _seen(found, drawn, shown, tries)
+        if not (seen.check or tries.goes_on):
+            return found  # a violation may not have been held against the sound cluster
+        found = seen
     return found
 
 
@@ -120,6 +125,7 @@ async def _shrunk(found: FlawFound, scenario: Scenario, finding: "Finding", trie
         seed=found.seeds,
         faults_drawn=len(scenario.faults),
         faults_shrunk=len(left.faults),
+        ended_early=not tries.goes_on,
         scenario=written_out(left),
     )
 

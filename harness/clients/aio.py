@@ -106,8 +106,8 @@ def _watch_connections(client: Any, log: ClientLog) -> None:
     client._get_conn, client._on_connection_closed = connected, lost
 
 
-# aiokafka also raises these itself: for an unknown leader, and for an answer that did not come in time.
 LOG_APPEND_TIME = 1  # ConsumerRecord.timestamp_type
+# aiokafka also raises these itself: for an unknown leader, and for an answer that did not come in time.
 _RAISED_WITHOUT_A_BROKER = frozenset({5, 6, 7})
 
 

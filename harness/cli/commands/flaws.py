@@ -86,7 +86,8 @@ def table(chosen: Sequence[PlantedFlaw], found: Mapping[str, FlawFound]) -> list
     rows = [("flaw", "origin", "found by", "seeds", "faults")]
     for each in (found[flaw.name] for flaw in chosen):
         seeds = each.seed or each.invariant_seed or each.seeds
-        faults = f"{each.faults_drawn} -> {each.faults_shrunk}" if each.check else ""
+        most = "at most " if each.ended_early else ""
+        faults = f"{each.faults_drawn} -> {most}{each.faults_shrunk}" if each.check else ""
         rows.append((each.name, each.origin, each.found_by, str(seeds), faults))
     widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
     return ["  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]

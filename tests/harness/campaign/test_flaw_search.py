@@ -2,16 +2,16 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import pytest
 from typer.testing import CliRunner
 
 from harness.campaign.drawing.profiles import profile
 from harness.campaign.flaw_search import KEPT, FlawFound, keep, kept_in, planted, search
-from harness.campaign.shrinking.tries import Shown, Tries
+from harness.campaign.shrinking.tries import Shown, Sought, Tries
 from harness.checks.findings import Finding
 from harness.cli.commands.flaws import table
 from harness.cli.main import app
@@ -82,6 +82,44 @@ async def test_seeds_of_a_search_that_is_interrupted_do_not_count() -> None:
     answers = _answers(answer)
 
     assert (await search(ACKNOWLEDGE, None, answers, seeds=40)).seeds == 8
+
+
+@pytest.mark.parametrize("flawed", [True, False])
+async def test_what_an_interruption_left_open_is_said_or_searched_again(flawed: bool) -> None:
+    """Interrupted while the schedule is shrunk, or while the sound cluster is run under it."""
+
+    def answer(scenario: Scenario) -> Shown:
+        is_shrinking = scenario.seed == 5 and len(scenario.faults) < drawn
+        if is_shrinking if flawed else not scenario.cluster.flaws:
+            answers.interrupt.set()
+            return Shown(error="interrupted")
+        return Shown(findings=(LOST,) if scenario.seed == 5 and scenario.cluster.flaws else ())
+
+    answers, drawn = _answers(answer), len(planted(profile("replication"), 5, ACKNOWLEDGE.name).faults)
+    found = await search(ACKNOWLEDGE, None, answers, seeds=20)
+
+    (line,) = table([ACKNOWLEDGE], {ACKNOWLEDGE.name: found})[1:]
+    if flawed:
+        assert (found.check, found.ended_early) == ("lost-write", True)
+        assert f"{drawn} -> at most {drawn}" in line
+    else:
+        assert (found.check, found.seeds) == ("", 0)
+
+
+@pytest.mark.parametrize(("world", "seen"), [("local", 1), ("local", 2), ("simulated", 1), ("simulated", 0)])
+async def test_where_no_seed_comes_again_half_of_the_runs_must_show_it(
+    world: Literal["local", "simulated"], seen: int
+) -> None:
+    scenario = planted(profile("replication"), 7, ACKNOWLEDGE.name)
+    scenario = replace(scenario, cluster=replace(scenario.cluster, world=world))
+    answers = _answers(lambda of: Shown(findings=(LOST,) if (of.seed or 0) >= 10 - seen else ()))
+    answers.repeats = 3  # seeds 7 to 9
+    sought = Sought(check="lost-write", classification="violation", alike=True)
+
+    (shown_by,) = await answers.of(sought, [("nothing", scenario)])
+
+    needed = 2 if world == "local" else 1
+    assert shown_by == (10 - seen if seen >= needed else None)
 
 
 async def test_a_violation_is_nobodys_where_the_sound_run_could_not_be_made() -> None:
