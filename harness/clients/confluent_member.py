@@ -10,8 +10,6 @@ owner replaces the client.
 import struct
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import confluent_kafka
@@ -19,21 +17,17 @@ from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException
 
 from harness.clients import answers as common
 from harness.clients.confluent import ConfluentClient
-from harness.clients.members import MAX_POLL_INTERVAL_MS, RETRY_BACKOFF_MS, Asked, Listener, Offsets, asked, ended
+from harness.clients.members import MAX_POLL_INTERVAL_MS, RETRY_BACKOFF_MS, Listener
+from harness.clients.threaded_member import ThreadedMember
 from harness.host.clock import SystemClock
 from harness.ports.cluster import TopicPartition
-from harness.ports.membership import GroupEvent, TransactionEnd
 
 _METADATA = struct.Struct("=7si")  # CGMDv2: (librdkafka's mark and its version), then the generation
 _SEEK_AGAIN_S = 0.05
 
 
-class ConfluentMember(ConfluentClient):
+class ConfluentMember(ThreadedMember, ConfluentClient):
     """Implements GroupClient and, with a transactional id, TransactionalClient."""
-
-    _listener: Listener | None = None
-    _commit_tried = False
-    _commit_generation: int | None = None  # in the request of the last commit
 
     def _consumer_settings(self) -> dict[str, Any]:
         use = self._use
@@ -64,9 +58,6 @@ class ConfluentMember(ConfluentClient):
 
     # -- the group ----------------------------------------------------------------------------------------------------
 
-    async def subscribe(self, topics: Sequence[str]) -> None:
-        await self._thread.call(partial(self._subscribe, topics), timeout_s=self._read_s(0))
-
     def _subscribe(self, topics: Sequence[str]) -> None:
         self._listener = listener = Listener(self._membership, SystemClock())
         self._open_consumer().subscribe(
@@ -80,24 +71,14 @@ class ConfluentMember(ConfluentClient):
         consumer = self._open_consumer()
         return _generation(consumer.consumer_group_metadata()), str(consumer.memberid() or "")
 
-    def rebalances(self) -> Sequence[GroupEvent]:
-        return [] if self._listener is None else self._listener.take()
-
-    async def commit(self, offsets: Mapping[TopicPartition, int]) -> GroupEvent:
-        """A generation that changed meanwhile is not known to have been in the request that was answered."""
-        committed = await self._asked("committed", offsets, partial(self._commit, offsets))
-        return replace(committed, generation=self._commit_generation)
-
     def _commit(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """A generation that changed meanwhile is not known to have been in the request that was answered."""
         self._commit_generation, _ = before = self._membership()
         try:
             _raise_any(self._open_consumer().commit(offsets=_with_offsets(offsets), asynchronous=False))
         finally:
             if self._membership() != before:
                 self._commit_generation = None
-
-    async def committed(self, partitions: Sequence[TopicPartition]) -> GroupEvent:
-        return await self._asked("fetched", dict.fromkeys(partitions), partial(self._committed, partitions))
 
     def _committed(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int | None]:
         wanted = [confluent_kafka.TopicPartition(each.topic, each.partition) for each in partitions]
@@ -108,9 +89,6 @@ class ConfluentMember(ConfluentClient):
             )
             for each in answered
         }
-
-    async def seek(self, offsets: Mapping[TopicPartition, int]) -> GroupEvent:
-        return await self._asked("seek", offsets, partial(self._seek, offsets))
 
     def _seek(self, offsets: Mapping[TopicPartition, int]) -> None:
         """The library refuses it until it has asked for the committed offset of what was just assigned."""
@@ -125,46 +103,19 @@ class ConfluentMember(ConfluentClient):
                         raise
                     time.sleep(_SEEK_AGAIN_S)
 
-    async def _asked(self, event: Asked, offsets: Offsets, call: Callable[[], Offsets | None]) -> GroupEvent:
-        return await asked(
-            event,
-            offsets,
-            lambda: self._thread.call(call, timeout_s=self._read_s(0)),
-            clock=SystemClock(),
-            listener=self._listener,
-        )
-
     # -- transactions -------------------------------------------------------------------------------------------------
 
-    async def begin_transaction(self) -> None:
-        timeout_s = 2 * common.MAX_BLOCK_MS / 1000 + common.GRACE_S
-        await self._thread.call(self._begin_transaction, timeout_s=timeout_s)
-
     def _begin_transaction(self) -> None:
-        self._commit_tried = False
         if self._producer is None:
             producer = self._open_producer()
             producer.init_transactions(common.MAX_BLOCK_MS / 1000)  # raises then; the owner creates a new client
             self._producer = producer
         self._producer.begin_transaction()
 
-    async def send_offsets(self, offsets: Mapping[TopicPartition, int]) -> GroupEvent:
-        sent = await self._asked("committed", offsets, partial(self._send_offsets, offsets))
-        return replace(sent, generation=self._commit_generation)
-
     def _send_offsets(self, offsets: Mapping[TopicPartition, int]) -> None:
         metadata = self._open_consumer().consumer_group_metadata()
         self._commit_generation = _generation(metadata)
         self._producer.send_offsets_to_transaction(_with_offsets(offsets), metadata, self._read_timeout_ms / 1000)
-
-    async def end_transaction(self, *, commit: bool) -> TransactionEnd:
-        tried_before = self._commit_tried
-        self._commit_tried = tried_before or commit
-        return await ended(
-            (lambda: self._thread.call(self._commit_transaction, timeout_s=self._send_s)) if commit else None,
-            lambda: self._thread.call(self._abort_transaction, timeout_s=self._send_s),
-            tried_before=tried_before,
-        )
 
     def _commit_transaction(self) -> None:
         try:

@@ -8,32 +8,25 @@ to version 3: the epoch stays the same from one transaction to the next (the pro
 client knows the begin.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kafka import ConsumerRebalanceListener, OffsetAndMetadata
 from kafka import TopicPartition as KafkaTopicPartition
 
-from harness.clients import answers as common
 from harness.clients.kafka_python import OFFSET_FETCH, KafkaPythonClient, theirs
-from harness.clients.members import Asked, Listener, Offsets, asked, consumer_settings, ended, producer_settings
+from harness.clients.members import Listener, consumer_settings, producer_settings
+from harness.clients.threaded_member import ThreadedMember
 from harness.host.clock import SystemClock
 from harness.ports.cluster import TopicPartition
-from harness.ports.membership import GroupEvent, TransactionEnd
 
 STABLE_SINCE = 7  # the version of OffsetFetch
 
 ConsumerRebalanceListener.register(Listener)
 
 
-class KafkaPythonMember(KafkaPythonClient):
+class KafkaPythonMember(ThreadedMember, KafkaPythonClient):
     """Implements GroupClient and, with a transactional id, TransactionalClient."""
-
-    _listener: Listener | None = None
-    _commit_tried = False
-    _commit_generation: int | None = None  # in the request of the last commit
 
     def _consumer_settings(self) -> dict[str, Any]:
         return consumer_settings(self._use)
@@ -42,9 +35,6 @@ class KafkaPythonMember(KafkaPythonClient):
         return producer_settings(self._use)
 
     # -- the group ----------------------------------------
-
-    async def subscribe(self, topics: Sequence[str]) -> None:
-        await self._thread.call(partial(self._subscribe, topics), timeout_s=self._read_s(0))
 
     def _subscribe(self, topics: Sequence[str]) -> None:
         consumer = self._open_consumer()
@@ -55,13 +45,6 @@ class KafkaPythonMember(KafkaPythonClient):
 
         self._listener = Listener(membership, SystemClock(), consumer._coordinator._offset_fetch_futures.clear)
         consumer.subscribe(topics=list(topics), listener=self._listener)
-
-    def rebalances(self) -> Sequence[GroupEvent]:
-        return [] if self._listener is None else self._listener.take()
-
-    async def commit(self, offsets: Mapping[TopicPartition, int]) -> GroupEvent:
-        committed = await self._asked("committed", offsets, partial(self._commit, offsets))
-        return replace(committed, generation=self._commit_generation)
 
     def _commit(self, offsets: Mapping[TopicPartition, int]) -> None:
         """The library builds each attempt's request with the generation of that moment: one that changed meanwhile is
@@ -74,9 +57,6 @@ class KafkaPythonMember(KafkaPythonClient):
             if consumer.group_metadata().generation_id != before:
                 self._commit_generation = None
 
-    async def committed(self, partitions: Sequence[TopicPartition]) -> GroupEvent:
-        return await self._asked("fetched", dict.fromkeys(partitions), partial(self._committed, partitions))
-
     def _committed(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int | None]:
         consumer = self._open_consumer()
         return {
@@ -84,24 +64,9 @@ class KafkaPythonMember(KafkaPythonClient):
             for partition, ours in theirs(partitions).items()
         }
 
-    async def seek(self, offsets: Mapping[TopicPartition, int]) -> GroupEvent:
-        return await self._asked("seek", offsets, partial(self._seek, offsets))
-
     def _seek(self, offsets: Mapping[TopicPartition, int]) -> None:
         for partition, offset in offsets.items():
             self._open_consumer().seek(KafkaTopicPartition(partition.topic, partition.partition), offset)
-
-    async def _asked(
-        self, event: Asked, offsets: Offsets, call: Callable[[], Mapping[TopicPartition, int | None] | None]
-    ) -> GroupEvent:
-        return await asked(
-            event,
-            offsets,
-            lambda: self._thread.call(call, timeout_s=self._read_s(0)),
-            clock=SystemClock(),
-            listener=self._listener,
-            stable=self._asks_for_stable_offsets,
-        )
 
     def _asks_for_stable_offsets(self) -> bool | None:
         """Whether the last fetch of committed offsets did (KIP-447); the library does with read_committed."""
@@ -110,35 +75,23 @@ class KafkaPythonMember(KafkaPythonClient):
 
     # -- transactions -------------------------------------
 
-    async def begin_transaction(self) -> None:
-        timeout_s = 2 * common.MAX_BLOCK_MS / 1000 + common.GRACE_S
-        await self._thread.call(self._begin_transaction, timeout_s=timeout_s)
-
     def _begin_transaction(self) -> None:
-        self._commit_tried = False
         if self._producer is None:
             producer = self._open_producer()
             self._producer = producer
             producer.init_transactions()  # raises after max_block_ms; the owner then creates a new client
         self._producer.begin_transaction()
 
-    async def send_offsets(self, offsets: Mapping[TopicPartition, int]) -> GroupEvent:
-        sent = await self._asked("committed", offsets, partial(self._send_offsets, offsets))
-        return replace(sent, generation=self._commit_generation)
-
     def _send_offsets(self, offsets: Mapping[TopicPartition, int]) -> None:
         membership = self._open_consumer().group_metadata()
         self._commit_generation = membership.generation_id
         self._producer.send_offsets_to_transaction(_with_metadata(offsets), membership)
 
-    async def end_transaction(self, *, commit: bool) -> TransactionEnd:
-        producer, tried_before = self._producer, self._commit_tried
-        self._commit_tried = tried_before or commit
-        return await ended(
-            (lambda: self._thread.call(producer.commit_transaction, timeout_s=self._send_s)) if commit else None,
-            lambda: self._thread.call(producer.abort_transaction, timeout_s=self._send_s),
-            tried_before=tried_before,
-        )
+    def _commit_transaction(self) -> None:
+        self._producer.commit_transaction()
+
+    def _abort_transaction(self) -> None:
+        self._producer.abort_transaction()
 
     # -- the end ------------------------------------------
 
