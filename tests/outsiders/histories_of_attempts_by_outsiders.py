@@ -148,8 +148,7 @@ def the_copy_is_given_to_the_next_member() -> HistoryBuilder:
     history.group("revoked", at=6.8, process=11, generation=1)
     history.group("assigned", at=8, process=12, generation=2, offset=4)
     history.poll([(4, 50)], at=8.5, process=12)
-    history.group("committed", at=9, process=12, generation=2, offset=5)
-    return history.finish()
+    return history.group("committed", at=9, process=12, generation=2, offset=5).finish()
 
 
 @case(

@@ -12,9 +12,7 @@ UNCLEAN = "unclean.leader.election.enable"
 
 def _unclean(system: str) -> HistoryBuilder:
     """Broker 2, outside the ISR, is elected without the last three records; nobody set anything."""
-    history = led(system=system).state(1, 0, (1,), at=3)
-    history.fail_over(2, kept=7, isr=(2,))
-    return history.finish()
+    return led(system=system).state(1, 0, (1,), at=3).fail_over(2, kept=7, isr=(2,)).finish()
 
 
 FORBIDDEN = {"lost-write violation": {7, 8, 9}, "unclean-election violation": SOME}
@@ -128,7 +126,6 @@ FORGOTTEN = {"lost-group-offset violation": SOME}
 @case(
     "1.1.1: a group's offset is gone 25 hours after its commit",
     PASS,
-    {},
     why="KIP-186: until 2.0 offsets are kept for 1,440 minutes",
 )
 def offsets_expired_by_the_old_default() -> HistoryBuilder:
@@ -148,7 +145,6 @@ def offsets_expired_before_the_new_default() -> HistoryBuilder:
 @case(
     "2.0.1: an offset is gone 8 days after its commit, though its group had a member until an hour before",
     PASS,
-    {},
     why="KIP-211: until 2.1 offsets expire in groups that are in use, too",
 )
 def offsets_of_a_group_in_use_expired() -> HistoryBuilder:
@@ -222,7 +218,6 @@ def unclean_before_epochs_forbidden() -> HistoryBuilder:
 @case(
     "before leader epochs: offset 5 of the ten is gone, and the new leader acknowledges others from offset 10 on only",
     (VIOLATION, OPEN),
-    {},
     also=("lost-write violation", "lost-write observation", "unclean-election observation"),
     why="whether the new leader had it nobody knows; what it acknowledged says nothing of what lies below",
 )

@@ -84,8 +84,7 @@ def told_an_old_offset_on_0_11() -> HistoryBuilder:
     for node in (1, 2, 3):
         history.fault("kill", [node], at=20, until=22)
         history.started(node, at=22)
-    history.group("fetched", at=40, process=A, offset=3)
-    return history.finish()
+    return history.group("fetched", at=40, process=A, offset=3).finish()
 
 
 # ---- elections ---------------------------------------------------------------------------------------------------
@@ -106,8 +105,7 @@ def _elected_outside(system: str, *, start: int | None, settings: dict[str, str]
         history.ack(value, at=12 + value / 10)
     history.started(1, at=20)
     history.truncation(1, 6, 10, epoch=1, at=21)
-    history.state(3, 1, (1, 2, 3), at=24)
-    return history.finish()
+    return history.state(3, 1, (1, 2, 3), at=24).finish()
 
 
 def _rewound(each: str) -> list[str]:
@@ -229,8 +227,7 @@ def _begun_again(system: str, *, committed: bool) -> HistoryBuilder:
     if committed:
         history.group("committed", at=10, process=A, generation=3, offset=10)
     history.group("revoked", at=20, process=A, generation=3)
-    history.group("assigned", at=40, process=B, generation=1, offset=10 if committed else 0)
-    return history.finish()
+    return history.group("assigned", at=40, process=B, generation=1, offset=10 if committed else 0).finish()
 
 
 @case(

@@ -429,8 +429,7 @@ def group_was_elected_uncleanly_before() -> HistoryBuilder:
 )
 def group_partition_is_polled() -> HistoryBuilder:
     history = _comes_again(replicas=(3, 1, 2), settings={UNCLEAN: "true"}, exact=False)
-    history.fault("kill", [3], at=20, until=23)
-    return history.finish()
+    return history.fault("kill", [3], at=20, until=23).finish()
 
 
 @case(
@@ -505,8 +504,7 @@ def _under_way(*, until: float) -> HistoryBuilder:
     history.group("revoked", at=16, process=OLD, generation=1)
     history.group("assigned", at=30, process=NEW, generation=2, offset=0)
     history.group("fetched", at=30.5, process=NEW, offset=None)
-    history.poll([(offset, offset) for offset in range(10)], at=31, process=NEW)
-    return history.finish()
+    return history.poll([(offset, offset) for offset in range(10)], at=31, process=NEW).finish()
 
 
 @case(

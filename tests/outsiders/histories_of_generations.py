@@ -33,8 +33,7 @@ def _replaced(*, protocol: str | None = None, **more: Any) -> HistoryBuilder:
 
 
 def _zombie(history: HistoryBuilder, *, at: float = 17, generation: int = 1, **columns: Any) -> HistoryBuilder:
-    history.group("committed", at=at, process=OLD, generation=generation, offset=4, **columns)
-    return history.finish()
+    return history.group("committed", at=at, process=OLD, generation=generation, offset=4, **columns).finish()
 
 
 @case(
@@ -51,7 +50,6 @@ def old_generation_commits() -> HistoryBuilder:
 @case(
     "the same, and it was refused",
     PASS,
-    {},
     also=("group-redelivery observation",),
     why="that is how a zombie is fenced",
 )
@@ -62,7 +60,6 @@ def old_generation_is_refused() -> HistoryBuilder:
 @case(
     "the same, and it had no answer",
     PASS,
-    {},
     also=("group-redelivery observation",),
     why="nobody knows that it was accepted",
 )
@@ -73,7 +70,6 @@ def old_generation_is_not_answered() -> HistoryBuilder:
 @case(
     "the commit was sent before the other was told its assignment, and answered after",
     PASS,
-    {},
     also=("group-redelivery observation",),
     why="it may have arrived in its own generation",
 )
@@ -84,7 +80,6 @@ def old_generation_under_way() -> HistoryBuilder:
 @case(
     "the commit has generation -1",
     PASS,
-    {},
     also=("group-redelivery observation",),
     why="an offset set by hand has no generation",
 )
@@ -105,7 +100,6 @@ def other_groups_generation() -> HistoryBuilder:
 @case(
     "the member took part in generation 2 and heard of it only after the commit",
     PASS,
-    {},
     also=("group-redelivery observation", "two-owners violation"),
     why="its client knew the new generation before it told the application",
 )
@@ -133,7 +127,6 @@ def old_generation_commits_beside() -> HistoryBuilder:
 @case(
     "KIP-848: another member has a later epoch, for the partition beside",
     PASS,
-    {},
     why="members have epochs of their own; the committing one need not have heard of it",
 )
 def older_epoch_commits_its_own() -> HistoryBuilder:
@@ -159,7 +152,6 @@ def older_epoch_commits_what_was_reassigned() -> HistoryBuilder:
 @case(
     "nobody recorded by which protocol they joined; the later generation is of the partition beside",
     PASS,
-    {},
     why="if it was KIP-848, it is lawful",
 )
 def protocol_not_known() -> HistoryBuilder:
@@ -199,8 +191,7 @@ def second_life_commits() -> HistoryBuilder:
     history.group("lost", at=16, process=NEW, generation=2)
     history.group("assigned", at=17, process=THIRD, generation=1, offset=0)
     history.poll([(offset, offset) for offset in range(10)], at=17.5, process=THIRD)
-    history.group("committed", at=18, process=THIRD, generation=1, offset=10)
-    return history.finish()
+    return history.group("committed", at=18, process=THIRD, generation=1, offset=10).finish()
 
 
 @case(
@@ -211,8 +202,7 @@ def second_life_commits() -> HistoryBuilder:
     why="coordinators check who is a member, and in which generation, not who owns a partition",
 )
 def given_up_and_committed() -> HistoryBuilder:
-    history = _replaced()
-    history.group("revoked", at=11, process=OLD, generation=1)
+    history = _replaced().group("revoked", at=11, process=OLD, generation=1)
     history.group("assigned", at=12, process=OLD, generation=2, partition_id=1)
     return _zombie(history, generation=2)
 
@@ -220,7 +210,6 @@ def given_up_and_committed() -> HistoryBuilder:
 @case(
     "a member commits within the callback that takes its partition",
     PASS,
-    {},
     also=("group-redelivery observation",),
     why="it is still in its generation, and nobody else has it",
 )
@@ -245,14 +234,12 @@ def _twice_generation_3(history: HistoryBuilder, *, gone: bool) -> HistoryBuilde
         history.group("assigned", at=13 + generation, process=NEW, generation=generation, partition_id=1)
         history.group("revoked", at=13.5 + generation, process=NEW, generation=generation, partition_id=1)
     history.group("assigned", at=17, process=NEW, generation=3)
-    history.group("lost", at=18, process=OLD, generation=3)
-    return history.finish()
+    return history.group("lost", at=18, process=OLD, generation=3).finish()
 
 
 @case(
     "a group was forgotten with a disk: its third generation comes again and gives the partition to another",
     PASS,
-    {},
     why="two of one number, and not one generation: the first member had not heard of it yet",
 )
 def generation_came_again() -> HistoryBuilder:
@@ -272,7 +259,6 @@ def generation_came_again_without_a_reason() -> HistoryBuilder:
 @case(
     "the first owner crashed long before the other is told the same generation",
     PASS,
-    {},
     why="an ownership ends with its process",
 )
 def owner_crashed() -> HistoryBuilder:
@@ -281,8 +267,7 @@ def owner_crashed() -> HistoryBuilder:
         _member(history, process)
     history.group("assigned", at=2, process=OLD, generation=12)
     history.crash(OLD, at=5)
-    history.group("assigned", at=30, process=NEW, generation=12)
-    return history.finish()
+    return history.group("assigned", at=30, process=NEW, generation=12).finish()
 
 
 @case(
@@ -297,14 +282,12 @@ def owner_crashed_too_late() -> HistoryBuilder:
         _member(history, process)
     history.group("assigned", at=2, process=OLD, generation=12)
     history.group("assigned", at=30, process=NEW, generation=12)
-    history.crash(OLD, at=32)
-    return history.finish()
+    return history.crash(OLD, at=32).finish()
 
 
 @case(
     "the first owner's journal was cut short long before",
     OPEN,
-    {},
     why="its process was killed, and its journal may lack something; it is no second owner",
 )
 def owner_was_killed() -> HistoryBuilder:
@@ -312,14 +295,12 @@ def owner_was_killed() -> HistoryBuilder:
     _member(history, OLD, journal_complete=False)
     _member(history, NEW)
     history.group("assigned", at=2, process=OLD, generation=12)
-    history.group("assigned", at=30, process=NEW, generation=12)
-    return history.finish()
+    return history.group("assigned", at=30, process=NEW, generation=12).finish()
 
 
 @case(
     "its worker went on with another client before the other was told the same generation",
     PASS,
-    {},
     why="a worker has one client at a time: the one before is gone",
 )
 def owner_was_replaced_by_its_worker() -> HistoryBuilder:
@@ -331,14 +312,12 @@ def owner_was_replaced_by_its_worker() -> HistoryBuilder:
             row["client"] = "consumer-1"
     history.group("assigned", at=2, process=OLD, generation=12)
     history.group("assigned", at=20, process=THIRD, generation=11, partition_id=1)
-    history.group("assigned", at=30, process=NEW, generation=12)
-    return history.finish()
+    return history.group("assigned", at=30, process=NEW, generation=12).finish()
 
 
 @case(
     "a static member starts anew: the same instance, another member id, the same generation",
     PASS,
-    {},
     why="KIP-345: it takes over without a rebalance, and the one before it is fenced",
 )
 def static_member_again() -> HistoryBuilder:
@@ -346,8 +325,7 @@ def static_member_again() -> HistoryBuilder:
     for process in (OLD, NEW):
         _member(history, process, group_instance_id="shop-1")
     history.group("assigned", at=2, process=OLD, generation=3)
-    history.group("assigned", at=5, process=NEW, generation=3)
-    return history.finish()
+    return history.group("assigned", at=5, process=NEW, generation=3).finish()
 
 
 @case(
@@ -361,8 +339,7 @@ def two_static_members() -> HistoryBuilder:
     _member(history, OLD, group_instance_id="shop-1")
     _member(history, NEW, group_instance_id="shop-2")
     history.group("assigned", at=2, process=OLD, generation=3)
-    history.group("assigned", at=5, process=NEW, generation=3)
-    return history.finish()
+    return history.group("assigned", at=5, process=NEW, generation=3).finish()
 
 
 # ---- what follows from offsets that are lawfully gone ---------------------------------------------------------------
@@ -414,9 +391,7 @@ def comes_again_without_a_reason() -> HistoryBuilder:
     why="what happens later explains nothing",
 )
 def comes_again_before_the_wipe() -> HistoryBuilder:
-    history = _comes_again(_group()).destroyed("wipe", 3, "disk", at=40)
-    history.started(3, at=41)
-    return history.finish()
+    return _comes_again(_group()).destroyed("wipe", 3, "disk", at=40).started(3, at=41).finish()
 
 
 @case(

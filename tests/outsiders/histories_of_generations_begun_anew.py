@@ -10,8 +10,7 @@ def _third_generation_again(history: HistoryBuilder) -> HistoryBuilder:
     """OLD is told generation 3 of t-0, and NEW, ten seconds later, generation 3 once more."""
     members(history)
     history.group("assigned", at=4, process=OLD, generation=3)
-    history.group("assigned", at=30, process=NEW, generation=3)
-    return history.finish()
+    return history.group("assigned", at=30, process=NEW, generation=3).finish()
 
 
 def _alone(**more: Any) -> HistoryBuilder:
@@ -50,8 +49,7 @@ def generation_again_after_expiry() -> HistoryBuilder:
     history = _alone(settings={"offsets.retention.minutes": "1"})
     members(history)
     history.group("assigned", at=4, process=OLD, generation=3)
-    history.group("assigned", at=70, process=NEW, generation=3)
-    return history.finish()
+    return history.group("assigned", at=70, process=NEW, generation=3).finish()
 
 
 @case(
@@ -79,5 +77,4 @@ def _zombie(history: HistoryBuilder) -> HistoryBuilder:
     history.group("assigned", at=8, process=OLD, generation=1, offset=0)
     history.group("assigned", at=12, process=NEW, generation=2, offset=0)
     history.group("committed", at=17, process=OLD, generation=1, offset=4)
-    history.poll([(offset, offset) for offset in range(4)], at=8.5, process=OLD)
-    return history.finish()
+    return history.poll([(offset, offset) for offset in range(4)], at=8.5, process=OLD).finish()

@@ -46,8 +46,7 @@ def _worked(history: HistoryBuilder) -> None:
 def commit_lost() -> HistoryBuilder:
     history = grouped()
     _worked(history)
-    history.group("fetched", at=50, process=12, offset=-1)
-    return history.finish()
+    return history.group("fetched", at=50, process=12, offset=-1).finish()
 
 
 @case(
@@ -59,14 +58,12 @@ def commit_lost() -> HistoryBuilder:
 def commit_regressed() -> HistoryBuilder:
     history = grouped()
     _worked(history)
-    history.group("fetched", at=50, process=12, offset=5)
-    return history.finish()
+    return history.group("fetched", at=50, process=12, offset=5).finish()
 
 
 @case(
     "a commit of 10 is under way while the offset is fetched: 5 is answered",
     PASS,
-    {},
     why="either of two that overlap may be answered",
 )
 def commit_under_way() -> HistoryBuilder:
@@ -76,14 +73,12 @@ def commit_under_way() -> HistoryBuilder:
     history.group("committed", at=3.5, process=11, offset=5, generation=1)
     _reads(history, 11, 5, 10, at=4)
     history.group("committed", at=4.5, process=11, offset=10, generation=1, elapsed_s=2)
-    history.group("fetched", at=5, process=12, offset=5)
-    return history.finish()
+    return history.group("fetched", at=5, process=12, offset=5).finish()
 
 
 @case(
     "the commit of 10 had no answer; ten seconds later 5 is fetched, and then 10",
     PASS,
-    {},
     why="a commit without an answer may or may not hold, and may come later",
 )
 def commit_without_an_answer() -> HistoryBuilder:
@@ -94,8 +89,7 @@ def commit_without_an_answer() -> HistoryBuilder:
     _reads(history, 11, 5, 10, at=4)
     history.group("committed", at=4.5, process=11, offset=10, generation=1, status=2)
     history.group("fetched", at=15, process=12, offset=5)
-    history.group("fetched", at=16, process=12, offset=10)
-    return history.finish()
+    return history.group("fetched", at=16, process=12, offset=10).finish()
 
 
 @case(
@@ -110,28 +104,24 @@ def refused_commit_is_answered() -> HistoryBuilder:
     _reads(history, 11, 0, 10, at=3)
     history.group("committed", at=3.5, process=11, offset=5, generation=1)
     history.group("committed", at=4.5, process=11, offset=10, generation=1, status=1)
-    history.group("fetched", at=50, process=12, offset=10)
-    return history.finish()
+    return history.group("fetched", at=50, process=12, offset=10).finish()
 
 
 @case(
     "another group, which never committed, fetches and is answered that there is none",
     PASS,
-    {},
     why="a group's offsets are its own",
 )
 def another_group_has_none() -> HistoryBuilder:
     history = grouped()
     _worked(history)
     history.client(13, role="consumer", group="h", offset_reset="earliest")
-    history.group("fetched", at=50, process=13, offset=-1, name="h")
-    return history.finish()
+    return history.group("fetched", at=50, process=13, offset=-1, name="h").finish()
 
 
 @case(
     "the group goes back on purpose: it seeks to 2, commits 2, and 2 is fetched",
     PASS,
-    {},
     also=("group-redelivery observation",),
     why="a lawful rewind: 2 was the last commit",
 )
@@ -155,8 +145,7 @@ def commit_lost_where_another_topic_allows_unclean() -> HistoryBuilder:
     history = grouped(topics={"t": {UNCLEAN: "true"}})
     _worked(history)
     history.fail_over(2, at=20)
-    history.group("fetched", at=50, process=12, offset=-1)
-    return history.finish()
+    return history.group("fetched", at=50, process=12, offset=-1).finish()
 
 
 @case(
@@ -170,8 +159,7 @@ def commit_lost_after_the_damage_of_a_topic() -> HistoryBuilder:
     _worked(history)
     history.damage(3, 5, 7, at=20)
     history.started(3, at=21)
-    history.group("fetched", at=50, process=12, offset=-1)
-    return history.finish()
+    return history.group("fetched", at=50, process=12, offset=-1).finish()
 
 
 @case(
@@ -184,8 +172,7 @@ def commit_lost_where_the_cluster_allows_unclean() -> HistoryBuilder:
     history = grouped(settings={UNCLEAN: "true"})
     _worked(history)
     history.fail_over(2, at=20)
-    history.group("fetched", at=50, process=12, offset=-1)
-    return history.finish()
+    return history.group("fetched", at=50, process=12, offset=-1).finish()
 
 
 @case(
@@ -198,8 +185,7 @@ def commit_lost_before_the_fault() -> HistoryBuilder:
     history = grouped(settings={UNCLEAN: "true"})
     _worked(history)
     history.group("fetched", at=10, process=12, offset=-1)
-    history.fail_over(2, at=20)
-    return history.finish()
+    return history.fail_over(2, at=20).finish()
 
 
 @case(
@@ -213,8 +199,7 @@ def commit_lost_before_the_wipe() -> HistoryBuilder:
     _worked(history)
     history.group("fetched", at=10, process=12, offset=-1)
     history.destroyed("wipe", 3, "disk", at=20)
-    history.started(3, at=20.5)
-    return history.finish()
+    return history.started(3, at=20.5).finish()
 
 
 def _owners(
@@ -282,8 +267,7 @@ def committed_past_an_unread_record() -> HistoryBuilder:
     history.group("revoked", at=3.5, process=11, generation=1)
     _joined(history, 12, 2, at=4, offset=4)
     _reads(history, 12, 4, 6, at=5)
-    history.group("committed", at=5.5, process=12, offset=6, generation=2)
-    return history.finish()
+    return history.group("committed", at=5.5, process=12, offset=6, generation=2).finish()
 
 
 @case(
@@ -317,7 +301,6 @@ def redelivered_after_the_commit() -> HistoryBuilder:
 @case(
     "the commit was answered in the moment in which the other's assignment began",
     PASS,
-    {},
     also=("group-redelivery observation", "group-redelivery violation"),
     why="unsure whether an equal time is before; the window is nothing",
 )

@@ -32,8 +32,7 @@ def _static(*, status: int, same: bool = True, at: float = 8.0) -> HistoryBuilde
     history.group("assigned", at=6, process=B, generation=3, offset=5)
     reads(history, B, range(5, 10), at=6.5)
     history.group("committed", at=7, process=B, offset=10, generation=3)
-    history.group("committed", at=at, process=A, offset=5, generation=3, status=status)
-    return history.finish()
+    return history.group("committed", at=at, process=A, offset=5, generation=3, status=status).finish()
 
 
 @case(
@@ -76,8 +75,7 @@ def _static_in_a_later_generation(*, taken_back: bool) -> HistoryBuilder:
     history.group("assigned", at=6, process=B, generation=4, offset=0)
     if taken_back:
         history.group("assigned", at=7, process=A, generation=5, offset=0)
-    history.group("committed", at=8, process=A, offset=5, generation=5 if taken_back else 3)
-    return history.finish()
+    return history.group("committed", at=8, process=A, offset=5, generation=5 if taken_back else 3).finish()
 
 
 @case(
@@ -105,8 +103,7 @@ def _reset_by_hand(status: int) -> HistoryBuilder:
     history.group("committed", at=10, process=TOOL, offset=3, generation=-1, status=status)
     history.group("assigned", at=12, process=B, generation=2, offset=3)
     reads(history, B, range(3, 10), at=13)
-    history.group("committed", at=14, process=B, offset=10, generation=2)
-    return history.finish()
+    return history.group("committed", at=14, process=B, offset=10, generation=2).finish()
 
 
 @case(
@@ -216,8 +213,7 @@ def _two_partitions(status: int) -> HistoryBuilder:
     history.group("committed", at=4, process=A, offset=4, generation=1, partition_id=1, status=status)
     history.group("fetched", at=40, process=B, offset=10)
     history.group("fetched", at=40, process=B, offset=-1, partition_id=1)
-    history.final([(offset, 100 + offset) for offset in range(4)], partition_id=1)
-    return history.finish()
+    return history.final([(offset, 100 + offset) for offset in range(4)], partition_id=1).finish()
 
 
 @case(
@@ -248,8 +244,7 @@ def _expired(system: str, *, stays: bool, answer: int = -1) -> HistoryBuilder:
         reads(history, A, [9], at=91)
     else:
         history.group("revoked", at=20, process=A, generation=1)
-    history.group("fetched", at=92, process=A if stays else B, offset=answer)
-    return history.finish()
+    return history.group("fetched", at=92, process=A if stays else B, offset=answer).finish()
 
 
 @case(
@@ -319,8 +314,7 @@ def _in_use(*, cut_off: bool) -> HistoryBuilder:
         history.fault("cut", [1], at=10, until=80)
     history.group("assigned", at=75, process=B, generation=2, offset=0)
     reads(history, B, range(10), at=76)
-    history.final(log, partition_id=1)
-    return history.finish()
+    return history.final(log, partition_id=1).finish()
 
 
 @case(
@@ -361,8 +355,7 @@ def _booked(*, unclean_to: int | None = None, allowed: bool = True, wiped: int |
         history.kept_state(KEPT, -1, 1, (2,), at=20.5, replicas=(1, 2))
         history.kept_state(KEPT, unclean_to, 2, (unclean_to,), at=21, replicas=(1, 2))
     history.kept_state(KEPT, unclean_to or 2, 2 if unclean_to else 0, (1, 2), at=40, replicas=(1, 2))
-    history.group("fetched", at=50, process=B, offset=-1)
-    return history.finish()
+    return history.group("fetched", at=50, process=B, offset=-1).finish()
 
 
 @case(
@@ -424,8 +417,7 @@ def answered_against_its_own_log() -> HistoryBuilder:
     for node in (1, 2, 3):
         history.kept_log(KEPT, node, 2)
     history.kept_offset(3, 5, at=3.5)
-    history.kept_offset(3, 10, at=4)
-    return history.finish()
+    return history.kept_offset(3, 10, at=4).finish()
 
 
 # ---- where a member begins, and what it commits ------------------------------------------------------------------
@@ -483,8 +475,7 @@ def deposed_member_empties_its_buffer() -> HistoryBuilder:
     reads(history, B, range(10), at=7)
     reads(history, A, range(5, 10), at=8)
     history.group("lost", at=9, process=A, generation=1)
-    history.group("committed", at=9.5, process=B, offset=10, generation=2)
-    return history.finish()
+    return history.group("committed", at=9.5, process=B, offset=10, generation=2).finish()
 
 
 # ---- epochs of KIP-848, and generations that go back -------------------------------------------------------------
@@ -496,8 +487,7 @@ def _older_epoch_of_its_own(system: str) -> HistoryBuilder:
     history.group("assigned", at=2.5, process=A, generation=3, offset=0)
     reads(history, A, range(5), at=3)
     history.group("assigned", at=6, process=A, generation=5, partition_id=1)
-    history.group("committed", at=9, process=A, offset=5, generation=3)
-    return history.finish()
+    return history.group("committed", at=9, process=A, offset=5, generation=3).finish()
 
 
 @case(
@@ -534,8 +524,7 @@ def _cut(*, kept: int, begins: int) -> HistoryBuilder:
     for row in history.rows["records"]:
         if row["process"] == B:
             row["leader_epoch"] = epochs[row["offset"]]  # of the batch, whoever answers
-    history.group("committed", at=32, process=B, offset=len(history.log), generation=2)
-    return history.finish()
+    return history.group("committed", at=32, process=B, offset=len(history.log), generation=2).finish()
 
 
 CUT = [

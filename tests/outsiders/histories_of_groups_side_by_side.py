@@ -84,8 +84,7 @@ def offset_of_the_topic_beside() -> HistoryBuilder:
         history.group("committed", at=4, process=A, offset=10, generation=1, partition_id=partition_id)
     history.group("fetched", at=40, process=B, offset=10)
     history.group("fetched", at=40, process=B, offset=-1, partition_id=2)
-    history.finish_partition(2, [(value, 0, value) for value in range(10)])
-    return history.finish()
+    return history.finish_partition(2, [(value, 0, value) for value in range(10)]).finish()
 
 
 # ---- what an application's tools delete -----------------------------------------------------------------------------
@@ -152,8 +151,7 @@ def group_deleted_by_a_tool() -> HistoryBuilder:
     history.kept_offset(KEPT[1], 10, at=4.005)
     history.kept_offset(KEPT[1], 0, at=20, removed=True, committed_offset=None, commit_ns=None)
     history.kept_offset(KEPT[1], 0, at=20, removed=True, **group)
-    history.kept_offset(KEPT[1], 0, at=60.05, generation=1, members=["m12"], **group)
-    return history.finish()
+    return history.kept_offset(KEPT[1], 0, at=60.05, generation=1, members=["m12"], **group).finish()
 
 
 @case(
@@ -175,8 +173,7 @@ def group_of_kip_848_deleted() -> HistoryBuilder:
     epoch: dict[str, Any] = {"kind": "group_epoch", "topic": None, "topic_partition": None, "committed_offset": None}
     history.kept_offset(KEPT[1], 0, at=2.4, generation=9, commit_ns=None, **epoch)
     history.kept_offset(KEPT[1], 0, at=20, removed=True, commit_ns=None, **epoch)
-    history.kept_offset(KEPT[1], 0, at=60, generation=1, commit_ns=None, **epoch)
-    return history.finish()
+    return history.kept_offset(KEPT[1], 0, at=60, generation=1, commit_ns=None, **epoch).finish()
 
 
 # ---- static members, and a member that was away ------------------------------------------------------------------
@@ -238,8 +235,7 @@ def fenced_member_comes_back() -> HistoryBuilder:
     history.group("committed", at=20, process=A, offset=6, generation=3, status=1)
     history.group("lost", at=20.5, process=A, generation=3)
     history.group("assigned", at=22, process=A, generation=6, offset=0, partition_id=1)
-    history.group("fetched", at=30, process=B, offset=10)
-    return history.finish()
+    return history.group("fetched", at=30, process=B, offset=10).finish()
 
 
 # ---- a coordinator that was deposed --------------------------------------------------------------------------------
@@ -256,8 +252,7 @@ def _asked_the_old_coordinator(*, healed: float) -> HistoryBuilder:
     history.state(2, 1, (2, 3), at=14, start=10)
     history.kept_state(KEPT, 2, 1, (2, 3), at=14)
     history.group("committed", at=16, process=A, offset=10, generation=1)
-    history.group("fetched", at=40, process=B, offset=5)
-    return history.finish()
+    return history.group("fetched", at=40, process=B, offset=5).finish()
 
 
 @case(

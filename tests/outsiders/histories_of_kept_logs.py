@@ -77,8 +77,7 @@ def _processed(outcome: int, *, plain: tuple[float, float] | None = None, **more
 
 
 def _asked(history: HistoryBuilder, offset: int, *, at: float, stable: bool | None = None) -> HistoryBuilder:
-    history.group("fetched", at=at, process=READER, offset=offset, require_stable=stable)
-    return history.finish()
+    return history.group("fetched", at=at, process=READER, offset=offset, require_stable=stable).finish()
 
 
 # -- the order of records ---------------------------------
@@ -270,8 +269,7 @@ def a_deposed_replica_says_otherwise() -> HistoryBuilder:
 )
 def decided_anew_perhaps() -> HistoryBuilder:
     history = _answered(COMMITTED, "Abort", elapsed_s=60, settings={"unclean.leader.election.enable": "true"})
-    history.fault("kill", [3], at=8.5, until=20)
-    return history.finish()
+    return history.fault("kill", [3], at=8.5, until=20).finish()
 
 
 def _marked(outcome: int, *, commits: bool) -> HistoryBuilder:

@@ -213,8 +213,7 @@ def little_known_reader_and_an_aborted_record() -> HistoryBuilder:
     history.log.append((3, 0, 90))
     history.send(5, 5, at=5)
     history.log.append((5, 0, 5))
-    history.poll([(0, 0), (1, 1), (2, 2), (5, 5)], at=6)
-    return history.finish(snapshots=False)
+    return history.poll([(0, 0), (1, 1), (2, 2), (5, 5)], at=6).finish(snapshots=False)
 
 
 @case(
@@ -227,8 +226,7 @@ def little_known_reader_is_given_an_aborted_record() -> HistoryBuilder:
     history = _application().send(90, 3, at=3, process=1, transaction=1, status=1)
     history.transaction(1, 1, at=2.9, until=3.5, transactional_id="p")
     history.log.append((3, 0, 90))
-    history.poll([(0, 0), (1, 1), (2, 2), (3, 90)], at=6)
-    return history.finish(snapshots=False)
+    return history.poll([(0, 0), (1, 1), (2, 2), (3, 90)], at=6).finish(snapshots=False)
 
 
 @case(
@@ -237,10 +235,8 @@ def little_known_reader_is_given_an_aborted_record() -> HistoryBuilder:
     why="control.md: A is written at an assignment and after a seek",
 )
 def application_seeks_back() -> HistoryBuilder:
-    history = _application()
-    history.poll([(0, 0), (1, 1), (2, 2)], at=6)
-    history.poll([(0, 0), (1, 1), (2, 2)], at=7, assignment=1)
-    return history.finish()
+    history = _application().poll([(0, 0), (1, 1), (2, 2)], at=6)
+    return history.poll([(0, 0), (1, 1), (2, 2)], at=7, assignment=1).finish()
 
 
 @case(
@@ -293,11 +289,9 @@ def one_value_in_two_topics() -> HistoryBuilder:
     why="f20: one of its sends accounts for it",
 )
 def refused_timed_out_and_acknowledged() -> HistoryBuilder:
-    history = _application()
-    history.send(3, None, at=4, status=1, error="NotEnoughReplicasError")
+    history = _application().send(3, None, at=4, status=1, error="NotEnoughReplicasError")
     history.send(3, None, at=5, status=2, error="KafkaTimeoutError")
-    history.ack(3, at=7)
-    return history.finish()
+    return history.ack(3, at=7).finish()
 
 
 @case(
@@ -338,8 +332,7 @@ def _ended(history: HistoryBuilder, node: int, *, at: float, **columns: Any) -> 
 def one_directory_fails() -> HistoryBuilder:
     history = led(system="kafka:3.9.1").broker_event(2, "directory_lost", at=20)
     history.state(1, 0, (1, 3), at=21)
-    history.ack(10, at=25)
-    return history.finish(only=(1, 3))
+    return history.ack(10, at=25).finish(only=(1, 3))
 
 
 @case(
@@ -349,8 +342,7 @@ def one_directory_fails() -> HistoryBuilder:
     why="leadership moved, and acks=1 waits for nobody",
 )
 def the_leaders_directory_fails() -> HistoryBuilder:
-    history = led(system="kafka:3.9.1")
-    history.ack(10, at=19.8, acks=1)
+    history = led(system="kafka:3.9.1").ack(10, at=19.8, acks=1)
     history.ack(11, at=19.9, acks=1)
     history.broker_event(1, "directory_lost", at=20)
     history.state(2, 1, (2, 3), at=21, start=10)
@@ -382,8 +374,7 @@ def two_are_killed_from_outside() -> HistoryBuilder:
     for node in (2, 3):
         _ended(history, node, at=20, signal=9, reason="none", back_ns=30 * SECOND)
     history.state(1, 0, (1,), at=22)
-    history.state(1, 0, (1, 2, 3), at=35)
-    return history.finish()
+    return history.state(1, 0, (1, 2, 3), at=35).finish()
 
 
 @case(
@@ -396,8 +387,7 @@ def ended_while_others_were_cut_off_from_clients() -> HistoryBuilder:
     history = led(system="kafka:4.3.1").fault("cut", [2], at=10, until=15)
     history.rows["faults"][-1]["links"] = [{"source": None, "client": 1, "target": 2}]
     _ended(history, 3, at=20, exit_status=1, reason="exception")
-    history.state(1, 0, (1, 2), at=24)
-    return history.finish(only=(1, 2))
+    return history.state(1, 0, (1, 2), at=24).finish(only=(1, 2))
 
 
 @case(

@@ -43,8 +43,7 @@ def kept_over_a_cooperative_rebalance() -> HistoryBuilder:
     history.group("committed", at=4, process=A, offset=5, generation=1)
     history.group("assigned", at=12, process=B, generation=2, offset=None, partition_id=1)
     reads(history, A, range(5, 10), at=13)
-    history.group("committed", at=14, process=A, offset=10, generation=2)
-    return history.finish()
+    return history.group("committed", at=14, process=A, offset=10, generation=2).finish()
 
 
 @case(
@@ -61,8 +60,7 @@ def one_of_two_handed_over() -> HistoryBuilder:
     history.group("revoked", at=10, process=A, generation=2, partition_id=1)
     history.group("assigned", at=11, process=B, generation=3, offset=0, partition_id=1)
     reads(history, A, range(5, 10), at=12)
-    history.group("committed", at=13, process=A, offset=10, generation=3)
-    return history.finish()
+    return history.group("committed", at=13, process=A, offset=10, generation=3).finish()
 
 
 @case(
@@ -77,8 +75,7 @@ def epoch_below_that_of_the_partition() -> HistoryBuilder:
     history.group("assigned", at=2.5, process=A, generation=4, offset=None, partition_id=1)
     history.group("assigned", at=6, process=A, generation=5, offset=0)
     reads(history, A, range(10), at=7)
-    history.group("committed", at=8, process=A, offset=10, generation=4)
-    return history.finish()
+    return history.group("committed", at=8, process=A, offset=10, generation=4).finish()
 
 
 @case(
@@ -97,8 +94,7 @@ def same_instance_in_another_group() -> HistoryBuilder:
     history.group("assigned", at=6, process=B, generation=3, offset=0, name="h")
     reads(history, B, range(10), at=6.5)
     history.group("committed", at=7, process=B, offset=10, generation=3, name="h")
-    history.group("committed", at=8, process=A, offset=5, generation=3)
-    return history.finish()
+    return history.group("committed", at=8, process=A, offset=5, generation=3).finish()
 
 
 @case(
@@ -117,8 +113,7 @@ def old_self_empties_its_buffer() -> HistoryBuilder:
     history.group("assigned", at=6, process=B, generation=3, offset=5)
     reads(history, B, range(5, 10), at=6.5)
     reads(history, A, range(5, 8), at=7)
-    history.group("committed", at=8, process=B, offset=10, generation=3)
-    return history.finish()
+    return history.group("committed", at=8, process=B, offset=10, generation=3).finish()
 
 
 def _upgraded() -> HistoryBuilder:
@@ -138,8 +133,7 @@ def _upgraded() -> HistoryBuilder:
 def classic_member_of_an_upgraded_group() -> HistoryBuilder:
     history = _upgraded().group("assigned", at=12, process=B, generation=8, offset=None, partition_id=1)
     reads(history, A, range(5, 10), at=13)
-    history.group("committed", at=14, process=A, offset=10, generation=7)
-    return history.finish()
+    return history.group("committed", at=14, process=A, offset=10, generation=7).finish()
 
 
 @case(
@@ -148,13 +142,11 @@ def classic_member_of_an_upgraded_group() -> HistoryBuilder:
     why="a member that has not given up what it has to stays in its epoch, below that of the group",
 )
 def classic_member_told_an_epoch_below() -> HistoryBuilder:
-    history = _upgraded()
-    history.group("assigned", at=12, process=B, generation=9, offset=None, partition_id=1)
+    history = _upgraded().group("assigned", at=12, process=B, generation=9, offset=None, partition_id=1)
     history.group("revoked", at=29, process=A, generation=7)
     history.group("assigned", at=30, process=A, generation=8, offset=5)
     reads(history, A, range(5, 10), at=31, assignment=1)
-    history.group("committed", at=32, process=A, offset=10, generation=8)
-    return history.finish()
+    return history.group("committed", at=32, process=A, offset=10, generation=8).finish()
 
 
 @case(
@@ -168,8 +160,7 @@ def zombie_in_an_upgraded_group() -> HistoryBuilder:
     history = _upgraded().group("assigned", at=12, process=B, generation=9, offset=5)
     reads(history, B, range(5, 10), at=13)
     history.group("committed", at=13.5, process=B, offset=10, generation=9)
-    history.group("committed", at=20, process=A, offset=5, generation=7)
-    return history.finish()
+    return history.group("committed", at=20, process=A, offset=5, generation=7).finish()
 
 
 @case(
@@ -185,8 +176,7 @@ def zombie_beside_a_group_of_the_new_protocol() -> HistoryBuilder:
     reads(history, A, range(10), at=3)
     history.group("assigned", at=3, process=TOOL, generation=2, offset=None, partition_id=1, name="h")
     history.group("assigned", at=12, process=B, generation=8, offset=None, partition_id=1)
-    history.group("committed", at=20, process=A, offset=10, generation=7)
-    return history.finish()
+    return history.group("committed", at=20, process=A, offset=10, generation=7).finish()
 
 
 # ---- which offset was committed last --------------------------------------------------------------------------------
@@ -289,8 +279,7 @@ def renewed_on_an_old_release() -> HistoryBuilder:
     reads(history, A, range(9), at=3)
     for at in (4, 50):
         history.group("committed", at=at, process=A, offset=9, generation=1)
-    history.group("fetched", at=92, process=B, offset=-1)
-    return history.finish()
+    return history.group("fetched", at=92, process=B, offset=-1).finish()
 
 
 @case(
@@ -313,8 +302,7 @@ def expired_where_nobody_subscribes() -> HistoryBuilder:
         history.poll([(offset, 100 + offset)], at=22 + 22 * offset, process=B, partition_id=2)
     history.client(TOOL, role="consumer", group="g")
     history.group("fetched", at=92, process=TOOL, offset=-1)
-    history.final([(offset, 100 + offset) for offset in range(4)], partition_id=2)
-    return history.finish()
+    return history.final([(offset, 100 + offset) for offset in range(4)], partition_id=2).finish()
 
 
 @case(
@@ -333,8 +321,7 @@ def expired_and_started_at_the_end() -> HistoryBuilder:
     for value in (10, 11):
         history.ack(value, at=93)
     reads(history, B, (10, 11), at=94)
-    history.group("committed", at=95, process=B, offset=12, generation=1)
-    return history.finish()
+    return history.group("committed", at=95, process=B, offset=12, generation=1).finish()
 
 
 def _without_offsets(
@@ -455,8 +442,7 @@ def missing_on_a_replica_outside() -> HistoryBuilder:
     history.kept_offset(PLACE, 4, at=4.005)
     history.kept_offset(PLACE, 10, at=6.005)
     history.rows["consumer_offsets"][-1]["snapshots"] = [0, 1]
-    history.group("fetched", at=50, process=B, offset=10)
-    return history.finish()
+    return history.group("fetched", at=50, process=B, offset=10).finish()
 
 
 @case(
@@ -558,5 +544,4 @@ def static_member_of_the_new_protocol_again() -> HistoryBuilder:
     history.group("committed", at=4, process=A, offset=5, generation=5)
     history.group("assigned", at=8, process=B, generation=5, offset=5)
     reads(history, B, range(5, 10), at=9)
-    history.group("committed", at=10, process=B, offset=10, generation=5)
-    return history.finish()
+    return history.group("committed", at=10, process=B, offset=10, generation=5).finish()

@@ -32,8 +32,7 @@ def _reader(reset: str, **more: Any) -> HistoryBuilder:
     why="its position is gone, and records 6 to 8 are not promised to it any more",
 )
 def overtaken_and_on_at_the_end() -> HistoryBuilder:
-    history = _reader("latest")
-    history.poll([(0, 0), (1, 1)], at=2.5)
+    history = _reader("latest").poll([(0, 0), (1, 1)], at=2.5)
     history.poll([(9, 9)], at=62)
     return _expired(history, 6)
 
@@ -45,8 +44,7 @@ def overtaken_and_on_at_the_end() -> HistoryBuilder:
     why="what lies between was removed on purpose",
 )
 def overtaken_and_on_at_the_start() -> HistoryBuilder:
-    history = _reader("earliest")
-    history.poll([(0, 0), (1, 1)], at=2.5)
+    history = _reader("earliest").poll([(0, 0), (1, 1)], at=2.5)
     history.poll([(6, 6), (7, 7), (8, 8), (9, 9)], at=62)
     return _expired(history, 6)
 
@@ -58,8 +56,7 @@ def overtaken_and_on_at_the_start() -> HistoryBuilder:
     why="6 and 7 were there, and earliest means the start",
 )
 def overtaken_and_on_behind_the_start() -> HistoryBuilder:
-    history = _reader("earliest")
-    history.poll([(0, 0), (1, 1)], at=2.5)
+    history = _reader("earliest").poll([(0, 0), (1, 1)], at=2.5)
     history.poll([(8, 8), (9, 9)], at=62)
     return _expired(history, 6)
 
@@ -130,8 +127,7 @@ def _moved_coordinator(wiped: int) -> HistoryBuilder:
     else:
         history.state(2, 1, (2, 3), at=41, start=10)
     history.state(history._leader or 1, history._epoch, (1, 2, 3), at=50)
-    history.group("fetched", at=60, process=B, offset=-1)
-    return history.finish()
+    return history.group("fetched", at=60, process=B, offset=-1).finish()
 
 
 @case(
@@ -267,7 +263,6 @@ def early_on_1_1_with_a_followers_log() -> HistoryBuilder:
     "an old folder of a run with transactions: the final read, of which nobody knows what it asked for, ended below an "
     "open transaction's record",
     OPEN,
-    {},
     also=("hanging-transaction observation", "end-told-too-low observation", *UNREAD),
     why="it may have been a reader of committed records",
 )

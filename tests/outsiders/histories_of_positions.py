@@ -20,8 +20,7 @@ def _beyond_the_end(*, destroyed: bool) -> HistoryBuilder:
         history.state(1, 1, (1,), at=9, start=7)
     history.group("assigned", at=12, process=NEW, generation=2)
     history.group("fetched", at=12.5, process=NEW, offset=10, generation=2)
-    history.poll([(offset, offset) for offset in range(7)], at=13, process=NEW, assignment=1)
-    return history.finish()
+    return history.poll([(offset, offset) for offset in range(7)], at=13, process=NEW, assignment=1).finish()
 
 
 @case(

@@ -216,5 +216,4 @@ def log_lost_under_a_group() -> HistoryBuilder:
         history.ack(value, at=20 + value / 100)
     history.group("assigned", at=30, process=B, generation=2, offset=0)
     history.poll([(offset, 100 + offset) for offset in range(5)], at=31, process=B)
-    history.group("committed", at=32, process=B, offset=5, generation=2)
-    return history.finish()
+    return history.group("committed", at=32, process=B, offset=5, generation=2).finish()

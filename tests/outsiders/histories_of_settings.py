@@ -87,8 +87,7 @@ def _alone(changes: Changes, *, acks_at: float, settings: Mapping[str, str] | No
     history.fault("kill", [2, 3], at=4)
     history.state(1, 0, (1,), at=5)
     history.polled(1, 1, 0, (1,), at=5.2)
-    history.ack(1, at=acks_at)
-    return history.finish(only=(1,))
+    return history.ack(1, at=acks_at).finish(only=(1,))
 
 
 TOO_FEW = {"acknowledged-below-min-isr violation": {1}}
@@ -97,7 +96,6 @@ TOO_FEW = {"acknowledged-below-min-isr violation": {1}}
 @case(
     "min.insync.replicas went from 1 to 2 and back; it was 1 when a leader alone answered",
     PASS,
-    {},
     why="what is in force then counts",
 )
 def least_raised_and_lowered_before() -> HistoryBuilder:
@@ -132,7 +130,6 @@ def least_of_all_brokers_removed() -> HistoryBuilder:
 @case(
     "the brokers' dynamic min.insync.replicas is 1; they were started with 2",
     PASS,
-    {},
     why="the dynamic one is before the static one",
 )
 def least_of_all_brokers_lowered() -> HistoryBuilder:
@@ -174,7 +171,6 @@ def least_by_the_leaders_own_word() -> HistoryBuilder:
 @case(
     "broker 1, which leads, was started with min.insync.replicas=1 and the others with 2; it acknowledges alone",
     PASS,
-    {},
     why="what the others would ask for is no promise of this leader's",
 )
 def least_by_a_followers_word() -> HistoryBuilder:

@@ -471,8 +471,7 @@ def _two_transactions(answer: int, *, second: int = ABORTED) -> HistoryBuilder:
             transaction=number,
             status=outcome,
         )
-    history.group("fetched", at=90, process=22, offset=answer)
-    return history.finish()
+    return history.group("fetched", at=90, process=22, offset=answer).finish()
 
 
 @case("one transaction commits 4, the next one with 8 is aborted, and 4 is answered", PASS, why="4 was committed last")

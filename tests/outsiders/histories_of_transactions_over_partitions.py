@@ -411,7 +411,6 @@ def open_and_in_its_time() -> HistoryBuilder:
 @case(
     "the same, and it has been open for 90 seconds with a time-out of 60 and a coordinator that looks every 10",
     (VIOLATION, OPEN),
-    {},
     also=("hanging-transaction observation", *NOT_READ),
     why="until 100 s are over the marker is not overdue: no violation that is certain, and no pass",
 )

@@ -91,8 +91,7 @@ def _kept(clock: float, *, answered: int, at: float = 60) -> HistoryBuilder:
     for number, offset in enumerate((4, 8)):
         history.group("committed", at=4 + number, process=A, generation=1, offset=offset)
         history.kept_offset(KEPT[1], offset, at=4 + number + clock)
-    history.group("fetched", at=at, process=A, offset=answered)
-    return history.finish()
+    return history.group("fetched", at=at, process=A, offset=answered).finish()
 
 
 @case(

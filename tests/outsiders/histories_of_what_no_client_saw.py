@@ -19,8 +19,7 @@ def _answered(
     history: HistoryBuilder, first: int, second: int, *, at: float = 19.0, process: int = B
 ) -> HistoryBuilder:
     history.group("assigned", at=2.5, process=A, generation=first, offset=0)
-    history.group("assigned", at=at, process=process, generation=second, offset=0)
-    return history.finish()
+    return history.group("assigned", at=at, process=process, generation=second, offset=0).finish()
 
 
 @case("each assignment is told in a higher generation", PASS, why="that is how a group rebalances")
@@ -92,8 +91,7 @@ def a_group_that_was_lawfully_forgotten() -> HistoryBuilder:
     history.started(1, at=12)
     history.state(2, 1, (2, 3, 1), at=14)
     history.group("assigned", at=2.5, process=A, generation=7, offset=0)
-    history.group("assigned", at=19, process=B, generation=1, offset=0)
-    return history.finish()
+    return history.group("assigned", at=19, process=B, generation=1, offset=0).finish()
 
 
 @case(
@@ -170,8 +168,7 @@ def generations_fall_behind_a_tombstone() -> HistoryBuilder:
 def commit_far_beyond_the_end() -> HistoryBuilder:
     history = group_of(A, B).group("assigned", at=2.5, process=A, generation=1, offset=0)
     history.poll([(offset, offset) for offset in range(10)], at=3, process=A)
-    history.group("committed", at=4, process=A, generation=1, offset=1000)
-    return history.finish()
+    return history.group("committed", at=4, process=A, generation=1, offset=1000).finish()
 
 
 @case(
@@ -183,8 +180,7 @@ def commit_of_the_end() -> HistoryBuilder:
     history = group_of(A, B).group("assigned", at=2.5, process=A, generation=1, offset=0)
     history.poll([(offset, offset) for offset in range(10)], at=3, process=A)
     history.group("committed", at=4, process=A, generation=1, offset=10)
-    history.group("committed", at=5, process=A, generation=1, offset=1000, status=1)
-    return history.finish()
+    return history.group("committed", at=5, process=A, generation=1, offset=1000, status=1).finish()
 
 
 @case(
@@ -199,8 +195,7 @@ def commit_beyond_what_was_cut_later() -> HistoryBuilder:
     history.poll([(offset, offset) for offset in range(10)], at=3, process=A)
     history.group("committed", at=4, process=A, generation=1, offset=10)
     history.state(1, 0, (1,), at=5)
-    history.fail_over(2, kept=6, isr=(2, 3))
-    return history.finish()
+    return history.fail_over(2, kept=6, isr=(2, 3)).finish()
 
 
 @case(
@@ -212,8 +207,7 @@ def commit_beyond_what_was_cut_later() -> HistoryBuilder:
 def commit_beyond_the_end_in_the_log() -> HistoryBuilder:
     history = group_of(A, B).kept_state(OFFSETS, 1, 0, (1, 2, 3), at=0)
     history.kept_log(OFFSETS, 1, 1)
-    history.kept_offset(OFFSETS[1], 1000, at=9)
-    return history.finish()
+    return history.kept_offset(OFFSETS[1], 1000, at=9).finish()
 
 
 # ---- topic ids ------------------------------------------------------------------------------------------------------

@@ -41,8 +41,7 @@ def _fail_over(*, acks: int = -1, kept: int = 7, **more: Any) -> HistoryBuilder:
     history = led(5, **more)
     for value in range(5, 10):
         history.ack(value, at=2 + value / 10, acks=acks)
-    history.fail_over(2, kept=kept)
-    return history.finish()
+    return history.fail_over(2, kept=kept).finish()
 
 
 @case(
@@ -128,7 +127,6 @@ def final_read_ends_early_with_the_leaders_log() -> HistoryBuilder:
 @case(
     "a folder of old: the final read was told 8, all three logs have ten below their high watermarks",
     (VIOLATION, OPEN),
-    {},
     also=(
         "end-told-too-low violation",
         "end-told-too-low observation",
@@ -223,7 +221,6 @@ def deposed_and_accepted_in_a_folder_of_old() -> HistoryBuilder:
 @case(
     "a folder of old: the same without a generation, as a tool commits",
     PASS,
-    {},
     also=("group-redelivery observation", "zombie-commit observation"),
     why="what is not known is not held against anybody",
 )
@@ -316,7 +313,6 @@ def _hangs(*, for_s: float) -> HistoryBuilder:
 @case(
     "a folder of old: a transaction was aborted for certain, and a minute later nobody gets past its record",
     (VIOLATION, OPEN),
-    {},
     also=(
         "hanging-transaction violation",
         "hanging-transaction observation",
@@ -333,7 +329,6 @@ def hangs_in_a_folder_of_old() -> HistoryBuilder:
 @case(
     "a folder of old: the same, five seconds after the answer",
     OPEN,
-    {},
     also=(
         "hanging-transaction observation",
         "unseen-tail observation",
