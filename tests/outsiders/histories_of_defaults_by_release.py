@@ -102,10 +102,9 @@ def _forgotten(
 ) -> HistoryBuilder:
     """A group commits 10 and asks again that many hours later: there is none. member_h: when it had a member last."""
     history = led(system=system, settings={} if minutes is None else {"offsets.retention.minutes": minutes})
-    for process in (11, 12):
-        history.client(process, role="consumer", group="g", offset_reset="earliest", isolation="read_uncommitted")
+    history.members(11, 12)
     history.group("assigned", at=2.5, process=11, generation=1, offset=0)
-    history.poll([(offset, offset) for offset in range(10)], at=3, process=11)
+    history.reads(11, range(10), at=3)
     history.group("committed", at=4.5, process=11, offset=10, generation=1)
     if member_h is not None:
         history.group("revoked", at=member_h * _HOUR_S, process=11, generation=1)

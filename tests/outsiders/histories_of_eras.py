@@ -15,11 +15,11 @@ def _asked_late(system: str, *, after_h: float, answer: int = -1, seen_h: float 
     history.client(A, role="consumer", group="g", offset_reset="latest", isolation="read_uncommitted")
     history.client(B, role="consumer", group="g", offset_reset="latest", isolation="read_uncommitted")
     history.group("assigned", at=2.5, process=A, generation=1, offset=0)
-    history.poll([(offset, offset) for offset in range(6)], at=3, process=A)
+    history.reads(A, range(6), at=3)
     history.group("committed", at=5, process=A, generation=1, offset=6)
     if seen_h is not None:
         history.poll([], at=seen_h * HOUR, process=A)
-        history.poll([(offset, offset) for offset in range(6, 10)], at=seen_h * HOUR, process=A)
+        history.reads(A, range(6, 10), at=seen_h * HOUR)
     else:
         history.group("revoked", at=8, process=A, generation=1)
     history.group("fetched", at=after_h * HOUR, process=B, offset=answer)
@@ -78,7 +78,7 @@ def told_an_old_offset_on_0_11() -> HistoryBuilder:
     history = led(10, system="kafka:0.11.0.0")
     history.client(A, role="consumer", group="g", offset_reset="latest", isolation="read_uncommitted")
     history.group("assigned", at=2.5, process=A, generation=1, offset=0)
-    history.poll([(offset, offset) for offset in range(9)], at=3, process=A)
+    history.reads(A, range(9), at=3)
     for number, offset in enumerate((3, 6, 9)):
         history.group("committed", at=4 + number, process=A, generation=1, offset=offset)
     for node in (1, 2, 3):
@@ -223,7 +223,7 @@ def _begun_again(system: str, *, committed: bool) -> HistoryBuilder:
         )
     for generation, at in ((1, 2.5), (2, 5.0), (3, 8.0)):
         history.group("assigned", at=at, process=A, generation=generation, offset=0)
-    history.poll([(offset, offset) for offset in range(10)], at=9, process=A)
+    history.reads(A, range(10), at=9)
     if committed:
         history.group("committed", at=10, process=A, generation=3, offset=10)
     history.group("revoked", at=20, process=A, generation=3)

@@ -52,21 +52,16 @@ def _comes_again(
     history = led(10, **more)
     if replicas:
         kept(history, replicas[0], 0, replicas, at=0, replicas=replicas, exact=exact)
-    members(history)
+    history.members(OLD, NEW)
     history.group("assigned", at=2.5, process=OLD, generation=1, offset=0)
-    history.poll([(offset, offset) for offset in range(10)], at=3, process=OLD)
+    history.reads(OLD, range(10), at=3)
     history.group("committed", at=4, process=OLD, generation=1, offset=10)
     history.group("revoked", at=5, process=OLD, generation=1)
     if fetched:
         history.group("fetched", at=22, process=OLD, offset=10)
     history.group("assigned", at=at, process=NEW, generation=2, offset=0)
     history.group("fetched", at=at + 0.5, process=NEW, offset=None)
-    return history.poll([(offset, offset) for offset in range(10)], at=at + 1, process=NEW)
-
-
-def members(history: HistoryBuilder) -> None:
-    for process in (OLD, NEW):
-        history.client(process, role="consumer", group="g", offset_reset="earliest", isolation="read_uncommitted")
+    return history.reads(NEW, range(10), at=at + 1)
 
 
 def wiped(history: HistoryBuilder, node: int, *, at: float = 20) -> HistoryBuilder:
@@ -256,7 +251,7 @@ def _unanswered_and_fetched(*, first: int) -> HistoryBuilder:
     kept(history, 3, 0, (3,), at=0, replicas=(3,))
     history.client(OLD, role="consumer", group="g", offset_reset="earliest", isolation="read_uncommitted")
     history.group("assigned", at=2.5, process=OLD, generation=1, offset=0)
-    history.poll([(offset, offset) for offset in range(10)], at=3, process=OLD)
+    history.reads(OLD, range(10), at=3)
     history.group("committed", at=4, process=OLD, generation=1, offset=5)
     history.group("committed", at=5, process=OLD, generation=1, offset=8, status=2)
     history.group("fetched", at=6, process=OLD, offset=8)
@@ -496,15 +491,15 @@ def _under_way(*, until: float) -> HistoryBuilder:
     """The last commit is sent at 5 and answered at 15; the only copy is wiped at 6."""
     history = led(10)
     kept(history, 3, 0, (3,), at=0, replicas=(3,))
-    members(history)
+    history.members(OLD, NEW)
     history.group("assigned", at=2.5, process=OLD, generation=1, offset=0)
-    history.poll([(offset, offset) for offset in range(10)], at=3, process=OLD)
+    history.reads(OLD, range(10), at=3)
     history.group("committed", at=5, elapsed_s=10, process=OLD, generation=1, offset=10)
     history.destroyed("wipe", 3, "disk", at=6, until=until)
     history.group("revoked", at=16, process=OLD, generation=1)
     history.group("assigned", at=30, process=NEW, generation=2, offset=0)
     history.group("fetched", at=30.5, process=NEW, offset=None)
-    return history.poll([(offset, offset) for offset in range(10)], at=31, process=NEW).finish()
+    return history.reads(NEW, range(10), at=31).finish()
 
 
 @case(

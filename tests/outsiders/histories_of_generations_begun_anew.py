@@ -2,13 +2,13 @@
 
 from typing import Any
 
-from tests.outsiders.histories_of_forgetting import NEW, OLD, kept, members, wiped
+from tests.outsiders.histories_of_forgetting import NEW, OLD, kept, wiped
 from tests.outsiders.history_builder import PASS, SOME, VIOLATION, HistoryBuilder, case, led
 
 
 def _third_generation_again(history: HistoryBuilder) -> HistoryBuilder:
     """OLD is told generation 3 of t-0, and NEW, ten seconds later, generation 3 once more."""
-    members(history)
+    history.members(OLD, NEW)
     history.group("assigned", at=4, process=OLD, generation=3)
     return history.group("assigned", at=30, process=NEW, generation=3).finish()
 
@@ -46,8 +46,7 @@ def generation_again_after_another_disk() -> HistoryBuilder:
     why="a group without members expires with its offsets",
 )
 def generation_again_after_expiry() -> HistoryBuilder:
-    history = _alone(settings={"offsets.retention.minutes": "1"})
-    members(history)
+    history = _alone(settings={"offsets.retention.minutes": "1"}).members(OLD, NEW)
     history.group("assigned", at=4, process=OLD, generation=3)
     return history.group("assigned", at=70, process=NEW, generation=3).finish()
 
@@ -73,8 +72,8 @@ def zombie_after_another_disk() -> HistoryBuilder:
 
 
 def _zombie(history: HistoryBuilder) -> HistoryBuilder:
-    members(history)
+    history.members(OLD, NEW)
     history.group("assigned", at=8, process=OLD, generation=1, offset=0)
     history.group("assigned", at=12, process=NEW, generation=2, offset=0)
     history.group("committed", at=17, process=OLD, generation=1, offset=4)
-    return history.poll([(offset, offset) for offset in range(4)], at=8.5, process=OLD).finish()
+    return history.reads(OLD, range(4), at=8.5).finish()

@@ -5,7 +5,7 @@ from typing import Any
 
 from harness.ports.load import WorkloadSpec
 from tests.harness.checks.histories.build import SECOND
-from tests.outsiders.groups import group_of, reads
+from tests.outsiders.groups import group_of
 from tests.outsiders.history_builder import OPEN, PASS, SOME, VIOLATION, HistoryBuilder, case, led
 
 A, B, C = 11, 12, 13
@@ -28,12 +28,12 @@ def _starts(first: int, *, reset: str, committed_at: float = 4) -> HistoryBuilde
     """A commits 3; B's fetch of the offset is answered STALE_MEMBER_EPOCH (113), and it begins at `first`."""
     history = _members(reset=reset, protocol="consumer", system="kafka:4.3.1")
     history.group("assigned", at=2.5, process=A, generation=1, offset=0)
-    reads(history, A, range(3), at=3)
+    history.reads(A, range(3), at=3)
     history.group("committed", at=committed_at, process=A, generation=1, offset=3)
     history.group("revoked", at=8, process=A, generation=1)
     history.group("fetched", at=10, process=B, offset=None, status=1, error="StaleMemberEpochError")
     history.group("assigned", at=10.1, process=B, generation=3, offset=None)
-    reads(history, B, range(first, 10), at=11)
+    history.reads(B, range(first, 10), at=11)
     return _done(history)
 
 
@@ -83,11 +83,11 @@ def static_member_comes_back() -> HistoryBuilder:
     for row in history.rows["processes"][:2]:
         row["group_instance_id"] = "shop-1"
     history.group("assigned", at=2.5, process=A, generation=4, offset=0)
-    reads(history, A, range(6), at=3)
+    history.reads(A, range(6), at=3)
     history.group("committed", at=4, process=A, generation=4, offset=4)
     history.crash(A, at=6)
     history.group("assigned", at=8, process=B, generation=4, offset=4)
-    reads(history, B, range(4, 10), at=9)
+    history.reads(B, range(4, 10), at=9)
     history.group("committed", at=10, process=B, generation=4, offset=10)
     return _done(history)
 
@@ -104,10 +104,10 @@ def static_member_comes_back_beside_itself() -> HistoryBuilder:
     for row in history.rows["processes"][:2]:
         row["group_instance_id"] = "shop-1"
     history.group("assigned", at=2.5, process=A, generation=4, offset=0)
-    reads(history, A, range(6), at=3)
+    history.reads(A, range(6), at=3)
     history.group("committed", at=4, process=A, generation=4, offset=4)
     history.group("assigned", at=8, process=B, generation=4, offset=4)
-    reads(history, B, range(4, 10), at=9)
+    history.reads(B, range(4, 10), at=9)
     history.group("committed", at=10, process=B, generation=4, offset=10)
     history.group("committed", at=14, process=A, generation=4, offset=6)
     return _done(history)
@@ -123,11 +123,11 @@ def given_up_in_its_own_epoch() -> HistoryBuilder:
     history = _members(protocol="consumer", system="kafka:4.0.0")
     for number in (0, 1):
         history.group("assigned", at=2.5, process=A, generation=5, offset=0, partition_id=number)
-    reads(history, A, range(6), at=3)
+    history.reads(A, range(6), at=3)
     history.group("committed", at=9.9, process=A, generation=5, offset=6)
     history.group("revoked", at=10, process=A, generation=5)
     history.group("assigned", at=11, process=B, generation=6, offset=6)
-    reads(history, B, range(6, 10), at=12)
+    history.reads(B, range(6, 10), at=12)
     history.group("committed", at=13, process=B, generation=6, offset=10)
     history.group("committed", at=14, process=A, generation=6, offset=0, partition_id=1)
     return _done(history)
@@ -144,8 +144,8 @@ def one_partition_for_two_in_an_epoch() -> HistoryBuilder:
     history = _members(protocol="consumer", system="kafka:4.3.1")
     history.group("assigned", at=2.5, process=A, generation=7, offset=0)
     history.group("assigned", at=2.6, process=B, generation=7, offset=0)
-    reads(history, A, range(10), at=3)
-    reads(history, B, range(10), at=3.1)
+    history.reads(A, range(10), at=3)
+    history.reads(B, range(10), at=3.1)
     return _done(history)
 
 
@@ -161,7 +161,7 @@ def three_crashes_in_turn() -> HistoryBuilder:
     for number, process in enumerate((A, B, C)):
         at = 10.0 * (number + 1)
         history.group("assigned", at=at, process=process, generation=number + 1, offset=position)
-        reads(history, process, range(position, 10), at=at + 1)
+        history.reads(process, range(position, 10), at=at + 1)
         position += 3
         history.group("committed", at=at + 2, process=process, generation=number + 1, offset=position)
         history.crash(process, at=at + 3)
@@ -178,11 +178,11 @@ def three_crashes_in_turn() -> HistoryBuilder:
 )
 def forgotten_generations_come_again() -> HistoryBuilder:
     history = _members(system="kafka:0.11.0.0").group("assigned", at=2.5, process=A, generation=12, offset=0)
-    reads(history, A, range(4), at=3)
+    history.reads(A, range(4), at=3)
     history.group("committed", at=4, process=A, generation=12, offset=2)
     history.crash(A, at=6)
     history.group("assigned", at=12, process=B, generation=13, offset=2)
-    reads(history, B, range(2, 8), at=13)
+    history.reads(B, range(2, 8), at=13)
     history.group("committed", at=14, process=B, generation=13, offset=8)
     history.crash(B, at=16)
     history.fault("kill", [1], at=30, until=33)
@@ -190,7 +190,7 @@ def forgotten_generations_come_again() -> HistoryBuilder:
     history.started(1, at=33)
     history.group("fetched", at=50, process=C, offset=2)
     history.group("assigned", at=50.1, process=C, generation=12, offset=2)
-    reads(history, C, range(2, 10), at=51)
+    history.reads(C, range(2, 10), at=51)
     return _done(history)
 
 

@@ -4,7 +4,7 @@ told a later one."""
 from typing import Any
 
 from tests.harness.checks.histories.build import SECOND
-from tests.outsiders.groups import group_of, reads
+from tests.outsiders.groups import group_of
 from tests.outsiders.history_builder import PASS, VIOLATION, HistoryBuilder, case
 
 OLD, NEW = 11, 12
@@ -16,7 +16,7 @@ WHY_OLD = "a commit of a former generation has to be refused"
 def _group(*, protocol: str | None, system: str, reset: str = "earliest") -> HistoryBuilder:
     history = group_of(OLD, NEW, protocol=protocol, system=system, reset=reset)
     history.group("assigned", at=8, process=OLD, generation=1, offset=0)
-    reads(history, OLD, range(4), at=8.5)
+    history.reads(OLD, range(4), at=8.5)
     return history
 
 

@@ -90,12 +90,12 @@ def _standing_still(history: HistoryBuilder) -> HistoryBuilder:
     """A group's only member reads until 8, polls in vain until 48, and then is given what was sent meanwhile."""
     history.client(READER, role="consumer", group="g", offset_reset="earliest", isolation="read_uncommitted")
     history.group("assigned", at=2.5, process=READER, generation=1, offset=0)
-    history.poll([(offset, offset) for offset in range(10)], at=3, process=READER)
+    history.reads(READER, range(10), at=3)
     for number in range(40):
         history.ack(10 + number, at=8 + number)
     for number in range(20):
         history.empty_poll(READER, at=10 + 2 * number, elapsed_s=2)
-    return history.poll([(offset, offset) for offset in range(10, 50)], at=48.5, process=READER).finish()
+    return history.reads(READER, range(10, 50), at=48.5).finish()
 
 
 @case(
@@ -225,7 +225,7 @@ def nothing_waited() -> HistoryBuilder:
     history = led().kept_state(KEPT, 3, 0, (1, 2, 3), at=0)
     history.client(READER, role="consumer", group="g", offset_reset="earliest", isolation="read_uncommitted")
     history.group("assigned", at=2.5, process=READER, generation=1, offset=0)
-    history.poll([(offset, offset) for offset in range(10)], at=3, process=READER)
+    history.reads(READER, range(10), at=3)
     for number in range(20):
         history.empty_poll(READER, at=10 + 2 * number, elapsed_s=2)
     history.ack(10, at=48)

@@ -240,10 +240,9 @@ def commit_gone_before_it_expired() -> HistoryBuilder:
 
 def _group(**more: object) -> HistoryBuilder:
     history = led(**more)  # type: ignore[arg-type]
-    for process in (11, 12):
-        history.client(process, role="consumer", group="g", offset_reset="earliest", isolation="read_uncommitted")
+    history.members(11, 12)
     history.group("assigned", at=2.5, process=11, generation=1, offset=0)
-    return history.poll([(offset, offset) for offset in range(10)], at=3, process=11)
+    return history.reads(11, range(10), at=3)
 
 
 @case(
@@ -256,7 +255,7 @@ def _group(**more: object) -> HistoryBuilder:
 def zombie_member_commits() -> HistoryBuilder:
     history = _group().group("committed", at=4, process=11, offset=5, generation=1)
     history.group("assigned", at=6, process=12, generation=2, offset=5)
-    history.poll([(offset, offset) for offset in range(5, 10)], at=7, process=12)
+    history.reads(12, range(5, 10), at=7)
     history.group("committed", at=8, process=11, offset=10, generation=1)
     return history.group("fetched", at=50, process=12, offset=10).finish()
 

@@ -140,7 +140,7 @@ def _fetched(offset: int, *, outputs: int) -> HistoryBuilder:
         history.client(process, role="consumer", isolation="read_committed")
     history.client(22, role="consumer", group="g", offset_reset="earliest")
     history.group("assigned", at=2.5, process=PROCESSOR, generation=1, offset=0)
-    history.poll([(place, place) for place in range(4)], at=3, process=PROCESSOR)
+    history.reads(PROCESSOR, range(4), at=3)
     history.transaction(1, UNKNOWN, at=4, until=6, process=PROCESSOR, transactional_id="g-1", group="g")
     for place in range(4):
         value = NAMED_FROM + place

@@ -98,7 +98,7 @@ def every_end_raises_the_epoch() -> HistoryBuilder:
     for node in history.brokers:
         history.kept_log(KEPT, node, 6)
     history.group("assigned", at=2.5, process=PRODUCER, generation=1, offset=0)
-    history.poll([(offset, offset) for offset in range(10)], at=3, process=PRODUCER)
+    history.reads(PRODUCER, range(10), at=3)
     states: list[State] = []
     for number in (1, 2, 3):
         at, epoch = 6.0 * number, number - 1
@@ -383,7 +383,7 @@ def complete_before_its_offsets_are() -> HistoryBuilder:
     history.rows["processes"][-2].update(role="both", group="g", offset_reset="latest", isolation="read_committed")
     history.client(READER, role="consumer", group="g", offset_reset="latest", isolation="read_committed")
     history.group("assigned", at=2.5, process=PRODUCER, generation=1, offset=0)
-    history.poll([(offset, offset) for offset in range(4)], at=3, process=PRODUCER)
+    history.reads(PRODUCER, range(4), at=3)
     history.group("committed", at=4, process=PRODUCER, generation=1, offset=2)
     history.transaction(1, COMMITTED, at=7, until=8, process=PRODUCER, transactional_id="p", group="g")
     history.group("committed", at=7.5, process=PRODUCER, generation=1, offset=4, transaction=1)

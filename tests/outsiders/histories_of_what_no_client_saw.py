@@ -167,7 +167,7 @@ def generations_fall_behind_a_tombstone() -> HistoryBuilder:
 )
 def commit_far_beyond_the_end() -> HistoryBuilder:
     history = group_of(A, B).group("assigned", at=2.5, process=A, generation=1, offset=0)
-    history.poll([(offset, offset) for offset in range(10)], at=3, process=A)
+    history.reads(A, range(10), at=3)
     return history.group("committed", at=4, process=A, generation=1, offset=1000).finish()
 
 
@@ -178,7 +178,7 @@ def commit_far_beyond_the_end() -> HistoryBuilder:
 )
 def commit_of_the_end() -> HistoryBuilder:
     history = group_of(A, B).group("assigned", at=2.5, process=A, generation=1, offset=0)
-    history.poll([(offset, offset) for offset in range(10)], at=3, process=A)
+    history.reads(A, range(10), at=3)
     history.group("committed", at=4, process=A, generation=1, offset=10)
     return history.group("committed", at=5, process=A, generation=1, offset=1000, status=1).finish()
 
@@ -192,7 +192,7 @@ def commit_of_the_end() -> HistoryBuilder:
 def commit_beyond_what_was_cut_later() -> HistoryBuilder:
     history = group_of(A, B, settings={UNCLEAN: "true"}, acks=1)
     history.group("assigned", at=2.5, process=A, generation=1, offset=0)
-    history.poll([(offset, offset) for offset in range(10)], at=3, process=A)
+    history.reads(A, range(10), at=3)
     history.group("committed", at=4, process=A, generation=1, offset=10)
     history.state(1, 0, (1,), at=5)
     return history.fail_over(2, kept=6, isr=(2, 3)).finish()

@@ -189,18 +189,15 @@ def told_too_low_once_on_1_1() -> HistoryBuilder:
 
 
 def _group(**more: Any) -> HistoryBuilder:
-    history = led(**more)
-    for process in (A, B):
-        history.client(process, role="consumer", group="g", offset_reset="earliest", isolation="read_uncommitted")
-    return history
+    return led(**more).members(A, B)
 
 
 def _deposed(generation: int) -> HistoryBuilder:
     """A is replaced by B in generation 2; its commit 5 s later, sent with `generation`, is accepted."""
     history = _group(system="kafka:2.8.2").group("assigned", at=2.5, process=A, generation=1, offset=0)
-    history.poll([(offset, offset) for offset in range(4)], at=3, process=A)
+    history.reads(A, range(4), at=3)
     history.group("assigned", at=10, process=B, generation=2, offset=0)
-    history.poll([(offset, offset) for offset in range(8)], at=11, process=B)
+    history.reads(B, range(8), at=11)
     history.group("committed", at=12, process=B, generation=2, offset=8)
     history.group("committed", at=15, process=A, generation=generation, offset=4)
     history.finish()

@@ -421,6 +421,18 @@ class HistoryBuilder(History):
 
     # -- the ways that most stories go --------------------
 
+    def members(
+        self, *processes: int, reset: str = "earliest", isolation: str = "read_uncommitted", **columns: Any
+    ) -> Self:
+        """Consumers of group g; nobody has been assigned anything yet."""
+        for process in processes:
+            self.client(process, role="consumer", group="g", offset_reset=reset, isolation=isolation, **columns)
+        return self
+
+    def reads(self, process: int, offsets: Sequence[int], *, at: float, **more: Any) -> Self:
+        """Of t-0, in which each value stands at the offset of its own number."""
+        return self.poll([(offset, offset) for offset in offsets], at=at, process=process, **more)
+
     def ack(self, value: int, *, at: float, acks: int = -1, **more: Any) -> Self:
         """The leader of t-0 appends and acknowledges."""
         self.send(value, len(self.log), at=at, acks=acks, **more)
