@@ -144,7 +144,7 @@ async def _by_time(probe: Probe, looked: Looked) -> str:
         await append(probe, topic, *values, times=[first, first + _STEP_MS])
     versions = probe.versions(ListOffsetsRequest, least=_LISTED_FROM, node=topic.leader)
     last = len(_VALUES) - 1
-    for what, time_ms, offset, told_ms in (
+    for what, time_ms, offset, time_there_ms in (
         ("before all", base - _STEP_MS, 0, base),
         ("the time of 3", base + 3 * _STEP_MS, 3, base + 3 * _STEP_MS),
         ("between 2 and 3", base + 2 * _STEP_MS + 1, 3, base + 3 * _STEP_MS),
@@ -155,7 +155,7 @@ async def _by_time(probe: Probe, looked: Looked) -> str:
             answer = await probe.list_offsets(topic, time_ms, version=version)
             looked.code(f"version {version}, {what}, error", answer.error_code)
             looked.same(f"version {version}, {what}, offset", answer.offset, offset)
-            looked.same(f"version {version}, {what}, timestamp", answer.timestamp, told_ms)
+            looked.same(f"version {version}, {what}, timestamp", answer.timestamp, time_there_ms)
     return f"versions {versions[0]} to {versions[-1]}, the first record of that time or later"
 
 

@@ -94,7 +94,7 @@ class CommandRunner:
                 return await asyncio.shield(running[1])
             await asyncio.wait({running[1]})
         task = asyncio.create_task(asyncio.to_thread(self.run_here, name, subject, values), name=f"{name} {subject}")
-        task.add_done_callback(_heard)
+        task.add_done_callback(_retrieve_error)
         self._under_way[subject] = (wanted, task)
         return await asyncio.shield(task)
 
@@ -140,7 +140,7 @@ class CommandRunner:
                 return path
 
 
-def _heard(task: "asyncio.Task[Ran]") -> None:
+def _retrieve_error(task: "asyncio.Task[Ran]") -> None:
     """asyncio warns of errors that nobody looked at, as of a command that nobody waited for any more."""
     if not task.cancelled():
         task.exception()
