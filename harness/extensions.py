@@ -183,8 +183,8 @@ def _reason(error: BaseException) -> str:
         each for each in raised if not {"importlib", "<frozen importlib._bootstrap>"} & {*Path(each.filename).parts}
     ]
     where = f", {Path(frames[-1].filename).name} line {frames[-1].lineno}" if frames else ""
-    said = (str(error).splitlines() or [""])[0][:_SAID_MAX]
-    return f"{type(error).__name__}: {said}{where}"
+    first = (str(error).splitlines() or [""])[0][:_SAID_MAX]
+    return f"{type(error).__name__}: {first}{where}"
 
 
 def _place(entry: EntryPoint) -> str:

@@ -152,10 +152,10 @@ def _file(error: OSError) -> str:
 
 
 def _unforeseen(error: BaseException) -> int:
-    said = (str(error).splitlines() or [""])[0][:_SHOWN]
+    first = (str(error).splitlines() or [""])[0][:_SHOWN]
     where = _kept(_traceback(error))
     return _error_line(
-        f"unforeseen, and a bug of kafka-chaos: {type(error).__name__}: {said}; details: {where}", _CANNOT
+        f"unforeseen, and a bug of kafka-chaos: {type(error).__name__}: {first}; details: {where}", _CANNOT
     )
 
 

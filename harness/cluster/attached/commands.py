@@ -57,12 +57,12 @@ class Ran:
 
     name: str
     seconds: float
-    said: str  # the last line of its output
+    output: str  # the last line of its output
 
     @property
     def sentence(self) -> str:
-        said = f': "{self.said}"' if self.said else ""
-        return f"the {self.name} command ended with 0 after {self.seconds:.1f} s{said}"
+        quoted = f': "{self.output}"' if self.output else ""
+        return f"the {self.name} command ended with 0 after {self.seconds:.1f} s{quoted}"
 
 
 class CommandRunner:
@@ -123,11 +123,11 @@ class CommandRunner:
             raise HarnessError(
                 f"[attached] {name} for {subject} did not end within {self._timeout_s:g} s; see {output}"
             ) from None
-        said = _last_line(output)
+        last = _last_line(output)
         if code != 0:
-            quoted_output = f" ({said})" if said else ""
+            quoted_output = f" ({last})" if last else ""
             raise HarnessError(f"[attached] {name} for {subject} ended with {code}{quoted_output}; see {output}")
-        return Ran(name=name, seconds=time.monotonic() - began, said=said)
+        return Ran(name=name, seconds=time.monotonic() - began, output=last)
 
     def _file(self, name: str, subject: str) -> Path:
         self._folder.mkdir(parents=True, exist_ok=True)
