@@ -97,7 +97,7 @@ class History:
         partition_id: int = 0,
         **columns: Any,
     ) -> Self:
-        self.sends(
+        return self.sends(
             [(value, offset, status)],
             at=at,
             elapsed_s=elapsed_s,
@@ -106,7 +106,6 @@ class History:
             partition_id=partition_id,
             **columns,
         )
-        return self
 
     def sends(
         self,
@@ -403,18 +402,11 @@ class History:
 
     def wrote_down(self, node: int, mark: int, *, at: float) -> Self:
         """The broker checkpointed this high watermark."""
-        self.broker_event(node, "high_watermark_checkpoint", at=at, to_offset=mark)
-        return self
+        return self.broker_event(node, "high_watermark_checkpoint", at=at, to_offset=mark)
 
     def truncation(self, node: int, first: int, end: int, *, epoch: int | None, at: float) -> Self:
-        cut: dict[str, Any] = {
-            "leader_epoch": epoch,
-            "from_offset": end,
-            "to_offset": first,
-            "reason_text": "diverging epoch",
-        }
-        self.broker_event(node, "truncation", at=at, **cut)
-        return self
+        cut: dict[str, Any] = {"from_offset": end, "to_offset": first, "reason_text": "diverging epoch"}
+        return self.broker_event(node, "truncation", at=at, leader_epoch=epoch, **cut)
 
     def started(self, node: int, *, at: float) -> Self:
         self._add("broker_events", node=node, time_ns=int(at * SECOND), event="broker_start")
@@ -438,8 +430,7 @@ class History:
     def damage(self, node: int, first: int, end: int, *, at: float) -> Self:
         """Bits of the batch with offsets first to end - 1 are flipped under a broker that was killed for it."""
         self.fault("damage", [node], at=at)
-        self.disk_event(node, "batch", first, end, at=at)
-        return self
+        return self.disk_event(node, "batch", first, end, at=at)
 
     def disk_event(
         self,
@@ -532,11 +523,26 @@ class History:
 
 
 class Stories(dict[str, Callable[[], History]]):
-    """Histories by the names of the functions that tell them."""
+    """Histories by the names of the functions that tell them, with what is expected of them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.expected: dict[str, tuple[Any, ...]] = {}
 
     def story(self, make: Callable[[], History]) -> Callable[[], History]:
         self[make.__name__] = make
         return make
+
+    def expecting(self, *expected: Any) -> Callable[[Callable[[], History]], Callable[[], History]]:
+        def kept(make: Callable[[], History]) -> Callable[[], History]:
+            self.expected[make.__name__] = expected
+            return self.story(make)
+
+        return kept
+
+    def cases(self) -> list[tuple[Any, ...]]:
+        """(name, *what is expected of it), for the stories of which something is."""
+        return [(name, *expected) for name, expected in self.expected.items()]
 
 
 def arrow_of(histories: Sequence[History]) -> dict[str, pa.Table]:
