@@ -1,12 +1,14 @@
 """Consumer groups: commits that get lost, owners, deliveries, skips, and the rewinds that are lawful."""
 
+from typing import Any
+
 from tests.outsiders.history_builder import OPEN, PASS, SOME, VIOLATION, HistoryBuilder, case, led
 
 UNCLEAN = "unclean.leader.election.enable"
 
 
-def grouped(count: int = 10, **more: object) -> HistoryBuilder:
-    return led(count, **more).members(11, 12)  # type: ignore[arg-type]
+def grouped(**more: Any) -> HistoryBuilder:
+    return led(**more).members(11, 12)
 
 
 def _joined(
@@ -21,13 +23,14 @@ def _joined(
     history.group("assigned", at=at, process=process, generation=generation, offset=offset, partition_id=partition_id)
 
 
-def _worked(history: HistoryBuilder) -> None:
-    """Member 11 reads and commits all ten in two steps."""
+def _worked(*, elapsed_s: float = 0.01, status: int = 0, **more: Any) -> HistoryBuilder:
+    """Member 11 reads and commits all ten in two steps; the second commit took so long, and came to that status."""
+    history = grouped(**more)
     _joined(history, 11, 1, at=2.5, offset=0)
     history.reads(11, range(5), at=3)
     history.group("committed", at=3.5, process=11, offset=5, generation=1)
     history.reads(11, range(5, 10), at=4)
-    history.group("committed", at=4.5, process=11, offset=10, generation=1)
+    return history.group("committed", at=4.5, process=11, offset=10, generation=1, elapsed_s=elapsed_s, status=status)
 
 
 @case(
@@ -37,9 +40,7 @@ def _worked(history: HistoryBuilder) -> None:
     why="a commit had been acknowledged before",
 )
 def commit_lost() -> HistoryBuilder:
-    history = grouped()
-    _worked(history)
-    return history.group("fetched", at=50, process=12, offset=-1).finish()
+    return _worked().group("fetched", at=50, process=12, offset=-1).finish()
 
 
 @case(
@@ -49,9 +50,7 @@ def commit_lost() -> HistoryBuilder:
     why="an offset below the last one committed",
 )
 def commit_regressed() -> HistoryBuilder:
-    history = grouped()
-    _worked(history)
-    return history.group("fetched", at=50, process=12, offset=5).finish()
+    return _worked().group("fetched", at=50, process=12, offset=5).finish()
 
 
 @case(
@@ -60,13 +59,7 @@ def commit_regressed() -> HistoryBuilder:
     why="either of two that overlap may be answered",
 )
 def commit_under_way() -> HistoryBuilder:
-    history = grouped()
-    _joined(history, 11, 1, at=2.5, offset=0)
-    history.reads(11, range(5), at=3)
-    history.group("committed", at=3.5, process=11, offset=5, generation=1)
-    history.reads(11, range(5, 10), at=4)
-    history.group("committed", at=4.5, process=11, offset=10, generation=1, elapsed_s=2)
-    return history.group("fetched", at=5, process=12, offset=5).finish()
+    return _worked(elapsed_s=2).group("fetched", at=5, process=12, offset=5).finish()
 
 
 @case(
@@ -75,12 +68,7 @@ def commit_under_way() -> HistoryBuilder:
     why="a commit without an answer may or may not hold, and may come later",
 )
 def commit_without_an_answer() -> HistoryBuilder:
-    history = grouped()
-    _joined(history, 11, 1, at=2.5, offset=0)
-    history.reads(11, range(5), at=3)
-    history.group("committed", at=3.5, process=11, offset=5, generation=1)
-    history.reads(11, range(5, 10), at=4)
-    history.group("committed", at=4.5, process=11, offset=10, generation=1, status=2)
+    history = _worked(status=2)
     history.group("fetched", at=15, process=12, offset=5)
     return history.group("fetched", at=16, process=12, offset=10).finish()
 
@@ -106,8 +94,7 @@ def refused_commit_is_answered() -> HistoryBuilder:
     why="a group's offsets are its own",
 )
 def another_group_has_none() -> HistoryBuilder:
-    history = grouped()
-    _worked(history)
+    history = _worked()
     history.client(13, role="consumer", group="h", offset_reset="earliest")
     return history.group("fetched", at=50, process=13, offset=-1, name="h").finish()
 
@@ -119,8 +106,7 @@ def another_group_has_none() -> HistoryBuilder:
     why="a lawful rewind: 2 was the last commit",
 )
 def rewound_on_purpose() -> HistoryBuilder:
-    history = grouped()
-    _worked(history)
+    history = _worked()
     history.group("seek", at=5, process=11, offset=2)
     history.group("committed", at=5.5, process=11, offset=2, generation=1)
     history.group("fetched", at=50, process=12, offset=2)
@@ -134,8 +120,7 @@ def rewound_on_purpose() -> HistoryBuilder:
     why="t's own setting is not that of __consumer_offsets",
 )
 def commit_lost_where_another_topic_allows_unclean() -> HistoryBuilder:
-    history = grouped(topics={"t": {UNCLEAN: "true"}})
-    _worked(history)
+    history = _worked(topics={"t": {UNCLEAN: "true"}})
     history.fail_over(2, at=20)
     return history.group("fetched", at=50, process=12, offset=-1).finish()
 
@@ -147,8 +132,7 @@ def commit_lost_where_another_topic_allows_unclean() -> HistoryBuilder:
     why="that harm reached no other partition's log",
 )
 def commit_lost_after_the_damage_of_a_topic() -> HistoryBuilder:
-    history = grouped()
-    _worked(history)
+    history = _worked()
     history.damage(3, 5, 7, at=20)
     history.started(3, at=21)
     return history.group("fetched", at=50, process=12, offset=-1).finish()
@@ -161,8 +145,7 @@ def commit_lost_after_the_damage_of_a_topic() -> HistoryBuilder:
     why="nothing is recorded of the elections of the brokers' own partition: it is unknown",
 )
 def commit_lost_where_the_cluster_allows_unclean() -> HistoryBuilder:
-    history = grouped(settings={UNCLEAN: "true"})
-    _worked(history)
+    history = _worked(settings={UNCLEAN: "true"})
     history.fail_over(2, at=20)
     return history.group("fetched", at=50, process=12, offset=-1).finish()
 
@@ -174,8 +157,7 @@ def commit_lost_where_the_cluster_allows_unclean() -> HistoryBuilder:
     why="a fault that had not yet taken effect excuses nothing",
 )
 def commit_lost_before_the_fault() -> HistoryBuilder:
-    history = grouped(settings={UNCLEAN: "true"})
-    _worked(history)
+    history = _worked(settings={UNCLEAN: "true"})
     history.group("fetched", at=10, process=12, offset=-1)
     return history.fail_over(2, at=20).finish()
 
@@ -187,8 +169,7 @@ def commit_lost_before_the_fault() -> HistoryBuilder:
     why="before the answer",
 )
 def commit_lost_before_the_wipe() -> HistoryBuilder:
-    history = grouped()
-    _worked(history)
+    history = _worked()
     history.group("fetched", at=10, process=12, offset=-1)
     history.destroyed("wipe", 3, "disk", at=20)
     return history.started(3, at=20.5).finish()
@@ -282,8 +263,7 @@ def perhaps_committed_past_an_unread_record() -> HistoryBuilder:
     why="what was committed as consumed does not come again",
 )
 def redelivered_after_the_commit() -> HistoryBuilder:
-    history = grouped()
-    _worked(history)
+    history = _worked()
     history.group("revoked", at=5, process=11, generation=1)
     _joined(history, 12, 2, at=6, offset=5)
     return history.reads(12, range(5, 10), at=7).finish()
@@ -346,7 +326,7 @@ def head_skipped_by_latest() -> HistoryBuilder:
     why="another group's commit is none of this group's",
 )
 def head_skipped_by_another_groups_commit() -> HistoryBuilder:
-    history = grouped(6).client(13, role="consumer", group="h", offset_reset="earliest")
+    history = grouped(count=6).client(13, role="consumer", group="h", offset_reset="earliest")
     history.group("assigned", at=1.9, process=13, generation=1, name="h", offset=0)
     history.reads(13, range(2), at=2)
     history.group("committed", at=2.2, process=13, offset=2, generation=1, name="h")
