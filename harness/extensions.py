@@ -13,14 +13,13 @@ from importlib.metadata import EntryPoint, distributions, entry_points
 from pathlib import Path
 from typing import Any, TypeVar
 
-from harness.errors import HarnessError
+from harness.errors import HarnessError, in_short
 
 FAULTS = "kafka_chaos.faults"
 WORKLOADS = "kafka_chaos.workloads"
 CHECKS = "kafka_chaos.checks"
 SYSTEMS = "kafka_chaos.systems"
 GROUPS = (FAULTS, WORKLOADS, CHECKS, SYSTEMS)
-_SAID_MAX = 200
 Thing = TypeVar("Thing")
 
 
@@ -183,8 +182,7 @@ def _reason(error: BaseException) -> str:
         each for each in raised if not {"importlib", "<frozen importlib._bootstrap>"} & {*Path(each.filename).parts}
     ]
     where = f", {Path(frames[-1].filename).name} line {frames[-1].lineno}" if frames else ""
-    first = (str(error).splitlines() or [""])[0][:_SAID_MAX]
-    return f"{type(error).__name__}: {first}{where}"
+    return f"{in_short(error)}{where}"
 
 
 def _place(entry: EntryPoint) -> str:

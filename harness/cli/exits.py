@@ -20,7 +20,7 @@ from pathlib import Path
 from types import FrameType
 
 from harness.cli.options import aside, terminal
-from harness.errors import INTERRUPTED, HarnessError, Problems, UsageError, end_at_once
+from harness.errors import INTERRUPTED, HarnessError, Problems, UsageError, end_at_once, in_short
 from harness.host.printable import shortened, visible
 from harness.host.user_folders import state_directory
 from harness.verdict import Verdict
@@ -152,11 +152,8 @@ def _file(error: OSError) -> str:
 
 
 def _unforeseen(error: BaseException) -> int:
-    first = (str(error).splitlines() or [""])[0][:_SHOWN]
     where = _kept(_traceback(error))
-    return _error_line(
-        f"unforeseen, and a bug of kafka-chaos: {type(error).__name__}: {first}; details: {where}", _CANNOT
-    )
+    return _error_line(f"unforeseen, and a bug of kafka-chaos: {in_short(error)}; details: {where}", _CANNOT)
 
 
 def _traceback(error: BaseException) -> str:
