@@ -119,6 +119,17 @@ PINNED = {
         (41004549, "full"),  # told too little before an allowed unclean election took its decision, and after that
         (41003989, "full"),  # an allowed unclean election took nothing: its record and its marker stand in the logs
         (41004469, "full"),  # its client committed again at the time at which it was answered, and the log is lost
+        (
+            42000157,
+            "full",
+        ),  # a producer of unknown outcome was replaced: what was forgotten of its epoch harms no later
+        (42000376, "full"),  # the same, of the id's only producers
+        (
+            43000329,
+            "full",
+        ),  # hidden, for what was written of it was dropped: markers of other partitions excuse nothing
+        (43000520, "full"),  # its member went back under a cut log, and to the same offset again after an abort
+        (42000604, "full"),  # the record of an aborted commit is that of none that was asked for a second later
     ),
     IN_FLIGHT: (
         (70, "full"),  # below one that was cut, and below one that it overtook
