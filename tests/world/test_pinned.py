@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from harness.verdict import Verdict
 from tests.world.drawing import CLEANING, GROUPS, IN_FLIGHT, PROCESSING, RECORDS, SETTINGS, TRANSACTIONS
 from tests.world.histories import history
 from tests.world.judging import judged
@@ -157,6 +158,18 @@ DECIDED = (
     (GROUPS, 7200252),  # a batch of the offsets' log was damaged below the commit
     (GROUPS, 7200899),  # the end of the offsets' log was lost on the only disk in sync
 )
+
+# All that followed from what was lawfully lost is permitted, and nothing is open.
+LAWFUL = ((PROCESSING, 41003893),)  # a damaged disk took a marker, so that a member was told too little, and went back
+
+
+@pytest.mark.timeout(600)
+def test_what_follows_from_what_was_lawfully_lost_is_no_open_question(
+    spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    cases = [(history(seed, name), FULL) for name, seed in LAWFUL]
+    found = judged(spark, tmp_path_factory.mktemp("lawful"), cases)
+    assert [one.judgement.verdict for one in found] == [Verdict.PASS] * len(cases)
 
 
 @pytest.mark.timeout(600)
