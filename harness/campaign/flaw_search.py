@@ -154,6 +154,7 @@ def _profile(part: Part) -> Profile:
     """What reaches that part: its load, and its settings."""
     by_part: Mapping[Part, Callable[[], Profile]] = {
         "replication": lambda: profile("replication"),
+        "producers": lambda: replace(profile("clients"), workloads={"produce_and_poll": 1.0}, compaction_share=0.0),
         "groups": lambda: replace(profile("clients"), workloads={"consumer_groups": 1.0}),
         "transactions": lambda: replace(profile("clients"), workloads={"transactions": 1.0}),
         "compaction": lambda: replace(

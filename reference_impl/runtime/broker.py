@@ -173,7 +173,11 @@ class Broker:
             timeout_ms=config.controller_socket_timeout_ms,
         )
         self._controlling = Controlling(
-            config, brokers=self._brokers_link, randomness=randomness, wall_clock_ms=wall_clock_ms
+            config,
+            rules=rules.controller,
+            brokers=self._brokers_link,
+            randomness=randomness,
+            wall_clock_ms=wall_clock_ms,
         )
         self._decoding = decoding
         self._verifier = TransactionVerifier(self.metadata, verifying_peers.ask)

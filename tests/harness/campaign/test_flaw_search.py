@@ -134,6 +134,7 @@ async def test_a_violation_is_nobodys_where_the_sound_run_could_not_be_made() ->
         ("no-list-of-aborted", "transactions"),
         ("commit-of-anybody", "consumer_groups"),
         ("compaction-renumbers", "produce_and_poll"),
+        ("no-duplicate-detection", "produce_and_poll"),
     ],
 )
 async def test_a_flaw_is_searched_for_under_the_load_that_reaches_its_part(name: str, load: str) -> None:
@@ -156,6 +157,7 @@ async def test_a_flaw_is_searched_for_under_the_load_that_reaches_its_part(name:
         ("offsets-before-their-marker", "transactions"),
         ("read-committed-to-high-watermark", "transactions"),
         ("old-epochs-go-on", "transactions"),
+        ("gaps-in-sequence", "producers"),
         ("compaction-renumbers", "compaction"),
     ],
 )
