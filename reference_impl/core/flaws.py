@@ -12,12 +12,13 @@ from reference_impl.core.planted.groups import GROUPS
 from reference_impl.core.planted.in_sync import IN_SYNC
 from reference_impl.core.planted.producers import PRODUCERS
 from reference_impl.core.planted.replication import REPLICATION
+from reference_impl.core.planted.storage import STORAGE
 from reference_impl.core.planted.transactions import TRANSACTIONS
 from reference_impl.core.rules import Rules, sound
 
 __all__ = ["FLAWS", "Flaw", "sound", "with_flaws"]
 
-_ALL = (*REPLICATION, *IN_SYNC, *CONTROLLER, *PRODUCERS, *GROUPS, *TRANSACTIONS, *COMPACTION)
+_ALL = (*REPLICATION, *IN_SYNC, *CONTROLLER, *PRODUCERS, *GROUPS, *TRANSACTIONS, *COMPACTION, *STORAGE)
 
 FLAWS: dict[str, Flaw] = {flaw.name: flaw for flaw in _ALL}
 

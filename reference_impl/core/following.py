@@ -102,7 +102,8 @@ class Following:
         assert records
         try:
             headers = parse_headers(records)
-            validate(records)
+            if self._replica.rules.storage.verifies_fetched():
+                validate(records)
         except CorruptBatch as error:
             return self._refuse(str(error))  # damaged on the way or on the leader; never append it
         known = self._of_known_epochs(headers)

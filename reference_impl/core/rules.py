@@ -14,6 +14,7 @@ from reference_impl.core.identifiers import ErrorCode
 from reference_impl.core.isr import IsrState
 from reference_impl.core.partition_data import FetchPosition
 from reference_impl.core.producer_rules import ProducerRules
+from reference_impl.core.storage_rules import StorageRules
 from reference_impl.core.transactions.transaction_rules import TransactionRules
 
 
@@ -228,6 +229,7 @@ _GROUP_RULES = GroupRules()
 _CONTROLLER_RULES = ControllerRules()
 _CLEANING_RULES = CleaningRules()
 _PRODUCER_RULES = ProducerRules()
+_STORAGE_RULES = StorageRules()
 _TRANSACTION_RULES = TransactionRules()
 
 
@@ -270,6 +272,7 @@ class Rules:
     controller: ControllerRules = _CONTROLLER_RULES  # core/controller/controller_rules.py
     cleaning: CleaningRules = _CLEANING_RULES  # core/cleaning/cleaning_rules.py
     producers: ProducerRules = _PRODUCER_RULES  # in the log: core/producer_rules.py
+    storage: StorageRules = _STORAGE_RULES  # core/storage_rules.py
     transactions: TransactionRules = _TRANSACTION_RULES  # of coordinators: core/transactions/transaction_rules.py
     groups: GroupRules = _GROUP_RULES  # of coordinators: core/groups/group_rules.py
 

@@ -115,6 +115,7 @@ class Broker:
             new_id=lambda: uuid.UUID(bytes=randomness.randbytes(16), version=4),
             failed=self._disk_failed_somewhere,
             descriptors=descriptors,
+            rules=rules.storage,
         )
         self._disk = DiskEffects(self._log_directory, disk_work)
         self._purgatory = Purgatory()

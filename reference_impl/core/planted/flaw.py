@@ -9,9 +9,10 @@ from reference_impl.core.controller.controller_rules import ControllerRules
 from reference_impl.core.groups.group_rules import GroupRules
 from reference_impl.core.producer_rules import ProducerRules
 from reference_impl.core.rules import Rules
+from reference_impl.core.storage_rules import StorageRules
 from reference_impl.core.transactions.transaction_rules import TransactionRules
 
-Part = Literal["replication", "producers", "groups", "transactions", "compaction"]
+Part = Literal["replication", "producers", "groups", "transactions", "compaction", "storage"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,3 +44,7 @@ def of_cleaning(change: Callable[[CleaningRules], CleaningRules]) -> Callable[[R
 
 def of_groups(change: Callable[[GroupRules], GroupRules]) -> Callable[[Rules], Rules]:
     return lambda rules: replace(rules, groups=change(rules.groups))
+
+
+def of_storage(change: Callable[[StorageRules], StorageRules]) -> Callable[[Rules], Rules]:
+    return lambda rules: replace(rules, storage=change(rules.storage))

@@ -74,7 +74,7 @@ def changed(flaw: str) -> set[str]:
     """The rules that it replaces; those of a part of the system with the part's name."""
     flawed = with_flaws([flaw])
     found = {name for name, rule in vars(RULES).items() if getattr(flawed, name) is not rule}
-    for part in found & {"cleaning", "controller", "groups", "producers", "transactions"}:
+    for part in found & {"cleaning", "controller", "groups", "producers", "storage", "transactions"}:
         sound, of_part = getattr(RULES, part), getattr(flawed, part)
         found |= {name for name, rule in vars(sound).items() if getattr(of_part, name) is not rule}
     return found
@@ -149,6 +149,10 @@ def test_each_flaw_replaces_only_its_own_rules() -> None:
         "compaction-renumbers": {"cleaning", "offset_of"},
         "forget-producers-in-compaction": {"cleaning", "keeps_for_producer"},
         "sync-of-any-generation": {"groups", "takes_sync"},
+        "every-stop-is-clean": {"storage", "is_clean"},
+        "recovery-point-with-append": {"storage", "recovery_point_after_append"},
+        "damaged-batches-taken": {"storage", "verifies", "verifies_fetched"},
+        "flush-without-sync": {"storage", "syncs"},
     }
     assert with_flaws([]) == RULES
 
