@@ -96,7 +96,10 @@ async def search(
     """Goes on behind the seeds that `found` has of each, up to `seeds`, then shrinks what was found and is not shrunk.
     `found` gets all of it; `keep` is called after each change. Returns early once interrupted."""
     for flaw in flaws:
-        found.setdefault(flaw.name, FlawFound(name=flaw.name, origin=flaw.origin, profile=_profile(flaw.part).name))
+        drawn_by = _profile(flaw.part).name
+        known = found.get(flaw.name)
+        if known is None or known.profile != drawn_by:  # what other schedules showed is another search
+            found[flaw.name] = FlawFound(name=flaw.name, origin=flaw.origin, profile=drawn_by)
     sound: dict[str, Shown] = {}  # by schedule and seed, as TOML
     while looked_for := [flaw for flaw in flaws if _is_open(found[flaw.name], seeds)]:
         at_once = sorted(looked_for, key=lambda flaw: found[flaw.name].seeds)[:_BATCH]
@@ -214,6 +217,8 @@ def _profile(part: Part) -> Profile:
     """What reaches that part: its load, and its settings."""
     by_part: Mapping[Part, Callable[[], Profile]] = {
         "replication": lambda: profile("replication"),
+        "requests": lambda: profile("requests"),
+        "storage": lambda: replace(profile("storage"), faults={**profile("storage").faults, "power-off": 3.0}),
         "producers": lambda: replace(profile("clients"), workloads={"produce_and_poll": 1.0}, compaction_share=0.0),
         "groups": lambda: replace(profile("clients"), workloads={"consumer_groups": 1.0}),
         "transactions": lambda: replace(profile("clients"), workloads={"transactions": 1.0}),

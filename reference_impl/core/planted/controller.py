@@ -28,21 +28,21 @@ def _same_epoch(leader_epoch: int) -> int:
 CONTROLLER = (
     Flaw(
         name="isr-of-any-epoch",
-        part="replication",
+        part="requests",
         origin="M24, KIP-497",
         description="the controller takes changes of the ISR that start from an older state",
         apply=of_controller(lambda controller: replace(controller, is_current=_any_epoch)),
     ),
     Flaw(
         name="any-incarnation-joins",
-        part="replication",
+        part="requests",
         origin="M27, KIP-903, KAFKA-14139",
         description="the controller lets a broker into the ISR by what an earlier life of it had fetched",
         apply=of_controller(lambda controller: replace(controller, may_join=_any_epoch)),
     ),
     Flaw(
         name="restarts-unnoticed",
-        part="replication",
+        part="requests",
         origin="M29, KAFKA-7235",
         description="the controller does not notice that a broker came back as a new one",
         apply=of_controller(lambda controller: replace(controller, is_renewed=_never_renewed)),
@@ -56,7 +56,7 @@ CONTROLLER = (
     ),
     Flaw(
         name="obey-deposed-controllers",
-        part="replication",
+        part="requests",
         origin="M51, hazard",
         description="brokers obey a controller that has a successor",
         apply=lambda rules: replace(rules, fences_controller=_fence_nobody),

@@ -12,7 +12,7 @@ from reference_impl.core.rules import Rules
 from reference_impl.core.storage_rules import StorageRules
 from reference_impl.core.transactions.transaction_rules import TransactionRules
 
-Part = Literal["replication", "producers", "groups", "transactions", "compaction", "storage"]
+Part = Literal["replication", "requests", "producers", "groups", "transactions", "compaction", "storage"]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -63,14 +63,14 @@ IN_SYNC = (
     ),
     Flaw(
         name="commit-without-who-joins",
-        part="replication",
+        part="requests",
         origin="M22, KIP-497",
         description="a replica that is about to join the ISR does not hold the high watermark",
         apply=lambda rules: replace(rules, high_watermark=_end_of_committed_isr),
     ),
     Flaw(
         name="shrink-before-it-is-committed",
-        part="replication",
+        part="requests",
         origin="M23, KIP-497",
         description="who is to leave the ISR no longer counts, before the controller has said so",
         apply=lambda rules: replace(rules, isr_in_force=_without_who_leaves),
@@ -84,7 +84,7 @@ IN_SYNC = (
     ),
     Flaw(
         name="fetches-of-older-incarnations",
-        part="replication",
+        part="requests",
         origin="M28, KAFKA-15221",
         description="a fetch of an older life of a broker counts as one of the present life",
         apply=lambda rules: replace(rules, fences_incarnation=_fence_nobody),
@@ -105,7 +105,7 @@ IN_SYNC = (
     ),
     Flaw(
         name="no-look-at-new-isr",
-        part="replication",
+        part="requests",
         origin="M33, KAFKA-13091",
         description="a new ISR alone does not move the high watermark",
         apply=lambda rules: replace(rules, looks_again=_never),

@@ -132,21 +132,21 @@ REPLICATION = (
     ),
     Flaw(
         name="end-of-another-epoch",
-        part="replication",
+        part="requests",
         origin="M04, KIP-279, KAFKA-6361",
         description="a leader tells where an earlier epoch ends as the end of one that it does not have",
         apply=lambda rules: replace(rules, found_epoch=_name_the_asked_epoch),
     ),
     Flaw(
         name="fetches-of-any-epoch",
-        part="replication",
+        part="requests",
         origin="M05, KIP-320, KAFKA-7395",
         description="leaders answer fetches of older epochs, and followers take such answers",
         apply=lambda rules: replace(rules, fences_leader_epoch=_fence_nobody, takes_answer=_same_offset),
     ),
     Flaw(
         name="answers-of-another-term",
-        part="replication",
+        part="requests",
         origin="M12, KAFKA-18991",
         description="a follower takes an answer that was asked for in an earlier epoch",
         apply=lambda rules: replace(rules, takes_answer=_same_offset),
@@ -160,7 +160,7 @@ REPLICATION = (
     ),
     Flaw(
         name="no-reconciling-with-same-leader",
-        part="replication",
+        part="requests",
         origin="M07, KAFKA-7164",
         description="a follower that knows its leader already does not compare histories in the new epoch",
         apply=lambda rules: replace(rules, reconciles=_not_with_the_same_leader),

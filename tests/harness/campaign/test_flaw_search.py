@@ -129,7 +129,15 @@ async def test_flaws_are_searched_side_by_side_and_held_against_one_run_of_the_s
 
 
 async def test_a_schedule_that_was_not_shrunk_to_the_end_is_shrunk_by_the_next_search() -> None:
-    half = FlawFound(name=ACKNOWLEDGE.name, origin="", check="lost-write", seed=5, seeds=5, ended_early=True)
+    half = FlawFound(
+        name=ACKNOWLEDGE.name,
+        origin="",
+        profile="replication",
+        check="lost-write",
+        seed=5,
+        seeds=5,
+        ended_early=True,
+    )
 
     found = await _search(ACKNOWLEDGE, _answers(lambda of: Shown(findings=(LOST,))), seeds=20, known=half)
 
