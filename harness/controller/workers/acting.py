@@ -152,6 +152,7 @@ class FreshClients:
         self._present: tuple[int, Client] | None = None
 
     def __call__(self, use: ClientUse | None = None) -> Client:
+        use = use or self._plain
         settings, number = as_used(self._settings, use), self._numbers.next()
         client = self._make_client(bootstrap=self._bootstrap, settings=settings, use=use)
         self.tell()
@@ -161,7 +162,7 @@ class FreshClients:
             acks=settings.acks,
             library=settings.client,
             idempotent=settings.idempotent,
-            use=use or self._plain,
+            use=use,
             tells_attempts=isinstance(client, ReportsEvents) and client.tells_attempts,
         )
         self._present = number, client
