@@ -75,9 +75,12 @@ class _Java:
         library = library_for(JAVA, use)
         if library != JAVA:
             return _Lazily(library, security=self._security)(bootstrap=bootstrap, settings=settings, use=use)
-        client: Client = _module(JAVA).make_client(
-            bootstrap=bootstrap, settings=settings, use=use, tools=self._tools(), security=self._security
-        )
+        shared = {"bootstrap": bootstrap, "settings": settings, "tools": self._tools(), "security": self._security}
+        client: Client
+        if use is not None and use.group:
+            client = importlib.import_module("harness.clients.java_member").JavaMember(use=use, **shared)
+        else:
+            client = _module(JAVA).JavaProducer(**shared)
         return client
 
 

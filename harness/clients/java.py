@@ -9,7 +9,6 @@ It says when a record was answered and not when it was sent: each may have been 
 """
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Any
 
 import msgspec
 from kafka.partitioner.default import murmur2
@@ -21,7 +20,7 @@ from harness.clients.outcomes import LibraryError, java_error_of, of_java
 from harness.clients.secured import java_settings
 from harness.errors import HarnessError
 from harness.host.clock import Clock, SystemClock
-from harness.ports.clients import READERS_OF, ClientUse
+from harness.ports.clients import READERS_OF
 from harness.ports.cluster import Event, Send, SendOutcome, TopicPartition
 from harness.ports.load import WorkloadSpec
 from harness.ports.security import SecuritySpec
@@ -237,16 +236,3 @@ def limits(settings: WorkloadSpec) -> list[str]:
         "a producer is not replaced after an unknown outcome",
         f"readers without a group are {READERS_OF[settings.client]}'s",
     ]
-
-
-def make_client(
-    *,
-    bootstrap: str,
-    settings: WorkloadSpec,
-    tools: JavaTools,
-    security: SecuritySpec | None = None,
-    use: ClientUse | None = None,
-) -> Any:
-    assert use is not None, "the tools are for one role each"
-    assert use.role == "producer", use
-    return JavaProducer(bootstrap=bootstrap, settings=settings, tools=tools, security=security)

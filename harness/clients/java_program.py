@@ -58,7 +58,9 @@ class Program:
         self._heard: asyncio.Queue[Line | None] = asyncio.Queue()
         self._rest = b""
         self._empty_ns = 0
+        self._is_over = False
         self._ending: asyncio.Task[None] | None = None
+        self.has_ended = False  # and all that it printed was taken
 
     @classmethod
     async def started(
@@ -112,6 +114,7 @@ class Program:
         read = os.read(self._pipe, _READ_BYTES)
         seen_ns = self._clock.monotonic_ns()
         if not read:
+            self._is_over = True
             asyncio.get_running_loop().remove_reader(self._pipe)
             self._heard.put_nowait(None)
             return
@@ -124,16 +127,32 @@ class Program:
         if len(read) < _READ_BYTES:
             self._empty_ns = before_ns
 
-    async def next_line(self) -> Line | None:
-        """None once it has ended and all was read."""
-        line = await self._heard.get()
-        if line is None:
-            self._heard.put_nowait(None)
-        return line
-
     async def lines(self) -> AsyncIterator[Line]:
-        while (line := await self.next_line()) is not None:
+        """To its end."""
+        while (line := await self._heard.get()) is not None:
             yield line
+        self.has_ended = True
+
+    async def lines_within(self, timeout_s: float) -> Sequence[Line]:
+        """Those that were printed since the last call; waits so long for the first."""
+        first: list[Line] = []
+        with contextlib.suppress(TimeoutError):
+            line = await asyncio.wait_for(self._heard.get(), timeout_s)
+            if line is None:
+                self.has_ended = True
+            else:
+                first.append(line)
+        return [*first, *self.take_lines()]
+
+    def take_lines(self) -> Sequence[Line]:
+        taken = []
+        while not self._heard.empty():
+            line = self._heard.get_nowait()
+            if line is None:
+                self.has_ended = True
+            else:
+                taken.append(line)
+        return taken
 
     # -- its end ------------------------------------------------------------------------------------------------------
 
@@ -163,17 +182,25 @@ class Program:
         assert self._process is not None, "it was started"
         return await self._process.wait()
 
-    async def close(self) -> None:
-        """Kills it if it still runs."""
+    async def close(self, *, within_s: float = 0.0) -> None:
+        """Kills it if it still runs after this time. What it has printed can still be taken."""
         if self._ending is not None:
             self._ending.cancel()
-        self.kill()
         if self._process is not None:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._process.wait(), within_s)
+            self.kill()
             await self._process.wait()
         if self._pipe >= 0:
+            self._read_the_rest()
             asyncio.get_running_loop().remove_reader(self._pipe)
             os.close(self._pipe)
             self._pipe = -1
+
+    def _read_the_rest(self) -> None:
+        """Nobody writes any more, so that its end comes at once."""
+        while not self._is_over:
+            self._read()
 
     def not_begun(self, exit_code: int) -> HarnessError:
         return HarnessError(f"Kafka's {self._tool} ended with exit code {exit_code} at its start; it says why above")

@@ -124,7 +124,10 @@ NEVER_SENT = frozenset(
         "_INVALID_ARG",
         "_FATAL",
         "_STATE",
-        # Kafka's own clients in Java
+    }
+)
+NEVER_SENT_IN_JAVA = frozenset(
+    {
         "BufferExhaustedException",
         "IllegalStateException",  # the producer is closed
         "SerializationException",
@@ -166,7 +169,7 @@ def of_java(error: LibraryError, *, retried: bool) -> Status:
     """The outcome of a record that a Java producer reports with this error, whether it had accepted the record or not:
     it does not say."""
     if error.code is None:
-        return "fail" if error.name in NEVER_SENT else "info"
+        return "fail" if error.name in NEVER_SENT_IN_JAVA else "info"
     return of_code(error.code, retried=retried)
 
 

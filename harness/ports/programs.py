@@ -6,9 +6,11 @@ before, and the moment at which it was heard.
 """
 
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from harness.ports.cluster import Event, Send, SendOutcome, TopicPartition
+from harness.ports.cluster import Event, ReadRecord, Send, SendOutcome, TopicPartition
+from harness.ports.membership import GroupEvent
 
 
 @runtime_checkable
@@ -28,3 +30,33 @@ class SendsByItself(Protocol):
         ...
 
     async def close(self) -> None: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Polled:
+    """What a program got by one poll of its own."""
+
+    records: Sequence[ReadRecord]
+    begin_ns: int
+    end_ns: int
+
+
+@runtime_checkable
+class ReadsByItself(Protocol):
+    """A member of a group (ClientUse.group) that polls, and commits what it has polled. What it had told before its end
+    can be taken after it."""
+
+    async def join(self, topics: Sequence[str]) -> None: ...
+
+    async def told(self, *, timeout_s: float) -> Sequence[Polled | GroupEvent]:
+        """What it told since the last call, in order; waits so long for the first."""
+        ...
+
+    def take(self) -> Sequence[Polled | GroupEvent]: ...  # the same without waiting
+
+    @property
+    def has_ended(self) -> bool: ...
+
+    async def crash(self) -> None: ...  # ends without leaving the group
+
+    async def close(self) -> None: ...  # leaves the group

@@ -12,7 +12,7 @@ from harness.host.java import java_home, java_version
 from harness.ports.security import BY_TOKEN
 from harness.scenario.model import Scenario
 
-_LOADS = ("produce_and_poll",)
+_LOADS = ("produce_and_poll", "consumer_groups")
 
 
 def java_tools(names: Mapping[str, str]) -> JavaTools:
@@ -53,6 +53,8 @@ def _beyond(scenario: Scenario) -> Iterator[tuple[str, str]]:
     written = [topic for topic in scenario.topics if not workload.topics or topic.name in workload.topics]
     if facts.clients.get("producer", 0) < len(written):
         yield f"a producer writes to one topic, and {len(written)} are to be written", "give as many producers"
+    if facts.group and len(written) > 1:
+        yield f"a member of a group reads one topic, and {len(written)} are to be read", "name one in [workload] topics"
     compacted = [topic.name for topic in written if "compact" in str(topic.settings.get("cleanup.policy", ""))]
     if compacted:
         yield f"its keys are not recorded, and {compacted[0]!r} is compacted by keys", another

@@ -107,6 +107,12 @@ class CountingJournal:
         if records:
             self._count({"polled": len(records)})
 
+    def polled(self, records: Sequence[ReadRecord], *, begin_ns: int, end_ns: int) -> None:
+        self._journal.polled(records, begin_ns=begin_ns, end_ns=end_ns)
+        self._progress.polled(records, None)
+        if records:
+            self._count({"polled": len(records)})
+
     def assigned(self, partitions: Sequence[TopicPartition]) -> None:
         self._journal.assigned(partitions)
         self._progress.assigned(partitions)
