@@ -30,7 +30,7 @@ _MEMBERS = {  # of groups, and transactional producers: the module and its class
     "confluent-kafka": ("harness.clients.confluent_member", "ConfluentMember"),
     "aiokafka": ("harness.clients.aio_member", "AioMember"),
 }
-_OF_THE_CONSUMER_PROTOCOL = ("confluent-kafka",)  # KIP-848
+_OF_THE_CONSUMER_PROTOCOL = ("confluent-kafka", JAVA)  # KIP-848
 _UNFENCED_PROCESSORS = ("aiokafka",)
 OWN = "kafka-python"  # the harness's own requests and reads use this library, whichever is under test
 
@@ -114,7 +114,7 @@ def check_group_protocol(name: str, protocol: GroupProtocol) -> None:
     if protocol == "consumer" and name not in _OF_THE_CONSUMER_PROTOCOL:
         raise UsageError(
             f"client {name!r} has no members of group_protocol 'consumer' (KIP-848); "
-            f"use --client {_OF_THE_CONSUMER_PROTOCOL[0]}"
+            f"use --client {' or '.join(_OF_THE_CONSUMER_PROTOCOL)}"
         )
 
 
