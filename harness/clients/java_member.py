@@ -22,7 +22,6 @@ from harness.ports.programs import Polled
 from harness.ports.security import SecuritySpec
 
 _TOOL = "VerifiableConsumer"
-_LEAVE_S = 5.0
 
 
 class _Place(msgspec.Struct, frozen=True):
@@ -159,7 +158,7 @@ class JavaMember:
     async def close(self) -> None:
         if self._program is not None:
             self._program.ask_to_end()
-            await self._program.close(within_s=_LEAVE_S)
+            await self._program.close(within_s=self._settings.delivery_timeout_ms / 1000)
 
 
 class _Heard:

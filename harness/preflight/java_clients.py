@@ -8,7 +8,7 @@ from harness.clients.java_program import JavaTools
 from harness.cluster.brokers.kafka_jars import installed
 from harness.cluster.brokers.kafka_versions import resolve_version
 from harness.errors import HarnessError, Problem
-from harness.host.java import java_home, java_version
+from harness.host.java import java_home
 from harness.ports.security import BY_TOKEN
 from harness.scenario.model import Scenario
 
@@ -22,9 +22,7 @@ def java_tools(names: Mapping[str, str]) -> JavaTools:
         raise HarnessError(
             f"client {JAVA!r} needs the tools of Kafka {KAFKA}; fetch them once: kafka-chaos fetch-kafka {KAFKA}"
         )
-    java = java_home()
-    java_version(java)
-    return JavaTools(java=java / "bin" / "java", class_path=home.class_path, names=names)
+    return JavaTools(java=java_home() / "bin" / "java", class_path=home.class_path, names=names)
 
 
 def problems(scenario: Scenario) -> Iterator[Problem]:
@@ -44,6 +42,9 @@ def _beyond(scenario: Scenario) -> Iterator[tuple[str, str]]:
     """(what its tools cannot do, the remedy)."""
     workload, traits = scenario.workload, scenario.traits
     facts, another = workload.facts, "use another client"
+    if facts.transactional_ids:
+        yield "its tool for transactions tells neither what it wrote in them nor how they ended", another
+        return
     if workload.name not in _LOADS:
         yield f"its tools have no workload {workload.name!r}", f"use one of {', '.join(_LOADS)}, or another client"
         return

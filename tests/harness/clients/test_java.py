@@ -122,6 +122,18 @@ async def test_a_killed_producer_has_sent_nothing_that_was_not_planned_and_the_r
     assert {outcome.status for value, outcome in outcomes.items() if value not in acknowledged} == {"info"}
 
 
+async def test_names_of_brokers_lead_where_they_lead_for_this_client(cluster: LocalCluster) -> None:
+    host, _, port = cluster.bootstrap(None).split(",")[0].rpartition(":")
+    tools = java_tools({"broker.of.this.run": host})
+    producer = JavaProducer(bootstrap=f"broker.of.this.run:{port}", settings=SETTINGS, tools=tools)
+    try:
+        batches = in_batches(producer.planned(PARTITIONS, process=0, records=10))
+        running = producer.run(batches, records_per_second=100, until=asyncio.Event())
+        assert [[each.status for each in told] async for _, told in running] == [["ok"] * 10]
+    finally:
+        await producer.close()
+
+
 async def test_a_producer_that_cannot_begin_is_an_error_and_not_a_silent_load(cluster: LocalCluster) -> None:
     producer = JavaProducer(bootstrap="nobody.invalid:1", settings=SETTINGS, tools=java_tools({}))
     batches = in_batches(producer.planned(PARTITIONS, process=0, records=10))

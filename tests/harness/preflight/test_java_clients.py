@@ -55,7 +55,7 @@ def test_other_clients_need_none_of_it() -> None:
             'name = "transactions"\ngroup = "g"\nprocessors = 1\noutput = "u"\n',
             (TOPIC, OTHER),
             (),
-            "its tools have no workload 'transactions'",
+            "tells neither what it wrote in them nor how they ended",
         ),
         ("", (ATTACHED, TOPIC, '[attached.security]\nsasl = "OAUTHBEARER"\ntoken_command = "t"\n'), (), "OAUTHBEARER"),
     ],
