@@ -50,16 +50,15 @@ def jvms_of(folder: Path, tool: str) -> Sequence[int]:
     return found
 
 
+def both_run(folder: Path) -> bool:
+    return all(jvms_of(folder, tool) for tool in ("VerifiableProducer", "VerifiableConsumer"))
+
+
 def test_jvms_that_are_killed_leave_no_phantom_and_others_take_over(fresh_shell: Shell) -> None:
     (fresh_shell.directory / "mine.toml").write_text(SCENARIO)
     with fresh_shell.start("run", "mine.toml", "--no-check") as process:
         try:
-            for tool in ("VerifiableProducer", "VerifiableConsumer"):
-                until(
-                    lambda tool=tool: fresh_shell.has_begun() and jvms_of(fresh_shell.folder, tool),
-                    f"a JVM of {tool}",
-                    timeout_s=120,
-                )
+            until(lambda: fresh_shell.has_begun() and both_run(fresh_shell.folder), "both JVMs run", timeout_s=120)
             journal = fresh_shell.folder / "history" / "producer-1.jsonl"
             until(lambda: b'["S",' in journal.read_bytes(), "a record was answered", timeout_s=120)
             [sends] = jvms_of(fresh_shell.folder, "VerifiableProducer")
