@@ -124,6 +124,10 @@ def _numbered_anew(offset: int, base_offset: int, number: int) -> int:
     return base_offset + number
 
 
+def _ask_nobody(is_set: bool) -> bool:
+    return False
+
+
 def _of_no_producer(last_offset: int, producers_last_offset: int) -> bool:
     return False
 
@@ -223,6 +227,12 @@ _ALL = (
         origin="M72, KAFKA-5376",
         description="readers of committed records are told of no aborted transaction",
         apply=_of_producers(lambda producers: replace(producers, lists_aborted=_list_none_aborted)),
+    ),
+    Flaw(
+        name="append-without-asking",
+        origin="M75, KIP-890, KAFKA-14561",
+        description="leaders append a transaction's first record without asking its coordinator, whatever is set",
+        apply=_of_producers(lambda producers: replace(producers, asks_coordinator=_ask_nobody)),
     ),
     Flaw(
         name="old-epochs-go-on",

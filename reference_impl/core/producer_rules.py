@@ -17,8 +17,14 @@ def list_every_aborted() -> bool:
     return True
 
 
+def ask_where_it_is_set(is_set: bool) -> bool:
+    """R86: a coordinator is asked before its transaction's first record in a partition is appended."""
+    return is_set
+
+
 @dataclass(frozen=True, kw_only=True)
 class ProducerRules:
     fences_producer: Callable[[int, int], bool] = older_than_known
     fences_coordinator: Callable[[int, int], bool] = older_than_known
     lists_aborted: Callable[[], bool] = list_every_aborted
+    asks_coordinator: Callable[[bool], bool] = ask_where_it_is_set  # by transaction.partition.verification.enable

@@ -94,6 +94,7 @@ def test_each_flaw_replaces_only_its_own_rules() -> None:
         "offsets-before-their-marker": {"groups", "counts_in_transaction"},
         "expire-offsets-at-once": {"groups", "is_expired"},
         "no-list-of-aborted": {"producers", "lists_aborted"},
+        "append-without-asking": {"producers", "asks_coordinator"},
         "old-epochs-go-on": {"producers", "fences_producer", "transactions", "is_current"},
         "late-transactions-keep-their-epoch": {"transactions", "fences_late"},
         "end-before-replication": {"transactions", "answers_end"},
