@@ -73,7 +73,7 @@ def test_its_scenario_passes_without_a_flaw(fresh_shell: Shell, spark: "SparkSes
 def test_where_nobody_verifies_a_late_record_is_found_as_with_the_flaw(
     fresh_shell: Shell, spark: "SparkSession"
 ) -> None:
-    """What KIP-890's verification repaired (M75)."""
+    """What KIP-890's verification repaired."""
     off = "transaction.partition.verification.enable=false"
     judgement = _judged(fresh_shell, spark, "aborted-record-comes-late", off)
 
@@ -83,7 +83,7 @@ def test_where_nobody_verifies_a_late_record_is_found_as_with_the_flaw(
 def test_below_transaction_version_2_an_end_that_is_late_ends_the_next_transaction(
     fresh_shell: Shell, spark: "SparkSession"
 ) -> None:
-    """What KIP-890's epochs repaired (M76). The client speaks no version of EndTxn that has them."""
+    """What KIP-890's epochs repaired. The client speaks no version of EndTxn that has them."""
     judgement = _judged(fresh_shell, spark, "end-asked-again")
 
     assert {"transaction-outcome", "aborted-read"} <= set(_violations(judgement)), judgement.sentence
