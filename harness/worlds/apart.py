@@ -8,10 +8,10 @@ from collections.abc import Callable
 
 import msgspec
 
-from harness.cluster.local.processes import die_with_parent
 from harness.controller.run import Progress, RunOutcome
 from harness.errors import HarnessError
 from harness.history.run_folder import RunFolder
+from harness.host.parent import die_with_parent
 
 LOG = "harness.log"
 # Its first line: from now on SIGTERM interrupts the run, and no longer ends the process.
