@@ -81,6 +81,8 @@ PINNED = {
         (10401151, "full"),  # the last of its key was compacted away against the promise, and so was the one before it
         (10401431, "full"),  # a later one of its key had been compacted at one of its places, and was lost from another
         (41000735, "no epochs, no books"),  # which of two had its offset last, retention had removed both: nobody told
+        (41002351, "full"),  # a later one of its key stands below it, and its copy above it was lost, too
+        (41002351, "no books"),
     ),
     PROCESSING: (
         (32002113, "full"),  # whoever replaced its member was told a position above the end of a log that had been cut
