@@ -233,7 +233,7 @@ class TransactionForgetting:
         )
         begins = [self._kept_beginnings.get(each) for each in theirs]
         return decision is not None and all(
-            begin is not None and begin.is_before(decision.producer, decision.time_ns) for begin in begins
+            begin is not None and begin.is_before(decision.client, decision.time_ns) for begin in begins
         )
 
     def _known_by(self, own: TransactionRow, process: int) -> int:
