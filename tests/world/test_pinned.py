@@ -83,6 +83,8 @@ PINNED = {
         (41000735, "no epochs, no books"),  # which of two had its offset last, retention had removed both: nobody told
         (41002351, "full"),  # a later one of its key stands below it, and its copy above it was lost, too
         (41002351, "no books"),
+        (44000030, "full"),  # the next one of its key was sent when one without it led already
+        (44000030, "no journals"),
     ),
     PROCESSING: (
         (32002113, "full"),  # whoever replaced its member was told a position above the end of a log that had been cut

@@ -10,7 +10,7 @@ its key had a later record, or before it was deleted.
 
 Whose settings count, and while they are in force, cleaners.py says. A later record of the key counts only if it stayed
 itself, or if what removed it came after: an election that cost it cost its effect too, because no log is compacted
-above the high watermark (KAFKA-13194).
+above the high watermark (KAFKA-13194). What was sent after an election had cost the earlier one replaced nothing.
 
 A tombstone may be removed after delete.retention.ms, and never before the earlier records of its key, which would
 reappear. Clients of the workloads send none: this applies only to histories with tombstones (`records.tombstone`).
@@ -170,9 +170,12 @@ class Removal:
     def _why(self, known: GoneRow, above: _Above) -> Cause | None:
         history, offset = self._context.partition(known["partition_id"]), known["offset"]
         below = offset is not None and offset < (history.log_start or 0)
-        if below and _was_deleted_on_request(history, offset, self._gone_ns(known), offset, known["invoked_ns"]):
+        lacked_ns = self._lacked_ns(known)  # what came after that did not remove it
+        by_ns = min(self._gone_ns(known), lacked_ns)
+        if below and _was_deleted_on_request(history, offset, by_ns, offset, known["invoked_ns"]):
             return _ON_REQUEST
-        return self._by_settings(history, known, partial(self._why_by, history=history, known=known, above=above))
+        why = partial(self._why_by, history=history, known=known, above=above)
+        return self._by_settings(history, known, why, lacked_ns)
 
     def _by_settings(
         self,
@@ -397,6 +400,19 @@ class Removal:
         offset = known["offset"]
         passed_ns = self._passed.get((known["partition_id"], known["value"], -1 if offset is None else offset))
         return min(each for each in (known["final_t"], passed_ns, END_OF_TIME_NS) if each is not None)
+
+    def _lacked_ns(self, known: GoneRow) -> int:
+        """When the leader had been elected whose log ended below it, if that is what cost it; else the end of time."""
+        row = self._missing.get(_place(known))
+        if row is None:
+            return END_OF_TIME_NS
+        history, known_ns = self._context.partition(row.partition_id), row.known_until_ns or 0
+        if not any(each.latest_t >= known_ns and each.ends_at_or_below(row.offset) for each in history.elections):
+            return END_OF_TIME_NS
+        ruling = self._context.ruling(history, row)
+        if ruling.election is None or ruling.undecided or not ruling.election.ends_at_or_below(row.offset):
+            return END_OF_TIME_NS
+        return ruling.election.latest_t
 
     def _age_ms(
         self, history: PartitionHistory, stamp_ms: int | None, sent_ns: int | None, time_ns: int

@@ -88,6 +88,22 @@ OUTCOMES: dict[str, tuple[Verdict, Expected]] = {
         {("removed-by-configuration", "retention", NOTED): 4, ("availability", "gap", NOTED): 1},
     ),
     "passed_over_before_its_key_had_a_later_record": (VIOLATION, {("compacted-away", "last-of-its-key", BAD): 1}),
+    "lost_before_the_later_one_of_its_key_was_sent": (
+        VIOLATION,
+        {
+            ("lost-write", "lost", BAD): 1,
+            ("inconsistent-offsets", "two-values", BAD): 1,
+            ("unclean-election", "election", BAD): 1,
+        },
+    ),
+    "lost_when_the_later_one_of_its_key_was_on_its_way": (
+        VIOLATION,
+        {
+            ("removed-by-configuration", "compaction", NOTED): 1,
+            ("inconsistent-offsets", "two-values", BAD): 1,
+            ("unclean-election", "election", BAD): 1,
+        },
+    ),
     "lost_with_a_copy_of_the_later_one_of_its_key_and_still_there_when_another_was_elected": (
         VIOLATION,
         {

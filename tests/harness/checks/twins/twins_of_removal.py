@@ -162,6 +162,32 @@ def _lost_with_the_later_one(*, log_end: int, cut: bool, sent_again: bool = Fals
     return history.final(kept)
 
 
+def _replaced_in_the_next_epoch(*, sent_at: float) -> History:
+    """Value 7 was acknowledged at 2.1 s; 9, of its key, stands at 8 in the end, in the log of an elected one that never
+    had 7."""
+    history = History(scenario_=scenario(topics=(TopicSpec(name="t", settings=_COMPACT),)))
+    history.state(1, 0, (1,), at=0, start=0)
+    history.unclean_config("false")
+    for offset, value in LOG[:7]:
+        history.send(value, offset, at=1 + value / 10, key=value)
+    history.send(7, 7, at=2, key=100)
+    history.state(2, 1, (2,), at=3, start=7)
+    history.send(8, 7, at=4, key=101, process=2)
+    history.send(9, 8, at=sent_at, elapsed_s=4.5 - sent_at, key=100, process=3)
+    history.partition |= {"cleanup_policy": "compact"}
+    return history.final([*LOG[:7], (7, 8), (8, 9)])
+
+
+@story
+def lost_before_the_later_one_of_its_key_was_sent() -> History:
+    return _replaced_in_the_next_epoch(sent_at=4.1)
+
+
+@story
+def lost_when_the_later_one_of_its_key_was_on_its_way() -> History:
+    return _replaced_in_the_next_epoch(sent_at=2.5)
+
+
 @story
 def lost_with_a_copy_of_the_later_one_of_its_key_and_still_there_when_another_was_elected() -> History:
     return _lost_with_the_later_one(log_end=7, cut=True, sent_again=True)
