@@ -11,6 +11,7 @@ def follower_views(
     remotes: Iterable[RemoteReplica],
     *,
     isr: IsrState,
+    in_force: frozenset[int],
     is_eligible: Callable[[RemoteReplica], bool],
     now_ms: float,
     lag_time_max_ms: int,
@@ -19,7 +20,7 @@ def follower_views(
     return [
         FollowerView(
             log_end_offset=remote.log_end_offset,
-            in_maximal_isr=remote.broker_id in isr.maximal_isr,
+            in_maximal_isr=remote.broker_id in in_force,
             in_committed_isr=remote.broker_id in isr.isr,
             caught_up=now_ms - remote.last_caught_up_ms <= lag_time_max_ms,
             eligible=is_eligible(remote),
