@@ -27,7 +27,7 @@ def java_tools(names: Mapping[str, str]) -> JavaTools:
 
 def problems(scenario: Scenario) -> Iterator[Problem]:
     workload, places = scenario.workload, scenario.places
-    if workload.client != JAVA:
+    if workload.client != JAVA or not workload.workers:
         return
     client = places.key("workload", "client")
     try:

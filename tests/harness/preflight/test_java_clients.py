@@ -40,8 +40,9 @@ def test_without_the_jars_one_line_says_how_to_get_them() -> None:
     assert "\n" not in str(problem)
 
 
-def test_other_clients_need_none_of_it() -> None:
+def test_other_clients_need_none_of_it_nor_does_a_load_without_any() -> None:
     assert problems("", TOPIC, client="kafka-python") == []
+    assert problems('name = "none"\n', TOPIC) == []
 
 
 @pytest.mark.parametrize(
