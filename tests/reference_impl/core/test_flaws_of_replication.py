@@ -79,7 +79,6 @@ def who_leaves_does_not_count(rules: Rules) -> bool:
     result = world.write("m")
     world.now_ms += 2 * LAG_MS
     world.leader.check_shrink(now_ms=world.now_ms)
-    world.write("next", acks=1)  # the high watermark is looked at
     acknowledged = ["m"] if world.outcome(result) is ErrorCode.NONE else []
     return bool(lost(_killed(world, 1), acknowledged))
 
