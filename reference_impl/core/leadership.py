@@ -310,6 +310,7 @@ class Leadership:
             return False
         staying = tuple(broker_id for broker_id in isr if broker_id not in leaving)
         self.isr_tracker.propose(PendingShrink(isr=isr, leaving=leaving, proposal=self._proposal(staying)))
+        self._raise_high_watermark()  # who leaves counts until the controller has answered (R27)
         return True
 
     def isr_answered(self, proposal: IsrProposal, error: ErrorCode, state: PartitionState | None) -> bool:

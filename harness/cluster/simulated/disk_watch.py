@@ -72,7 +72,7 @@ def _disk_here() -> NodeDisk | None:
 
 def _is_concerned(disk: NodeDisk) -> bool:
     """Whether anybody asks what is written. After a crash point it has struck, and what follows is undone."""
-    return disk.is_full or disk.crash_point is not None
+    return disk.is_full or disk.failure is not None or disk.crash_point is not None
 
 
 def _is_on(disk: NodeDisk, path: Any) -> bool:

@@ -15,12 +15,19 @@ class PlantedFlaw:
     origin: str
     description: str
     part: Part
+    hidden_by: str
 
 
 @cache
 def planted_flaws() -> tuple[PlantedFlaw, ...]:
     """In the reference's order."""
     return tuple(
-        PlantedFlaw(name=flaw.name, origin=flaw.origin, description=flaw.description, part=flaw.part)
+        PlantedFlaw(
+            name=flaw.name,
+            origin=flaw.origin,
+            description=flaw.description,
+            part=flaw.part,
+            hidden_by=flaw.hidden_by,
+        )
         for flaw in FLAWS.values()
     )

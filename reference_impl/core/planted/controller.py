@@ -60,6 +60,7 @@ CONTROLLER = (
         origin="M51, hazard",
         description="brokers obey a controller that has a successor",
         apply=lambda rules: replace(rules, fences_controller=_fence_nobody),
+        hidden_by="R2, R38",
     ),
     Flaw(
         name="leaders-keep-the-epoch",

@@ -17,13 +17,15 @@ Part = Literal["replication", "requests", "producers", "groups", "transactions",
 
 @dataclass(frozen=True, kw_only=True)
 class Flaw:
-    """part: whose load reaches it. origin: a row of a longer list of historical bugs, and where it happened."""
+    """part: whose load reaches it. origin: a row of a longer list of historical bugs, and where it happened. hidden_by:
+    rules that repair what it does before anybody sees it; "": none is known."""
 
     name: str
     part: Part
     origin: str
     description: str
     apply: Callable[[Rules], Rules]
+    hidden_by: str = ""
 
 
 def of_controller(change: Callable[[ControllerRules], ControllerRules]) -> Callable[[Rules], Rules]:

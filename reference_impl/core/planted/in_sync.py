@@ -88,6 +88,7 @@ IN_SYNC = (
         origin="M28, KAFKA-15221",
         description="a fetch of an older life of a broker counts as one of the present life",
         apply=lambda rules: replace(rules, fences_incarnation=_fence_nobody),
+        hidden_by="R31, R43",
     ),
     Flaw(
         name="commit-below-min-isr",
@@ -95,6 +96,7 @@ IN_SYNC = (
         origin="M31, KAFKA-15583",
         description="the high watermark rises however small the ISR is",
         apply=lambda rules: replace(rules, raises_high_watermark=_any_size),
+        hidden_by="R33",
     ),
     Flaw(
         name="no-min-isr",
@@ -109,6 +111,7 @@ IN_SYNC = (
         origin="M33, KAFKA-13091",
         description="a new ISR alone does not move the high watermark",
         apply=lambda rules: replace(rules, looks_again=_never),
+        hidden_by="R18",
     ),
     Flaw(
         name="ineligible-hold-high-watermark",
@@ -116,6 +119,7 @@ IN_SYNC = (
         origin="M34, KAFKA-15021",
         description="replicas that may not join the ISR hold the high watermark while they fetch",
         apply=lambda rules: replace(rules, high_watermark=_end_of_all_who_fetch),
+        hidden_by="R29",
     ),
     Flaw(
         name="isr-never-shrinks",

@@ -157,6 +157,7 @@ REPLICATION = (
         origin="M06, KAFKA-7415",
         description="a leader notes where its epoch begins with its first record, not when it is elected",
         apply=lambda rules: replace(rules, notes_epoch=_never),
+        hidden_by="R23",
     ),
     Flaw(
         name="no-reconciling-with-same-leader",
@@ -178,6 +179,7 @@ REPLICATION = (
         origin="M11, KAFKA-14704",
         description="a follower takes the high watermark of an answer that tells it to cut its log",
         apply=lambda rules: replace(rules, ignores_high_watermark=_never),
+        hidden_by="R21",
     ),
     Flaw(
         name="records-of-unknown-epochs",
@@ -185,6 +187,7 @@ REPLICATION = (
         origin="M13, KAFKA-18723",
         description="a follower takes records of a later epoch than it was told of",
         apply=lambda rules: replace(rules, refuses_epoch=_fence_nobody),
+        hidden_by="R16, R17",
     ),
     Flaw(
         name="high-watermark-beyond-cut",

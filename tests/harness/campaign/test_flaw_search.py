@@ -224,6 +224,15 @@ def test_what_was_found_is_kept_and_printed_without_a_search(tmp_path: Path) -> 
     assert "check lost-write  3      13 -> 1" in ended.output
 
 
+def test_what_hides_a_flaw_is_said_where_it_was_not_found() -> None:
+    hidden = FLAWS["high-watermark-before-truncation"]
+    not_found = FlawFound(name=hidden.name, origin="M11", seeds=9)
+    seen = FlawFound(name=hidden.name, origin="M11", check="lost-write")
+
+    assert "not found: R21 hides it" in table([hidden], {hidden.name: not_found})[1]
+    assert "check lost-write  " in table([hidden], {hidden.name: seen})[1]
+
+
 def test_a_table_that_is_none_of_ours_is_refused_with_its_place(tmp_path: Path) -> None:
     (tmp_path / KEPT).write_text("{}", encoding="utf-8")
 

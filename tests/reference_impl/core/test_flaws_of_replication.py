@@ -79,7 +79,6 @@ def who_leaves_does_not_count(rules: Rules) -> bool:
     result = world.write("m")
     world.now_ms += 2 * LAG_MS
     world.leader.check_shrink(now_ms=world.now_ms)
-    world.write("next", acks=1)  # the high watermark is looked at
     acknowledged = ["m"] if world.outcome(result) is ErrorCode.NONE else []
     return bool(lost(_killed(world, 1), acknowledged))
 
@@ -362,6 +361,30 @@ GOES_WRONG |= {
     "preferred-out-of-sync": the_preferred_one_lacks_records,
     "leaders-that-are-gone": a_dead_one_is_elected,
 }
+
+
+def a_high_watermark_comes_with_a_cut(rules: Rules) -> bool:
+    """3 has appended alone, and is told where to cut by a leader whose high watermark lies behind that."""
+    world = _in_sync(rules)
+    world.now_ms += 2 * LAG_MS
+    world.write("while 3 is away")
+    world.fetch(2, rounds=2)
+    world.shrink()
+    world.write("m")
+    world.fetch(2, rounds=2)
+    world.partitions[3].become_leader(replace(world.state, leader=3, leader_epoch=1, partition_epoch=8), now_ms=0)
+    world.write("alone", at=3, acks=1)
+    world.state = replace(world.state, leader_epoch=2, partition_epoch=9)
+    world.tell()
+    world.fetch(3)
+    return world.partitions[3].high_watermark > world.logs[3].log_end_offset
+
+
+def test_what_hides_a_flaw_is_what_must_go_too_for_it_to_be_seen() -> None:
+    hidden, safeguard = "high-watermark-before-truncation", "high-watermark-beyond-cut"
+    assert not a_high_watermark_comes_with_a_cut(with_flaws([]))
+    assert not a_high_watermark_comes_with_a_cut(with_flaws([hidden]))
+    assert a_high_watermark_comes_with_a_cut(with_flaws([hidden, safeguard]))
 
 
 @pytest.mark.parametrize("flaw", GOES_WRONG)
