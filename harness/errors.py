@@ -39,8 +39,8 @@ def in_a_line(error: HarnessError | OSError) -> str:
     """What the machine refused, with the file where it says so, or the error's own line."""
     if isinstance(error, HarnessError):
         return str(error)
-    said = error.strerror or str(error)
-    return said if error.filename is None else f"{error.filename}: {said}"
+    reason = error.strerror or str(error)
+    return reason if error.filename is None else f"{error.filename}: {reason}"
 
 
 def leaves(group: BaseExceptionGroup[_Error]) -> list[_Error]:
@@ -112,9 +112,9 @@ def misfit(place: object, error: Exception, *, what: str = "what its tables hold
     """One line for it. Which line of code stumbled stays in it, for it may be a bug of ours as well."""
     last = traceback.extract_tb(error.__traceback__)[-1:]
     where = "".join(f", {Path(frame.filename).name} line {frame.lineno}" for frame in last)
-    said = (str(error).splitlines() or [""])[0][:_SAID_MAX]
+    first = (str(error).splitlines() or [""])[0][:_SAID_MAX]
     return HarnessError(
-        f"{place}: {what} does not fit together ({type(error).__name__}: {said}{where}): {_REMEDIES[what]}; "
+        f"{place}: {what} does not fit together ({type(error).__name__}: {first}{where}): {_REMEDIES[what]}; "
         "if they are its own, this is a bug"
     )
 

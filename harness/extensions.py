@@ -163,7 +163,7 @@ def _imported(entry: EntryPoint) -> Any:
         return entry.load()
     except (Exception, SystemExit) as error:  # whatever a stranger's module does while it is imported
         raise HarnessError(
-            f"{_place(entry)}: {entry.value} cannot be loaded ({_said(error)}): mend it, install what it lacks, or "
+            f"{_place(entry)}: {entry.value} cannot be loaded ({_reason(error)}): mend it, install what it lacks, or "
             f"{_uninstall(entry)}"
         ) from error
 
@@ -176,15 +176,15 @@ def _check_name(entry: EntryPoint, thing: Any) -> None:
         )
 
 
-def _said(error: BaseException) -> str:
+def _reason(error: BaseException) -> str:
     """What went wrong, and in which line of whose file."""
     raised = [each for each in traceback.extract_tb(error.__traceback__) if each.filename not in (__file__, "<string>")]
     frames = [
         each for each in raised if not {"importlib", "<frozen importlib._bootstrap>"} & {*Path(each.filename).parts}
     ]
     where = f", {Path(frames[-1].filename).name} line {frames[-1].lineno}" if frames else ""
-    said = (str(error).splitlines() or [""])[0][:_SAID_MAX]
-    return f"{type(error).__name__}: {said}{where}"
+    first = (str(error).splitlines() or [""])[0][:_SAID_MAX]
+    return f"{type(error).__name__}: {first}{where}"
 
 
 def _place(entry: EntryPoint) -> str:

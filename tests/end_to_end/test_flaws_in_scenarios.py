@@ -30,7 +30,7 @@ FOUND_BY = (
     Found("clean-beyond-stable", "leader-cleaned-alone", "compacted-away"),
     Found("forget-producers-in-compaction", "copied-from-a-cleaned-log", "duplicate"),
     Found("expire-offsets-at-once", "members-cut-from-coordinator", "lost-group-offset"),
-    Found("append-without-asking", "aborted-record-comes-late", "aborted-read"),
+    Found("no-verification", "aborted-record-comes-late", "aborted-read"),
     Found("old-epochs-go-on", "offsets-late-for-their-transaction", "transaction-outcome"),
     Found("late-transactions-keep-their-epoch", "offsets-late-for-their-transaction", "transaction-outcome"),
     Found("end-before-replication", "killed-as-it-answers-the-end", "transaction-outcome"),

@@ -6,14 +6,7 @@ UNCLEAN = "unclean.leader.election.enable"
 
 
 def grouped(count: int = 10, **more: object) -> HistoryBuilder:
-    history = led(count, **more)  # type: ignore[arg-type]
-    for process in (11, 12):
-        history.client(process, role="consumer", group="g", offset_reset="earliest", isolation="read_uncommitted")
-    return history
-
-
-def _reads(history: HistoryBuilder, process: int, first: int, end: int, *, at: float, assignment: int = 0) -> None:
-    history.poll([(offset, offset) for offset in range(first, end)], at=at, process=process, assignment=assignment)
+    return led(count, **more).members(11, 12)  # type: ignore[arg-type]
 
 
 def _joined(
@@ -31,9 +24,9 @@ def _joined(
 def _worked(history: HistoryBuilder) -> None:
     """Member 11 reads and commits all ten in two steps."""
     _joined(history, 11, 1, at=2.5, offset=0)
-    _reads(history, 11, 0, 5, at=3)
+    history.reads(11, range(5), at=3)
     history.group("committed", at=3.5, process=11, offset=5, generation=1)
-    _reads(history, 11, 5, 10, at=4)
+    history.reads(11, range(5, 10), at=4)
     history.group("committed", at=4.5, process=11, offset=10, generation=1)
 
 
@@ -46,8 +39,7 @@ def _worked(history: HistoryBuilder) -> None:
 def commit_lost() -> HistoryBuilder:
     history = grouped()
     _worked(history)
-    history.group("fetched", at=50, process=12, offset=-1)
-    return history.finish()
+    return history.group("fetched", at=50, process=12, offset=-1).finish()
 
 
 @case(
@@ -59,43 +51,38 @@ def commit_lost() -> HistoryBuilder:
 def commit_regressed() -> HistoryBuilder:
     history = grouped()
     _worked(history)
-    history.group("fetched", at=50, process=12, offset=5)
-    return history.finish()
+    return history.group("fetched", at=50, process=12, offset=5).finish()
 
 
 @case(
     "a commit of 10 is under way while the offset is fetched: 5 is answered",
     PASS,
-    {},
     why="either of two that overlap may be answered",
 )
 def commit_under_way() -> HistoryBuilder:
     history = grouped()
     _joined(history, 11, 1, at=2.5, offset=0)
-    _reads(history, 11, 0, 5, at=3)
+    history.reads(11, range(5), at=3)
     history.group("committed", at=3.5, process=11, offset=5, generation=1)
-    _reads(history, 11, 5, 10, at=4)
+    history.reads(11, range(5, 10), at=4)
     history.group("committed", at=4.5, process=11, offset=10, generation=1, elapsed_s=2)
-    history.group("fetched", at=5, process=12, offset=5)
-    return history.finish()
+    return history.group("fetched", at=5, process=12, offset=5).finish()
 
 
 @case(
     "the commit of 10 had no answer; ten seconds later 5 is fetched, and then 10",
     PASS,
-    {},
     why="a commit without an answer may or may not hold, and may come later",
 )
 def commit_without_an_answer() -> HistoryBuilder:
     history = grouped()
     _joined(history, 11, 1, at=2.5, offset=0)
-    _reads(history, 11, 0, 5, at=3)
+    history.reads(11, range(5), at=3)
     history.group("committed", at=3.5, process=11, offset=5, generation=1)
-    _reads(history, 11, 5, 10, at=4)
+    history.reads(11, range(5, 10), at=4)
     history.group("committed", at=4.5, process=11, offset=10, generation=1, status=2)
     history.group("fetched", at=15, process=12, offset=5)
-    history.group("fetched", at=16, process=12, offset=10)
-    return history.finish()
+    return history.group("fetched", at=16, process=12, offset=10).finish()
 
 
 @case(
@@ -107,31 +94,27 @@ def commit_without_an_answer() -> HistoryBuilder:
 def refused_commit_is_answered() -> HistoryBuilder:
     history = grouped()
     _joined(history, 11, 1, at=2.5, offset=0)
-    _reads(history, 11, 0, 10, at=3)
+    history.reads(11, range(10), at=3)
     history.group("committed", at=3.5, process=11, offset=5, generation=1)
     history.group("committed", at=4.5, process=11, offset=10, generation=1, status=1)
-    history.group("fetched", at=50, process=12, offset=10)
-    return history.finish()
+    return history.group("fetched", at=50, process=12, offset=10).finish()
 
 
 @case(
     "another group, which never committed, fetches and is answered that there is none",
     PASS,
-    {},
     why="a group's offsets are its own",
 )
 def another_group_has_none() -> HistoryBuilder:
     history = grouped()
     _worked(history)
     history.client(13, role="consumer", group="h", offset_reset="earliest")
-    history.group("fetched", at=50, process=13, offset=-1, name="h")
-    return history.finish()
+    return history.group("fetched", at=50, process=13, offset=-1, name="h").finish()
 
 
 @case(
     "the group goes back on purpose: it seeks to 2, commits 2, and 2 is fetched",
     PASS,
-    {},
     also=("group-redelivery observation",),
     why="a lawful rewind: 2 was the last commit",
 )
@@ -141,8 +124,7 @@ def rewound_on_purpose() -> HistoryBuilder:
     history.group("seek", at=5, process=11, offset=2)
     history.group("committed", at=5.5, process=11, offset=2, generation=1)
     history.group("fetched", at=50, process=12, offset=2)
-    _reads(history, 11, 2, 10, at=6, assignment=1)
-    return history.finish()
+    return history.reads(11, range(2, 10), at=6, assignment=1).finish()
 
 
 @case(
@@ -155,8 +137,7 @@ def commit_lost_where_another_topic_allows_unclean() -> HistoryBuilder:
     history = grouped(topics={"t": {UNCLEAN: "true"}})
     _worked(history)
     history.fail_over(2, at=20)
-    history.group("fetched", at=50, process=12, offset=-1)
-    return history.finish()
+    return history.group("fetched", at=50, process=12, offset=-1).finish()
 
 
 @case(
@@ -170,8 +151,7 @@ def commit_lost_after_the_damage_of_a_topic() -> HistoryBuilder:
     _worked(history)
     history.damage(3, 5, 7, at=20)
     history.started(3, at=21)
-    history.group("fetched", at=50, process=12, offset=-1)
-    return history.finish()
+    return history.group("fetched", at=50, process=12, offset=-1).finish()
 
 
 @case(
@@ -184,8 +164,7 @@ def commit_lost_where_the_cluster_allows_unclean() -> HistoryBuilder:
     history = grouped(settings={UNCLEAN: "true"})
     _worked(history)
     history.fail_over(2, at=20)
-    history.group("fetched", at=50, process=12, offset=-1)
-    return history.finish()
+    return history.group("fetched", at=50, process=12, offset=-1).finish()
 
 
 @case(
@@ -198,8 +177,7 @@ def commit_lost_before_the_fault() -> HistoryBuilder:
     history = grouped(settings={UNCLEAN: "true"})
     _worked(history)
     history.group("fetched", at=10, process=12, offset=-1)
-    history.fail_over(2, at=20)
-    return history.finish()
+    return history.fail_over(2, at=20).finish()
 
 
 @case(
@@ -213,8 +191,7 @@ def commit_lost_before_the_wipe() -> HistoryBuilder:
     _worked(history)
     history.group("fetched", at=10, process=12, offset=-1)
     history.destroyed("wipe", 3, "disk", at=20)
-    history.started(3, at=20.5)
-    return history.finish()
+    return history.started(3, at=20.5).finish()
 
 
 def _owners(
@@ -278,12 +255,11 @@ def owner_in_another_group() -> HistoryBuilder:
 def committed_past_an_unread_record() -> HistoryBuilder:
     history = grouped()
     _joined(history, 11, 1, at=2, offset=0)
-    _reads(history, 11, 0, 3, at=3)
+    history.reads(11, range(3), at=3)
     history.group("revoked", at=3.5, process=11, generation=1)
     _joined(history, 12, 2, at=4, offset=4)
-    _reads(history, 12, 4, 6, at=5)
-    history.group("committed", at=5.5, process=12, offset=6, generation=2)
-    return history.finish()
+    history.reads(12, range(4, 6), at=5)
+    return history.group("committed", at=5.5, process=12, offset=6, generation=2).finish()
 
 
 @case(
@@ -310,25 +286,22 @@ def redelivered_after_the_commit() -> HistoryBuilder:
     _worked(history)
     history.group("revoked", at=5, process=11, generation=1)
     _joined(history, 12, 2, at=6, offset=5)
-    _reads(history, 12, 5, 10, at=7)
-    return history.finish()
+    return history.reads(12, range(5, 10), at=7).finish()
 
 
 @case(
     "the commit was answered in the moment in which the other's assignment began",
     PASS,
-    {},
     also=("group-redelivery observation", "group-redelivery violation"),
     why="unsure whether an equal time is before; the window is nothing",
 )
 def redelivered_at_the_moment_of_the_commit() -> HistoryBuilder:
     history = grouped()
     _joined(history, 11, 1, at=2.5, offset=0)
-    _reads(history, 11, 0, 10, at=3)
+    history.reads(11, range(10), at=3)
     history.group("committed", at=4, process=11, offset=10, generation=1, elapsed_s=1)
     _joined(history, 12, 2, at=5, offset=0)
-    _reads(history, 12, 0, 10, at=7)
-    return history.finish()
+    return history.reads(12, range(10), at=7).finish()
 
 
 @case(
@@ -340,11 +313,10 @@ def redelivered_at_the_moment_of_the_commit() -> HistoryBuilder:
 def redelivered_while_the_commit_was_under_way() -> HistoryBuilder:
     history = grouped()
     _joined(history, 11, 1, at=2.5, offset=0)
-    _reads(history, 11, 0, 10, at=3)
+    history.reads(11, range(10), at=3)
     history.group("committed", at=4, process=11, offset=10, generation=1, elapsed_s=3)
     _joined(history, 12, 2, at=5, offset=0)
-    _reads(history, 12, 0, 10, at=7.5)
-    return history.finish()
+    return history.reads(12, range(10), at=7.5).finish()
 
 
 @case(
@@ -356,16 +328,14 @@ def redelivered_while_the_commit_was_under_way() -> HistoryBuilder:
 def head_skipped() -> HistoryBuilder:
     history = led(6).client(11, role="consumer", offset_reset="earliest")
     history.group("assigned", at=2, process=11, name=None)
-    _reads(history, 11, 2, 6, at=3)
-    return history.finish()
+    return history.reads(11, range(2, 6), at=3).finish()
 
 
 @case("the same with auto.offset.reset=latest", PASS, {}, why="free to start anywhere")
 def head_skipped_by_latest() -> HistoryBuilder:
     history = led(6).client(11, role="consumer", offset_reset="latest")
     history.group("assigned", at=2, process=11, name=None)
-    _reads(history, 11, 2, 6, at=3)
-    return history.finish()
+    return history.reads(11, range(2, 6), at=3).finish()
 
 
 @case(
@@ -378,8 +348,7 @@ def head_skipped_by_latest() -> HistoryBuilder:
 def head_skipped_by_another_groups_commit() -> HistoryBuilder:
     history = grouped(6).client(13, role="consumer", group="h", offset_reset="earliest")
     history.group("assigned", at=1.9, process=13, generation=1, name="h", offset=0)
-    _reads(history, 13, 0, 2, at=2)
+    history.reads(13, range(2), at=2)
     history.group("committed", at=2.2, process=13, offset=2, generation=1, name="h")
     history.group("assigned", at=3, process=11, generation=1)
-    _reads(history, 11, 2, 6, at=4)
-    return history.finish()
+    return history.reads(11, range(2, 6), at=4).finish()

@@ -70,15 +70,10 @@ async def _searched(
     seeds: int,
     jobs: int,
 ) -> bool:
-    """Whether all of it was done. `found` gets each flaw as it is found."""
+    """Whether all of it was done. `found` gets each flaw with the seeds that it was searched with."""
     async with trying(session, repeats=1, jobs=jobs, tell=terminal.say) as tries:
-        for flaw in chosen:
-            found[flaw.name] = await search(flaw, found.get(flaw.name), tries, seeds=seeds)
-            keep(files, found)
-            terminal.say(f"{flaw.name}: {found[flaw.name].found_by}, after {found[flaw.name].seeds} seeds")
-            if not tries.goes_on:
-                return False
-    return True
+        await search(chosen, found, tries, seeds=seeds, keep=lambda: keep(files, found))
+        return tries.goes_on
 
 
 def table(chosen: Sequence[PlantedFlaw], found: Mapping[str, FlawFound]) -> list[str]:

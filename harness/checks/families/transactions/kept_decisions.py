@@ -6,7 +6,7 @@ told apart by the greater epoch, above a decision of the older one's.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.history.facts.internal_topics import CLOCKS_APART_NS
@@ -19,6 +19,7 @@ _STATES_OF_OUTCOME: Mapping[int, Sequence[str]] = {
     STATUS_OK: ("PrepareCommit", "CompleteCommit"),
     STATUS_FAIL: ("PrepareAbort", "CompleteAbort"),
 }
+_BEGUN = "Ongoing"
 COMPLETE = ("CompleteCommit", "CompleteAbort")  # once every marker was written
 
 
@@ -66,31 +67,53 @@ class Decision:
 def decisions_of(transactions: Sequence[TransactionRow], kept: Sequence[TransactionStateRow]) -> Mapping[int, Decision]:
     """Of each transaction of an id the earliest decision, where it is certain which is its own. kept: what the log has
     of that id to the end."""
+    found: dict[int, Decision] = {}
+    shared = []
+    for row, its in _with_owners(transactions, kept):
+        if len(its) == 1:
+            _add(found, row, its[0])
+        else:
+            shared.append((row, its))
+    of_one_alone, began_with = dict(found), beginnings_of(transactions, kept)
+    begins = {(row["producer_id"], row["begun_ns"]): Decision.of(row) for row in kept if row["state"] == _BEGUN}
+    for row, its in shared:
+        producer, time_ns = (row["producer_id"], row["producer_epoch"]), (row["time_ns"] or 0) + CLOCKS_APART_NS
+        begin = begins.get((row["producer_id"], row["begun_ns"]))
+        left = []
+        for each in its:
+            end, other = of_one_alone.get(each["transaction"]), began_with.get(each["transaction"])
+            is_over = end is not None and end.is_before(producer, time_ns)
+            is_older = other is not None and begin is not None and other.is_before(begin.producer, begin.time_ns)
+            if not is_over and not is_older:
+                left.append(each)
+        if len(left) == 1:
+            _add(found, row, left[0])
+    return found
+
+
+def beginnings_of(
+    transactions: Sequence[TransactionRow], kept: Sequence[TransactionStateRow]
+) -> Mapping[int, Decision]:
+    """Of each transaction of an id what the log has of its begin, where it can be of no other. It has the epoch with
+    which its client is at it; the coordinator raises that to end what a client left open."""
+    return {
+        its[0]["transaction"]: Decision.of(row)
+        for row, its in _with_owners(transactions, kept)
+        if len(its) == 1 and row["state"] == _BEGUN
+    }
+
+
+def _with_owners(
+    transactions: Sequence[TransactionRow], kept: Sequence[TransactionStateRow]
+) -> Iterator[tuple[TransactionStateRow, Sequence[TransactionRow]]]:
+    """The records that say when what they are of began, and the transactions that were under way then."""
     begun = sorted((row for row in kept if row["begun_ns"] is not None and row["time_ns"] is not None), key=_begun)
     owners: list[list[TransactionRow]] = [[] for _ in begun]
     for own in transactions:
         first = bisect_left(begun, own["invoked_ns"] - CLOCKS_APART_NS, key=_begun)
         for place in range(first, bisect_right(begun, own["completed_ns"] + CLOCKS_APART_NS, key=_begun)):
             owners[place].append(own)
-    found: dict[int, Decision] = {}
-    shared = []
-    for row, its in zip(begun, owners, strict=True):
-        if len(its) == 1:
-            _add(found, row, its[0])
-        else:
-            shared.append((row, its))
-    of_one_alone = dict(found)
-    for row, its in shared:
-        producer, time_ns = (row["producer_id"], row["producer_epoch"]), (row["time_ns"] or 0) + CLOCKS_APART_NS
-        over = (of_one_alone.get(each["transaction"]) for each in its)
-        left = [
-            each
-            for each, its_end in zip(its, over, strict=True)
-            if not (its_end and its_end.is_before(producer, time_ns))
-        ]
-        if len(left) == 1:
-            _add(found, row, left[0])
-    return found
+    return zip(begun, owners, strict=True)
 
 
 def is_repeated(own: TransactionRow, decision: Decision, row: TransactionStateRow) -> bool:

@@ -135,6 +135,22 @@ OUTCOMES: dict[str, tuple[Verdict, Expected]] = {
         {("removed-by-configuration", "retention", NOTED): 4, ("availability", "gap", NOTED): 1},
     ),
     "passed_over_before_its_key_had_a_later_record": (VIOLATION, {("compacted-away", "last-of-its-key", BAD): 1}),
+    "lost_with_a_copy_of_the_later_one_of_its_key_and_still_there_when_another_was_elected": (
+        VIOLATION,
+        {
+            ("lost-write", "lost", BAD): 1,
+            ("duplicate", "moved", BAD): 1,
+            ("unclean-election", "election", BAD): 1,
+        },
+    ),
+    "lost_with_a_copy_of_the_later_one_of_its_key_and_never_seen_again": (
+        VIOLATION,
+        {
+            ("removed-by-configuration", "compaction", NOTED): 1,
+            ("duplicate", "moved", BAD): 1,
+            ("unclean-election", "election", BAD): 1,
+        },
+    ),
     "lost_with_the_later_one_of_its_key_and_still_there_when_another_was_elected": (
         VIOLATION,
         {

@@ -88,7 +88,7 @@ def test_a_leader_takes_a_marker_of_a_coordinator_that_has_a_successor(is_flawed
 
 
 def test_a_leader_appends_without_asking_whether_the_transaction_is_open(is_flawed: bool) -> None:
-    made = Replicas(rules=with_flaws(["append-without-asking"] if is_flawed else []))
+    made = Replicas(rules=with_flaws(["no-verification"] if is_flawed else []))
     made.leader.update_settings(replace(made.settings, verifies_transactions=True))
     assert made.leader.needs_verification(Producer(7, 0), adds=False) is not is_flawed
 
