@@ -28,6 +28,7 @@ class Found(NamedTuple):
 FOUND_BY = (
     Found("load-last-segment-of-offsets", "offsets-in-many-segments", "lost-group-offset"),
     Found("clean-beyond-stable", "leader-cleaned-alone", "compacted-away"),
+    Found("forget-producers-in-compaction", "copied-from-a-cleaned-log", "duplicate"),
     Found("expire-offsets-at-once", "members-cut-from-coordinator", "lost-group-offset"),
     Found("no-verification", "aborted-record-comes-late", "aborted-read"),
     Found("old-epochs-go-on", "offsets-late-for-their-transaction", "transaction-outcome"),
