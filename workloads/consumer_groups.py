@@ -16,7 +16,7 @@ from harness.ports.clients import ClientUse
 from harness.ports.cluster import Client, ClientFactory, Event, Journal, ReadRecord, TopicPartition, Workload
 from harness.ports.load import LoadFacts
 from harness.ports.membership import GroupClient, GroupEvent, GroupJournal
-from harness.ports.programs import ReadsByItself
+from harness.ports.programs import ProgramsJournal, ReadsByItself
 from harness.values import GroupProtocol, Seconds, Share
 from workloads.produce_and_poll import POLL_RECORDS, POLL_S, RENEW_S, ProduceAndPoll, ProducerSettings
 from workloads.programs import ProgramsLife
@@ -194,6 +194,7 @@ class ConsumerGroups:
     async def act(self, client: ClientFactory, journal: Journal, chance: random.Random, until: Event) -> None:
         def begin(member: Client | ReadsByItself, group_journal: GroupJournal) -> Life:
             if isinstance(member, ReadsByItself):
+                assert isinstance(group_journal, ProgramsJournal), group_journal
                 return ProgramsLife(member, group_journal, self._topics)
             assert isinstance(member, GroupClient), member
             return _Member(member, group_journal, self._topics, self._settings)

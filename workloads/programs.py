@@ -10,8 +10,8 @@ import random
 from collections.abc import Sequence
 
 from harness.ports.cluster import Event, Journal, TopicPartition
-from harness.ports.membership import GroupEvent, GroupJournal
-from harness.ports.programs import Polled, ReadsByItself, SendsByItself
+from harness.ports.membership import GroupEvent
+from harness.ports.programs import Polled, ProgramsJournal, ReadsByItself, SendsByItself
 
 HEARD_S = 0.25
 RECORDS_MAX = 20_000  # that are journalled beforehand
@@ -45,7 +45,7 @@ async def let_send(
 class ProgramsLife:
     """A group's member: polls and commits on its own, until it is time to leave."""
 
-    def __init__(self, program: ReadsByItself, journal: GroupJournal, topics: Sequence[str]) -> None:
+    def __init__(self, program: ReadsByItself, journal: ProgramsJournal, topics: Sequence[str]) -> None:
         self._program = program
         self._journal = journal
         self._topics = topics

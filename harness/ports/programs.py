@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from harness.ports.cluster import Event, ReadRecord, Send, SendOutcome, TopicPartition
-from harness.ports.membership import GroupEvent
+from harness.ports.membership import GroupEvent, GroupJournal
 
 
 @runtime_checkable
@@ -60,3 +60,10 @@ class ReadsByItself(Protocol):
     async def crash(self) -> None: ...  # ends without leaving the group
 
     async def close(self) -> None: ...  # leaves the group
+
+
+@runtime_checkable
+class ProgramsJournal(GroupJournal, Protocol):
+    def polled(self, records: Sequence[ReadRecord], *, begin_ns: int, end_ns: int) -> None:
+        """A poll that is told once it is over."""
+        ...
