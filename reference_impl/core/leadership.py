@@ -3,13 +3,12 @@
 from collections.abc import Mapping
 
 from reference_impl.core import reading
-from reference_impl.core.high_watermark import follower_views
 from reference_impl.core.identifiers import UNDEFINED_EPOCH, UNKNOWN_OFFSET, ErrorCode
 from reference_impl.core.isr import Committed, IsrState, IsrTracker, PendingExpand, PendingShrink
 from reference_impl.core.partition_data import AppendResult, Origin, ReadResult
 from reference_impl.core.producer_state import CachedBatch
 from reference_impl.core.replica import NEVER_MS, LocalReplica, RemoteReplica
-from reference_impl.core.rules import Candidate
+from reference_impl.core.rules import Candidate, FollowerView
 from reference_impl.core.state import IsrProposal, PartitionState
 from reference_impl.core.timestamps import is_refused
 from reference_impl.core.validation import refusal, refusal_inside
@@ -387,16 +386,19 @@ class Leadership:
         in_force = replica.rules.isr_in_force(self.isr_state)
         if not replica.rules.raises_high_watermark(len(in_force), self._min_isr):
             return False
-        views = follower_views(
-            self._remotes.values(),
-            isr=self.isr_state,
-            in_force=in_force,
-            is_eligible=self._is_eligible,
-            now_ms=self._now_ms,
-            lag_time_max_ms=replica.settings.replica_lag_time_max_ms,
-        )
+        views = [self._view(remote, in_force) for remote in self._remotes.values()]
         offset = replica.rules.high_watermark(replica.log_end_offset, views)
         if offset <= replica.high_watermark:
             return False
         replica.set_high_watermark(offset)
         return True
+
+    def _view(self, remote: RemoteReplica, in_force: frozenset[int]) -> FollowerView:
+        """R11: a follower as the rule of the high watermark sees it."""
+        return FollowerView(
+            log_end_offset=remote.log_end_offset,
+            in_maximal_isr=remote.broker_id in in_force,
+            in_committed_isr=remote.broker_id in self.isr_state.isr,
+            caught_up=self._now_ms - remote.last_caught_up_ms <= self._replica.settings.replica_lag_time_max_ms,
+            eligible=self._is_eligible(remote),
+        )

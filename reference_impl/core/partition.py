@@ -222,7 +222,7 @@ class Partition:
     def needs_verification(self, producer: Producer, *, adds: bool) -> bool:
         """R86: whether the producer's transaction must be verified before it appends here. `adds`: the partition is to
         be added to it (R88)."""
-        is_asked = self._replica.rules.producers.verifies(adds or self.settings.verifies_transactions)
+        is_asked = adds or self._replica.rules.producers.verifies(self.settings.verifies_transactions)
         return self.is_leader and is_asked and not self._replica.has_open(producer)
 
     def begin_verification(self, producer: Producer, *, adds: bool) -> int | None:

@@ -48,9 +48,9 @@ def idle_for_longer(idle_ms: float, expiration_ms: int) -> bool:
     return idle_ms > expiration_ms
 
 
-def verify_if_asked(is_asked: bool) -> bool:
+def verify_if_set(is_set: bool) -> bool:
     """R86, KIP-890: what comes behind the marker of its transaction must not open another one."""
-    return is_asked
+    return is_set
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,5 +63,5 @@ class ProducerRules:
     inherits: Callable[[], bool] = inherit_all  # asked when a leader's term begins
     forgets_what_was_cut: Callable[[], bool] = forget_with_the_cut
     is_idle: Callable[[float, int], bool] = idle_for_longer
-    verifies: Callable[[bool], bool] = verify_if_asked
+    verifies: Callable[[bool], bool] = verify_if_set  # by transaction.partition.verification.enable
     lists_aborted: Callable[[], bool] = list_every_aborted

@@ -101,6 +101,9 @@ def _seen(lost: Lost, visibility: Visibility) -> Lost:
     shows = {"journals": visibility.truncations, "disks": visibility.snapshots > {"end"}}
     if lost.verdict is Verdict.VIOLATION and lost.shown_by and not any(shows[each] for each in lost.shown_by):
         return replace(lost, verdict=Verdict.UNSAID)
+    lines = visibility.epochs and visibility.reads and visibility.snapshots > {"end"}
+    if lost.in_no_log_with_a_later_one and not (lines and (visibility.books or visibility.polled)):
+        return replace(lost, verdict=Verdict.UNSAID)
     known = (lost.was_answered and visibility.journals) or (lost.read and visibility.reads)
     untold = (lost.was_answered or lost.read) and not known
     return replace(lost, verdict=Verdict.UNSAID) if untold and lost.verdict is Verdict.VIOLATION else lost

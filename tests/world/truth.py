@@ -32,7 +32,7 @@ from tests.world.chronicle import (
     Send,
 )
 from tests.world.clients import OK
-from tests.world.compaction import compacted, ever_compacts, last_of_keys
+from tests.world.compaction import compacted, ever_compacts, last_of_keys, sends_by_key, with_a_later_one
 
 
 class Verdict(Enum):
@@ -57,6 +57,7 @@ class Lost:
     was_answered: bool  # acknowledged by its leader alone, but below a high watermark that was told
     read: bool  # acknowledged by its leader alone, but read
     shown_by: Set[str] = frozenset()  # what alone shows that it was gone before an election that everybody saw
+    in_no_log_with_a_later_one: bool = False  # of its key: that none replaced it only the epochs of logs show
 
     @property
     def answered_only(self) -> bool:
@@ -131,7 +132,7 @@ def lost_records(chronicle: Chronicle) -> list[Lost]:
                 there |= {entry.value for read in poll.reads if read.partition == partition for entry in read.entries}
         sends = [send for send in chronicle.sends if send.partition == partition and _is_promised(chronicle, send)]
         lost = fates(chronicle, partition, sends, there, final.log_start or 0)
-        found += perhaps_replaced(chronicle, partition, lost, missing=lost)
+        found += _perhaps_replaced_in_a_log(chronicle, partition, lost)
         found += _removed_unasked(chronicle, partition, sends, final.log_start or 0)
     return found
 
@@ -144,6 +145,24 @@ def perhaps_replaced(
         return list(lost)
     last = last_that_count(chronicle, partition, missing)
     return [replace(each, verdict=Verdict.UNSAID) if _is_below(each, last, chronicle) else each for each in lost]
+
+
+def _perhaps_replaced_in_a_log(chronicle: Chronicle, partition: Partition, lost: Sequence[Lost]) -> list[Lost]:
+    """The same, but no log was compacted for a later one that stood in another, and was sent when this one was gone."""
+    beside = with_a_later_one(chronicle, partition, {(each.offset, each.value) for each in lost})
+    begun = sends_by_key(chronicle, partition)
+    late = {
+        (each.offset, each.value)
+        for each in lost
+        for offset, sent_ns in begun.get(chronicle.keys.get(each.value, -1), ())
+        if offset > each.offset and sent_ns <= each.time_ns
+    }
+    return [
+        replace(each, in_no_log_with_a_later_one=True)
+        if perhaps.verdict is not each.verdict and (each.offset, each.value) not in beside | late
+        else perhaps
+        for each, perhaps in zip(lost, perhaps_replaced(chronicle, partition, lost, missing=lost), strict=True)
+    ]
 
 
 def last_that_count(chronicle: Chronicle, partition: Partition, missing: Sequence[Lost]) -> dict[int, int]:

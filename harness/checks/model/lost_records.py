@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from harness.checks.model.partition_history import PartitionHistory
-from harness.checks.spark.detection import Copy
+from harness.checks.spark.detection import Copy, Flagged
 
 
 class Rewrite(NamedTuple):
@@ -61,3 +61,9 @@ def epoch_of_copies(
 def same_epoch(copy: int | None, epoch: int | None) -> bool:
     """Whether a copy is of the record's epoch, as far as both are known."""
     return copy is None or epoch is None or copy == epoch
+
+
+def kept_there(history: PartitionHistory, row: Flagged) -> frozenset[int]:
+    """The replicas whose final logs have it at its offset, not only somewhere."""
+    ends = {end["snapshot"] for end in history.end_snapshots.values()}
+    return frozenset(copy.node for copy in row.copies if copy.snapshot in ends)

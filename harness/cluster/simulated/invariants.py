@@ -79,11 +79,11 @@ class _Known:
 
 
 class Invariants:
-    """`broken`: the first one, and nothing is watched after it. `heard` is called once, with it."""
+    """`broken`: the first one, and nothing is watched after it. `on_broken` is called once, with it."""
 
     def __init__(self, clock: Clock) -> None:
         self.broken: Broken | None = None
-        self.heard: Callable[[Broken], None] = lambda broken: None
+        self.on_broken: Callable[[Broken], None] = lambda broken: None
         self._clock = clock
         self._running: dict[int, ReplicaManager] = {}
         self._known: dict[tuple[TopicPartition, object], _Known] = {}
@@ -276,7 +276,7 @@ class Invariants:
                 at_ns=self._clock.monotonic_ns(),
                 events=tuple(known.events),
             )
-            self.heard(self.broken)
+            self.on_broken(self.broken)
 
 
 def _batches(partition: Partition, begin: int, end: int) -> Iterator[_Batch]:

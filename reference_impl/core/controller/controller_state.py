@@ -22,7 +22,6 @@ class Topic:
     name: str
     topic_id: uuid.UUID
     configs: Mapping[str, str] = field(default_factory=dict)  # overrides only
-    config_version: int = 0  # version of the znode
 
 
 @dataclass(frozen=True, kw_only=True)

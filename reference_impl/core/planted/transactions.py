@@ -47,7 +47,7 @@ def _of_zombies(rules: Rules) -> Rules:
     return of_transactions(lambda transactions: replace(transactions, is_current=_any_epoch))(of_log(rules))
 
 
-def _not_asked(is_asked: bool) -> bool:
+def _not_asked(is_set: bool) -> bool:
     return False
 
 

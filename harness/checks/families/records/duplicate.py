@@ -15,10 +15,11 @@ from typing import Any
 from harness.checks.contract.rulings import Cause, Class, Doubt, Ruling
 from harness.checks.explaining.attempts import Attempts, Repeated
 from harness.checks.families.evidence.disks_against_reads import last_read
-from harness.checks.families.records.lost_write import is_unreadable, kept_there
+from harness.checks.families.records.lost_write import is_unreadable
 from harness.checks.families.records.removal import Removal
 from harness.checks.family import Family
 from harness.checks.findings import Finding, RunContext, finding_of_rows
+from harness.checks.model.lost_records import kept_there
 from harness.checks.model.partition_history import PartitionHistory
 from harness.checks.spark.detection import SEEN_FINAL, Flagged
 from harness.checks.spark.fused_query import Flag

@@ -16,6 +16,7 @@ from harness.checks.families.transactions.hidden_records import hidden_ruled, wa
 from harness.checks.families.transactions.transaction_forgetting import TransactionForgetting
 from harness.checks.family import Family
 from harness.checks.findings import Finding, RunContext, finding_of_rows
+from harness.checks.model.lost_records import kept_there
 from harness.checks.model.partition_history import PartitionHistory
 from harness.checks.spark.detection import Flagged
 from harness.checks.wording.causes import cause_words
@@ -29,9 +30,9 @@ def find(context: RunContext) -> list[Finding]:
     findings: list[Finding] = []
     removal, last = Removal(context), last_read(context)
     for history, every in context.by_partition("lost", "unseen"):
-        reasons = {row.value: removal.of(row) for row in every}
-        taken = [(row, why) for row in every if (why := reasons[row.value]) is not None]
-        rows = [row for row in every if reasons[row.value] is None]
+        reasons = [(row, removal.of(row)) for row in every]
+        taken = [(row, why) for row, why in reasons if why is not None]
+        rows = [row for row, why in reasons if why is None]
         if history.deletion is not None and history.deletion.asked:
             gone = [row for row in rows if context.ruling(history, row).cause == "deletion"]
             taken += [(row, WITH_ITS_TOPIC) for row in gone]
@@ -62,12 +63,6 @@ def is_unreadable(history: PartitionHistory, row: Flagged, last: int) -> bool:
     else:
         above = row.offset is None or row.offset > last
     return above and bool(in_sync) and in_sync <= history.end_snapshots.keys() and in_sync <= kept_there(history, row)
-
-
-def kept_there(history: PartitionHistory, row: Flagged) -> frozenset[int]:
-    """The replicas whose final logs have it at its offset, not only somewhere."""
-    ends = {end["snapshot"] for end in history.end_snapshots.values()}
-    return frozenset(copy.node for copy in row.copies if copy.snapshot in ends)
 
 
 def may_be_there(history: PartitionHistory, row: Flagged) -> bool:

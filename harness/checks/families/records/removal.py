@@ -10,7 +10,7 @@ its key had a later record, or before it was deleted.
 
 Whose settings count, and while they are in force, cleaners.py says. A later record of the key counts only if it stayed
 itself, or if what removed it came after: an election that cost it cost its effect too, because no log is compacted
-above the high watermark (KAFKA-13194).
+above the high watermark (KAFKA-13194). What was sent after an election had cost the earlier one replaced nothing.
 
 A tombstone may be removed after delete.retention.ms, and never before the earlier records of its key, which would
 reappear. Clients of the workloads send none: this applies only to histories with tombstones (`records.tombstone`).
@@ -20,31 +20,28 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Literal, TypedDict
-
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as sf
+from itertools import groupby
+from typing import Literal
 
 from harness.checks import passed_over
 from harness.checks.contract.deposed import READ_AHEAD_NS
 from harness.checks.contract.rulings import Cause, CauseCode, Doubt
+from harness.checks.families.records import gone_places
 from harness.checks.families.records.cleaners import Cleaner, Cleaners
-from harness.checks.families.transactions.isolation import ABORTED_SQL
+from harness.checks.families.records.gone_places import GoneRow
 from harness.checks.family import Family
 from harness.checks.findings import Finding, RunContext, finding_of_rows
-from harness.checks.judged_runs import JudgedRuns
+from harness.checks.model.lost_records import kept_there
 from harness.checks.model.partition_history import PartitionHistory
 from harness.checks.model.settings import is_number
-from harness.checks.spark.detection import Flagged
+from harness.checks.spark.detection import SEEN_FINAL, Flagged
 from harness.checks.wording.causes import cause_words
 from harness.checks.wording.words import offsets_words, plural
 from harness.history.facts.finding_facts import Setting
 from harness.history.facts.internal_topics import CLOCKS_APART_NS
 from harness.history.schema.column_types import END_OF_TIME_NS
 from harness.history.schema.schemas import STATUS_OK
-from harness.history.schema.typed_rows import RowsOf, typed
 
-NAME = "removal"
 CHECK = "removed-by-configuration"
 WITH_ITS_TOPIC = Cause(code="deletion-of-its-topic")
 _ON_REQUEST = Cause(code="deletion-of-records")
@@ -60,90 +57,7 @@ _KINDS: Mapping[CauseCode, str] = {
     "deletion-of-its-topic": "deletion",
     "deletion-of-records": "deletion",
 }
-
-
-class GoneRow(TypedDict):
-    """What is known of a missing record.
-
-    kept: the lowest offset at which the final log has the value, which may have stood at others, too. oldest: the
-    lowest offset of its key in the final log; later_ns, later_ms: of those of its key above it in the final log, when
-    the first was sent, and its earliest timestamp.
-    """
-
-    run: int
-    partition_id: int
-    value: int
-    key: int | None
-    offset: int | None
-    kept: int | None
-    timestamp_ms: int | None
-    tombstone: bool | None
-    invoked_ns: int | None
-    aborted: bool | None
-    oldest: int | None
-    later_ns: int | None
-    later_ms: int | None
-    final_t: int | None
-
-
-ANSWER = RowsOf(NAME, GoneRow)
-
-
-def query(runs: JudgedRuns) -> list[GoneRow]:
-    """The missing records of partitions that compacted, or whose log does not start at 0."""
-    wanted = [
-        {"run": history.run, "partition_id": partition.partition_id}
-        for history in runs.histories
-        for partition in history.partitions.values()
-        if (partition.log_start or 0) > 0 or partition.may_compact
-    ]
-    gone = {
-        (row.run, row.partition_id, row.value)
-        for rows in runs.detection.flagged.values()
-        for row in rows
-        if row.flags & {"lost", "unseen", "dirty", "duplicate"}
-    }
-    places = {(row["run"], row["partition_id"]) for row in wanted}
-    rows = [
-        {"run": run, "partition_id": partition_id, "value": value}
-        for run, partition_id, value in sorted(gone)
-        if (run, partition_id) in places
-    ]
-    if not rows:
-        return []
-    place = ("run", "partition_id")
-    records = runs.tables.records.join(sf.broadcast(runs.frame(place, wanted)), ["run", "partition_id"], "left_semi")
-    known = records.groupBy("run", "partition_id", "value").agg(
-        sf.max("key").alias("key"),
-        sf.max("offset").alias("offset"),
-        sf.min("timestamp_ms").alias("timestamp_ms"),
-        sf.bool_or("tombstone").alias("tombstone"),
-        sf.min(sf.expr("if(kind = 2 and replica is null, offset, null)")).alias("kept"),
-        sf.min(sf.expr("if(kind = 0, invoked_ns, null)")).alias("invoked_ns"),
-        sf.bool_or(sf.expr(ABORTED_SQL)).alias("aborted"),
-    )
-    ends = records.where("kind = 2").groupBy("run", "partition_id").agg(sf.min("invoked_ns").alias("final_t"))
-    values = runs.frame((*place, "value"), rows)
-    found = (
-        known.join(sf.broadcast(values), ["run", "partition_id", "value"], "left_semi")
-        .join(_of_its_key(known), ["run", "partition_id", "value"], "left")
-        .join(sf.broadcast(ends), ["run", "partition_id"], "left")
-    )
-    return typed(GoneRow, found.toArrow())
-
-
-def _of_its_key(known: DataFrame) -> DataFrame:
-    """By value, of the records with its key that are in the final log: `oldest`, `later_ns`, `later_ms` (GoneRow)."""
-    by_key = "partition by run, partition_id, key"
-    later = f"{by_key} order by offset desc range between unbounded preceding and 1 preceding"
-    return known.where("key is not null and offset is not null").selectExpr(
-        "run",
-        "partition_id",
-        "value",
-        f"min(if(aborted, null, kept)) over ({by_key}) as oldest",
-        f"min(if(aborted or kept is null, null, coalesce(invoked_ns, 0))) over ({later}) as later_ns",
-        f"min(if(aborted or kept is null, null, timestamp_ms)) over ({later}) as later_ms",
-    )
+_Place = tuple[int, int, int | None]  # partition_id, value, offset
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,6 +68,26 @@ class _Later:
     sent_ns: int
     stamp_ms: int | None
     lost: Flagged | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Above:
+    """What stood above a place of the same key. stayed: of those that count whatever became of them, what allows the
+    most."""
+
+    stayed: _Later | None = None
+    lost: Sequence[_Later] = ()
+
+    def with_those_that_are_there(self, row: GoneRow) -> "_Above":
+        if row["later_ns"] is None:
+            return self
+        return self.with_one_that_stayed(_Later(sent_ns=row["later_ns"], stamp_ms=row["later_ms"]))
+
+    def with_one_that_stayed(self, own: _Later) -> "_Above":
+        stayed = [each for each in (self.stayed, own) if each is not None]
+        stamps = [each.stamp_ms for each in stayed if each.stamp_ms is not None]
+        earliest = _Later(sent_ns=min(each.sent_ns for each in stayed), stamp_ms=min(stamps, default=None))
+        return replace(self, stayed=earliest)
 
 
 def _setting(key: str, value: int | str) -> Setting:
@@ -170,9 +104,7 @@ class Removal:
         self._context = context
         self._settings = context.history.settings
         self._cleaners = Cleaners(self._settings)
-        self._rows: Mapping[tuple[int, int], GoneRow] = {
-            (row["partition_id"], row["value"]): row for row in context.rows[ANSWER]
-        }
+        self._rows: Mapping[_Place, GoneRow] = {_place(row): row for row in context.rows[gone_places.ANSWER]}
         self._passed: Mapping[tuple[int, int, int], int] = {
             (row["partition_id"], row["value"], row["offset"]): row["passed_ns"]
             for row in context.rows[passed_over.ANSWER]
@@ -183,20 +115,8 @@ class Removal:
         return self.of_record(row.partition_id, row.value, row.offset)
 
     def of_record(self, partition_id: int, value: int, offset: int | None) -> Cause | None:
-        known = self._rows.get((partition_id, value))
-        if known is None:
-            return None
-        later = self._later.get((partition_id, value), ())
-        if offset is not None and self._was_sent_again(known, offset, later):  # it has its own key
-            later = (*later, _Later(sent_ns=known["invoked_ns"] or 0, stamp_ms=known["timestamp_ms"]))
-        return self._why(known, known["offset"] if offset is None else offset, later)
-
-    def _was_sent_again(self, known: GoneRow, offset: int, later: Sequence[_Later]) -> bool:
-        """Whether it stood above this offset, too, and stayed there, or was removed only for what came later still."""
-        if known["kept"] is not None or offset >= (known["offset"] or 0):
-            return known["kept"] is not None and offset < known["kept"]
-        removed = self._why(known, known["offset"], later)
-        return removed is not None and removed.doubt is None
+        known = self._rows.get((partition_id, value, offset))
+        return None if known is None else self._why(known, self._above[_place(known)])
 
     def of_position(self, history: PartitionHistory, position: int, by_ns: int) -> Cause | None:
         """Why the log's start may lawfully have been above a consumer's position by then, whose reset policy says then
@@ -205,7 +125,7 @@ class Removal:
             return None
         missing = self._missing_in_order.get(history.partition_id, ())
         there = missing[min(bisect_left(missing, position, key=_offset), len(missing) - 1)] if missing else None
-        known = None if there is None else self._rows.get((there.partition_id, there.value))
+        known = None if there is None else self._rows.get(_place_of(there))
         place = None if there is None else there.offset
         if _was_deleted_on_request(history, position, by_ns, place, self._sent_ns(missing, place, by_ns)):
             return Cause(code="position-deleted", offset=position)
@@ -214,7 +134,7 @@ class Removal:
         why = None
         if known is not None and there is not None:
             deleted = partial(self._deleted, history=history, known=known)
-            why = self._by_settings(history, known, there.offset, deleted, by_ns)
+            why = self._by_settings(history, known, deleted, by_ns)
         doubt = None if why is None else why.doubt
         if why is None and history.may_be_trimmed and "delete" in (history.cleanup_policy or "delete"):
             doubt = Doubt(code="moved-by-somebody")
@@ -232,7 +152,7 @@ class Removal:
         if _was_deleted_on_request(history, offset, by_ns, offset, sent_ns):
             return Cause(code="position-deleted", offset=offset)
         known = _known_to_be_there(history, offset, sent_ns, by_ns)
-        why = self._by_settings(history, known, offset, partial(self._deleted, history=history, known=known), by_ns)
+        why = self._by_settings(history, known, partial(self._deleted, history=history, known=known), by_ns)
         if why is None or (why.doubt is not None and why.doubt.code != "brokers-keep-differently"):
             return None  # what an application did not tell of a record that stayed makes no case for its removal
         if why.doubt is not None:
@@ -243,29 +163,29 @@ class Removal:
         """When the last of those at that offset was sent by then: it may have been assigned again."""
         first = len(missing) if offset is None else bisect_left(missing, offset, key=_offset)
         here = missing[first : bisect_right(missing, offset or 0, key=_offset)]
-        rows = (self._rows.get((row.partition_id, row.value)) for row in here)
+        rows = (self._rows.get(_place_of(row)) for row in here)
         sent = (known["invoked_ns"] or 0 for known in rows if known is not None)
         return max((each for each in sent if each <= by_ns), default=0)
 
-    def _why(self, known: GoneRow, offset: int | None, later: Sequence[_Later]) -> Cause | None:
-        history = self._context.partition(known["partition_id"])
+    def _why(self, known: GoneRow, above: _Above) -> Cause | None:
+        history, offset = self._context.partition(known["partition_id"]), known["offset"]
         below = offset is not None and offset < (history.log_start or 0)
-        gone_ns = self._gone_ns(known, offset)
-        if below and _was_deleted_on_request(history, offset, gone_ns, offset, known["invoked_ns"]):
+        lacked_ns = self._lacked_ns(known)  # what came after that did not remove it
+        by_ns = min(self._gone_ns(known), lacked_ns)
+        if below and _was_deleted_on_request(history, offset, by_ns, offset, known["invoked_ns"]):
             return _ON_REQUEST
-        why = partial(self._why_by, history=history, known=known, offset=offset, later=later)
-        return self._by_settings(history, known, offset, why)
+        why = partial(self._why_by, history=history, known=known, above=above)
+        return self._by_settings(history, known, why, lacked_ns)
 
     def _by_settings(
         self,
         history: PartitionHistory,
         known: GoneRow,
-        offset: int | None,
         why: Callable[[Cleaner], Cause | None],
         by_ns: int = END_OF_TIME_NS,
     ) -> Cause | None:
         """By the settings of whoever may have removed it until then; in doubt if not all of these allow it."""
-        cleaners, certain = self._cleaners.of(history, known["invoked_ns"] or 0, self._gone_ns(known, offset))
+        cleaners, certain = self._cleaners.of(history, known["invoked_ns"] or 0, self._gone_ns(known))
         by_each = [why(replace(each, until_ns=min(each.until_ns, by_ns))) for each in cleaners]
         found = sorted((cause for cause in by_each if cause is not None), key=lambda cause: cause.doubt is not None)
         if not found or certain or len(found) == len(by_each):
@@ -273,9 +193,8 @@ class Removal:
         code: CauseCode = "retention-in-doubt" if _KINDS[found[0].code] == "retention" else "compaction-in-doubt"
         return replace(found[0], code=code, doubt=Doubt(code="brokers-keep-differently"))
 
-    def _why_by(
-        self, cleaner: Cleaner, history: PartitionHistory, known: GoneRow, offset: int | None, later: Sequence[_Later]
-    ) -> Cause | None:
+    def _why_by(self, cleaner: Cleaner, history: PartitionHistory, known: GoneRow, above: _Above) -> Cause | None:
+        offset = known["offset"]
         below = offset is not None and history.log_start is not None and offset < history.log_start
         if below and (why := self._deleted(cleaner, history, known)) is not None:
             return why
@@ -283,10 +202,10 @@ class Removal:
             return None
         if known["key"] is None:
             return self._perhaps_replaced(cleaner, history, known, offset)
-        replaced_by = [each for each in later if self._was_replaced(cleaner, history, known, each)]
-        if any(each.lost is None for each in replaced_by):
+        was_replaced = partial(self._was_replaced, cleaner, history, known)
+        if above.stayed is not None and was_replaced(above.stayed):
             return Cause(code="compaction-of-a-key", settings=_COMPACT)
-        if replaced_by and self._broke_the_promise(history, known):
+        if above.lost and self._broke_the_promise(history, known) and any(map(was_replaced, above.lost)):
             return Cause(code="compaction-in-doubt", settings=_COMPACT, doubt=Doubt(code="later-one-may-be-lost"))
         return self._deleted_for_good(cleaner, history, known)
 
@@ -308,54 +227,70 @@ class Removal:
     # -- what came later of the same key ------------------
 
     @cached_property
-    def _later(self) -> Mapping[tuple[int, int], Sequence[_Later]]:
-        """(partition_id, value) -> what may have replaced it: the first that stayed, and those that were lost since."""
-        by_key: dict[tuple[int, int], list[GoneRow]] = {}
+    def _above(self) -> Mapping[_Place, _Above]:
+        """By the place of a record that is gone, what stood above it of its key."""
+        by_key: dict[tuple[int, int | None, int | None], list[GoneRow]] = {}
         for row in self._rows.values():
-            if row["key"] is not None and row["offset"] is not None:
-                by_key.setdefault((row["partition_id"], row["key"]), []).append(row)
-        found: dict[tuple[int, int], Sequence[_Later]] = {}
+            of_value = row["value"] if row["key"] is None else None
+            by_key.setdefault((row["partition_id"], row["key"], of_value), []).append(row)
+        found: dict[_Place, _Above] = {}
         for rows in by_key.values():
-            found |= self._later_of_a_key(sorted(rows, key=lambda row: row["offset"] or 0, reverse=True))
+            found |= self._above_those_of_a_key(rows)
         return found
 
-    def _later_of_a_key(self, rows: Sequence[GoneRow]) -> dict[tuple[int, int], Sequence[_Later]]:
-        """rows: its missing ones, from the last on. Each is judged by those above it, and may count for those below."""
-        found: dict[tuple[int, int], Sequence[_Later]] = {}
-        stayed: _Later | None = None
-        lost: list[_Later] = []
-        for row in rows:
-            if row["later_ns"] is not None:
-                stayed = _earlier(stayed, _Later(sent_ns=row["later_ns"], stamp_ms=row["later_ms"]))
-            found[row["partition_id"], row["value"]] = later = (*((stayed,) if stayed else ()), *lost)
-            if row["aborted"]:
-                continue
-            own = _Later(sent_ns=row["invoked_ns"] or 0, stamp_ms=row["timestamp_ms"])
-            removed = self._why(row, row["offset"], later)
-            missing = self._missing.get((row["partition_id"], row["value"]))
-            if missing is None or (removed is not None and removed.doubt is None):
-                stayed = _earlier(stayed, own)
-                continue
-            replaces = self._replaces_others(missing)
-            if replaces:
-                stayed = _earlier(stayed, own)
-            elif replaces is None:
-                lost.append(replace(own, lost=missing))
+    def _above_those_of_a_key(self, rows: Sequence[GoneRow]) -> dict[_Place, _Above]:
+        """Each place is judged by those above it, from the last on, and may count for those below."""
+        found: dict[_Place, _Above] = {}
+        above = _Above()
+        for _, places in groupby(sorted(rows, key=_height, reverse=True), key=_height):
+            here = list(places)
+            above = before = above.with_those_that_are_there(here[0])
+            for row in here:
+                found[_place(row)] = before
+                above = self._with(above, row, before)
         return found
+
+    def _with(self, above: _Above, row: GoneRow, judged_by: _Above) -> _Above:
+        """With this one, as what may have replaced those below it."""
+        if row["aborted"] or row["offset"] is None:
+            return above
+        own = _Later(sent_ns=row["invoked_ns"] or 0, stamp_ms=row["timestamp_ms"])
+        removed = self._why(row, judged_by)
+        missing = self._missing.get(_place(row))
+        if missing is None or (removed is not None and removed.doubt is None):
+            return above.with_one_that_stayed(own)
+        replaces = self._replaces_others(missing)
+        if replaces is None:
+            return replace(above, lost=(*above.lost, replace(own, lost=missing)))
+        return above.with_one_that_stayed(own) if replaces else above
 
     def _replaces_others(self, missing: Flagged) -> bool | None:
         """Whether a record that no setting removed may have replaced earlier ones of its key; None: unknown.
 
-        What a clean fail-over cost was never below the high watermark. What broke the promise is told as such.
+        What a clean fail-over cost was never below the high watermark. What broke the promise is told as such, of a
+        record that is nowhere: one that stands elsewhere is not missed, so what it may have replaced is.
         """
         ruling = self._context.ruling(self._context.partition(missing.partition_id), missing)
-        if ruling.classification == "violation" or ruling.cause == "deletion":
+        if ruling.classification == "violation":
+            return None if missing.seen_any & SEEN_FINAL else True
+        if ruling.cause == "deletion":
             return True
         return False if ruling.classification == "permitted" and ruling.cause == "fail-over" else None
 
     @cached_property
-    def _missing(self) -> Mapping[tuple[int, int], Flagged]:
-        return {(row.partition_id, row.value): row for row in self._context.flagged if row.flags & {"lost", "dirty"}}
+    def _missing(self) -> Mapping[_Place, Flagged]:
+        return {
+            _place_of(row): row
+            for row in self._context.flagged
+            if row.flags & {"lost", "dirty"} or ("duplicate" in row.flags and self._is_gone_from_here(row))
+        }
+
+    def _is_gone_from_here(self, row: Flagged) -> bool:
+        """Whether the log that has it elsewhere lacks it at this place."""
+        history = self._context.partition(row.partition_id)
+        in_sync = frozenset(history.final_isr)
+        held = bool(in_sync) and in_sync <= kept_there(history, row)
+        return history.read_to_end and not held and not row.seen & SEEN_FINAL
 
     @cached_property
     def _missing_in_order(self) -> Mapping[int, Sequence[Flagged]]:
@@ -369,7 +304,7 @@ class Removal:
 
     def _broke_the_promise(self, history: PartitionHistory, known: GoneRow) -> bool:
         """Whether nothing but compaction can have permitted its loss: what cost the later one may have cost it too."""
-        row = self._missing.get((known["partition_id"], known["value"]))
+        row = self._missing.get(_place(known))
         return row is not None and self._context.ruling(history, row).classification == "violation"
 
     def _was_spared(self, history: PartitionHistory, known: GoneRow, lost: Flagged) -> bool:
@@ -377,7 +312,7 @@ class Removal:
 
         Its log was then compacted for that one nowhere: not there, and not in a log that it copied.
         """
-        row = self._missing.get((known["partition_id"], known["value"]))
+        row = self._missing.get(_place(known))
         if row is None or row.status != STATUS_OK or row.acks != -1 or row.completed_ns is None:
             return False
         if not history.exact or not history.elections or lost.offset is None:
@@ -394,7 +329,7 @@ class Removal:
 
         That log was compacted for no later one, and this one had not been.
         """
-        row = self._missing.get((known["partition_id"], known["value"]))
+        row = self._missing.get(_place(known))
         election = self._context.ruling(history, row).election if row is not None else None
         if row is None or election is None or not election.ends_at_or_below(row.offset):
             return False
@@ -460,10 +395,24 @@ class Removal:
 
     # -- ages and sizes -----------------------------------
 
-    def _gone_ns(self, known: GoneRow, offset: int | None) -> int:
+    def _gone_ns(self, known: GoneRow) -> int:
         """When it was first seen to be gone from this place, at last by the final read."""
+        offset = known["offset"]
         passed_ns = self._passed.get((known["partition_id"], known["value"], -1 if offset is None else offset))
         return min(each for each in (known["final_t"], passed_ns, END_OF_TIME_NS) if each is not None)
+
+    def _lacked_ns(self, known: GoneRow) -> int:
+        """When the leader had been elected whose log ended below it, if that is what cost it; else the end of time."""
+        row = self._missing.get(_place(known))
+        if row is None:
+            return END_OF_TIME_NS
+        history, known_ns = self._context.partition(row.partition_id), row.known_until_ns or 0
+        if not any(each.latest_t >= known_ns and each.ends_at_or_below(row.offset) for each in history.elections):
+            return END_OF_TIME_NS
+        ruling = self._context.ruling(history, row)
+        if ruling.election is None or ruling.undecided or not ruling.election.ends_at_or_below(row.offset):
+            return END_OF_TIME_NS
+        return ruling.election.latest_t
 
     def _age_ms(
         self, history: PartitionHistory, stamp_ms: int | None, sent_ns: int | None, time_ns: int
@@ -516,9 +465,9 @@ def _known_to_be_there(history: PartitionHistory, offset: int, sent_ns: int, by_
         "run": history.run,
         "partition_id": history.partition_id,
         "value": -1,
-        "key": None,
+        "place": offset,
         "offset": offset,
-        "kept": offset,
+        "key": None,
         "timestamp_ms": None,
         "tombstone": None,
         "invoked_ns": sent_ns,
@@ -538,12 +487,16 @@ def _offset(row: Flagged) -> int:
     return row.offset or 0
 
 
-def _earlier(one: _Later | None, other: _Later) -> _Later:
-    """Of two that stayed, what allows the most."""
-    if one is None:
-        return other
-    stamps = [each.stamp_ms for each in (one, other) if each.stamp_ms is not None]
-    return _Later(sent_ns=min(one.sent_ns, other.sent_ns), stamp_ms=min(stamps, default=None))
+def _height(row: GoneRow) -> int:
+    return -1 if row["offset"] is None else row["offset"]
+
+
+def _place(row: GoneRow) -> _Place:
+    return row["partition_id"], row["value"], row["place"]
+
+
+def _place_of(row: Flagged) -> _Place:
+    return row.partition_id, row.value, row.offset
 
 
 def removed(context: RunContext, history: PartitionHistory, rows: Sequence[tuple[Flagged, Cause]]) -> list[Finding]:
@@ -569,4 +522,4 @@ def removed(context: RunContext, history: PartitionHistory, rows: Sequence[tuple
     ]
 
 
-FAMILY = Family(name=NAME, query=query, follows_detection=True)
+FAMILY = Family(name=gone_places.NAME, query=gone_places.query, follows_detection=True)

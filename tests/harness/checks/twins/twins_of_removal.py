@@ -137,24 +137,65 @@ def passed_over_after_its_key_had_a_later_record() -> History:
     return _passed_over(at=60, settings=_COMPACT, later=50)
 
 
-def _lost_with_the_later_one(*, log_end: int, cut: bool) -> History:
+def _lost_with_the_later_one(*, log_end: int, cut: bool, sent_again: bool = False) -> History:
     """Values 0 to 6 have keys of their own; 8, with the key of 7 and acks=1, replaces it where the log is compacted.
 
     Broker 1 alone was in sync, and another one is elected though that is forbidden. cut: broker 1 tells what it cut.
+    sent_again: 8 was acknowledged by all, and an attempt before that stands at 6 to the end.
     """
+    history = History(scenario_=scenario(topics=(TopicSpec(name="t", settings=_COMPACT),)))
+    history.state(1, 0, (1,), at=0, start=0)
+    history.unclean_config("false")
+    kept = [*LOG[:6], (6, 8)] if sent_again else LOG[:7]
+    for offset, value in kept[: 6 if sent_again else 7]:
+        history.send(value, offset, at=1 + value / 10, key=value)
+    history.send(7, 7, at=2, key=100)
+    if sent_again:
+        history.send(8, 8, at=1.7, elapsed_s=1, process=2, key=100)
+    else:
+        history.send(8, 8, at=3, acks=1, key=100)
+    history.state(2, 1, (2,), at=8, start=log_end)
+    if cut:
+        history.truncation(1, 7, 9, epoch=1, at=9)
+        history.snapshot(1, [(7, 0, 7), (8, 0, 8)], at=9, reason="truncation")
+    history.partition |= {"cleanup_policy": "compact"}
+    return history.final(kept)
+
+
+def _replaced_in_the_next_epoch(*, sent_at: float) -> History:
+    """Value 7 was acknowledged at 2.1 s; 9, of its key, stands at 8 in the end, in the log of an elected one that never
+    had 7."""
     history = History(scenario_=scenario(topics=(TopicSpec(name="t", settings=_COMPACT),)))
     history.state(1, 0, (1,), at=0, start=0)
     history.unclean_config("false")
     for offset, value in LOG[:7]:
         history.send(value, offset, at=1 + value / 10, key=value)
     history.send(7, 7, at=2, key=100)
-    history.send(8, 8, at=3, acks=1, key=100)
-    history.state(2, 1, (2,), at=8, start=log_end)
-    if cut:
-        history.truncation(1, 7, 9, epoch=1, at=9)
-        history.snapshot(1, [(7, 0, 7), (8, 0, 8)], at=9, reason="truncation")
+    history.state(2, 1, (2,), at=3, start=7)
+    history.send(8, 7, at=4, key=101, process=2)
+    history.send(9, 8, at=sent_at, elapsed_s=4.5 - sent_at, key=100, process=3)
     history.partition |= {"cleanup_policy": "compact"}
-    return history.final(LOG[:7])
+    return history.final([*LOG[:7], (7, 8), (8, 9)])
+
+
+@story
+def lost_before_the_later_one_of_its_key_was_sent() -> History:
+    return _replaced_in_the_next_epoch(sent_at=4.1)
+
+
+@story
+def lost_when_the_later_one_of_its_key_was_on_its_way() -> History:
+    return _replaced_in_the_next_epoch(sent_at=2.5)
+
+
+@story
+def lost_with_a_copy_of_the_later_one_of_its_key_and_still_there_when_another_was_elected() -> History:
+    return _lost_with_the_later_one(log_end=7, cut=True, sent_again=True)
+
+
+@story
+def lost_with_a_copy_of_the_later_one_of_its_key_and_never_seen_again() -> History:
+    return _lost_with_the_later_one(log_end=7, cut=False, sent_again=True)
 
 
 @story
