@@ -30,13 +30,13 @@ def main() -> None:
     from benchmarks import check_steps
     from harness.checks.early_session import EarlySession
 
-    bench = EarlySession(master="local[2]", jvm=jvm)
+    early = EarlySession(master="local[2]", jvm=jvm)
     if options.mode == "many":
-        results = check_steps.many(options.folder, bench)
+        results = check_steps.many(options.folder, early)
     elif options.mode == "duckdb":
-        results = check_steps.duckdb_ratio(options.folder, bench)
+        results = check_steps.duckdb_ratio(options.folder, early)
     else:
-        results = check_steps.check(options.folder, bench, began=BEGAN, waiting=options.mode == "after-run")
+        results = check_steps.check(options.folder, early, began=BEGAN, waiting=options.mode == "after-run")
     print(json.dumps(results))
 
 

@@ -35,17 +35,17 @@ def table_mb(folder: Path) -> float:
     return round(sum(path.stat().st_size for path in (folder / "tables").glob("*.parquet")) / 1e6, 2)
 
 
-def check(folder: Path, bench: EarlySession, *, began: float, waiting: bool) -> dict[str, Any]:
+def check(folder: Path, early: EarlySession, *, began: float, waiting: bool) -> dict[str, Any]:
     """Seal and judge. `waiting`: as beside a run, the JVM is warm before it ends."""
     steps = Steps()
     try:
         if waiting:
-            warm_up(bench.session())
+            warm_up(early.session())
             began = time.perf_counter()
-        bench.open()
+        early.open()
         run = RunFolder(folder)
         steps.timed("load", lambda: seal(run))
-        spark = steps.timed("start", bench.session)
+        spark = steps.timed("start", early.session)
         judgement = steps.timed("check", lambda: judge(folder, spark))
         total = time.perf_counter() - began
         cpu = sum(map(cpu_s, tree_of(os.getpid())))
@@ -54,7 +54,7 @@ def check(folder: Path, bench: EarlySession, *, began: float, waiting: bool) -> 
         again = steps.timed("warm_check", lambda: judge(folder, spark))
         assert again.counts == judgement.counts
     finally:
-        bench.close()
+        early.close()
     return steps.measured | {
         "seconds_total": round(total, 3),
         "total_cpu_s": cpu,
@@ -64,20 +64,20 @@ def check(folder: Path, bench: EarlySession, *, began: float, waiting: bool) -> 
     }
 
 
-def many(place: Path, bench: EarlySession) -> dict[str, Any]:
+def many(place: Path, early: EarlySession) -> dict[str, Any]:
     folders = sorted(place.iterdir())
     steps = Steps()
     try:
-        spark = steps.timed("start", bench.session)
+        spark = steps.timed("start", early.session)
         judged = steps.timed("check", lambda: judge_many(folders, spark))
         steps.timed("warm_check", lambda: judge_many(folders, spark))
     finally:
-        bench.close()
+        early.close()
     verdicts = sorted({judgement.verdict.value for judgement in judged})
     return steps.measured | {"runs": len(folders), "verdicts": " ".join(verdicts)}
 
 
-def duckdb_ratio(folder: Path, bench: EarlySession) -> dict[str, Any]:
+def duckdb_ratio(folder: Path, early: EarlySession) -> dict[str, Any]:
     """The detection query in Spark and in DuckDB on the same file, both warm, two threads each: CPU against CPU."""
     import duckdb
 
@@ -90,7 +90,7 @@ def duckdb_ratio(folder: Path, bench: EarlySession) -> dict[str, Any]:
     steps = Steps()
     try:
         records, jumps = (
-            read_large(bench.session(), name, [str(path.with_name(f"{name}.parquet"))]) for name in ("records", "jumps")
+            read_large(early.session(), name, [str(path.with_name(f"{name}.parquet"))]) for name in ("records", "jumps")
         )
 
         def spark_counts() -> list[int]:
@@ -102,7 +102,7 @@ def duckdb_ratio(folder: Path, bench: EarlySession) -> dict[str, Any]:
         expected = spark_counts()
         assert steps.timed("spark_query", spark_counts) == expected
     finally:
-        bench.close()
+        early.close()
     # The same text; hints are comments there, and the name offset needs its quotes.
     text = re.sub(r"\boffset\b", '"offset"', fused_query.query(FLAGS)).format(
         records=f"read_parquet('{path}')", jumps=f"read_parquet('{path.with_name('jumps.parquet')}')"

@@ -10,6 +10,7 @@ from functools import cache
 from typing import Any
 
 from faults.disks.damage import Damage
+from faults.disks.fail_at_write import FailAtWrite
 from faults.disks.fill import Fill
 from faults.disks.power_loss import PowerLoss
 from faults.disks.power_off import PowerOff
@@ -40,6 +41,7 @@ from harness.values import Reader, check_declared, keys_of
 OURS: tuple[type[Fault], ...] = (
     Kill,
     KillAtWrite,
+    FailAtWrite,
     Stop,
     Restart,
     RollingRestart,

@@ -17,7 +17,7 @@ _Error = TypeVar("_Error", bound=BaseException)
 
 INTERRUPTED = 130  # the exit code of a command that was ended by a signal
 NAME_SHOWN = 100  # characters shown of a wrong name; a longer one is not a typing error
-_SAID_MAX = 200
+_LINE_SHOWN = 200  # characters of a line of what somebody else's error says
 _REMEDIES = {
     "what its tables hold": "seal the run again from its journals",
     "what its journals hold": "put them back as the run left them",
@@ -39,8 +39,8 @@ def in_a_line(error: HarnessError | OSError) -> str:
     """What the machine refused, with the file where it says so, or the error's own line."""
     if isinstance(error, HarnessError):
         return str(error)
-    said = error.strerror or str(error)
-    return said if error.filename is None else f"{error.filename}: {said}"
+    reason = error.strerror or str(error)
+    return reason if error.filename is None else f"{error.filename}: {reason}"
 
 
 def leaves(group: BaseExceptionGroup[_Error]) -> list[_Error]:
@@ -108,13 +108,17 @@ MISFITS = (
 )
 
 
+def in_short(error: BaseException) -> str:
+    """Its type, and the first line of what it says, which others may have made long."""
+    return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:_LINE_SHOWN]}"
+
+
 def misfit(place: object, error: Exception, *, what: str = "what its tables hold") -> HarnessError:
     """One line for it. Which line of code stumbled stays in it, for it may be a bug of ours as well."""
     last = traceback.extract_tb(error.__traceback__)[-1:]
     where = "".join(f", {Path(frame.filename).name} line {frame.lineno}" for frame in last)
-    said = (str(error).splitlines() or [""])[0][:_SAID_MAX]
     return HarnessError(
-        f"{place}: {what} does not fit together ({type(error).__name__}: {said}{where}): {_REMEDIES[what]}; "
+        f"{place}: {what} does not fit together ({in_short(error)}{where}): {_REMEDIES[what]}; "
         "if they are its own, this is a bug"
     )
 

@@ -13,14 +13,13 @@ from importlib.metadata import EntryPoint, distributions, entry_points
 from pathlib import Path
 from typing import Any, TypeVar
 
-from harness.errors import HarnessError
+from harness.errors import HarnessError, in_short
 
 FAULTS = "kafka_chaos.faults"
 WORKLOADS = "kafka_chaos.workloads"
 CHECKS = "kafka_chaos.checks"
 SYSTEMS = "kafka_chaos.systems"
 GROUPS = (FAULTS, WORKLOADS, CHECKS, SYSTEMS)
-_SAID_MAX = 200
 Thing = TypeVar("Thing")
 
 
@@ -163,7 +162,7 @@ def _imported(entry: EntryPoint) -> Any:
         return entry.load()
     except (Exception, SystemExit) as error:  # whatever a stranger's module does while it is imported
         raise HarnessError(
-            f"{_place(entry)}: {entry.value} cannot be loaded ({_said(error)}): mend it, install what it lacks, or "
+            f"{_place(entry)}: {entry.value} cannot be loaded ({_reason(error)}): mend it, install what it lacks, or "
             f"{_uninstall(entry)}"
         ) from error
 
@@ -176,15 +175,14 @@ def _check_name(entry: EntryPoint, thing: Any) -> None:
         )
 
 
-def _said(error: BaseException) -> str:
+def _reason(error: BaseException) -> str:
     """What went wrong, and in which line of whose file."""
     raised = [each for each in traceback.extract_tb(error.__traceback__) if each.filename not in (__file__, "<string>")]
     frames = [
         each for each in raised if not {"importlib", "<frozen importlib._bootstrap>"} & {*Path(each.filename).parts}
     ]
     where = f", {Path(frames[-1].filename).name} line {frames[-1].lineno}" if frames else ""
-    said = (str(error).splitlines() or [""])[0][:_SAID_MAX]
-    return f"{type(error).__name__}: {said}{where}"
+    return f"{in_short(error)}{where}"
 
 
 def _place(entry: EntryPoint) -> str:

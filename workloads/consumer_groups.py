@@ -16,8 +16,10 @@ from harness.ports.clients import ClientUse
 from harness.ports.cluster import Client, ClientFactory, Event, Journal, ReadRecord, TopicPartition, Workload
 from harness.ports.load import LoadFacts
 from harness.ports.membership import GroupClient, GroupEvent, GroupJournal
+from harness.ports.programs import ReadsByItself
 from harness.values import GroupProtocol, Seconds, Share
 from workloads.produce_and_poll import POLL_RECORDS, POLL_S, RENEW_S, ProduceAndPoll, ProducerSettings
+from workloads.programs import ProgramsLife
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,13 +138,15 @@ def positions_before(records: Sequence[ReadRecord]) -> dict[TopicPartition, int]
 class Life(Protocol):
     """What one client does between joining and leaving."""
 
-    membership: Membership
-
     async def stay(self, chance: random.Random, until: Event, leaves: float) -> bool:
         """Works until it is time to leave. False if the client failed earlier."""
         ...
 
     async def before_a_crash(self) -> None: ...
+
+    def hear(self) -> object:
+        """Journals what the client has still to tell once it has ended."""
+        ...
 
 
 async def one_after_the_other(
@@ -152,7 +156,7 @@ async def one_after_the_other(
     journal: Journal,
     chance: random.Random,
     until: Event,
-    begin: Callable[[Client, GroupJournal], Life],
+    begin: Callable[[Client | ReadsByItself, GroupJournal], Life],
 ) -> None:
     """The clients of one worker: each stays for a drawn time, then leaves or crashes; the next one joins."""
     loop = asyncio.get_running_loop()
@@ -160,7 +164,7 @@ async def one_after_the_other(
         leaves = loop.time() + chance.expovariate(1 / settings.stay_s) if settings.stay_s else float("inf")
         crashes = chance.random() < settings.crash_share
         member = client(use)
-        assert isinstance(member, GroupClient), member
+        assert isinstance(member, GroupClient | ReadsByItself), member
         assert isinstance(journal, GroupJournal), journal
         life = begin(member, journal)
         alive = True
@@ -170,10 +174,11 @@ async def one_after_the_other(
             if alive and crashes and not until.is_set():
                 await life.before_a_crash()
                 await member.crash()
+                life.hear()
                 journal.done("crash")
             else:
                 await member.close()
-                life.membership.hear()
+                life.hear()
         if not until.is_set():
             await asyncio.sleep(RENEW_S)
 
@@ -187,7 +192,9 @@ class ConsumerGroups:
         self._use = use
 
     async def act(self, client: ClientFactory, journal: Journal, chance: random.Random, until: Event) -> None:
-        def begin(member: Client, group_journal: GroupJournal) -> Life:
+        def begin(member: Client | ReadsByItself, group_journal: GroupJournal) -> Life:
+            if isinstance(member, ReadsByItself):
+                return ProgramsLife(member, group_journal, self._topics)
             assert isinstance(member, GroupClient), member
             return _Member(member, group_journal, self._topics, self._settings)
 
@@ -225,6 +232,9 @@ class _Member:
 
     async def before_a_crash(self) -> None:
         """Does nothing: what it polled and did not commit is delivered again."""
+
+    def hear(self) -> object:
+        return self.membership.hear()
 
 
 def _kept(offsets: Mapping[TopicPartition, int], owned: set[TopicPartition]) -> dict[TopicPartition, int]:

@@ -18,8 +18,10 @@ from harness.history.facts.values import encode
 from harness.ports.clients import ClientUse
 from harness.ports.cluster import Client, ClientFactory, Event, Journal, Send, SendOutcome, TopicPartition, Workload
 from harness.ports.load import LoadFacts
+from harness.ports.programs import SendsByItself
 from harness.ports.workload import WorkloadSettings
 from harness.values import Count
+from workloads.programs import let_send, topic_of
 
 CATCH_UP_S = 0.5  # a stalled producer makes up for at most this much
 POLL_S = 0.25
@@ -89,6 +91,9 @@ class ProduceAndPoll:
         while not until.is_set():
             client, sequence, alive = make(self._use), 0, True
             try:
+                if isinstance(client, SendsByItself):
+                    await self._let_send(client, journal, until)
+                    alive = False
                 while alive and not await _is_set_by(until, due, loop):
                     due = max(due + interval_s, loop.time() - CATCH_UP_S)
                     records = self._batch(journal.process, sequence, chance)
@@ -101,6 +106,18 @@ class ProduceAndPoll:
                 await client.close()
             if not until.is_set():
                 await asyncio.sleep(RENEW_S)
+
+    async def _let_send(self, program: SendsByItself, journal: Journal, until: Event) -> None:
+        settings = self._settings
+        await let_send(
+            program,
+            journal,
+            topic_of(self._partitions, self._place),
+            batch=settings.batch,
+            records_per_second=settings.rate_per_second / self._places,
+            for_s=settings.duration_s,
+            until=until,
+        )
 
     def _batch(self, process: int, sequence: int, chance: random.Random) -> list[Send]:
         """Round robin over the partitions; each producer starts at a different one, so that all are written to."""

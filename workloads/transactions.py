@@ -19,6 +19,7 @@ from harness.ports.clients import ClientUse
 from harness.ports.cluster import Client, ClientFactory, Event, Journal, ReadRecord, Send, TopicPartition, Workload
 from harness.ports.load import LoadFacts
 from harness.ports.membership import GroupJournal, TransactionalClient, TransactionEnd
+from harness.ports.programs import ReadsByItself
 from harness.values import Count, Share
 from workloads.consumer_groups import (
     GroupSettings,
@@ -99,7 +100,7 @@ class Processor:
         )
 
     async def act(self, client: ClientFactory, journal: Journal, chance: random.Random, until: Event) -> None:
-        def begin(processor: Client, group_journal: GroupJournal) -> Life:
+        def begin(processor: Client | ReadsByItself, group_journal: GroupJournal) -> Life:
             assert isinstance(processor, TransactionalClient), processor
             return _Processing(processor, group_journal, self._inputs, self._outputs, self._settings)
 
@@ -192,3 +193,6 @@ class _Processing:
         transaction = await self._begin()
         if transaction is not None and (records := await self.membership.poll(limit=RECORDS, transaction=transaction)):
             await self._write(transaction, records)
+
+    def hear(self) -> object:
+        return self.membership.hear()

@@ -1,6 +1,9 @@
 """Power off: whatever a node's code has not synced is gone from its disk. A running node is killed first."""
 
+import random
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from faults.disks.disk_fault import DiskFault
 from harness.ports.capabilities import CanLoseUnsynced
@@ -19,6 +22,10 @@ class PowerOff(DiskFault):
     needs = (CanCrash, CanLoseUnsynced)
     destroys = "tail"
     weight = 0.0
+
+    @classmethod
+    def drawn(cls, chance: random.Random) -> Mapping[str, Any]:
+        return {"spare": True}
 
     async def harm(self, cluster: Cluster, node: NodeId, struck: Struck) -> Evidence:
         assert isinstance(cluster, CanLoseUnsynced)

@@ -5,9 +5,11 @@ that its leader has asked for, when the leader dies. A cut or a delay of the who
 makes a producer send again what was appended.
 """
 
+import random
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from faults.network.link_fault import NamedOrPeerLinks
 from faults.options import Nth, one_of
@@ -26,6 +28,11 @@ class _RequestFault(NamedOrPeerLinks):
     weight = 0.0
     request: RequestName = "AlterPartition"
     nth: Nth = 0
+
+    @classmethod
+    def drawn(cls, chance: random.Random) -> Mapping[str, Any]:
+        """What brokers ask each other while an ISR or a leader changes."""
+        return {"request": chance.choice(("AlterPartition", "AlterPartition", "LeaderAndIsr", "Fetch"))}
 
     @abstractmethod
     def struck(self) -> Requests: ...
@@ -48,6 +55,10 @@ class HoldRequests(_RequestFault):
     kind = "slow"
     held: Direction = "requests"
 
+    @classmethod
+    def drawn(cls, chance: random.Random) -> Mapping[str, Any]:
+        return {**super().drawn(chance), "held": chance.choice(("requests", "answers"))}
+
     def struck(self) -> Requests:
         return Requests(request=self.request, answers=self.held == "answers", nth=self.nth)
 
@@ -60,6 +71,10 @@ class LoseRequests(_RequestFault):
     says = "requests of one kind, or their answers, are lost on such links, and end their connections"
     kind = "cut"
     lost: Direction = "requests"
+
+    @classmethod
+    def drawn(cls, chance: random.Random) -> Mapping[str, Any]:
+        return {**super().drawn(chance), "lost": chance.choice(("requests", "answers"))}
 
     def struck(self) -> Requests:
         return Requests(request=self.request, answers=self.lost == "answers", nth=self.nth, lost=True)

@@ -1,6 +1,9 @@
 """A kill between two writes: the victim's disk stays as it stands when it is about to change it for the nth time."""
 
+import random
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from faults.options import FirstOrLater
 from faults.processes.down import DownFault
@@ -24,6 +27,10 @@ class KillAtWrite(DownFault):
     weight = 0.0
     nth: FirstOrLater = 1
     torn: bool = False
+
+    @classmethod
+    def drawn(cls, chance: random.Random) -> Mapping[str, Any]:
+        return {"nth": chance.choice((1, 2, 5, 20)), "torn": chance.choice((False, True))}
 
     async def begin(self, cluster: Cluster, struck: Struck) -> Evidence:
         assert isinstance(cluster, CanCrashAtWrites)

@@ -1,11 +1,11 @@
-"""Which planted flaws a search finds in the simulated world: drawn schedules with the flaw planted, seed after seed.
+"""Which planted flaws a search finds in the simulated world: drawn schedules with a flaw planted, seed after seed.
 
 A flaw is found by the first seed that shows a violation which the same seed without the flaw does not show. Where none
 does, an invariant that it broke is told. What was found is kept as JSON, so that a later start goes on.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -27,14 +27,15 @@ if TYPE_CHECKING:
     from harness.checks.findings import Finding  # with PySpark: other commands begin without it
 
 KEPT = "flaws.json"
-_BATCH = 8  # seeds that are judged together
+_BATCH = 48  # runs that are judged together: Spark's part of a run's cost is small then
+_SEEDS_AT_ONCE = 8  # of a flaw; what comes behind the seed that finds it is for nothing
 _PER_SECOND_MAX = 20.0  # records: a run costs by them, and a schedule's length says what it reaches
 
 
 class FlawFound(msgspec.Struct, frozen=True, kw_only=True):
     """check: of the first violation, found with that seed; "": none until `seeds`. invariant: the first that was
-    broken, with its seed. faults: of the schedule, as drawn and as shrunk. ended_early: they may be fewer, for
-    shrinking was interrupted. scenario: the shrunk one, as TOML."""
+    broken, with its seed. faults: of the schedule, as drawn and as shrunk. ended_early: they may be fewer, for it is
+    not shrunk to the end. scenario: the shrunk one, as TOML."""
 
     name: str
     origin: str
@@ -75,58 +76,120 @@ def keep(files: FilesBelow, found: Mapping[str, FlawFound]) -> None:
     files.replace(KEPT, msgspec.json.format(rows, indent=2) + b"\n")
 
 
-async def search(flaw: PlantedFlaw, known: FlawFound | None, tries: Tries, *, seeds: int) -> FlawFound:
-    """Goes on behind the seeds that `known` has, up to `seeds`; returns early once it is found, or interrupted."""
-    of = _profile(flaw.part)
-    found = known or FlawFound(name=flaw.name, origin=flaw.origin, profile=of.name)
-    while not found.check and found.seeds < seeds:
-        batch = range(found.seeds + 1, min(found.seeds + _BATCH, seeds) + 1)
-        drawn = [planted(of, seed, flaw.name) for seed in batch]
-        shown = await tries.made(drawn)
+@dataclass(frozen=True, kw_only=True)
+class _Planted:
+    """A schedule that one flaw is planted in, and what its run came to."""
+
+    flaw: PlantedFlaw
+    scenario: Scenario
+    shown: Shown
+
+
+async def search(
+    flaws: Sequence[PlantedFlaw],
+    found: dict[str, FlawFound],
+    tries: Tries,
+    *,
+    seeds: int,
+    keep: Callable[[], None] = lambda: None,
+) -> None:
+    """Goes on behind the seeds that `found` has of each, up to `seeds`, then shrinks what was found and is not shrunk.
+    `found` gets all of it; `keep` is called after each change. Returns early once interrupted."""
+    for flaw in flaws:
+        drawn_by = _profile(flaw.part).name
+        known = found.get(flaw.name)
+        if known is None or known.profile != drawn_by:  # what other schedules showed is another search
+            found[flaw.name] = FlawFound(name=flaw.name, origin=flaw.origin, profile=drawn_by)
+    sound: dict[str, Shown] = {}  # by schedule and seed, as TOML
+    while looked_for := [flaw for flaw in flaws if _is_open(found[flaw.name], seeds)]:
+        at_once = sorted(looked_for, key=lambda flaw: found[flaw.name].seeds)[:_BATCH]
+        each_gets = max(1, min(_SEEDS_AT_ONCE, _BATCH // len(at_once)))
+        drawn = [(flaw, of) for flaw in at_once for of in _next(flaw, found[flaw.name], each_gets, seeds)]
+        await _searched(drawn, found, sound, tries)
         if not tries.goes_on:
-            return found
-        seen = await _seen(found, drawn, shown, tries)
-        if not (seen.check or tries.goes_on):
-            return found  # a violation may not have been held against the sound cluster
-        found = seen
-    return found
+            return
+        keep()
+    for flaw in flaws:
+        if tries.goes_on and found[flaw.name].ended_early:
+            found[flaw.name] = await _shrunk(found[flaw.name], flaw, tries)
+            keep()
 
 
-async def _seen(found: FlawFound, drawn: Sequence[Scenario], shown: Sequence[Shown], tries: Tries) -> FlawFound:
-    for scenario, result in zip(drawn, shown, strict=True):
-        seed = scenario.seed or 0
-        if result.error:
-            tries.tell(f"{found.name}, seed {seed}: {result.error}")
-        if result.invariant and not found.invariant:
-            found = msgspec.structs.replace(found, invariant=result.invariant, invariant_seed=seed)
-        finding = await _of_the_flaw(scenario, result.findings, tries)
-        if finding is not None:
-            return await _shrunk(msgspec.structs.replace(found, seeds=seed), scenario, finding, tries)
-    return msgspec.structs.replace(found, seeds=drawn[-1].seed or 0)
+def _is_open(found: FlawFound, seeds: int) -> bool:
+    return not found.check and found.seeds < seeds
 
 
-async def _of_the_flaw(scenario: Scenario, findings: "Sequence[Finding]", tries: Tries) -> "Finding | None":
-    """A violation that the sound cluster does not show under the same schedule and seed."""
-    violations = [each for each in findings if each.classification == "violation"]
+def _next(flaw: PlantedFlaw, found: FlawFound, count: int, seeds: int) -> list[Scenario]:
+    last = min(found.seeds + count, seeds)
+    return [planted(_profile(flaw.part), seed, flaw.name) for seed in range(found.seeds + 1, last + 1)]
+
+
+async def _searched(
+    of_flaw: Sequence[tuple[PlantedFlaw, Scenario]],
+    found: dict[str, FlawFound],
+    sound: dict[str, Shown],
+    tries: Tries,
+) -> None:
+    """Runs them, and beside them what is needed of the sound cluster, which other flaws need, too."""
+    shown = await tries.made([scenario for _, scenario in of_flaw])
+    made = [_Planted(flaw=flaw, scenario=of, shown=by) for (flaw, of), by in zip(of_flaw, shown, strict=True)]
+    suspects = [_without_flaw(each.scenario) for each in made if _violations(each.shown)]
+    missing = {written_out(each): each for each in suspects if written_out(each) not in sound}
+    if not tries.goes_on:
+        return
+    sound |= dict(zip(missing, await tries.made(list(missing.values())), strict=True))
+    if not tries.goes_on:
+        return  # a violation may not have been held against the sound cluster
+    for each in made:
+        found[each.flaw.name] = _with(found[each.flaw.name], each, sound, tries.tell)
+
+
+def _with(found: FlawFound, made: _Planted, sound: Mapping[str, Shown], tell: Callable[[str], None]) -> FlawFound:
+    """With what one more seed has shown; what comes behind the seed that found it does not count."""
+    if found.check:
+        return found
+    seed = made.scenario.seed or 0
+    if made.shown.error:
+        tell(f"{found.name}, seed {seed}: {made.shown.error}")
+    found = msgspec.structs.replace(found, seeds=seed)
+    if made.shown.invariant and not found.invariant:
+        found = msgspec.structs.replace(found, invariant=made.shown.invariant, invariant_seed=seed)
+    violations = _violations(made.shown)
     if not violations:
-        return None
-    (without,) = await tries.made([replace(scenario, cluster=replace(scenario.cluster, flaws=()))])
-    shown_too = {each.check for each in without.findings if each.classification == "violation"}
-    return next((each for each in violations if each.check not in shown_too and not without.error), None)
-
-
-async def _shrunk(found: FlawFound, scenario: Scenario, finding: "Finding", tries: Tries) -> FlawFound:
-    """By its faults alone, which are what its length is counted by."""
-    sought = Sought(check=finding.check, classification=finding.classification, alike=True)
-    left = await smallest(scenario, partial(tries.of, sought), goes_on=lambda: tries.goes_on, reductions=fewer_parts)
+        return found
+    without = sound[written_out(_without_flaw(made.scenario))]
+    shown_too = {finding.check for finding in _violations(without)}
+    finding = next((each for each in violations if each.check not in shown_too), None)
+    if finding is None or without.error:
+        return found
+    tell(f"{found.name}: check {finding.check}, seed {seed}")
+    faults = len(made.scenario.faults)
     return msgspec.structs.replace(
         found,
         check=finding.check,
-        seed=found.seeds,
-        faults_drawn=len(scenario.faults),
-        faults_shrunk=len(left.faults),
-        ended_early=not tries.goes_on,
-        scenario=written_out(left),
+        seed=seed,
+        faults_drawn=faults,
+        faults_shrunk=faults,
+        ended_early=True,
+        scenario=written_out(made.scenario),
+    )
+
+
+def _violations(shown: Shown) -> "list[Finding]":
+    return [each for each in shown.findings if each.classification == "violation"]
+
+
+def _without_flaw(scenario: Scenario) -> Scenario:
+    return replace(scenario, cluster=replace(scenario.cluster, flaws=()))
+
+
+async def _shrunk(found: FlawFound, flaw: PlantedFlaw, tries: Tries) -> FlawFound:
+    """By its faults alone, which are what its length is counted by; it begins anew where it was interrupted."""
+    drawn = planted(_profile(flaw.part), found.seed, flaw.name)
+    sought = Sought(check=found.check, classification="violation", alike=True)
+    left = await smallest(drawn, partial(tries.of, sought), goes_on=lambda: tries.goes_on, reductions=fewer_parts)
+    return msgspec.structs.replace(
+        found, faults_shrunk=len(left.faults), ended_early=not tries.goes_on, scenario=written_out(left)
     )
 
 
@@ -154,6 +217,9 @@ def _profile(part: Part) -> Profile:
     """What reaches that part: its load, and its settings."""
     by_part: Mapping[Part, Callable[[], Profile]] = {
         "replication": lambda: profile("replication"),
+        "requests": lambda: profile("requests"),
+        "storage": lambda: replace(profile("storage"), faults={**profile("storage").faults, "power-off": 3.0}),
+        "producers": lambda: replace(profile("clients"), workloads={"produce_and_poll": 1.0}, compaction_share=0.0),
         "groups": lambda: replace(profile("clients"), workloads={"consumer_groups": 1.0}),
         "transactions": lambda: replace(profile("clients"), workloads={"transactions": 1.0}),
         "compaction": lambda: replace(

@@ -15,8 +15,8 @@ from typing import Protocol
 
 import msgspec
 
-from harness.cluster.local.processes import die_with_parent
 from harness.errors import HarnessError
+from harness.host.parent import die_with_parent
 
 _GONE = -int(signal.SIGKILL)  # what runs end with whose parent has gone: they die with it
 

@@ -16,9 +16,9 @@ from pathlib import Path
 from harness.campaign.forked import ForkedRuns, RunProcess
 from harness.campaign.journal import Ended
 from harness.campaign.plan import PlannedRun
-from harness.cluster.local.processes import die_with_parent
 from harness.errors import HarnessError
 from harness.history.files_below import FilesBelow
+from harness.host.parent import die_with_parent
 from harness.scenario.model import SIMULATED
 from harness.verdict import Verdict
 

@@ -15,13 +15,12 @@ from harness.checks.catalogue import FAMILIES, families
 from harness.checks.family import Family
 from harness.checks.findings import Finding, RunContext
 from harness.checks.judged_runs import JudgedRuns, Query
-from harness.errors import HarnessError
+from harness.errors import HarnessError, in_short
 from harness.history.schema.evidence_texts import check_evidence
 from harness.history.schema.typed_rows import OfRun
 
 Subject = TypeVar("Subject")
 Answer = TypeVar("Answer")
-_SAID_MAX = 200
 
 
 def find_all(context: RunContext) -> list[Finding]:
@@ -69,9 +68,8 @@ def _answered(family: Family, question: Callable[[Subject], Answer], subject: Su
         raise
     except Exception as error:  # a package's code may raise anything
         frame = traceback.extract_tb(error.__traceback__)[-1]
-        said = (str(error).splitlines() or [""])[0][:_SAID_MAX]
         raise HarnessError(
-            f"{_place(family)}: {type(error).__name__}: {said} ({Path(frame.filename).name} line {frame.lineno}): mend "
+            f"{_place(family)}: {in_short(error)} ({Path(frame.filename).name} line {frame.lineno}): mend "
             "it, or uninstall the package; what the run recorded is kept, and `kafka-chaos check` judges it again"
         ) from error
 

@@ -21,6 +21,7 @@ from harness.checks.spark.tables import Tables, small_frame
 from harness.history.facts.fault_facts import begin_of, begun, end_of, overlapping
 from harness.history.schema.client_rows import GROUP_EVENTS, TRANSACTIONS, ActivityRow
 from harness.history.schema.cluster_rows import FAULTS, BrokerEventRow, ConfigurationRow, ControllerRow
+from harness.history.schema.internal_rows import CONSUMER_OFFSETS
 from harness.history.schema.schemas import KIND_SEND, NEVER_BEGUN, STATUS_OK
 from harness.history.schema.typed_rows import typed
 from harness.verdict import is_met, kinds_counted_by, meaning_of, unknown_coverage_name
@@ -163,11 +164,18 @@ def _truncated(facts: Facts) -> list[tuple[int, int]]:
 
 
 def _rebalances(facts: Facts) -> int:
+    """Of a group whose members tell no generations its coordinator's log has them."""
     generations: dict[str, set[int]] = {}
     for row in facts.context.tables[GROUP_EVENTS]:
-        if row["event"] == "assigned" and row["generation"] is not None:
-            generations.setdefault(row["group"], set()).add(row["generation"])
-    return sum(len(numbers) - 1 for numbers in generations.values())
+        if row["event"] == "assigned":
+            told = generations.setdefault(row["group"], set())
+            told.update(() if row["generation"] is None else (row["generation"],))
+    silent = {group for group, told in generations.items() if not told}
+    for kept in facts.context.tables[CONSUMER_OFFSETS] if silent else ():
+        is_theirs = kept["members"] if kept["kind"] == "group" else kept["kind"] == "group_epoch"
+        if is_theirs and kept["group"] in silent and kept["generation"] is not None:
+            generations[kept["group"]].add(kept["generation"])
+    return sum(max(len(numbers) - 1, 0) for numbers in generations.values())
 
 
 COUNTERS: Mapping[str, Callable[[Facts], int]] = {

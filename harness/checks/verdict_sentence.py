@@ -15,6 +15,9 @@ _BROKEN = {
     "log-matching": "its log had another batch at offset {seen} than the leader, below both high watermarks",
     "committed-on-isr": "its log ended at {seen}, while it was in the ISR and {wanted} were committed",
     "acknowledged-on-isr": "its log ended at {seen}, while it was in the ISR and acks=all was answered up to {wanted}",
+    "transaction-moves": "its log had a transaction in state {seen} right after state {wanted}",
+    "producer-epoch-monotonic": "its log had a producer's epoch go back from {wanted} to {seen}",
+    "group-generation-monotonic": "its log had a group's generation go back from {wanted} to {seen}",
 }
 
 

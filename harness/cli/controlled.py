@@ -10,7 +10,7 @@ from typing import Any
 
 from harness import compose
 from harness.clients import catalogue as clients
-from harness.cluster.local.cluster import LentCluster, LocalCluster
+from harness.cluster.local.cluster import LocalCluster, RunningCluster
 from harness.cluster.local.ownership import RunOwnership
 from harness.controller.control.recording import (
     RUN_NUMBERS,
@@ -96,7 +96,7 @@ class Commanded:
                 return await Run(
                     folder=folder,
                     scenario=scenario,
-                    cluster=LentCluster(self._cluster, began_ns=self._clock.monotonic_ns()),
+                    cluster=RunningCluster(self._cluster, began_ns=self._clock.monotonic_ns()),
                     plan=plan,
                     make_client=compose.CLIENTS[clients.OWN],
                     workers=None,

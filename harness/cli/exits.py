@@ -20,7 +20,7 @@ from pathlib import Path
 from types import FrameType
 
 from harness.cli.options import aside, terminal
-from harness.errors import INTERRUPTED, HarnessError, Problems, UsageError, end_at_once
+from harness.errors import INTERRUPTED, HarnessError, Problems, UsageError, end_at_once, in_short
 from harness.host.printable import shortened, visible
 from harness.host.user_folders import state_directory
 from harness.verdict import Verdict
@@ -90,22 +90,22 @@ def code_for(error: BaseException) -> int:
                 _say(f"{len(error.problems)} problems; nothing was started")
             return USAGE_ERROR
         case UsageError():
-            return _said(str(error), USAGE_ERROR)
+            return _error_line(str(error), USAGE_ERROR)
         case HarnessError():
-            return _said(str(error), _CANNOT)
+            return _error_line(str(error), _CANNOT)
         case OSError() if error.errno in _NAMED_WRONGLY and error.filename is not None:
-            return _said(f"{_file(error)}: {error.strerror}", USAGE_ERROR)
+            return _error_line(f"{_file(error)}: {error.strerror}", USAGE_ERROR)
         case OSError() if error.errno in _OF_THE_MACHINE:
             where = f"{_file(error)}: " if error.filename is not None else ""
-            return _said(f"{where}{error.strerror}", _CANNOT)
+            return _error_line(f"{where}{error.strerror}", _CANNOT)
         case MemoryError():
-            return _said("this machine's memory is not enough", _CANNOT)
+            return _error_line("this machine's memory is not enough", _CANNOT)
     if type(error).__name__ == "NoArgsIsHelpError":
         for line in str(error).splitlines():
             terminal.say(line)
         return USAGE_ERROR
     if hasattr(error, "format_message") and hasattr(error, "exit_code"):  # an error of the option parser
-        return _said(error.format_message(), USAGE_ERROR)
+        return _error_line(error.format_message(), USAGE_ERROR)
     if type(error).__name__ == "Abort":  # the option parser raises it at the end of its input
         return INTERRUPTED
     return _unforeseen(error)
@@ -119,7 +119,7 @@ def finished(code: int) -> int:
         except OSError as error:
             terminal.lose(error)
     if terminal.lost and code == 0:
-        return _said(f"standard output cannot be written: {terminal.lost}", _CANNOT)
+        return _error_line(f"standard output cannot be written: {terminal.lost}", _CANNOT)
     return code
 
 
@@ -152,9 +152,8 @@ def _file(error: OSError) -> str:
 
 
 def _unforeseen(error: BaseException) -> int:
-    said = (str(error).splitlines() or [""])[0][:_SHOWN]
     where = _kept(_traceback(error))
-    return _said(f"unforeseen, and a bug of kafka-chaos: {type(error).__name__}: {said}; details: {where}", _CANNOT)
+    return _error_line(f"unforeseen, and a bug of kafka-chaos: {in_short(error)}; details: {where}", _CANNOT)
 
 
 def _traceback(error: BaseException) -> str:
@@ -177,6 +176,6 @@ def _say(line: str) -> None:
     aside.say(shortened(f"kafka-chaos: {line}"))
 
 
-def _said(line: str, code: int) -> int:
+def _error_line(line: str, code: int) -> int:
     _say(line)
     return code

@@ -21,9 +21,9 @@ from harness.cli.exits import code_for, finished
 from harness.cli.options import terminal
 from harness.cli.presentation import recorded
 from harness.cli.simulated_run import simulated
-from harness.cluster.local.processes import die_with_parent
 from harness.compose import run_scenario
 from harness.errors import UsageError
+from harness.host.parent import die_with_parent
 from harness.preflight import looking
 from harness.verdict import Verdict
 

@@ -66,7 +66,7 @@ from harness.preflight import target as targets
 from harness.preflight.foreseen import would_be_done
 from harness.scenario.file import load, seed_names, shipped_names
 from harness.scenario.model import ClusterSpec
-from harness.scenario.places import Places, Said
+from harness.scenario.places import OverriddenKey, Places
 
 PROGRAM = "kafka-chaos"
 COMPLETING = "_KAFKA_CHAOS_COMPLETE"  # the shell asks what could come next
@@ -341,7 +341,7 @@ def cluster(
     named = system_named(system, kafka_home) or "reference"
     spec = ClusterSpec(brokers=tuple(range(1, brokers + 1)), settings=_settings(overrides or []), system=named)
     said = f"--kafka-home {kafka_home}" if kafka_home is not None else f"--system {system}"
-    asked_for = Places(overridden={Said(section="cluster", key="system"): said})
+    asked_for = Places(overridden={OverriddenKey(section="cluster", key="system"): said})
     looking.refuse(targets.problems(spec, asked_for, checks=False))
     commanded = _control(control, runs, spec, until_stdin_closes=until_stdin_closes)
     with serving.starters(starters_folder), ReadyFile(ready_file) as ready_writer:

@@ -25,7 +25,7 @@ from harness.errors import HarnessError, UsageError, end_at_once
 from harness.history.run_folder import RunFolder
 from harness.scenario.model import Scenario
 from harness.worlds import World
-from harness.worlds.apart import HEARS, LOG
+from harness.worlds.apart import HANDLES_SIGNALS, LOG
 from harness.worlds.simulated import simulate
 
 
@@ -39,7 +39,7 @@ def work(run: str) -> None:
 
     def hear(stop: Callable[[], None]) -> None:
         signal.signal(signal.SIGTERM, lambda number, frame: stop())
-        os.write(1, HEARS)
+        os.write(1, HANDLES_SIGNALS)
 
     _simulate(folder, show=_Showing(), hear=hear)
 

@@ -7,7 +7,7 @@ what an answer means; this module converts answers to SendOutcomes.
 import threading
 from collections.abc import Sequence
 
-from harness.clients.outcomes import LibraryError, library_error_of, of_delivery, of_hand_over
+from harness.clients.outcomes import LibraryError, Status, library_error_of, of_delivery, of_hand_over
 from harness.host.clock import Clock, SystemClock
 from harness.ports.clients import METADATA_MAX_AGE_MS as METADATA_MAX_AGE_MS
 from harness.ports.cluster import Send, SendOutcome
@@ -61,7 +61,11 @@ class Answers:
     def failed(self, place: int, error: object, library_error: LibraryError | None = None) -> None:
         """The library reports an error. `library_error`: given if the adapter knows more."""
         library_error = library_error or library_error_of(error)
-        self._put(place, of_delivery(error, retried=self._retried), error=str(library_error), code=library_error.code)
+        self.told(place, of_delivery(error, retried=self._retried), library_error)
+
+    def told(self, place: int, status: Status, library_error: LibraryError) -> None:
+        """The outcome is known otherwise than by an exception or an error object."""
+        self._put(place, status, error=str(library_error), code=library_error.code)
 
     def refused(self, place: int, error: object) -> None:
         """The library did not accept this record; later ones are not tried, because each would block as long."""
@@ -74,7 +78,7 @@ class Answers:
     def _put(
         self,
         place: int,
-        status: str,
+        status: Status,
         *,
         error: str | None,
         offset: int | None = None,
@@ -83,7 +87,7 @@ class Answers:
     ) -> None:
         end_ns = self._now_ns()
         outcome = SendOutcome(
-            status=status,  # type: ignore[arg-type]
+            status=status,
             offset=offset,
             error=error,
             code=code,

@@ -1,13 +1,17 @@
-"""The client libraries by name. Each is imported at its first use: all but kafka-python are optional extras."""
+"""The client libraries by name. Each is imported at its first use: all but kafka-python are optional extras.
+
+Kafka's own clients in Java are no library of this process but programs, which need Java and a release's jars.
+"""
 
 import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from typing import Any
 
+from harness.clients.java_program import JavaTools
 from harness.clients.renamed import Renaming
 from harness.errors import UsageError
-from harness.ports.clients import ClientUse
+from harness.ports.clients import ClientUse, library_for
 from harness.ports.cluster import Client, ClientMaker
 from harness.ports.load import WorkloadSpec
 from harness.ports.own_names import AS_WRITTEN, OwnNames
@@ -19,19 +23,21 @@ _MODULES = {
     "confluent-kafka": "harness.clients.confluent",
     "aiokafka": "harness.clients.aio",
 }
+JAVA = "java"
+_ALL_MODULES = {**_MODULES, JAVA: "harness.clients.java"}
 _MEMBERS = {  # of groups, and transactional producers: the module and its class
     "kafka-python": ("harness.clients.kafka_python_member", "KafkaPythonMember"),
     "confluent-kafka": ("harness.clients.confluent_member", "ConfluentMember"),
     "aiokafka": ("harness.clients.aio_member", "AioMember"),
 }
-_OF_THE_CONSUMER_PROTOCOL = ("confluent-kafka",)  # KIP-848
+_OF_THE_CONSUMER_PROTOCOL = ("confluent-kafka", JAVA)  # KIP-848
 _UNFENCED_PROCESSORS = ("aiokafka",)
 OWN = "kafka-python"  # the harness's own requests and reads use this library, whichever is under test
 
 
 def _module(name: str) -> Any:
     try:
-        return importlib.import_module(_MODULES[name])
+        return importlib.import_module(_ALL_MODULES[name])
     except ModuleNotFoundError as error:
         raise UsageError(f"client {name!r} needs: pip install 'kafka-chaos[clients]' ({error})") from error
 
@@ -55,6 +61,27 @@ class _Lazily:
 
 
 CLIENTS: Mapping[str, ClientMaker] = {name: _Lazily(name) for name in _MODULES}
+NAMES = tuple(_ALL_MODULES)
+
+
+class _Java:
+    """A ClientMaker of Kafka's own clients. tools: looked for with the first of them."""
+
+    def __init__(self, tools: Callable[[], JavaTools], security: SecuritySpec | None) -> None:
+        self._tools = tools
+        self._security = security
+
+    def __call__(self, *, bootstrap: str, settings: WorkloadSpec, use: ClientUse | None = None) -> Client:
+        library = library_for(JAVA, use)
+        if library != JAVA:
+            return _Lazily(library, security=self._security)(bootstrap=bootstrap, settings=settings, use=use)
+        shared = {"bootstrap": bootstrap, "settings": settings, "tools": self._tools(), "security": self._security}
+        client: Client
+        if use is not None and use.group:
+            client = importlib.import_module("harness.clients.java_member").JavaMember(use=use, **shared)
+        else:
+            client = _module(JAVA).JavaProducer(**shared)
+        return client
 
 
 def for_silent_brokers(version: Sequence[int]) -> Mapping[str, ClientMaker]:
@@ -63,13 +90,17 @@ def for_silent_brokers(version: Sequence[int]) -> Mapping[str, ClientMaker]:
 
 
 def clients_for(
-    silent_version: Sequence[int], security: SecuritySpec | None = None, names: OwnNames = AS_WRITTEN
+    silent_version: Sequence[int],
+    security: SecuritySpec | None = None,
+    names: OwnNames = AS_WRITTEN,
+    java: Callable[[], JavaTools] | None = None,
 ) -> Mapping[str, ClientMaker]:
     """`silent_version`: that of brokers without ApiVersions; empty for all others. `security`, `names`: of somebody
-    else's cluster."""
+    else's cluster. `java`: None where no client of the load is made."""
     if silent_version:
         return for_silent_brokers(silent_version)
     known = CLIENTS if security is None else {name: _Lazily(name, security=security) for name in _MODULES}
+    known = {**known, **({} if java is None else {JAVA: _Java(java, security)})}
     return {name: Renaming(maker, names) for name, maker in known.items()} if names.before else known
 
 
@@ -83,7 +114,7 @@ def check_group_protocol(name: str, protocol: GroupProtocol) -> None:
     if protocol == "consumer" and name not in _OF_THE_CONSUMER_PROTOCOL:
         raise UsageError(
             f"client {name!r} has no members of group_protocol 'consumer' (KIP-848); "
-            f"use --client {_OF_THE_CONSUMER_PROTOCOL[0]}"
+            f"use --client {' or '.join(_OF_THE_CONSUMER_PROTOCOL)}"
         )
 
 
@@ -112,4 +143,5 @@ def limits(settings: WorkloadSpec) -> str:
 def described(settings: WorkloadSpec) -> dict[str, str]:
     """The library and its limits, as a report's environment shows them."""
     line = limits(settings)
-    return {"client": f"{settings.client} {version(settings.client)}"} | ({"client limits": line} if line else {})
+    release = _module(JAVA).KAFKA if settings.client == JAVA else version(settings.client)
+    return {"client": f"{settings.client} {release}"} | ({"client limits": line} if line else {})

@@ -3,8 +3,9 @@
 ok: acknowledged with an offset. fail: no attempt can have been appended. info: everything else, unknown. Sources:
 Kafka's ReplicaManager (docs/replication.md R7 and R9). Jepsen's table (jepsen.redpanda.workload.queue) agrees,
 including NOT_LEADER_OR_FOLLOWER, which is info because the protocol does not distinguish a refusal before the append
-from a loss of leadership after it (KAFKA-13574). The libraries report the same answer in three ways (an exception with
-`errno`, an error object with `code()`, a class without a number): `library_error_of` converts them.
+from a loss of leadership after it (KAFKA-13574). The libraries report the same answer in four ways (an exception with
+`errno`, an error object with `code()`, a class without a number, the name of a Java class): `library_error_of` and
+`java_error_of` convert them.
 """
 
 from dataclasses import dataclass
@@ -59,6 +60,43 @@ CODES_BY_NAME = {
     "ProducerFenced": 47,  # aiokafka, for INVALID_PRODUCER_EPOCH
 }
 
+# The exceptions of Kafka's own clients in Java, by class. Those that the client raises itself have no number: a
+# TimeoutException may be of a record that was never sent, or of one whose answer is missing.
+CODES_OF_JAVA = {
+    "UnknownServerException": -1,
+    "CorruptRecordException": 2,
+    "UnknownTopicOrPartitionException": 3,
+    "LeaderNotAvailableException": 5,
+    "NotLeaderOrFollowerException": 6,
+    "RecordTooLargeException": 10,
+    "CoordinatorLoadInProgressException": 14,
+    "CoordinatorNotAvailableException": 15,
+    "NotCoordinatorException": 16,
+    "InvalidTopicException": 17,
+    "RecordBatchTooLargeException": 18,
+    "NotEnoughReplicasException": 19,
+    "NotEnoughReplicasAfterAppendException": 20,
+    "InvalidRequiredAcksException": 21,
+    "TopicAuthorizationException": 29,
+    "ClusterAuthorizationException": 31,
+    "InvalidTimestampException": 32,
+    "UnsupportedVersionException": 35,
+    "PolicyViolationException": 44,
+    "OutOfOrderSequenceException": 45,
+    "DuplicateSequenceException": 46,
+    "InvalidProducerEpochException": 47,
+    "InvalidTxnStateException": 48,
+    "TransactionalIdAuthorizationException": 53,
+    "KafkaStorageException": 56,
+    "UnknownProducerIdException": 59,
+    "FencedLeaderEpochException": 74,
+    "UnknownLeaderEpochException": 75,
+    "InvalidRecordException": 87,
+    "ProducerFencedException": 90,
+    "UnknownTopicIdException": 100,
+    "TransactionAbortableException": 120,
+}
+
 # Exceptions, by name, that a client library raises while it still holds the record: nothing was sent.
 NEVER_SENT = frozenset(
     {
@@ -88,6 +126,13 @@ NEVER_SENT = frozenset(
         "_STATE",
     }
 )
+NEVER_SENT_IN_JAVA = frozenset(
+    {
+        "BufferExhaustedException",
+        "IllegalStateException",  # the producer is closed
+        "SerializationException",
+    }
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,6 +157,20 @@ def library_error_of(error: object) -> LibraryError:
     if code is None and not isinstance(inner, OSError):  # its errno is the operating system's
         code = getattr(inner, "errno", None)
     return LibraryError(name=name, code=code if isinstance(code, int) else None)
+
+
+def java_error_of(class_name: str) -> LibraryError:
+    """Of an exception's class, with or without its package."""
+    name = class_name.rpartition(".")[2]
+    return LibraryError(name=name, code=CODES_OF_JAVA.get(name))
+
+
+def of_java(error: LibraryError, *, retried: bool) -> Status:
+    """The outcome of a record that a Java producer reports with this error, whether it had accepted the record or not:
+    it does not say."""
+    if error.code is None:
+        return "fail" if error.name in NEVER_SENT_IN_JAVA else "info"
+    return of_code(error.code, retried=retried)
 
 
 def _inner(error: Any) -> Any:

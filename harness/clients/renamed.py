@@ -2,13 +2,13 @@
 cluster (own_names.py). It can do what the client that it wraps can, and nothing else: one class for each capability.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any
 
 from harness.ports.clients import ClientEvent, ClientUse, ReportsEvents
-from harness.ports.cluster import Client, ClientMaker, ReadRecord, Send, SendOutcome, TopicPartition
+from harness.ports.cluster import Client, ClientMaker, Event, ReadRecord, Send, SendOutcome, TopicPartition
 from harness.ports.load import WorkloadSpec
 from harness.ports.membership import (
     GroupClient,
@@ -19,6 +19,7 @@ from harness.ports.membership import (
     TransactionEnd,
 )
 from harness.ports.own_names import OwnNames
+from harness.ports.programs import Polled, ReadsByItself, SendsByItself
 
 
 class Renamed:
@@ -115,6 +116,49 @@ class _Transactional(_Member):
         return ended
 
 
+class _SendsByItself(Renamed):
+    def planned(self, partitions: Sequence[TopicPartition], *, process: int, records: int) -> Sequence[Send]:
+        planned = self._inner.planned(self._names.all_there(partitions), process=process, records=records)
+        return [replace(record, topic=self._names.here(record.topic)) for record in planned]
+
+    def run(
+        self, batches: Sequence[Sequence[Send]], *, records_per_second: float, until: Event
+    ) -> AsyncIterator[tuple[int, Sequence[SendOutcome]]]:
+        there = [[replace(record, topic=self._names.there(record.topic)) for record in batch] for batch in batches]
+        running: AsyncIterator[tuple[int, Sequence[SendOutcome]]] = self._inner.run(
+            there, records_per_second=records_per_second, until=until
+        )
+        return running
+
+
+class _ReadsByItself(Renamed):
+    async def join(self, topics: Sequence[str]) -> None:
+        await self._inner.join([self._names.there(topic) for topic in topics])
+
+    async def told(self, *, timeout_s: float) -> Sequence[Polled | GroupEvent]:
+        return self._here(await self._inner.told(timeout_s=timeout_s))
+
+    def take(self) -> Sequence[Polled | GroupEvent]:
+        return self._here(self._inner.take())
+
+    def _here(self, told: Sequence[Polled | GroupEvent]) -> Sequence[Polled | GroupEvent]:
+        here, keyed = self._names.here, self._names.keyed_here
+        return [
+            replace(each, records=[replace(record, topic=here(record.topic)) for record in each.records])
+            if isinstance(each, Polled)
+            else replace(each, offsets=keyed(each.offsets))
+            for each in told
+        ]
+
+    @property
+    def has_ended(self) -> bool:
+        ended: bool = self._inner.has_ended
+        return ended
+
+    async def crash(self) -> None:
+        await self._inner.crash()
+
+
 # Those that contain others first: a class stands before what it is made of.
 _PARTS: Sequence[tuple[type, type[Renamed]]] = (
     (TransactionalClient, _Transactional),
@@ -122,6 +166,8 @@ _PARTS: Sequence[tuple[type, type[Renamed]]] = (
     (StartsAnywhere, _StartsAnywhere),
     (KnowsPositions, _KnowsPositions),
     (ReportsEvents, _Reports),
+    (SendsByItself, _SendsByItself),
+    (ReadsByItself, _ReadsByItself),
 )
 
 

@@ -136,8 +136,8 @@ async def authenticate(
     mechanism = await asyncio.to_thread(_mechanism_of, security)
     lifetime_ms = 0
     while not mechanism.is_done():
-        said = await asyncio.to_thread(mechanism.auth_bytes)
-        answer = await exchange(SaslAuthenticateRequest(auth_bytes=said), 1)
+        token = await asyncio.to_thread(mechanism.auth_bytes)
+        answer = await exchange(SaslAuthenticateRequest(auth_bytes=token), 1)
         if answer.error_code:
             raise NotAdmitted.by(Refusal.CREDENTIALS, place)
         lifetime_ms = getattr(answer, "session_lifetime_ms", None) or 0

@@ -189,7 +189,7 @@ class BrokerConnection:
     async def _be_admitted(self) -> None:
         if self._admission is None:
             self._admission = asyncio.create_task(self._admit(), name="admission")
-            self._admission.add_done_callback(_heard)
+            self._admission.add_done_callback(_retrieve_error)
         admission = self._admission
         await asyncio.wait({admission})  # which goes on if this is cancelled
         if admission.cancelled():
@@ -256,7 +256,7 @@ class BrokerConnection:
         self._highest = self._without_request  # the next time, another process may answer at this address
 
 
-def _heard(admission: "asyncio.Task[None]") -> None:
+def _retrieve_error(admission: "asyncio.Task[None]") -> None:
     """Looks at how it failed, which the next request reports: asyncio warns of errors that nobody looked at."""
     if not admission.cancelled():
         admission.exception()

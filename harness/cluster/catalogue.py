@@ -14,7 +14,7 @@ from harness.cluster.brokers.system import System, SystemKind
 from harness.cluster.local.cluster import LocalCluster
 from harness.errors import UsageError, nearest
 from harness.host.clock import SystemClock
-from harness.ports.capabilities import CanCrashAtWrites, CanLoseUnsynced
+from harness.ports.capabilities import CanCrashAtWrites, CanFailWrites, CanLoseUnsynced
 from harness.ports.requests import CanHoldRequests
 from harness.scenario.model import ATTACHED, COMPOSE, SIMULATED, AttachedSpec, ClusterSpec, Traits
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from harness.cluster.docker.cluster import DockerCluster
     from harness.cluster.simulated.cluster import SimulatedCluster
 
-_SIMULATED_ALONE = (CanHoldRequests, CanLoseUnsynced, CanCrashAtWrites)
+_SIMULATED_ALONE = (CanHoldRequests, CanLoseUnsynced, CanCrashAtWrites, CanFailWrites)
 WORLDS = ("local", "docker", SIMULATED)
 ELR_FEATURE = "eligible.leader.replicas.version"
 _OWN = ("reference", PREFIX.rstrip(":"), ATTACHED, COMPOSE.rstrip(":"))

@@ -26,19 +26,11 @@ def read_coordinator_logs(node: NodeId, data: Path, *, t_ns: int, anchor: Anchor
 
 
 def _read(node: NodeId, topic: str, partition: int, folder: Path, t_ns: int, anchor: Anchor) -> CoordinatorLog:
-    log = read_log(topic, partition, folder)
-    kept, dropped = _newest(stored_records(log.content))
+    log, content = read_log(node, topic, partition, folder, t_ns=t_ns)
+    kept, dropped = _newest(stored_records(content))
     return CoordinatorLog(
-        node=node,
-        topic=topic,
-        partition=partition,
-        t_ns=t_ns,
-        log_start=log.start,
-        high_watermark=log.high_watermark,
-        log_end=log.end,
-        epochs=log.epochs,
-        topic_id=log.topic_id,
-        kept_from=kept[0].offset if dropped and kept else log.start,
+        **vars(log),
+        kept_from=kept[0].offset if dropped and kept else log.log_start,
         records=tuple(_decoded(topic, record) for record in kept),
         anchor=anchor,
     )

@@ -123,10 +123,10 @@ FETCHERS = (  # several partitions per line; the old spelling has the high water
     re.compile(rf"{_TP}, initOffset \d+ to broker BrokerEndPoint"),
     re.compile(rf"{_TP} -> InitialFetchState\(.*?BrokerEndPoint.*?[\])],(?P<epoch>\d+),(?P<offset>\d+)\)"),
 )
-Said = Mapping[str, Any]
+Fields = Mapping[str, Any]
 
 
-def matches(message: str) -> Iterator[tuple[str, Said]]:
+def matches(message: str) -> Iterator[tuple[str, Fields]]:
     """The events in a message, according to the table; at most one spelling per event matches."""
     for kind, spellings in _COMPILED.items():
         for spelling in spellings:

@@ -18,7 +18,7 @@ from harness.history.schema.cluster_rows import EndReason
 _READ_BYTES = 1 << 18
 _LINE_CHARACTERS = 300
 # Kafka's and ZooKeeper's format (kafka_log_configuration.py), and those of the reference's nodes.
-_ENTRY = re.compile(r"\[?(?P<time>\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d)[,.]\d{3}\]? (?P<level>[A-Z]+) (?P<said>.*)")
+_ENTRY = re.compile(r"\[?(?P<time>\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d)[,.]\d{3}\]? (?P<level>[A-Z]+) (?P<text>.*)")
 _LATELY = timedelta(seconds=10)
 _SERIOUS = frozenset({"ERROR", "FATAL", "CRITICAL"})
 # Alone on its line, of Java and of Python; Python's comes last of its trace, Java's first.
@@ -107,9 +107,9 @@ class _Entry:
     def line(self) -> str:
         """What was said, and the innermost exception below it."""
         thrown = [line for line in self.lines[1:] if _THROWN.fullmatch(line)]
-        said = _LOGGER.sub("", self.lines[0])
+        text = _LOGGER.sub("", self.lines[0])
         inner = thrown[-1].removeprefix("Caused by: ") if thrown else ""
-        parts = [part for part in (said, inner) if part and not part.startswith("Traceback")]
+        parts = [part for part in (text, inner) if part and not part.startswith("Traceback")]
         return ": ".join(part[:_LINE_CHARACTERS] for part in parts)
 
 
@@ -119,7 +119,7 @@ def _entries(lines: Sequence[str]) -> list[_Entry]:
     for raw in lines:
         line = raw.strip()
         if (begun := _ENTRY.fullmatch(line)) is not None:
-            found.append((datetime.fromisoformat(begun["time"]), begun["level"], [begun["said"]]))
+            found.append((datetime.fromisoformat(begun["time"]), begun["level"], [begun["text"]]))
         elif found and found[-1][1] in _SERIOUS:
             found[-1][2].append(line)
         elif line.startswith(("Traceback (most recent call last)", "Exception in thread")):

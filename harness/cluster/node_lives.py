@@ -45,8 +45,8 @@ class NodeLives:
             meant, by = node in self._meant_to_run, self._to_end.pop(node, None)
             self._meant_to_run.discard(node)
         if meant or (by is not None and by != number):
-            said = words()
-            end = NodeEnd(node=node, t_ns=t_ns, exit_status=status, signal=number, reason=said.reason, line=said.line)
+            last = words()
+            end = NodeEnd(node=node, t_ns=t_ns, exit_status=status, signal=number, reason=last.reason, line=last.line)
             with self._lock:
                 self._ends.append(replace(end, fresh=True))
 

@@ -8,7 +8,6 @@ import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,7 +20,7 @@ from harness.history.facts.internal_topics import COORDINATORS_TOPICS
 from harness.history.files_below import can_lie_below
 from harness.history.schema.schemas import UNREADABLE_EVENT
 from harness.host import memory
-from harness.ports.cluster import BrokerEvent, LogRecord, NodeId, ReplicaLog
+from harness.ports.cluster import BrokerEvent, LogRecord, NodeId, ReplicaLog, StoredLog
 from harness.scenario.topic_names import INTERNAL_TOPICS
 
 EVENTS = "events.jsonl"
@@ -57,48 +56,31 @@ def segment_files(folder: Path) -> list[Path]:
     return sorted((path for path in paths if path.stem.isdecimal()), key=lambda path: int(path.stem))
 
 
-@dataclass(frozen=True, kw_only=True)
-class LogFiles:
-    """What the files of one replica say of it. content: of its segments, joined into one piece, since after an invalid
-    batch nothing is read, in later segments either."""
-
-    start: int
-    end: int
-    high_watermark: int | None
-    epochs: tuple[tuple[int, int], ...]
-    topic_id: str | None
-    content: bytes
-
-
-def read_log(topic: str, partition: int, folder: Path) -> LogFiles:
+def read_log(node: NodeId, topic: str, partition: int, folder: Path, *, t_ns: int) -> tuple[StoredLog, bytes]:
+    """What the files of one replica say of it, and the content of its segments: joined into one piece, since after an
+    invalid batch nothing is read, in later segments either."""
     # Read the checkpoints first: a live broker's log only grows beyond them, unless it is being truncated.
     high_watermark = read_high_watermarks(folder.parent).get((topic, partition))
     epochs = tuple(_pairs(folder / "leader-epoch-checkpoint"))
     segments = _contents(folder)
-    return LogFiles(
-        start=segments[0][0] if segments else 0,
-        end=_last_end((base, end_of(batches(content))) for base, content in reversed(segments)),
-        high_watermark=high_watermark,
-        epochs=epochs,
-        topic_id=read_topic_id(folder),
-        content=b"".join(content for _, content in segments),
-    )
-
-
-def read_replica(node: NodeId, topic: str, partition: int, folder: Path, *, t_ns: int) -> ReplicaLog:
-    log = read_log(topic, partition, folder)
-    return ReplicaLog(
+    log = StoredLog(
         node=node,
         topic=topic,
         partition=partition,
         t_ns=t_ns,
-        log_start=log.start,
-        high_watermark=log.high_watermark,
-        log_end=log.end,
-        epochs=log.epochs,
-        records=tuple(records_of(log.content)),
-        topic_id=log.topic_id,
-        open_transactions=tuple(open_transactions(log.content)),
+        log_start=segments[0][0] if segments else 0,
+        high_watermark=high_watermark,
+        log_end=_last_end((base, end_of(batches(content))) for base, content in reversed(segments)),
+        epochs=epochs,
+        topic_id=read_topic_id(folder),
+    )
+    return log, b"".join(content for _, content in segments)
+
+
+def read_replica(node: NodeId, topic: str, partition: int, folder: Path, *, t_ns: int) -> ReplicaLog:
+    log, content = read_log(node, topic, partition, folder, t_ns=t_ns)
+    return ReplicaLog(
+        **vars(log), records=tuple(records_of(content)), open_transactions=tuple(open_transactions(content))
     )
 
 

@@ -20,7 +20,7 @@ from kafka.protocol.metadata import FindCoordinatorRequest
 from harness.conform.client_versions import GROUPS, OFFSETS
 from harness.conform.probe import GROUP, Probe, Topic
 from harness.conform.records import most_for
-from harness.conform.row import AnsweredNothing, Looked, Need, NotOffered, Row, Undecided, only
+from harness.conform.row import AnsweredNothing, Looked, Need, NotOffered, Rows, Undecided, only
 from harness.history.facts.error_codes import error_code
 from harness.ports.cluster import NodeId
 
@@ -37,6 +37,10 @@ _PROTOCOL = "range"
 _SUBSCRIPTION = b"\x00\x00" + b"\x00\x00\x00\x01" + b"\x00\x06orders" + b"\xff\xff\xff\xff"
 _NOTHING = -1
 _STRANGER = "nobody-knows-this-member"
+
+_JOINED = tuple(Need(api=api) for api in (FindCoordinatorRequest, *GROUPS))
+_COMMITTED = (*_JOINED, *(Need(api=api, version=_KEPT_FROM) for api in OFFSETS))
+ROWS = Rows()
 
 
 @dataclass(kw_only=True)
@@ -210,6 +214,12 @@ async def delete_groups(probe: Probe) -> list[str]:
 # -- rows -------------------------------------------------------------------------------------------------------------
 
 
+@ROWS.row(
+    "group-coordinator",
+    expected="each version names the same broker, one of the metadata",
+    follows="KIP-699, Protocol guide, FindCoordinator",
+    needs=(Need(api=FindCoordinatorRequest), Need(api=JoinGroupRequest)),
+)
 async def _coordinator(probe: Probe, looked: Looked) -> str:
     versions = probe.versions(FindCoordinatorRequest)
     name = probe.name("group")
@@ -219,6 +229,12 @@ async def _coordinator(probe: Probe, looked: Looked) -> str:
     return f"versions {versions[0]} to {versions[-1]}, broker {nodes[0]}"
 
 
+@ROWS.row(
+    "group-join",
+    expected="MEMBER_ID_REQUIRED with an id, then a generation that the member leads, and its assignment",
+    follows="KIP-394, Protocol guide, JoinGroup, SyncGroup",
+    needs=_JOINED,
+)
 async def _join(probe: Probe, looked: Looked) -> str:
     member = await new_member(probe)
     version = probe.versions(JoinGroupRequest, node=member.node)[-1]
@@ -242,6 +258,12 @@ async def _join(probe: Probe, looked: Looked) -> str:
     return f"generation {member.generation}, with the assignment that its leader sent"
 
 
+@ROWS.row(
+    "group-versions",
+    expected="in each version: a generation when the leader joins again, what it assigned, heartbeats",
+    follows="KIP-62, KIP-345, KIP-559, KIP-800",
+    needs=(*_JOINED, Need(api=JoinGroupRequest, version=_REBALANCE_FROM)),
+)
 async def _joins_in_every_version(probe: Probe, looked: Looked) -> str:
     """A leader that joins again begins a new generation."""
     member = await new_member(probe)
@@ -265,6 +287,12 @@ async def _joins_in_every_version(probe: Probe, looked: Looked) -> str:
     )
 
 
+@ROWS.row(
+    "group-offsets",
+    expected="the offset and the metadata that were committed last; -1 where none was",
+    follows="KIP-211, KIP-320, KIP-709, KIP-848",
+    needs=_COMMITTED,
+)
 async def _offsets_in_every_version(probe: Probe, looked: Looked) -> str:
     topic, member = await probe.topic(), await alone(probe)
     commits = probe.versions(
@@ -290,6 +318,12 @@ async def _offsets_in_every_version(probe: Probe, looked: Looked) -> str:
     return f"OffsetCommit {commits[0]} to {commits[-1]}, OffsetFetch {fetches[0]} to {fetches[-1]}"
 
 
+@ROWS.row(
+    "group-old-generation",
+    expected="ILLEGAL_GENERATION for a commit, a heartbeat and a sync, and the offset stays",
+    follows="Protocol guide, OffsetCommit, Heartbeat, SyncGroup",
+    needs=_COMMITTED,
+)
 async def _old_generation(probe: Probe, looked: Looked) -> str:
     topic, member = await probe.topic(), await alone(probe)
     looked.code("a commit of the generation", await member.commit(topic, 5))
@@ -304,6 +338,12 @@ async def _old_generation(probe: Probe, looked: Looked) -> str:
     return "ILLEGAL_GENERATION, and the offset stays"
 
 
+@ROWS.row(
+    "group-unknown-member",
+    expected="UNKNOWN_MEMBER_ID, whatever the member asks for, and the offset stays",
+    follows="Protocol guide, Group membership",
+    needs=_COMMITTED,
+)
 async def _unknown_member(probe: Probe, looked: Looked) -> str:
     topic, member = await probe.topic(), await alone(probe)
     looked.code("a commit of the member", await member.commit(topic, 5))
@@ -321,6 +361,12 @@ async def _unknown_member(probe: Probe, looked: Looked) -> str:
     return "UNKNOWN_MEMBER_ID, and the offset stays"
 
 
+@ROWS.row(
+    "group-rebalance",
+    expected="REBALANCE_IN_PROGRESS; then both in the next generation, each with its assignment",
+    follows="KIP-62, Protocol guide, Heartbeat",
+    needs=_COMMITTED,
+)
 async def _rebalance(probe: Probe, looked: Looked) -> str:
     topic, first = await probe.topic(), await alone(probe)
     old = first.generation
@@ -351,6 +397,12 @@ async def _rebalance(probe: Probe, looked: Looked) -> str:
     return f"REBALANCE_IN_PROGRESS, then both in generation {first.generation}, each with its own assignment"
 
 
+@ROWS.row(
+    "group-leave",
+    expected="no error, and the member is unknown afterwards",
+    follows="KIP-345, Protocol guide, LeaveGroup",
+    needs=_JOINED,
+)
 async def _left(probe: Probe, looked: Looked) -> str:
     versions = probe.versions(LeaveGroupRequest)
     for version in versions:
@@ -361,6 +413,12 @@ async def _left(probe: Probe, looked: Looked) -> str:
     return f"versions {versions[0]} to {versions[-1]}, UNKNOWN_MEMBER_ID afterwards"
 
 
+@ROWS.row(
+    "group-refused",
+    expected="INCONSISTENT_GROUP_PROTOCOL, INVALID_SESSION_TIMEOUT, INVALID_GROUP_ID, and the group stays",
+    follows="Protocol guide, JoinGroup",
+    needs=_JOINED,
+)
 async def _refused(probe: Probe, looked: Looked) -> str:
     member = await alone(probe)
     other = Member(probe=probe, group=member.group, node=member.node, lane="other")
@@ -374,6 +432,12 @@ async def _refused(probe: Probe, looked: Looked) -> str:
     return "each with its error, and the group stays"
 
 
+@ROWS.row(
+    "group-without-members",
+    expected="an offset that is committed without having joined is kept",
+    follows="Protocol guide, OffsetCommit",
+    needs=(Need(api=FindCoordinatorRequest), *(Need(api=api, version=_KEPT_FROM) for api in OFFSETS)),
+)
 async def _simple(probe: Probe, looked: Looked) -> str:
     """Whoever assigns partitions itself commits without having joined."""
     topic, outside = await probe.topic(), await new_member(probe)
@@ -383,6 +447,12 @@ async def _simple(probe: Probe, looked: Looked) -> str:
     return "offset 7"
 
 
+@ROWS.row(
+    "group-deleted",
+    expected="NON_EMPTY_GROUP while it has a member; then it is gone with its offsets",
+    follows="KIP-229",
+    needs=(*_COMMITTED, Need(api=DeleteGroupsRequest)),
+)
 async def _deleted(probe: Probe, looked: Looked) -> str:
     topic, member = await probe.topic(), await alone(probe)
     looked.code("a commit", await member.commit(topic, 5))
@@ -404,6 +474,13 @@ async def _deletion(member: Member) -> int:
     return int((await member.probe.settled(ask, lambda each: int(each.error_code))).error_code)
 
 
+@ROWS.row(
+    "group-not-coordinator",
+    expected="NOT_COORDINATOR from a broker that is not",
+    follows="Protocol guide, FindCoordinator",
+    needs=_JOINED,
+    brokers=2,
+)
 async def _elsewhere(probe: Probe, looked: Looked) -> str:
     member = await alone(probe)
     other = next(node for node in sorted(probe.addresses) if node != member.node)
@@ -411,95 +488,3 @@ async def _elsewhere(probe: Probe, looked: Looked) -> str:
     lost.generation = member.generation
     looked.code("a heartbeat", await lost.heartbeat(), _NOT_COORDINATOR)
     return f"NOT_COORDINATOR from broker {other}; broker {member.node} is"
-
-
-_JOINED = tuple(Need(api=api) for api in (FindCoordinatorRequest, *GROUPS))
-_COMMITTED = (*_JOINED, *(Need(api=api, version=_KEPT_FROM) for api in OFFSETS))
-
-ROWS = (
-    Row(
-        name="group-coordinator",
-        expected="each version names the same broker, one of the metadata",
-        follows="KIP-699, Protocol guide, FindCoordinator",
-        needs=(Need(api=FindCoordinatorRequest), Need(api=JoinGroupRequest)),
-        ask=_coordinator,
-    ),
-    Row(
-        name="group-join",
-        expected="MEMBER_ID_REQUIRED with an id, then a generation that the member leads, and its assignment",
-        follows="KIP-394, Protocol guide, JoinGroup, SyncGroup",
-        needs=_JOINED,
-        ask=_join,
-    ),
-    Row(
-        name="group-versions",
-        expected="in each version: a generation when the leader joins again, what it assigned, heartbeats",
-        follows="KIP-62, KIP-345, KIP-559, KIP-800",
-        needs=(*_JOINED, Need(api=JoinGroupRequest, version=_REBALANCE_FROM)),
-        ask=_joins_in_every_version,
-    ),
-    Row(
-        name="group-offsets",
-        expected="the offset and the metadata that were committed last; -1 where none was",
-        follows="KIP-211, KIP-320, KIP-709, KIP-848",
-        needs=_COMMITTED,
-        ask=_offsets_in_every_version,
-    ),
-    Row(
-        name="group-old-generation",
-        expected="ILLEGAL_GENERATION for a commit, a heartbeat and a sync, and the offset stays",
-        follows="Protocol guide, OffsetCommit, Heartbeat, SyncGroup",
-        needs=_COMMITTED,
-        ask=_old_generation,
-    ),
-    Row(
-        name="group-unknown-member",
-        expected="UNKNOWN_MEMBER_ID, whatever the member asks for, and the offset stays",
-        follows="Protocol guide, Group membership",
-        needs=_COMMITTED,
-        ask=_unknown_member,
-    ),
-    Row(
-        name="group-rebalance",
-        expected="REBALANCE_IN_PROGRESS; then both in the next generation, each with its assignment",
-        follows="KIP-62, Protocol guide, Heartbeat",
-        needs=_COMMITTED,
-        ask=_rebalance,
-    ),
-    Row(
-        name="group-leave",
-        expected="no error, and the member is unknown afterwards",
-        follows="KIP-345, Protocol guide, LeaveGroup",
-        needs=_JOINED,
-        ask=_left,
-    ),
-    Row(
-        name="group-refused",
-        expected="INCONSISTENT_GROUP_PROTOCOL, INVALID_SESSION_TIMEOUT, INVALID_GROUP_ID, and the group stays",
-        follows="Protocol guide, JoinGroup",
-        needs=_JOINED,
-        ask=_refused,
-    ),
-    Row(
-        name="group-without-members",
-        expected="an offset that is committed without having joined is kept",
-        follows="Protocol guide, OffsetCommit",
-        needs=(Need(api=FindCoordinatorRequest), *(Need(api=api, version=_KEPT_FROM) for api in OFFSETS)),
-        ask=_simple,
-    ),
-    Row(
-        name="group-deleted",
-        expected="NON_EMPTY_GROUP while it has a member; then it is gone with its offsets",
-        follows="KIP-229",
-        needs=(*_COMMITTED, Need(api=DeleteGroupsRequest)),
-        ask=_deleted,
-    ),
-    Row(
-        name="group-not-coordinator",
-        expected="NOT_COORDINATOR from a broker that is not",
-        follows="Protocol guide, FindCoordinator",
-        needs=_JOINED,
-        brokers=2,
-        ask=_elsewhere,
-    ),
-)

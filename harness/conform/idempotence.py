@@ -6,7 +6,7 @@ from kafka.protocol.producer import InitProducerIdRequest, ProduceRequest
 
 from harness.conform.probe import LATEST, Probe, Topic
 from harness.conform.records import PRODUCE_FROM, Producer, batch, fetch, now_ms, produce, values_of
-from harness.conform.row import Looked, Need, Row, Undecided
+from harness.conform.row import Looked, Need, Rows, Undecided
 from harness.history.facts.error_codes import (
     DUPLICATE_SEQUENCE_NUMBER,
     INVALID_PRODUCER_EPOCH,
@@ -18,6 +18,9 @@ from harness.history.facts.error_codes import (
 KEPT_BATCHES = 5  # of each producer, so many may be under way at a time
 _IDS_MOST = 5
 _IN_BATCH = 2
+
+_IDEMPOTENT = (Need(api=ProduceRequest, version=PRODUCE_FROM), Need(api=InitProducerIdRequest))
+ROWS = Rows()
 
 
 async def new_producer(probe: Probe, topic: Topic) -> Producer:
@@ -50,6 +53,12 @@ async def _in_log(probe: Probe, topic: Topic) -> str:
     return " ".join(value.decode() for _, value in values_of(await fetch(probe, topic, 0)))
 
 
+@ROWS.row(
+    "producer-ids",
+    expected="a new id with epoch 0 for everybody who asks",
+    follows="KIP-98",
+    needs=(Need(api=InitProducerIdRequest),),
+)
 async def _ids(probe: Probe, looked: Looked) -> str:
     topic = await probe.topic()
     versions = probe.versions(InitProducerIdRequest, most=_IDS_MOST, node=topic.leader)
@@ -64,6 +73,12 @@ async def _ids(probe: Probe, looked: Looked) -> str:
     return f"versions {versions[0]} to {versions[-1]}, {len(ids)} different ids"
 
 
+@ROWS.row(
+    "duplicate-batch",
+    expected="each of the last five batches, sent again, is there once and answered with its offset",
+    follows="KIP-98, KAFKA-5494",
+    needs=_IDEMPOTENT,
+)
 async def _duplicates(probe: Probe, looked: Looked) -> str:
     topic = await probe.topic()
     producer = await new_producer(probe, topic)
@@ -84,6 +99,12 @@ async def _duplicates(probe: Probe, looked: Looked) -> str:
     return f"{KEPT_BATCHES} batches are there once, and each is answered with its offset"
 
 
+@ROWS.row(
+    "out-of-order-sequence",
+    expected="OUT_OF_ORDER_SEQUENCE_NUMBER, nothing in the log; the batch that is due is taken",
+    follows="KIP-98",
+    needs=_IDEMPOTENT,
+)
 async def _out_of_order(probe: Probe, looked: Looked) -> str:
     topic = await probe.topic()
     producer = await new_producer(probe, topic)
@@ -97,6 +118,12 @@ async def _out_of_order(probe: Probe, looked: Looked) -> str:
     return "OUT_OF_ORDER_SEQUENCE_NUMBER, nothing in the log; the batch that is due is taken"
 
 
+@ROWS.row(
+    "old-producer-epoch",
+    expected="a batch of an epoch that a newer one replaced is refused, and not in the log",
+    follows="KIP-98, KIP-360",
+    needs=_IDEMPOTENT,
+)
 async def _old_epoch(probe: Probe, looked: Looked) -> str:
     """An idempotent producer raises its epoch itself (KIP-360), and begins with sequence 0 then."""
     topic = await probe.topic()
@@ -108,37 +135,3 @@ async def _old_epoch(probe: Probe, looked: Looked) -> str:
     looked.code("a batch of the old epoch", refused.error_code, INVALID_PRODUCER_EPOCH, PRODUCER_FENCED)
     looked.same("the log's end afterwards", (await probe.list_offsets(topic, LATEST)).offset, 2 * _IN_BATCH)
     return f"{error_code(refused.error_code)}, and nothing in the log"
-
-
-_IDEMPOTENT = (Need(api=ProduceRequest, version=PRODUCE_FROM), Need(api=InitProducerIdRequest))
-
-ROWS = (
-    Row(
-        name="producer-ids",
-        expected="a new id with epoch 0 for everybody who asks",
-        follows="KIP-98",
-        needs=(Need(api=InitProducerIdRequest),),
-        ask=_ids,
-    ),
-    Row(
-        name="duplicate-batch",
-        expected="each of the last five batches, sent again, is there once and answered with its offset",
-        follows="KIP-98, KAFKA-5494",
-        needs=_IDEMPOTENT,
-        ask=_duplicates,
-    ),
-    Row(
-        name="out-of-order-sequence",
-        expected="OUT_OF_ORDER_SEQUENCE_NUMBER, nothing in the log; the batch that is due is taken",
-        follows="KIP-98",
-        needs=_IDEMPOTENT,
-        ask=_out_of_order,
-    ),
-    Row(
-        name="old-producer-epoch",
-        expected="a batch of an epoch that a newer one replaced is refused, and not in the log",
-        follows="KIP-98, KIP-360",
-        needs=_IDEMPOTENT,
-        ask=_old_epoch,
-    ),
-)

@@ -22,7 +22,7 @@ from harness.cluster.attached.administration import (
     Answered,
     Unanswered,
     answers_of,
-    told_brokers,
+    brokers_in,
 )
 from harness.cluster.attached.front_ends import shared_id
 from harness.cluster.attached.journal import OwnTopic
@@ -85,7 +85,7 @@ async def views(bootstrap: Sequence[ADDRESS], *, connect: Connect) -> tuple[Sequ
     answers = await answers_of(bootstrap, connect=connect)
     if not any(isinstance(answer, Answered) for answer in answers):
         return [View(at=_place(bootstrap[0]), brokers=await reach(bootstrap, connect=connect))], []
-    shared, known = shared_id(answers), told_brokers(answers)
+    shared, known = shared_id(answers), brokers_in(answers)
     nodes = {address: node for node, address in known.items()}
     found: dict[tuple[NodeId | None, ADDRESS | None], View] = {}
     for answer in answers:
@@ -110,7 +110,7 @@ async def reach(bootstrap: Sequence[ADDRESS], *, connect: Connect) -> dict[NodeI
     """The registered brokers. Where nobody tells them in a form that can be read, the addresses that answer at all.
     Raises HarnessError if none does."""
     try:
-        return dict(told_brokers(await answers_of(bootstrap, connect=connect)))
+        return dict(brokers_in(await answers_of(bootstrap, connect=connect)))
     except HarnessError:
         answers = {address for address in bootstrap if (await look_at(*address, connect=connect)).kind == "answers"}
         if not answers:

@@ -20,7 +20,7 @@ from harness.conform.records import (
     produce_request,
     values_of,
 )
-from harness.conform.row import Looked, Need, Row, only
+from harness.conform.row import Looked, Need, Rows, only
 
 _CORRUPT, _UNKNOWN_TOPIC, _NOT_LEADER, _TOO_LARGE, _INVALID_ACKS = 2, 3, 6, 10, 21
 _LOG_START_FROM, _RECORD_ERRORS_FROM = 5, 8
@@ -30,7 +30,16 @@ _YEAR_2000_MS, _YEAR_2100_MS = 946_684_800_000, 4_102_444_800_000
 _SMALL_BATCH_BYTES = 1024
 _NO_SUCH_PARTITION = 99
 
+_PRODUCE = (Need(api=ProduceRequest, version=PRODUCE_FROM),)
+ROWS = Rows()
 
+
+@ROWS.row(
+    "produce",
+    expected="offsets one after the other, log_append_time_ms -1, log_start_offset 0, no error",
+    follows="KIP-32, KIP-98, KIP-107, KIP-467",
+    needs=_PRODUCE,
+)
 async def _in_every_version(probe: Probe, looked: Looked) -> str:
     topic = await probe.topic(settings=CREATE_TIME)
     versions = _versions(probe, topic)
@@ -61,6 +70,12 @@ def _fields(looked: Looked, answer: Any, version: int, **expected: int) -> None:
         looked.same(f"{at}error_message", answer.error_message, None)
 
 
+@ROWS.row(
+    "produce-append-time",
+    expected="with LogAppendTime log_append_time_ms is the record's time in the log",
+    follows="KIP-32",
+    needs=_PRODUCE,
+)
 async def _append_time(probe: Probe, looked: Looked) -> str:
     topic = await probe.topic(settings={"message.timestamp.type": "LogAppendTime"})
     answer = await produce(probe, topic, batch([b"a"], times=[1]))
@@ -74,6 +89,12 @@ async def _append_time(probe: Probe, looked: Looked) -> str:
     return "the time that the record has in the log"
 
 
+@ROWS.row(
+    "produce-acks-1",
+    expected="the record's offset, and the record can be read",
+    follows="Protocol guide, Produce",
+    needs=_PRODUCE,
+)
 async def _acks_of_the_leader(probe: Probe, looked: Looked) -> str:
     topic = await probe.topic()
     answer = await produce(probe, topic, batch([b"a"], times=[now_ms(probe)]), acks=ONE)
@@ -84,6 +105,12 @@ async def _acks_of_the_leader(probe: Probe, looked: Looked) -> str:
     return "offset 0"
 
 
+@ROWS.row(
+    "produce-acks-0",
+    expected="no answer, and the record can be read",
+    follows="Protocol guide, Produce",
+    needs=_PRODUCE,
+)
 async def _no_acks(probe: Probe, looked: Looked) -> str:
     topic = await probe.topic()
     connection = probe.connection(topic.leader)
@@ -106,6 +133,12 @@ async def _refused(probe: Probe, looked: Looked, topic: Topic, what: str, answer
     looked.same(f"{what}, the log's end afterwards", end.offset, 1)
 
 
+@ROWS.row(
+    "produce-wrong-acks",
+    expected="INVALID_REQUIRED_ACKS, and nothing in the log",
+    follows="Protocol guide, Produce",
+    needs=_PRODUCE,
+)
 async def _wrong_acks(probe: Probe, looked: Looked) -> str:
     topic = await probe.topic()
     await append(probe, topic, b"a")
@@ -115,6 +148,12 @@ async def _wrong_acks(probe: Probe, looked: Looked) -> str:
     return "INVALID_REQUIRED_ACKS, and nothing in the log"
 
 
+@ROWS.row(
+    "produce-damaged-batch",
+    expected="CORRUPT_MESSAGE, and nothing in the log",
+    follows="KIP-98, message format",
+    needs=_PRODUCE,
+)
 async def _damaged(probe: Probe, looked: Looked) -> str:
     topic = await probe.topic()
     await append(probe, topic, b"a")
@@ -125,14 +164,12 @@ async def _damaged(probe: Probe, looked: Looked) -> str:
     return "CORRUPT_MESSAGE, and nothing in the log"
 
 
-async def _too_large(probe: Probe, looked: Looked) -> str:
-    topic = await probe.topic(settings={"max.message.bytes": str(_SMALL_BATCH_BYTES)})
-    await append(probe, topic, b"a")
-    answer = await produce(probe, topic, batch([b"x" * 2 * _SMALL_BATCH_BYTES], times=[now_ms(probe)]))
-    await _refused(probe, looked, topic, "a batch above max.message.bytes", answer, _TOO_LARGE)
-    return "MESSAGE_TOO_LARGE, and nothing in the log"
-
-
+@ROWS.row(
+    "produce-refused-fields",
+    expected="base_offset, log_append_time_ms and log_start_offset of a refused batch are -1",
+    follows="KIP-32, KIP-107",
+    needs=_PRODUCE,
+)
 async def _refused_fields(probe: Probe, looked: Looked) -> str:
     topic = await probe.topic()
     damaged = bytearray(batch([b"value"], times=[now_ms(probe)]))
@@ -148,6 +185,26 @@ async def _refused_fields(probe: Probe, looked: Looked) -> str:
     return f"versions {versions[0]} to {versions[-1]}, -1 each"
 
 
+@ROWS.row(
+    "produce-too-large",
+    expected="MESSAGE_TOO_LARGE, and nothing in the log",
+    follows="Topic configuration, max.message.bytes",
+    needs=_PRODUCE,
+)
+async def _too_large(probe: Probe, looked: Looked) -> str:
+    topic = await probe.topic(settings={"max.message.bytes": str(_SMALL_BATCH_BYTES)})
+    await append(probe, topic, b"a")
+    answer = await produce(probe, topic, batch([b"x" * 2 * _SMALL_BATCH_BYTES], times=[now_ms(probe)]))
+    await _refused(probe, looked, topic, "a batch above max.message.bytes", answer, _TOO_LARGE)
+    return "MESSAGE_TOO_LARGE, and nothing in the log"
+
+
+@ROWS.row(
+    "produce-unknown-partition",
+    expected="UNKNOWN_TOPIC_OR_PARTITION, and the topic is not made",
+    follows="Protocol guide, Produce",
+    needs=_PRODUCE,
+)
 async def _nowhere(probe: Probe, looked: Looked) -> str:
     topic = await probe.topic()
     content = batch([b"a"], times=[now_ms(probe)])
@@ -165,6 +222,13 @@ async def _nowhere(probe: Probe, looked: Looked) -> str:
     return "UNKNOWN_TOPIC_OR_PARTITION, and the topic is not made"
 
 
+@ROWS.row(
+    "produce-not-leader",
+    expected="NOT_LEADER_OR_FOLLOWER from another broker, and nothing in the log",
+    follows="Protocol guide, Produce",
+    needs=_PRODUCE,
+    brokers=2,
+)
 async def _not_leader(probe: Probe, looked: Looked) -> str:
     topic = await probe.topic(replicas=1)
     other = next(node for node in sorted(probe.addresses) if node != topic.leader)
@@ -175,80 +239,3 @@ async def _not_leader(probe: Probe, looked: Looked) -> str:
     looked.code("error", partition.error_code, _NOT_LEADER)
     looked.same("the log's end afterwards", (await probe.list_offsets(topic, LATEST)).offset, 0)
     return "NOT_LEADER_OR_FOLLOWER, and nothing in the log"
-
-
-_PRODUCE = (Need(api=ProduceRequest, version=PRODUCE_FROM),)
-
-ROWS = (
-    Row(
-        name="produce",
-        expected="offsets one after the other, log_append_time_ms -1, log_start_offset 0, no error",
-        follows="KIP-32, KIP-98, KIP-107, KIP-467",
-        needs=_PRODUCE,
-        ask=_in_every_version,
-    ),
-    Row(
-        name="produce-append-time",
-        expected="with LogAppendTime log_append_time_ms is the record's time in the log",
-        follows="KIP-32",
-        needs=_PRODUCE,
-        ask=_append_time,
-    ),
-    Row(
-        name="produce-acks-1",
-        expected="the record's offset, and the record can be read",
-        follows="Protocol guide, Produce",
-        needs=_PRODUCE,
-        ask=_acks_of_the_leader,
-    ),
-    Row(
-        name="produce-acks-0",
-        expected="no answer, and the record can be read",
-        follows="Protocol guide, Produce",
-        needs=_PRODUCE,
-        ask=_no_acks,
-    ),
-    Row(
-        name="produce-wrong-acks",
-        expected="INVALID_REQUIRED_ACKS, and nothing in the log",
-        follows="Protocol guide, Produce",
-        needs=_PRODUCE,
-        ask=_wrong_acks,
-    ),
-    Row(
-        name="produce-damaged-batch",
-        expected="CORRUPT_MESSAGE, and nothing in the log",
-        follows="KIP-98, message format",
-        needs=_PRODUCE,
-        ask=_damaged,
-    ),
-    Row(
-        name="produce-refused-fields",
-        expected="base_offset, log_append_time_ms and log_start_offset of a refused batch are -1",
-        follows="KIP-32, KIP-107",
-        needs=_PRODUCE,
-        ask=_refused_fields,
-    ),
-    Row(
-        name="produce-too-large",
-        expected="MESSAGE_TOO_LARGE, and nothing in the log",
-        follows="Topic configuration, max.message.bytes",
-        needs=_PRODUCE,
-        ask=_too_large,
-    ),
-    Row(
-        name="produce-unknown-partition",
-        expected="UNKNOWN_TOPIC_OR_PARTITION, and the topic is not made",
-        follows="Protocol guide, Produce",
-        needs=_PRODUCE,
-        ask=_nowhere,
-    ),
-    Row(
-        name="produce-not-leader",
-        expected="NOT_LEADER_OR_FOLLOWER from another broker, and nothing in the log",
-        follows="Protocol guide, Produce",
-        needs=_PRODUCE,
-        brokers=2,
-        ask=_not_leader,
-    ),
-)

@@ -15,7 +15,7 @@ from harness.conform.records import (
     now_ms,
     values_of,
 )
-from harness.conform.row import Looked, Need, Row, only
+from harness.conform.row import Looked, Need, Rows, only
 
 _OUT_OF_RANGE, _UNKNOWN_TOPIC, _UNKNOWN_EPOCH = 1, 3, 75
 _MAX_TIMESTAMP, _MAX_TIMESTAMP_FROM = -3, 7
@@ -29,6 +29,10 @@ _EPOCH_END_FROM = 2
 _STEP_MS = 1000
 _AHEAD = 1000
 
+_WRITTEN = (Need(api=ProduceRequest, version=PRODUCE_FROM), Need(api=FetchRequest, version=FETCH_FROM))
+_LISTED = (*_WRITTEN, Need(api=ListOffsetsRequest, version=_LISTED_FROM))
+ROWS = Rows()
+
 
 async def _filled(probe: Probe) -> Topic:
     topic = await probe.topic()
@@ -37,6 +41,12 @@ async def _filled(probe: Probe) -> Topic:
     return topic
 
 
+@ROWS.row(
+    "fetch",
+    expected="the records that were written, from any offset on, and where they end",
+    follows="Protocol guide, Fetch, KIP-98, KIP-107",
+    needs=_WRITTEN,
+)
 async def _in_every_version(probe: Probe, looked: Looked) -> str:
     topic = await _filled(probe)
     versions = probe.versions(FetchRequest, least=FETCH_FROM, most=most_for(topic, FETCH_BY_NAME), node=topic.leader)
@@ -55,6 +65,12 @@ async def _in_every_version(probe: Probe, looked: Looked) -> str:
     return f"versions {versions[0]} to {versions[-1]}, {len(_VALUES)} records"
 
 
+@ROWS.row(
+    "fetch-out-of-range",
+    expected="nothing at the end, OFFSET_OUT_OF_RANGE beyond it",
+    follows="Protocol guide, Fetch",
+    needs=_WRITTEN,
+)
 async def _out_of_range(probe: Probe, looked: Looked) -> str:
     topic = await _filled(probe)
     at_end = await fetch(probe, topic, len(_VALUES))
@@ -65,6 +81,12 @@ async def _out_of_range(probe: Probe, looked: Looked) -> str:
     return "nothing at the end, OFFSET_OUT_OF_RANGE beyond it"
 
 
+@ROWS.row(
+    "fetch-large-batch",
+    expected="the first batch as a whole, also where it is above partition_max_bytes",
+    follows="KIP-74",
+    needs=_WRITTEN,
+)
 async def _one_batch_at_least(probe: Probe, looked: Looked) -> str:
     topic = await _filled(probe)
     answer = await fetch(probe, topic, 2, partition_max_bytes=1)
@@ -73,6 +95,12 @@ async def _one_batch_at_least(probe: Probe, looked: Looked) -> str:
     return f"{len(read)} records"
 
 
+@ROWS.row(
+    "read-unknown-topic",
+    expected="UNKNOWN_TOPIC_OR_PARTITION, and the topic is not made",
+    follows="Protocol guide, Fetch, ListOffsets",
+    needs=_LISTED,
+)
 async def _unknown(probe: Probe, looked: Looked) -> str:
     topic = await _filled(probe)
     unmade = Topic(name=probe.name("nobody-made-it"), topic_id=None, leader=topic.leader, epoch=-1)
@@ -82,6 +110,12 @@ async def _unknown(probe: Probe, looked: Looked) -> str:
     return "UNKNOWN_TOPIC_OR_PARTITION, and the topic is not made"
 
 
+@ROWS.row(
+    "list-offsets",
+    expected="earliest is the first record that can be fetched, latest the one after the last",
+    follows="KIP-79",
+    needs=_LISTED,
+)
 async def _ends(probe: Probe, looked: Looked) -> str:
     """Held against the records, not against what producing told."""
     topic = await _filled(probe)
@@ -96,6 +130,12 @@ async def _ends(probe: Probe, looked: Looked) -> str:
     return f"versions {versions[0]} to {versions[-1]}, {offsets[0]} and {offsets[-1] + 1}"
 
 
+@ROWS.row(
+    "list-offsets-by-time",
+    expected="the first record of that time or later, with its time; -1 where there is none",
+    follows="KIP-79",
+    needs=_LISTED,
+)
 async def _by_time(probe: Probe, looked: Looked) -> str:
     topic = await probe.topic(settings=CREATE_TIME)
     base = now_ms(probe) - len(_VALUES) * _STEP_MS
@@ -104,7 +144,7 @@ async def _by_time(probe: Probe, looked: Looked) -> str:
         await append(probe, topic, *values, times=[first, first + _STEP_MS])
     versions = probe.versions(ListOffsetsRequest, least=_LISTED_FROM, node=topic.leader)
     last = len(_VALUES) - 1
-    for what, time_ms, offset, told_ms in (
+    for what, time_ms, offset, time_there_ms in (
         ("before all", base - _STEP_MS, 0, base),
         ("the time of 3", base + 3 * _STEP_MS, 3, base + 3 * _STEP_MS),
         ("between 2 and 3", base + 2 * _STEP_MS + 1, 3, base + 3 * _STEP_MS),
@@ -115,10 +155,16 @@ async def _by_time(probe: Probe, looked: Looked) -> str:
             answer = await probe.list_offsets(topic, time_ms, version=version)
             looked.code(f"version {version}, {what}, error", answer.error_code)
             looked.same(f"version {version}, {what}, offset", answer.offset, offset)
-            looked.same(f"version {version}, {what}, timestamp", answer.timestamp, told_ms)
+            looked.same(f"version {version}, {what}, timestamp", answer.timestamp, time_there_ms)
     return f"versions {versions[0]} to {versions[-1]}, the first record of that time or later"
 
 
+@ROWS.row(
+    "list-offsets-youngest",
+    expected="the record with the latest time",
+    follows="KIP-734",
+    needs=(*_LISTED, Need(api=ListOffsetsRequest, version=_MAX_TIMESTAMP_FROM)),
+)
 async def _youngest(probe: Probe, looked: Looked) -> str:
     topic = await probe.topic(settings=CREATE_TIME)
     now = now_ms(probe)
@@ -133,6 +179,15 @@ async def _youngest(probe: Probe, looked: Looked) -> str:
     return f"versions {versions[0]} to {versions[-1]}, offset 1 of 0 to 2"
 
 
+@ROWS.row(
+    "newer-leader-epoch",
+    expected="UNKNOWN_LEADER_EPOCH for whoever knows a newer epoch than the leader",
+    follows="KIP-320",
+    needs=(
+        Need(api=FetchRequest, version=_EPOCH_FETCH_FROM),
+        Need(api=ListOffsetsRequest, version=_EPOCH_LIST_FROM),
+    ),
+)
 async def _newer_epoch(probe: Probe, looked: Looked) -> str:
     topic = await _filled(probe)
     looked.note("leader_epoch in the metadata", topic.epoch, topic.epoch >= 0, "0 or more")
@@ -144,6 +199,12 @@ async def _newer_epoch(probe: Probe, looked: Looked) -> str:
     return f"UNKNOWN_LEADER_EPOCH; the leader's is {topic.epoch}"
 
 
+@ROWS.row(
+    "epoch-end",
+    expected="the leader's epoch ends at the log's end, a later one nowhere",
+    follows="KIP-101, KIP-320",
+    needs=(*_WRITTEN, Need(api=OffsetForLeaderEpochRequest, version=_EPOCH_END_FROM)),
+)
 async def _epoch_end(probe: Probe, looked: Looked) -> str:
     topic = await _filled(probe)
     kinds = OffsetForLeaderEpochRequest.OffsetForLeaderTopic
@@ -157,76 +218,3 @@ async def _epoch_end(probe: Probe, looked: Looked) -> str:
             looked.code(f"version {version}, {what}, error", found.error_code)
             looked.same(f"version {version}, {what}, end_offset", found.end_offset, end)
     return f"versions {versions[0]} to {versions[-1]}, {len(_VALUES)}"
-
-
-_WRITTEN = (Need(api=ProduceRequest, version=PRODUCE_FROM), Need(api=FetchRequest, version=FETCH_FROM))
-_LISTED = (*_WRITTEN, Need(api=ListOffsetsRequest, version=_LISTED_FROM))
-
-ROWS = (
-    Row(
-        name="fetch",
-        expected="the records that were written, from any offset on, and where they end",
-        follows="Protocol guide, Fetch, KIP-98, KIP-107",
-        needs=_WRITTEN,
-        ask=_in_every_version,
-    ),
-    Row(
-        name="fetch-out-of-range",
-        expected="nothing at the end, OFFSET_OUT_OF_RANGE beyond it",
-        follows="Protocol guide, Fetch",
-        needs=_WRITTEN,
-        ask=_out_of_range,
-    ),
-    Row(
-        name="fetch-large-batch",
-        expected="the first batch as a whole, also where it is above partition_max_bytes",
-        follows="KIP-74",
-        needs=_WRITTEN,
-        ask=_one_batch_at_least,
-    ),
-    Row(
-        name="read-unknown-topic",
-        expected="UNKNOWN_TOPIC_OR_PARTITION, and the topic is not made",
-        follows="Protocol guide, Fetch, ListOffsets",
-        needs=_LISTED,
-        ask=_unknown,
-    ),
-    Row(
-        name="list-offsets",
-        expected="earliest is the first record that can be fetched, latest the one after the last",
-        follows="KIP-79",
-        needs=_LISTED,
-        ask=_ends,
-    ),
-    Row(
-        name="list-offsets-by-time",
-        expected="the first record of that time or later, with its time; -1 where there is none",
-        follows="KIP-79",
-        needs=_LISTED,
-        ask=_by_time,
-    ),
-    Row(
-        name="list-offsets-youngest",
-        expected="the record with the latest time",
-        follows="KIP-734",
-        needs=(*_LISTED, Need(api=ListOffsetsRequest, version=_MAX_TIMESTAMP_FROM)),
-        ask=_youngest,
-    ),
-    Row(
-        name="newer-leader-epoch",
-        expected="UNKNOWN_LEADER_EPOCH for whoever knows a newer epoch than the leader",
-        follows="KIP-320",
-        needs=(
-            Need(api=FetchRequest, version=_EPOCH_FETCH_FROM),
-            Need(api=ListOffsetsRequest, version=_EPOCH_LIST_FROM),
-        ),
-        ask=_newer_epoch,
-    ),
-    Row(
-        name="epoch-end",
-        expected="the leader's epoch ends at the log's end, a later one nowhere",
-        follows="KIP-101, KIP-320",
-        needs=(*_WRITTEN, Need(api=OffsetForLeaderEpochRequest, version=_EPOCH_END_FROM)),
-        ask=_epoch_end,
-    ),
-)

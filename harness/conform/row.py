@@ -125,6 +125,27 @@ class Row:
     ask: Asking
 
 
+class Rows(list[Row]):
+    """The rows of a module, each declared over the function that asks for it, in the order in which they are asked."""
+
+    def row(
+        self,
+        name: str,
+        *,
+        expected: str,
+        follows: str,
+        needs: Collection[Need] = (),
+        reads: bool = False,
+        brokers: int = 1,
+    ) -> Callable[[Asking], Asking]:
+        def declared(ask: Asking) -> Asking:
+            row = Row(name=name, expected=expected, follows=follows, needs=needs, reads=reads, brokers=brokers, ask=ask)
+            self.append(row)
+            return ask
+
+        return declared
+
+
 @dataclass(frozen=True, kw_only=True)
 class Result:
     row: Row

@@ -8,7 +8,7 @@ from kafka.protocol.metadata import MetadataRequest
 
 from harness.cluster.books.observing import known_id
 from harness.conform.probe import CREATE_TOPICS_MOST, Probe
-from harness.conform.row import Looked, Need, NotOffered, Row, only
+from harness.conform.row import Looked, Need, NotOffered, Rows, only
 from harness.ports.cluster import TopicDefinition
 
 _UNKNOWN_TOPIC, _INVALID_TOPIC, _EXISTS, _INVALID_PARTITIONS = 3, 17, 36, 37
@@ -22,12 +22,40 @@ _VALIDATES_FROM = 1
 _TOPIC_RESOURCE = 2
 _SETTING = ("retention.ms", "7654321")
 
+_CREATE = Need(api=CreateTopicsRequest)
+ROWS = Rows()
+
 
 def _definition(probe: Probe, purpose: str, **changes: Any) -> TopicDefinition:
     wanted = {"partitions": 1, "replication_factor": probe.replicas, **changes}
     return TopicDefinition(name=probe.name(purpose), **wanted)
 
 
+@ROWS.row(
+    "metadata-unknown-topic",
+    expected="UNKNOWN_TOPIC_OR_PARTITION, and the topic is not made unasked",
+    follows="KIP-204, Protocol guide, Metadata",
+    needs=(Need(api=MetadataRequest, version=_NOT_ASKED_TO_CREATE_FROM),),
+)
+async def _unknown(probe: Probe, looked: Looked) -> str:
+    name = probe.name("nobody-made-it")
+    wanted = [MetadataRequest.MetadataRequestTopic(name=name)]
+    request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
+    versions = probe.versions(MetadataRequest, least=_NOT_ASKED_TO_CREATE_FROM, most=_METADATA_MOST)
+    for version in [*versions, versions[-1]]:  # once more: it was not made by having been asked for
+        answer = await probe.ask(request, node=probe.first, version=version)
+        topic = only(answer.topics, "topics")
+        looked.code(f"version {version}, error", topic.error_code, _UNKNOWN_TOPIC)
+        looked.same(f"version {version}, the topic's name", topic.name, name)
+    return f"versions {versions[0]} to {versions[-1]}"
+
+
+@ROWS.row(
+    "create-topic",
+    expected="the topic with its partitions, replicas and id, in the metadata too",
+    follows="KIP-4, KIP-525, KIP-516",
+    needs=(_CREATE,),
+)
 async def _created(probe: Probe, looked: Looked) -> str:
     """Who may not see settings is told no numbers (topic_config_error_code)."""
     versions = probe.versions(CreateTopicsRequest, most=CREATE_TOPICS_MOST, node=await probe.controller())
@@ -53,6 +81,12 @@ def _is_whole(topic: Any) -> bool:
     return len(topic.partitions) == _PARTITIONS and all(each.leader_id >= 0 for each in topic.partitions)
 
 
+@ROWS.row(
+    "create-topic-twice",
+    expected="TOPIC_ALREADY_EXISTS, and the topic stays as it was",
+    follows="KIP-4",
+    needs=(_CREATE,),
+)
 async def _exists(probe: Probe, looked: Looked) -> str:
     topic = await probe.topic()
     again = TopicDefinition(name=topic.name, partitions=_PARTITIONS, replication_factor=probe.replicas)
@@ -61,6 +95,12 @@ async def _exists(probe: Probe, looked: Looked) -> str:
     return "TOPIC_ALREADY_EXISTS, and the topic stays as it was"
 
 
+@ROWS.row(
+    "create-topic-refused",
+    expected="what cannot be is refused with its error, and not made",
+    follows="KIP-4",
+    needs=(_CREATE,),
+)
 async def _refused(probe: Probe, looked: Looked) -> str:
     wrong = {
         "a name with a slash": (_definition(probe, "a/b"), _INVALID_TOPIC),
@@ -79,6 +119,12 @@ async def _refused(probe: Probe, looked: Looked) -> str:
     return f"{len(wrong)} wrong topics are refused, and not made"
 
 
+@ROWS.row(
+    "create-topic-tried",
+    expected="validate_only makes nothing",
+    follows="KIP-4",
+    needs=(Need(api=CreateTopicsRequest, version=_VALIDATES_FROM),),
+)
 async def _validated(probe: Probe, looked: Looked) -> str:
     wanted = _definition(probe, "tried")
     looked.code("the creation that is only tried", (await probe.request_creation(wanted, validate=True)).error_code)
@@ -87,6 +133,12 @@ async def _validated(probe: Probe, looked: Looked) -> str:
     return "nothing is made, and the same is made afterwards"
 
 
+@ROWS.row(
+    "topic-settings",
+    expected="a setting of a new topic is told, and none that was not asked for",
+    follows="KIP-133",
+    needs=(_CREATE, Need(api=DescribeConfigsRequest)),
+)
 async def _settings(probe: Probe, looked: Looked) -> str:
     key, value = _SETTING
     topic = await probe.topic(settings={key: value})
@@ -106,6 +158,12 @@ async def _settings(probe: Probe, looked: Looked) -> str:
     return f"versions {versions[0]} to {versions[-1]}"
 
 
+@ROWS.row(
+    "delete-topic",
+    expected="the topic is gone from the metadata; deleted again, it is unknown",
+    follows="KIP-4",
+    needs=(_CREATE, Need(api=DeleteTopicsRequest)),
+)
 async def _deleted(probe: Probe, looked: Looked) -> str:
     versions = probe.versions(DeleteTopicsRequest, most=_DELETE_MOST, node=await probe.controller())
     for version in versions:
@@ -129,71 +187,3 @@ async def _deletion(probe: Probe, name: str, version: int) -> int:
         return only(answer.responses, "topics")
 
     return int((await probe.settled(ask, lambda each: int(each.error_code))).error_code)
-
-
-async def _unknown(probe: Probe, looked: Looked) -> str:
-    name = probe.name("nobody-made-it")
-    wanted = [MetadataRequest.MetadataRequestTopic(name=name)]
-    request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
-    versions = probe.versions(MetadataRequest, least=_NOT_ASKED_TO_CREATE_FROM, most=_METADATA_MOST)
-    for version in [*versions, versions[-1]]:  # once more: it was not made by having been asked for
-        answer = await probe.ask(request, node=probe.first, version=version)
-        topic = only(answer.topics, "topics")
-        looked.code(f"version {version}, error", topic.error_code, _UNKNOWN_TOPIC)
-        looked.same(f"version {version}, the topic's name", topic.name, name)
-    return f"versions {versions[0]} to {versions[-1]}"
-
-
-_CREATE = Need(api=CreateTopicsRequest)
-
-ROWS = (
-    Row(
-        name="metadata-unknown-topic",
-        expected="UNKNOWN_TOPIC_OR_PARTITION, and the topic is not made unasked",
-        follows="KIP-204, Protocol guide, Metadata",
-        needs=(Need(api=MetadataRequest, version=_NOT_ASKED_TO_CREATE_FROM),),
-        ask=_unknown,
-    ),
-    Row(
-        name="create-topic",
-        expected="the topic with its partitions, replicas and id, in the metadata too",
-        follows="KIP-4, KIP-525, KIP-516",
-        needs=(_CREATE,),
-        ask=_created,
-    ),
-    Row(
-        name="create-topic-twice",
-        expected="TOPIC_ALREADY_EXISTS, and the topic stays as it was",
-        follows="KIP-4",
-        needs=(_CREATE,),
-        ask=_exists,
-    ),
-    Row(
-        name="create-topic-refused",
-        expected="what cannot be is refused with its error, and not made",
-        follows="KIP-4",
-        needs=(_CREATE,),
-        ask=_refused,
-    ),
-    Row(
-        name="create-topic-tried",
-        expected="validate_only makes nothing",
-        follows="KIP-4",
-        needs=(Need(api=CreateTopicsRequest, version=_VALIDATES_FROM),),
-        ask=_validated,
-    ),
-    Row(
-        name="topic-settings",
-        expected="a setting of a new topic is told, and none that was not asked for",
-        follows="KIP-133",
-        needs=(_CREATE, Need(api=DescribeConfigsRequest)),
-        ask=_settings,
-    ),
-    Row(
-        name="delete-topic",
-        expected="the topic is gone from the metadata; deleted again, it is unknown",
-        follows="KIP-4",
-        needs=(_CREATE, Need(api=DeleteTopicsRequest)),
-        ask=_deleted,
-    ),
-)

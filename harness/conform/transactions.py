@@ -22,7 +22,7 @@ from harness.conform.client_versions import TRANSACTIONS
 from harness.conform.groups import committed, new_member
 from harness.conform.probe import LATEST, TRANSACTION, Probe, Topic
 from harness.conform.records import PRODUCE_FROM, Producer, append, batch, fetch, now_ms, produce, values_of
-from harness.conform.row import Looked, Need, Row, Undecided, only
+from harness.conform.row import Looked, Need, Rows, Undecided, only
 from harness.history.facts.error_codes import INVALID_PRODUCER_EPOCH, PRODUCER_FENCED, error_code
 from harness.ports.cluster import NodeId
 
@@ -32,6 +32,14 @@ _TIMEOUT_MS = 60_000
 _INIT_MOST, _ADD_MOST, _END_MOST, _OFFSETS_MOST = 5, 3, 4, 4
 _STABLE_FROM = 7  # OffsetFetch (KIP-447)
 _BATCH = (b"t0", b"t1")
+
+_NEEDS = (
+    Need(api=FindCoordinatorRequest, version=TRANSACTION),
+    Need(api=InitProducerIdRequest),
+    Need(api=ProduceRequest, version=PRODUCE_FROM),
+    *(Need(api=api) for api in TRANSACTIONS),
+)
+ROWS = Rows()
 
 
 @dataclass(kw_only=True)
@@ -130,6 +138,33 @@ async def _sees(probe: Probe, looked: Looked, topic: Topic, when: str, *, commit
     looked.same(f"{when}, {reader}", " ".join(value.decode() for _, value in values_of(found)), wanted)
 
 
+@ROWS.row(
+    "transactional-ids",
+    expected="a newer epoch, or another producer id, each time that a producer begins",
+    follows="KIP-98, KIP-360",
+    needs=_NEEDS,
+)
+async def _ids(probe: Probe, looked: Looked) -> str:
+    producer = await _producer(probe)
+    versions = probe.versions(InitProducerIdRequest, most=_INIT_MOST, node=producer.node)
+    before: tuple[int, int] | None = None
+    for version in versions:
+        answer = await producer.request_id(version=version)
+        looked.code(f"version {version}, error", answer.error_code)
+        looked.note(f"version {version}, producer_id", answer.producer_id, answer.producer_id >= 0, "0 or more")
+        if before is not None:
+            newer = answer.producer_id != before[0] or answer.producer_epoch > before[1]
+            looked.note(f"version {version}, epoch", answer.producer_epoch, newer, f"above {before[1]}, or another id")
+        before = answer.producer_id, answer.producer_epoch
+    return f"versions {versions[0]} to {versions[-1]}, an epoch each"
+
+
+@ROWS.row(
+    "open-transaction",
+    expected="read_committed and last_stable_offset end before it; read_uncommitted has all",
+    follows="KIP-98",
+    needs=_NEEDS,
+)
 async def _unseen(probe: Probe, looked: Looked) -> str:
     topic, producer = await _open(probe, looked)
     await append(probe, topic, b"behind")
@@ -157,6 +192,12 @@ async def _until_stable(probe: Probe, looked: Looked, topic: Topic) -> None:
     looked.same("latest, read_committed", latest.offset, found.last_stable_offset)
 
 
+@ROWS.row(
+    "committed-transaction",
+    expected="read_committed has its records, and those of the next one",
+    follows="KIP-98",
+    needs=_NEEDS,
+)
 async def _commits(probe: Probe, looked: Looked) -> str:
     topic, producer = await _open(probe, looked)
     looked.code("the commit", await producer.end(commit=True))
@@ -175,6 +216,12 @@ async def _commits(probe: Probe, looked: Looked) -> str:
     return "read_committed has both transactions"
 
 
+@ROWS.row(
+    "aborted-transaction",
+    expected="aborted_transactions names it, and read_committed has none of its records",
+    follows="KIP-98",
+    needs=_NEEDS,
+)
 async def _aborts(probe: Probe, looked: Looked) -> str:
     topic, producer = await _open(probe, looked)
     looked.code("the abort", await producer.end(commit=False))
@@ -187,6 +234,12 @@ async def _aborts(probe: Probe, looked: Looked) -> str:
     return "read_committed is told which records to leave out"
 
 
+@ROWS.row(
+    "fenced-producer",
+    expected="a second producer of the id aborts the first one's transaction, and the first is refused",
+    follows="KIP-98, KIP-360, KIP-588",
+    needs=_NEEDS,
+)
 async def _fenced(probe: Probe, looked: Looked) -> str:
     topic, old = await _open(probe, looked)
     new = await Transactional(probe=probe, transactional_id=old.transactional_id, node=old.node).begin()
@@ -204,6 +257,17 @@ async def _fenced(probe: Probe, looked: Looked) -> str:
     return f"epoch {new.epoch}; the first one's transaction is aborted, and it is refused"
 
 
+@ROWS.row(
+    "transaction-offsets",
+    expected="a group's offset is told after its transaction's commit alone",
+    follows="KIP-98, KIP-447",
+    needs=(
+        *_NEEDS,
+        Need(api=AddOffsetsToTxnRequest),
+        Need(api=TxnOffsetCommitRequest),
+        Need(api=OffsetFetchRequest, version=1),
+    ),
+)
 async def _offsets(probe: Probe, looked: Looked) -> str:
     topic, member = await probe.topic(), await new_member(probe)
     producer = await (await _producer(probe)).begin()
@@ -273,6 +337,12 @@ async def _settled(probe: Probe, group: str, node: NodeId, topic: Topic) -> None
         )
 
 
+@ROWS.row(
+    "transaction-refused",
+    expected="a wrong state, timeout, producer id or topic is refused with its error",
+    follows="KIP-98",
+    needs=_NEEDS,
+)
 async def _refused(probe: Probe, looked: Looked) -> str:
     topic = await probe.topic()
     fresh = await _producer(probe, "fresh")
@@ -286,83 +356,3 @@ async def _refused(probe: Probe, looked: Looked) -> str:
     looked.code("another producer's id", await stranger.add(topic.name), _INVALID_MAPPING)
     looked.same("the topic afterwards", await probe.presence(unmade), "absent")
     return "each with its error"
-
-
-async def _ids(probe: Probe, looked: Looked) -> str:
-    producer = await _producer(probe)
-    versions = probe.versions(InitProducerIdRequest, most=_INIT_MOST, node=producer.node)
-    before: tuple[int, int] | None = None
-    for version in versions:
-        answer = await producer.request_id(version=version)
-        looked.code(f"version {version}, error", answer.error_code)
-        looked.note(f"version {version}, producer_id", answer.producer_id, answer.producer_id >= 0, "0 or more")
-        if before is not None:
-            newer = answer.producer_id != before[0] or answer.producer_epoch > before[1]
-            looked.note(f"version {version}, epoch", answer.producer_epoch, newer, f"above {before[1]}, or another id")
-        before = answer.producer_id, answer.producer_epoch
-    return f"versions {versions[0]} to {versions[-1]}, an epoch each"
-
-
-_NEEDS = (
-    Need(api=FindCoordinatorRequest, version=TRANSACTION),
-    Need(api=InitProducerIdRequest),
-    Need(api=ProduceRequest, version=PRODUCE_FROM),
-    *(Need(api=api) for api in TRANSACTIONS),
-)
-
-ROWS = (
-    Row(
-        name="transactional-ids",
-        expected="a newer epoch, or another producer id, each time that a producer begins",
-        follows="KIP-98, KIP-360",
-        needs=_NEEDS,
-        ask=_ids,
-    ),
-    Row(
-        name="open-transaction",
-        expected="read_committed and last_stable_offset end before it; read_uncommitted has all",
-        follows="KIP-98",
-        needs=_NEEDS,
-        ask=_unseen,
-    ),
-    Row(
-        name="committed-transaction",
-        expected="read_committed has its records, and those of the next one",
-        follows="KIP-98",
-        needs=_NEEDS,
-        ask=_commits,
-    ),
-    Row(
-        name="aborted-transaction",
-        expected="aborted_transactions names it, and read_committed has none of its records",
-        follows="KIP-98",
-        needs=_NEEDS,
-        ask=_aborts,
-    ),
-    Row(
-        name="fenced-producer",
-        expected="a second producer of the id aborts the first one's transaction, and the first is refused",
-        follows="KIP-98, KIP-360, KIP-588",
-        needs=_NEEDS,
-        ask=_fenced,
-    ),
-    Row(
-        name="transaction-offsets",
-        expected="a group's offset is told after its transaction's commit alone",
-        follows="KIP-98, KIP-447",
-        needs=(
-            *_NEEDS,
-            Need(api=AddOffsetsToTxnRequest),
-            Need(api=TxnOffsetCommitRequest),
-            Need(api=OffsetFetchRequest, version=1),
-        ),
-        ask=_offsets,
-    ),
-    Row(
-        name="transaction-refused",
-        expected="a wrong state, timeout, producer id or topic is refused with its error",
-        follows="KIP-98",
-        needs=_NEEDS,
-        ask=_refused,
-    ),
-)

@@ -13,7 +13,7 @@ from kafka.protocol.metadata import ApiVersionsRequest, MetadataRequest
 from harness.cluster.broker_requests import decoded
 from harness.conform.client_versions import BASIC, CLIENTS, WHOLE, Sent
 from harness.conform.probe import ASK_S, Probe
-from harness.conform.row import Looked, Need, Row, Undecided, only
+from harness.conform.row import Looked, Need, Rows, Undecided, only
 
 _UNKNOWN_VERSION = 999
 _UNSUPPORTED_VERSION = 35
@@ -22,11 +22,20 @@ _FIELDS_OF_TOMORROW = bytes(16)  # nulls, zeros and no tags, if anybody looks at
 _PIPELINED = 5
 _COMES_S = 5.0  # for a broker that comes or goes
 
+_METADATA = (Need(api=MetadataRequest),)
+ROWS = Rows()
+
 
 def _api_versions_request() -> Any:
     return ApiVersionsRequest(client_software_name="kafka-chaos", client_software_version="1")
 
 
+@ROWS.row(
+    "api-versions",
+    expected="each version tells the same APIs, each once, with versions",
+    follows="KIP-35, KIP-511",
+    reads=True,
+)
 async def _in_every_version(probe: Probe, looked: Looked) -> str:
     """Version 0 has to be there: it is how everybody finds out."""
     offered: dict[int, Mapping[int, tuple[int, int]]] = {}
@@ -52,6 +61,12 @@ async def _in_every_version(probe: Probe, looked: Looked) -> str:
     return f"versions 0 to {highest}, {len(offered[0])} APIs"
 
 
+@ROWS.row(
+    "api-versions-unknown-version",
+    expected="UNSUPPORTED_VERSION, in version 0, and the connection stays",
+    follows="KIP-511",
+    reads=True,
+)
 async def _unknown_version_of_api_versions(probe: Probe, looked: Looked) -> str:
     """The next version after its own, as a client of tomorrow asks."""
     version = probe.offered()[ApiVersionsRequest.API_KEY][1] + 1
@@ -80,6 +95,13 @@ def _renumbered(frame: bytes, version: int, *, more: bytes = b"") -> bytes:
     return struct.pack(">i", len(changed)) + changed
 
 
+@ROWS.row(
+    "unknown-version",
+    expected="the connection is closed, and the broker goes on",
+    follows="KIP-35",
+    needs=_METADATA,
+    reads=True,
+)
 async def _unknown_version(probe: Probe, looked: Looked) -> str:
     version = probe.versions(MetadataRequest)[-1]
     connection = probe.asks(MetadataRequest, _UNKNOWN_VERSION, node=probe.first)
@@ -95,6 +117,13 @@ async def _unknown_version(probe: Probe, looked: Looked) -> str:
     raise Undecided(f"it answers in a form that nobody can know: {answer.hex()[:64]}")
 
 
+@ROWS.row(
+    "pipelined-requests",
+    expected="requests of one connection are answered in their order",
+    follows="Protocol guide, Network",
+    needs=_METADATA,
+    reads=True,
+)
 async def _pipelined(probe: Probe, looked: Looked) -> str:
     connection = probe.asks(ApiVersionsRequest, 0, node=probe.first)
     requests: list[ApiVersionsRequest | MetadataRequest] = [ApiVersionsRequest() for _ in range(_PIPELINED)]
@@ -125,6 +154,21 @@ async def _for_client(probe: Probe, looked: Looked, *, sent: Sent) -> str:
     return f"{len(sent) - len(missing)} APIs" + (f"; not offered: {', '.join(missing)}" if missing else "")
 
 
+for _client, _sent in CLIENTS.items():
+    ROWS.row(
+        f"versions-for-{_client}",
+        expected=f"each API that is offered has a version that {_client} sends",
+        follows="KIP-35",
+        reads=True,
+    )(partial(_for_client, sent=_sent))
+
+
+@ROWS.row(
+    "whole-features",
+    expected="who offers a part of groups, offsets or transactions offers all of it",
+    follows="KIP-62, KIP-98",
+    reads=True,
+)
 async def _whole(probe: Probe, looked: Looked) -> str:
     offered = probe.offered()
     for apis in WHOLE:
@@ -136,6 +180,13 @@ async def _whole(probe: Probe, looked: Looked) -> str:
     return "all or none of each"
 
 
+@ROWS.row(
+    "metadata",
+    expected="each version names the same brokers and one of them as the controller",
+    follows="Protocol guide, Metadata",
+    needs=_METADATA,
+    reads=True,
+)
 async def _metadata(probe: Probe, looked: Looked) -> str:
     """From 1 on an empty list asks for no topic; in 0 it asks for all. A broker may come or go meanwhile."""
     versions = probe.versions(MetadataRequest)
@@ -159,6 +210,13 @@ def _brokers(answer: Any) -> tuple[tuple[int, str, int], ...]:
     return tuple(sorted((each.node_id, each.host, each.port) for each in answer.brokers))
 
 
+@ROWS.row(
+    "brokers-answer",
+    expected="every broker answers at the address that the metadata tell",
+    follows="KIP-103",
+    needs=_METADATA,
+    reads=True,
+)
 async def _reachable(probe: Probe, looked: Looked) -> str:
     for node in sorted(probe.addresses):
         answer = await probe.ask(ApiVersionsRequest(), node=node, version=0)
@@ -166,72 +224,3 @@ async def _reachable(probe: Probe, looked: Looked) -> str:
         offers = {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
         looked.note(f"broker {node}, Produce and Fetch", "offered", {0, 1} <= offers.keys(), "offered")
     return f"{len(probe.addresses)} answer where the metadata say that they are"
-
-
-_METADATA = (Need(api=MetadataRequest),)
-
-ROWS = (
-    Row(
-        name="api-versions",
-        expected="each version tells the same APIs, each once, with versions",
-        follows="KIP-35, KIP-511",
-        reads=True,
-        ask=_in_every_version,
-    ),
-    Row(
-        name="api-versions-unknown-version",
-        expected="UNSUPPORTED_VERSION, in version 0, and the connection stays",
-        follows="KIP-511",
-        reads=True,
-        ask=_unknown_version_of_api_versions,
-    ),
-    Row(
-        name="unknown-version",
-        expected="the connection is closed, and the broker goes on",
-        follows="KIP-35",
-        needs=_METADATA,
-        reads=True,
-        ask=_unknown_version,
-    ),
-    Row(
-        name="pipelined-requests",
-        expected="requests of one connection are answered in their order",
-        follows="Protocol guide, Network",
-        needs=_METADATA,
-        reads=True,
-        ask=_pipelined,
-    ),
-    *(
-        Row(
-            name=f"versions-for-{client}",
-            expected=f"each API that is offered has a version that {client} sends",
-            follows="KIP-35",
-            reads=True,
-            ask=partial(_for_client, sent=sent),
-        )
-        for client, sent in CLIENTS.items()
-    ),
-    Row(
-        name="whole-features",
-        expected="who offers a part of groups, offsets or transactions offers all of it",
-        follows="KIP-62, KIP-98",
-        reads=True,
-        ask=_whole,
-    ),
-    Row(
-        name="metadata",
-        expected="each version names the same brokers and one of them as the controller",
-        follows="Protocol guide, Metadata",
-        needs=_METADATA,
-        reads=True,
-        ask=_metadata,
-    ),
-    Row(
-        name="brokers-answer",
-        expected="every broker answers at the address that the metadata tell",
-        follows="KIP-103",
-        needs=_METADATA,
-        reads=True,
-        ask=_reachable,
-    ),
-)

@@ -35,7 +35,7 @@ class AnsweredEnds:
         reached: Mapping[TopicPartition, int],
     ) -> None:
         """`reached`: how far the reader had come."""
-        self._hear_leaders(client)
+        self._note_leaders(client)
         for partition, end in ends.items():
             node, epoch = self._leaders.get(partition, (None, None))
             number, row = self._rows.get((event, partition), (-1, {}))
@@ -60,7 +60,7 @@ class AnsweredEnds:
         number, row = self._rows[event, partition]
         self._recorder.write("final_reads", row, [event, partition.topic, partition.partition, number])
 
-    def _hear_leaders(self, client: Client) -> None:
+    def _note_leaders(self, client: Client) -> None:
         """Of the leaders that this client's metadata named the last ones: it asks them."""
         if isinstance(client, ReportsEvents):
             for event in client.take_events():

@@ -9,6 +9,7 @@ from typing import Any
 
 from harness.history.facts.internal_topics import GROUP_OFFSETS_TOPIC, TRANSACTIONS_TOPIC, partition_of
 from harness.history.schema.internal_rows import CONSUMER_OFFSETS, INTERNAL_SNAPSHOTS, TRANSACTION_STATE
+from harness.history.schema.typed_rows import row_of
 from harness.host.clock import Anchor
 from harness.ports.cluster import PartitionState, ReplicaLog
 from harness.ports.coordinator_logs import CoordinatorLog, CoordinatorRecord, OffsetsRecord, TransactionRecord
@@ -92,39 +93,26 @@ def rows_of_logs(reason: str, logs: Sequence[CoordinatorLog], *, first: int) -> 
             yield TRANSACTION_STATE.name, place | _transaction(anchors[snapshots[0]], record.content)
 
 
-def _offsets(anchor: Anchor, record: CoordinatorRecord, content: OffsetsRecord) -> dict[str, Any]:
-    return {
-        "producer_id": record.producer_id,
-        "producer_epoch": record.producer_epoch,
-        "transactional": record.transactional,
-        "kind": content.kind,
-        "removed": content.removed,
-        "group": content.group,
-        "topic": content.topic,
-        "topic_partition": content.topic_partition,
-        "committed_offset": content.committed_offset,
-        "committed_leader_epoch": content.committed_leader_epoch,
-        "commit_ns": _ns(anchor, content.commit_wall_ms),
-        "expire_ns": _ns(anchor, content.expire_wall_ms),
-        "generation": content.generation,
-        "member": content.member,
-        "members": None if content.members is None else list(content.members),
-        "commits": content.commits,
-    }
+def _offsets(anchor: Anchor, record: CoordinatorRecord, content: OffsetsRecord) -> dict[str, object]:
+    return row_of(
+        CONSUMER_OFFSETS,
+        content,
+        producer_id=record.producer_id,
+        producer_epoch=record.producer_epoch,
+        transactional=record.transactional,
+        commit_ns=_ns(anchor, content.commit_wall_ms),
+        expire_ns=_ns(anchor, content.expire_wall_ms),
+    )
 
 
-def _transaction(anchor: Anchor, content: TransactionRecord) -> dict[str, Any]:
+def _transaction(anchor: Anchor, content: TransactionRecord) -> dict[str, object]:
     places = content.partitions
-    return {
-        "transactional_id": content.transactional_id,
-        "removed": content.removed,
-        "producer_id": content.producer_id,
-        "producer_epoch": content.producer_epoch,
-        "state": content.state,
-        "timeout_ms": content.timeout_ms,
-        "begun_ns": _ns(anchor, content.begun_wall_ms),
-        "partitions": None if places is None else [{"topic": topic, "partition": part} for topic, part in places],
-    }
+    return row_of(
+        TRANSACTION_STATE,
+        content,
+        begun_ns=_ns(anchor, content.begun_wall_ms),
+        partitions=None if places is None else [{"topic": topic, "partition": part} for topic, part in places],
+    )
 
 
 def _ns(anchor: Anchor, wall_ms: int | None) -> int | None:

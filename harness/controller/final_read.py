@@ -250,7 +250,7 @@ class FinalRead:
                 clock=context.clock,
                 with_starts=f == "final_poll" and replica is None,
                 beyond=self._beyond(journal, use, beyond) if replica is None else None,
-                heard=self._heard if f == "final_poll" and replica is None else None,
+                on_records=self._note_returned if f == "final_poll" and replica is None else None,
             )
             if replica is None:
                 self._answered.reached(reading.next_offsets)
@@ -284,7 +284,7 @@ class FinalRead:
 
         return Beyond(known={} if committed else known or {}, answered=answered)
 
-    def _heard(self, records: Sequence[ReadRecord]) -> None:
+    def _note_returned(self, records: Sequence[ReadRecord]) -> None:
         for record in records:
             partition = TopicPartition(topic=record.topic, partition=record.partition)
             self._returned.setdefault(partition, OffsetRanges()).add((record.offset,))

@@ -53,7 +53,7 @@ class Observer:
         self._changed_ns: dict[tuple[str, int, int], int] = {}
         self._led: dict[tuple[str, int], int] = {}
         self._internal: dict[tuple[str, int], PartitionState] = {}  # the newest view of coordinators' partitions
-        self._heard_ns: dict[int, int] = {}
+        self._answered_ns: dict[int, int] = {}
         self._last_round_ns: int | None = None
         self._round = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -93,7 +93,7 @@ class Observer:
             states, controller = (), -1
         now = self._clock.monotonic_ns()
         own = Coordinators.of(self._load, states).partitions
-        heard = set()
+        answered = set()
         for state in states:
             if state.topic not in COORDINATORS_TOPICS:
                 self._take(state)
@@ -101,11 +101,11 @@ class Observer:
                 self._take_internal(state)
                 if (state.topic, state.partition) in own:
                     self._recorder.partition_state(state)
-            heard.add(state.observer)
+            answered.add(state.observer)
         for partition in self._views:
             if (leader := self.leader(*partition)) >= 0:
                 self._led[partition] = leader
-        self._note_gaps(now, heard)
+        self._note_gaps(now, answered)
         if controller != self.controller:
             self.controller = controller
             self._recorder.write("controller_seen", {"time_ns": now, "node": controller})
@@ -139,20 +139,20 @@ class Observer:
                 self._recorder.node_end(number, end)
         self._ends = own
 
-    def _note_gaps(self, now: int, heard: set[int]) -> None:
+    def _note_gaps(self, now: int, answered: set[int]) -> None:
         if self._last_round_ns is not None and now - self._last_round_ns > GAP_NS:
             self.gaps.append(Gap(t_from_ns=self._last_round_ns, t_to_ns=now, broker=-1))
         self._last_round_ns = now
-        for broker in heard:
-            before = self._heard_ns.get(broker)
+        for broker in answered:
+            before = self._answered_ns.get(broker)
             if before is not None and now - before > GAP_NS:
                 self.gaps.append(Gap(t_from_ns=before, t_to_ns=now, broker=broker))
-            self._heard_ns[broker] = now
+            self._answered_ns[broker] = now
 
     @property
-    def hears_nobody(self) -> bool:
+    def nobody_answers(self) -> bool:
         """Whether every broker has been silent for a while: then the last view says nothing about the present."""
-        newest = max(self._heard_ns.values(), default=None)
+        newest = max(self._answered_ns.values(), default=None)
         return newest is not None and self._last_round_ns is not None and self._last_round_ns - newest > GAP_NS
 
     def state(self, topic: str, partition: int) -> PartitionState | None:

@@ -107,7 +107,7 @@ class OldClients:
         self._acks = acks
         self._partitions = partitions
         self._changed = asyncio.Event()
-        self._spoke: set[str] = set()
+        self._seen_acting: set[str] = set()
         self._writers: dict[tuple[str, _Place], int | None] = {}  # when it was answered
         self._readers: dict[tuple[str, _Place], int | None] = {}  # of clients without a group
         self._given: dict[_Place, int] = {}  # to the group's members
@@ -121,7 +121,7 @@ class OldClients:
         began_ns = self._clock.monotonic_ns()
         deadline_ns = began_ns + int((timeout_s if expects else QUIET_S) * 1e9)
         quiet_ns = began_ns + int(QUIET_S * 1e9)
-        workers.ask(self._hear)
+        workers.ask(self._note_progress)
         while True:
             until_ns = deadline_ns if self._lacks() else quiet_ns if self._is_somebody_silent() else 0
             left_s = (min(until_ns, deadline_ns) - self._clock.monotonic_ns()) / 1e9
@@ -135,16 +135,16 @@ class OldClients:
             self._changed.clear()
         self._record()
 
-    def _hear(self, name: str, progress: ClientProgress) -> None:
+    def _note_progress(self, name: str, progress: ClientProgress) -> None:
         place, now = (progress.topic, progress.partition), self._clock.monotonic_ns()
-        self._spoke.add(name)
+        self._seen_acting.add(name)
         if progress.state == "refused":
             self._refused[name, progress.what, place] = progress
         if progress.what == "write":
-            self._heard(self._writers, (name, place), progress, now)
+            self._note(self._writers, (name, place), progress, now)
         elif progress.what == "read" and progress.topic:
             if progress.state == "tried" or (name, place) in self._readers:
-                self._heard(self._readers, (name, place), progress, now)
+                self._note(self._readers, (name, place), progress, now)
             else:
                 self._member_read.setdefault(place, now)
         elif progress.what == "membership":
@@ -153,7 +153,7 @@ class OldClients:
             self._written.add(place)
         self._changed.set()
 
-    def _heard(
+    def _note(
         self, of: dict[tuple[str, _Place], int | None], key: tuple[str, _Place], progress: ClientProgress, now: int
     ) -> None:
         of.setdefault(key, None)
@@ -164,7 +164,7 @@ class OldClients:
         """A client that writes, and tried nothing so far."""
         counts = {role: count for role, count in self._facts.clients.items() if role != _READERS}
         return any(
-            f"{role}-{number + 1}" not in self._spoke for role, count in counts.items() for number in range(count)
+            f"{role}-{number + 1}" not in self._seen_acting for role, count in counts.items() for number in range(count)
         )
 
     def _inputs(self) -> list[_Place]:

@@ -86,11 +86,11 @@ async def read_to_end(
     quiet_s: float | None = None,
     with_starts: bool = False,
     beyond: Beyond | None = None,
-    heard: Callable[[Sequence[ReadRecord]], None] | None = None,
+    on_records: Callable[[Sequence[ReadRecord]], None] | None = None,
 ) -> Reading:
     """Reads until every partition is done, the time is up, or nothing changed for `stall_s`.
 
-    `heard` gets every record, once it is in the journal. `quiet_s`: reads even without end offsets, until nothing
+    `on_records` gets every record, once it is in the journal. `quiet_s`: reads even without end offsets, until nothing
     arrives for this long after a record.
     Raises what the client raises; what was read before is in the journal anyway.
     """
@@ -114,8 +114,8 @@ async def read_to_end(
             journal.complete_poll(operation, (), error=type(error).__name__)
             raise
         journal.complete_poll(operation, records)
-        if heard is not None:
-            heard(records)
+        if on_records is not None:
+            on_records(records)
         if records:
             moved_ns = clock.monotonic_ns()
             if reading.ends_error is not None and quiet_s is not None:

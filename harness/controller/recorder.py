@@ -21,8 +21,17 @@ from harness.history.facts.step_facts import arguments_text
 from harness.history.facts.values import ValueNames
 from harness.history.files_below import FilesBelow
 from harness.history.journals.controller_rows import ROWS, Identity, write_snapshot
-from harness.history.schema.cluster_rows import BROKER_EVENTS, PARTITION_STATES
+from harness.history.schema.cluster_rows import (
+    BROKER_EVENTS,
+    CONFIGURATION,
+    CONTROLLERS,
+    DISK_EVENTS,
+    NODE_ENDS,
+    PARTITION_STATES,
+    TOPICS,
+)
 from harness.history.schema.internal_rows import INTERNAL_EVENTS, INTERNAL_STATES
+from harness.history.schema.typed_rows import R, RowsOf, row_of
 from harness.host.clock import Clock
 from harness.ports.cluster import (
     BrokerEvent,
@@ -86,6 +95,10 @@ class Recorder:
             if not self._file.closed:
                 self._append(encoded)
 
+    def _write_row(self, table: RowsOf[R], what: object, *, identity: Identity | None = None, **others: object) -> None:
+        """others: columns that `what` does not have under their names."""
+        self.write(table.name, row_of(table, what, **others), identity)
+
     def _append(self, encoded: bytes) -> None:
         """Raises HarnessError at the first line that could not be written completely, and at every later one."""
         if not self._failed:
@@ -144,7 +157,7 @@ class Recorder:
             "proof_text": evidence.sentence,
         }
         for event in evidence.destroyed:
-            self.write("disk_events", {**dataclasses.asdict(event), "node": int(event.node), "fault": fault})
+            self._write_row(DISK_EVENTS, event, fault=fault)
         self._fault_changed(fault)
 
     def fault_end_asked(self, fault: int) -> None:
@@ -199,27 +212,13 @@ class Recorder:
             return
         self._last_states[key] = state
         changed_leader = before is not None and before.leader_epoch != state.leader_epoch and state.leader >= 0
-        self.write(
-            (INTERNAL_STATES if state.topic in COORDINATORS_TOPICS else PARTITION_STATES).name,
-            {
-                "topic": state.topic,
-                "partition": state.partition,
-                "time_ns": state.t_ns,
-                "uncertainty_ns": state.uncertainty_ns,
-                "exact": state.exact,
-                "observer": state.observer,
-                "leader": state.leader,
-                "leader_epoch": state.leader_epoch,
-                "partition_epoch": state.partition_epoch,
-                "controller_epoch": state.controller_epoch,
-                "isr": list(state.isr),
-                "isr_before": list(before.isr) if before else None,
-                "leader_before": before.leader if before else None,
-                "unclean": before is not None and changed_leader and state.leader not in _eligible(before, state),
-                "replicas": list(state.replicas),
-                "elr": None if state.elr is None else list(state.elr),
-                "topic_id": state.topic_id,
-            },
+        self._write_row(
+            INTERNAL_STATES if state.topic in COORDINATORS_TOPICS else PARTITION_STATES,
+            state,
+            time_ns=state.t_ns,
+            isr_before=before and before.isr,
+            leader_before=before and before.leader,
+            unclean=before is not None and changed_leader and state.leader not in _eligible(before, state),
         )
 
     def replica_logs(self, reason: str, node: int, logs: Sequence[ReplicaLog]) -> None:
@@ -260,62 +259,32 @@ class Recorder:
     def cluster_history(self, history: ClusterHistory) -> None:
         """Records the cluster's own books, once, after the nodes were read for the last time."""
         for life in history.topics:
-            lived = {"created_ns": life.created_ns, "deleted_ns": life.deleted_ns}
-            self.write(
-                "topics",
-                {"topic": life.topic, "topic_id": life.topic_id, **lived, "uncertainty_ns": life.uncertainty_ns},
-            )
+            self._write_row(TOPICS, life)
         for state in history.partition_states:
             self.partition_state(state)
         for controller in history.controllers:
-            row = {"time_ns": controller.t_ns, "uncertainty_ns": controller.uncertainty_ns, "node": controller.node}
-            self.write("controllers", row | {"controller_epoch": controller.controller_epoch})
+            self._write_row(CONTROLLERS, controller, time_ns=controller.t_ns)
         for change in history.configuration:
-            place = {"scope": change.scope, "name": change.name, "node": change.node}
-            self.write(
-                "configuration",
-                {"time_ns": change.t_ns, **place, "key": change.key, "value": change.value, "source": change.source},
-            )
+            self._write_row(CONFIGURATION, change, time_ns=change.t_ns)
         for event in history.broker_events:
             self.broker_event(event)
 
     def broker_event(self, event: BrokerEvent) -> None:
         is_internal = event.topic in COORDINATORS_TOPICS
-        self.write(
-            (INTERNAL_EVENTS if is_internal else BROKER_EVENTS).name,
-            {
-                "node": int(event.node),
-                "time_ns": event.t_ns,
-                "event": event.event,
-                "topic": event.topic,
-                "partition": event.partition,
-                "leader_epoch": event.epoch,
-                "from_offset": event.from_offset,
-                "to_offset": event.to_offset,
-                "reason_text": event.reason,
-                "detail_text": event.detail,
-            },
+        self._write_row(
+            INTERNAL_EVENTS if is_internal else BROKER_EVENTS,
+            event,
+            time_ns=event.t_ns,
+            leader_epoch=event.epoch,
+            reason_text=event.reason,
+            detail_text=event.detail,
         )
         if event.cut and not is_internal and event.topic is not None and event.partition is not None:
             self.replica_logs("truncation", int(event.node), [_cut_part(event, event.topic, event.partition)])
 
     def node_end(self, number: int, end: NodeEnd) -> None:
         """Records the number-th end of a node that nobody ordered; again when it runs again."""
-        self.write(
-            "node_ends",
-            {
-                "node": int(end.node),
-                "time_ns": end.t_ns,
-                "uncertainty_ns": end.uncertainty_ns,
-                "exit_status": end.exit_status,
-                "signal": end.signal,
-                "reason": end.reason,
-                "line_text": end.line,
-                "back_ns": end.back_ns,
-                "fresh": end.fresh,
-            },
-            ["node_end", number],
-        )
+        self._write_row(NODE_ENDS, end, identity=["node_end", number], time_ns=end.t_ns, line_text=end.line)
 
     def partition(
         self,

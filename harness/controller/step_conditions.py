@@ -57,7 +57,7 @@ class Condition:
         }
 
     async def ask(self) -> Answer:
-        if self.name in _FROM_BROKERS and self._context.observer.hears_nobody:
+        if self.name in _FROM_BROKERS and self._context.observer.nobody_answers:
             return False, "no broker answers"
         return await self._question()
 

@@ -50,13 +50,13 @@ class OrderedSteps:
             if step.kind == "wait":
                 ok, seen = await holds(Condition(step.body, context), within_s=step.within_s, throughout_s=_span(step))
                 recorder.step_ended(number, outcome="ok" if ok else "timeout", seen=seen)
-                return None if ok else f"{step.said}: not within {step.within_s:g} s; last seen: {seen}"
+                return None if ok else f"{step.wording}: not within {step.within_s:g} s; last seen: {seen}"
             ok, seen = await _expect(step, context)
             recorder.step_ended(number, outcome="ok" if ok else "failed", seen=seen)
             return None
         except TimeoutError:
             recorder.step_ended(number, outcome="timeout", seen=f"not done within {within_s:g} s")
-            return f"{step.said}: not done within {within_s:g} s"
+            return f"{step.wording}: not done within {within_s:g} s"
         except HarnessError as error:
             recorder.step_ended(number, outcome="timeout", seen=str(error))
             return str(error)

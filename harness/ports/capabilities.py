@@ -91,6 +91,14 @@ class CanCrashAtWrites(Protocol):
 
 
 @runtime_checkable
+class CanFailWrites(Protocol):
+    async def fail_at_write(self, node: NodeId, *, nth: int, within_s: float) -> Evidence:
+        """From the nth change on that it makes to its disk, all are refused (EIO), until it has ended of that. Raises
+        NothingToStrike if it makes none in that time."""
+        ...
+
+
+@runtime_checkable
 class ShowsHighWatermarks(Protocol):
     def high_watermarks(self, node: NodeId) -> Mapping[tuple[str, int], int]:
         """Of all partitions of a live or dead node, from its checkpoint file, which may be some seconds old."""

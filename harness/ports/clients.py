@@ -3,7 +3,7 @@
 Reports are not part of any answer: a record that was acknowledged in the end may have been sent twice.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol, runtime_checkable
 
@@ -31,9 +31,19 @@ class ClientUse:
 PLAIN = ClientUse(role="both")
 
 
+READERS_OF: Mapping[str, str] = {"java": "kafka-python"}  # its tools read as members of groups alone
+
+
+def library_for(library: str, use: ClientUse | None) -> str:
+    """Whose client it is: a library without readers outside of groups has those of another one."""
+    is_reader = use is not None and use.role == "consumer" and use.group is None
+    return READERS_OF.get(library, library) if is_reader else library
+
+
 def as_used(settings: WorkloadSpec, use: ClientUse | None) -> WorkloadSpec:
     """What the load's settings come to for such a client: every library refuses transactions without idempotence, and
     idempotence without acks=all or without retries, so these are for the load's plain producers."""
+    settings = replace(settings, client=library_for(settings.client, use))
     if use is None or use.transactional_id is None or settings.idempotent:
         return settings
     return replace(settings, acks="all", idempotence=True, retries=None)

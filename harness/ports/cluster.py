@@ -114,11 +114,8 @@ class OpenTransaction:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReplicaLog:
-    """One replica's log as read from its disk. `records` has data records only, in offset order.
-
-    open_transactions: at its end; None: it was not read for them.
-    """
+class StoredLog:
+    """What a replica's files say of its log beside the records."""
 
     node: NodeId
     topic: str
@@ -128,8 +125,17 @@ class ReplicaLog:
     high_watermark: int | None  # from replication-offset-checkpoint
     log_end: int
     epochs: tuple[tuple[int, int], ...]  # leader-epoch-checkpoint: (epoch, start offset)
-    records: tuple[LogRecord, ...]
     topic_id: str | None = None  # by its partition.metadata
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplicaLog(StoredLog):
+    """One replica's log as read from its disk. `records` has data records only, in offset order.
+
+    open_transactions: at its end; None: it was not read for them.
+    """
+
+    records: tuple[LogRecord, ...]
     open_transactions: tuple[OpenTransaction, ...] | None = None
 
 

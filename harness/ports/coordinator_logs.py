@@ -6,7 +6,7 @@ from typing import Protocol, runtime_checkable
 
 from harness.history.schema.internal_rows import OffsetsKind, TransactionState
 from harness.host.clock import Anchor
-from harness.ports.cluster import NodeId
+from harness.ports.cluster import NodeId, StoredLog
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,19 +56,10 @@ class CoordinatorRecord:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CoordinatorLog:
+class CoordinatorLog(StoredLog):
     """One replica of an internal topic's partition. records: from kept_from on, which is above log_start if the log
     is long. anchor: places the brokers' wall clock on the run's axis."""
 
-    node: NodeId
-    topic: str
-    partition: int
-    t_ns: int
-    log_start: int
-    high_watermark: int | None
-    log_end: int
-    epochs: tuple[tuple[int, int], ...]
-    topic_id: str | None
     kept_from: int
     records: tuple[CoordinatorRecord, ...]
     anchor: Anchor

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
 
-from harness.ports.cluster import Client, Journal, Send, TopicPartition
+from harness.ports.cluster import Client, Journal, ReadRecord, Send, TopicPartition
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,6 +90,10 @@ class GroupJournal(Journal, Protocol):
     def invoke(self, f: str, records: Sequence[Send] = (), *, transaction: int | None = None) -> int: ...
 
     def group_event(self, event: GroupEvent, *, transaction: int | None = None) -> None: ...
+
+    def polled(self, records: Sequence[ReadRecord], *, begin_ns: int, end_ns: int) -> None:
+        """A poll that is told once it is over."""
+        ...
 
     def done(self, f: str, *, begin_ns: int | None = None, count: int = 0, error: str | None = None) -> None:
         """A completed operation without records: subscribe, crash."""

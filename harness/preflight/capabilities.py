@@ -177,7 +177,7 @@ def _needs(scenario: Scenario) -> Iterator[tuple[Place, str, type]]:
         word = next(iter(step.body))
         asked = (_ACTS if step.kind == "act" else _CONDITIONS).get(word)
         if asked is not None:
-            yield place, f"step {number}, {step.said!r}", asked
+            yield place, f"step {number}, {step.wording!r}", asked
         if "to" in step.body:
             yield place, f"step {number}, 'to'", AnswersQuestions
         if "log_end_unchanged_on" in step.body:
@@ -203,7 +203,7 @@ def _on_somebody_elses(scenario: Scenario) -> Iterator[tuple[Place, str, str]]:
         if refused:
             yield place, what, refused
     for number, step in enumerate(scenario.steps, 1):
-        place, what = places.step(step.line, step.kind), f"step {number}, {step.said!r}"
+        place, what = places.step(step.line, step.kind), f"step {number}, {step.wording!r}"
         if step.kind == "expect" and "read" in step.body and "from" in step.body:
             yield place, what, _NO_CLIENT_LINKS
         if step.kind == "expect" and "configure" in step.body:
@@ -348,7 +348,7 @@ def _of_old_brokers(scenario: Scenario) -> Iterator[Problem]:
         if version < NAMED_LISTENERS_SINCE and "read" in step.body and "from" in step.body:
             yield Problem(
                 place=places.step(step.line, step.kind),
-                what=f"step {number}, {step.said!r}: {kafka} advertises itself by names, and a probe knows only where "
-                "they lead for the harness",
+                what=f"step {number}, {step.wording!r}: {kafka} advertises itself by names, and a probe knows only "
+                "where they lead for the harness",
                 remedy="leave 'from' out",
             )

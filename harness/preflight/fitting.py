@@ -9,7 +9,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 
 from harness.cluster.attached.administration import ADDRESS
-from harness.cluster.attached.cluster import registered, told_at
+from harness.cluster.attached.cluster import answers_at, registered
 from harness.cluster.attached.front_ends import OtherTopology, numbered
 from harness.errors import HarnessError, UsageError
 from harness.ports.cluster import NodeId
@@ -80,5 +80,5 @@ def brokers_of(on: ClusterSpec) -> Sequence[int]:
 async def _known(bootstrap: str, on: ClusterSpec) -> Mapping[NodeId, ADDRESS]:
     security = on.attached.security
     if on.attached.front_ends:
-        return numbered(await told_at(bootstrap, "--bootstrap", security=security))[0]
+        return numbered(await answers_at(bootstrap, "--bootstrap", security=security))[0]
     return await registered(bootstrap, "--bootstrap", security=security)

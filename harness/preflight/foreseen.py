@@ -31,7 +31,7 @@ def would_be_done(scenario: Scenario) -> Iterator[str]:
         yield f"it would {_fault(fault)}"
     for number, step in enumerate(scenario.steps, 1):
         if step.kind == "act" or any(word in step.body for word in _WRITING_EXPECTATIONS):
-            yield f"it would, at step {number}, {step.said}"
+            yield f"it would, at step {number}, {step.wording}"
     for name, command in on.attached.commands.items():
         yield f"by the {name} command: {command}"
     yield "no other topic, group or transactional id would be touched"

@@ -40,7 +40,7 @@ def _refused(scenario: Scenario) -> Iterator[tuple[Place, str, str]]:
         with contextlib.suppress(UsageError):
             if (wrong := _of_step(step)) is not None:
                 what, remedy = wrong
-                yield places.step(step.line, step.kind), f"step {count}, {step.said!r}: {what}", remedy
+                yield places.step(step.line, step.kind), f"step {count}, {step.wording!r}: {what}", remedy
     if scenario.read_every_replica:
         place = places.key("run", "read_every_replica")
         yield place, f"read_every_replica: {_ONE_ID}, and what is behind them is read as one", "leave it out"

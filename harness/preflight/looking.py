@@ -6,7 +6,7 @@ from dataclasses import replace
 from harness.clients import catalogue as clients
 from harness.cluster.catalogue import traits_of
 from harness.errors import Problem, Problems, UsageError, nearest
-from harness.preflight import capabilities, front_ends, plan, refusals, target
+from harness.preflight import capabilities, front_ends, java_clients, plan, refusals, target
 from harness.preflight.fitting import Registered, fitted
 from harness.scenario.file import Draft, drafted
 from harness.scenario.model import Scenario, Traits
@@ -80,6 +80,7 @@ def preflight(scenario: Scenario, *, checks: bool = True) -> list[Problem]:
     found = target.problems(on, scenario.places, checks=checks, scenario=scenario)
     found += _for_another_system(scenario)
     found += _of_workload(scenario)
+    found += java_clients.problems(scenario)
     found += plan.times(scenario)
     if (kind := target.kind_of(on)) is not None:
         topology = plan.topology_of(scenario)
@@ -101,8 +102,8 @@ def _for_another_system(scenario: Scenario) -> Iterator[Problem]:
 
 def _of_workload(scenario: Scenario) -> Iterator[Problem]:
     workload, places = scenario.workload, scenario.places
-    if workload.client not in clients.CLIENTS:
-        known = nearest(workload.client, tuple(clients.CLIENTS))
+    if workload.client not in clients.NAMES:
+        known = nearest(workload.client, clients.NAMES)
         yield Problem(place=places.key("workload", "client"), what=f"unknown client {workload.client!r}", remedy=known)
     else:
         try:

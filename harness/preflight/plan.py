@@ -169,7 +169,7 @@ def names(scenario: Scenario, topology: Topology) -> Iterator[Problem]:
     for count, step in enumerate(scenario.steps, 1):
         for what, remedy in _of_step(step, topology, made):
             place = scenario.places.step(step.line, step.kind)
-            yield Problem(place=place, what=f"step {count}, {step.said!r}: {what}", remedy=remedy)
+            yield Problem(place=place, what=f"step {count}, {step.wording!r}: {what}", remedy=remedy)
         if step.kind == "expect" and "create_topic" in step.body:
             made.add(str(step.body["create_topic"]))
 
@@ -348,7 +348,7 @@ def order(scenario: Scenario, topology: Topology) -> Iterator[Problem]:
         wrong = foreseen.act(step) if step.kind == "act" else None
         if wrong is not None:
             place = scenario.places.step(step.line, step.kind)
-            yield Problem(place=place, what=f"step {number}, {step.said!r}: {wrong[0]}", remedy=wrong[1])
+            yield Problem(place=place, what=f"step {number}, {step.wording!r}: {wrong[0]}", remedy=wrong[1])
 
 
 class Foreseen:

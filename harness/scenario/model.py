@@ -217,7 +217,7 @@ class StepSpec:
     text: str  # the act or condition in words
 
     @property
-    def said(self) -> str:
+    def wording(self) -> str:
         return self.text if self.kind == "act" else f"{self.kind} {self.text}"
 
     @cached_property
@@ -305,7 +305,7 @@ class Scenario:
         for number, step in enumerate(self.steps, 1):
             with suppress(UsageError):
                 if step.planned is not None:
-                    yield self.places.step(step.line, step.kind), f"step {number}, {step.said!r}", step.planned
+                    yield self.places.step(step.line, step.kind), f"step {number}, {step.wording!r}", step.planned
 
     def options_of(self, scheduled: int | None, step: int | None) -> Mapping[str, Any] | None:
         """The options of the fault that the plan begins there; None: there is none."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import UsageError
-from harness.scenario.places import Override, Said
+from harness.scenario.places import OverriddenKey, Override
 
 _TABLES = ("run", "cluster", "attached", "workload", "expect", "coverage")
 _SECTIONS = (*_TABLES, "topics", "faults", "steps")
@@ -42,14 +42,14 @@ def _settings(table: dict[str, Any], inner: str = "settings") -> dict[str, Any]:
     return settings
 
 
-def _set_kafka_key(document: dict[str, Any], key: str, value: Any) -> list[Said]:
+def _set_kafka_key(document: dict[str, Any], key: str, value: Any) -> list[OverriddenKey]:
     topics = [topic for topic in _topics(document) if key in _settings(topic)]
     for topic in topics:
         _settings(topic)[key] = value
     if not topics:
         _settings(_table(document, "cluster"))[key] = value
-        return [Said(section="cluster", key="settings")]
-    return [Said(section="topics", topic=str(topic.get("name", "")), key="settings") for topic in topics]
+        return [OverriddenKey(section="cluster", key="settings")]
+    return [OverriddenKey(section="topics", topic=str(topic.get("name", "")), key="settings") for topic in topics]
 
 
 def attached_overrides(file: Path) -> list[Override]:
@@ -73,7 +73,7 @@ def inline_toml(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)  # the same in TOML for texts, numbers, true and false
 
 
-def apply_override(document: dict[str, Any], override: str) -> list[Said]:
+def apply_override(document: dict[str, Any], override: str) -> list[OverriddenKey]:
     """Changes the parsed document in place. Returns what it set. Raises UsageError if KEY names nothing."""
     key, equals, text = override.partition("=")
     key, value = key.strip(), _value(text.strip())
@@ -82,7 +82,7 @@ def apply_override(document: dict[str, Any], override: str) -> list[Said]:
     section, _, rest = key.partition(".")
     if section in ("faults", "steps") and not rest:
         document[section] = value
-        return [Said(section=section)]
+        return [OverriddenKey(section=section)]
     if section == "topics":
         return _set_of_topic(document, rest, value)
     if section in _TABLES and rest:
@@ -90,12 +90,12 @@ def apply_override(document: dict[str, Any], override: str) -> list[Said]:
         inner, _, setting = rest.partition(".")
         if inner in ("settings", "bounds", "nodes", "services", "security") and setting:
             _settings(table, inner)[setting] = value
-            return [Said(section=section, key=inner)]
+            return [OverriddenKey(section=section, key=inner)]
         table[rest] = value
-        return [Said(section=section, key=rest)]
+        return [OverriddenKey(section=section, key=rest)]
     if key == "seed":
         _table(document, "run")["seed"] = value
-        return [Said(section="run", key="seed")]
+        return [OverriddenKey(section="run", key="seed")]
     if section not in _SECTIONS and "." in key:
         return _set_kafka_key(document, key, value)
     raise UsageError(
@@ -103,7 +103,7 @@ def apply_override(document: dict[str, Any], override: str) -> list[Said]:
     )
 
 
-def _set_of_topic(document: dict[str, Any], rest: str, value: Any) -> list[Said]:
+def _set_of_topic(document: dict[str, Any], rest: str, value: Any) -> list[OverriddenKey]:
     name, _, field = rest.partition(".")
     topic = next((one for one in _topics(document) if one.get("name") == name), None)
     if topic is None or not field:
@@ -114,4 +114,4 @@ def _set_of_topic(document: dict[str, Any], rest: str, value: Any) -> list[Said]
         _settings(topic)[setting] = value
     else:
         topic[field] = value
-    return [Said(section="topics", topic=name, key=inner if inner == "settings" else field)]
+    return [OverriddenKey(section="topics", topic=name, key=inner if inner == "settings" else field)]

@@ -35,7 +35,7 @@ class Override(str):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Said:
+class OverriddenKey:
     """What an override set: a key of a section or of one topic; no key: the whole section."""
 
     section: str
@@ -49,7 +49,7 @@ class Places:
 
     text: str = ""
     file: str = ""
-    overridden: dict[Said, str] = field(default_factory=dict)
+    overridden: dict[OverriddenKey, str] = field(default_factory=dict)
     faults: Sequence[int] = ()  # for each fault that is for this system: its index among the file's [[faults]]
 
     def __post_init__(self) -> None:
@@ -65,21 +65,23 @@ class Places:
 
     def section(self, section: str, index: int = 0) -> Place:
         """The place of the header of the index-th [section] or [[section]]."""
-        return self._option(Said(section=section)) or self.line(self._header_line(section, index))
+        return self._option(OverriddenKey(section=section)) or self.line(self._header_line(section, index))
 
     def key(self, section: str, key: str, *, index: int = 0, topic: str = "") -> Place:
         """The place of a key of the index-th such section; `topic`: the topic's name for a section of [[topics]]."""
         if section == SECURITY_SECTION:
             return self.security(key)
-        said = self._option(Said(section=section, topic=topic, key=key)) or self._option(Said(section=section))
-        return said or self.line(self._key_line(section, index, key))
+        option = self._option(OverriddenKey(section=section, topic=topic, key=key)) or self._option(
+            OverriddenKey(section=section)
+        )
+        return option or self.line(self._key_line(section, index, key))
 
     def security(self, key: str = "") -> Place:
         """The place of a key of [attached.security], which may also stand in [attached] as an inline table; without a
         key that of the table."""
-        said = self._option(Said(section="attached", key="security"))
-        if said is not None:
-            return said
+        option = self._option(OverriddenKey(section="attached", key="security"))
+        if option is not None:
+            return option
         if SECURITY_SECTION not in self._headers:
             return self.line(self._key_line("attached", 0, "security"))
         header = self._header_line(SECURITY_SECTION, 0)
@@ -87,8 +89,8 @@ class Places:
 
     def setting(self, section: str, setting: str, *, index: int = 0, topic: str = "") -> Place:
         """The place of one of the section's `settings`."""
-        said = self._option(Said(section=section, topic=topic, key="settings"))
-        return said or self.key(section, setting, index=index, topic=topic)
+        option = self._option(OverriddenKey(section=section, topic=topic, key="settings"))
+        return option or self.key(section, setting, index=index, topic=topic)
 
     def fault(self, number: int, key: str) -> Place:
         """The place of a key of the scenario's fault `number` (from 0)."""
@@ -96,10 +98,10 @@ class Places:
 
     def step(self, line: int, kind: str) -> Place:
         """The place of a step's act or condition; `line` is the line of its header."""
-        return self._option(Said(section="steps")) or self.line(self._key_from(line, "steps", kind))
+        return self._option(OverriddenKey(section="steps")) or self.line(self._key_from(line, "steps", kind))
 
-    def _option(self, said: Said) -> Place | None:
-        option = self.overridden.get(said)
+    def _option(self, key: OverriddenKey) -> Place | None:
+        option = self.overridden.get(key)
         return Place(option=option) if option is not None else None
 
     def _header_line(self, section: str, index: int) -> int:

@@ -8,13 +8,14 @@ from collections.abc import Callable
 
 import msgspec
 
-from harness.cluster.local.processes import die_with_parent
 from harness.controller.run import Progress, RunOutcome
 from harness.errors import HarnessError
 from harness.history.run_folder import RunFolder
+from harness.host.parent import die_with_parent
 
 LOG = "harness.log"
-HEARS = b"hears\n"  # its first line: from now on SIGTERM interrupts the run, and no longer ends the process
+# Its first line: from now on SIGTERM interrupts the run, and no longer ends the process.
+HANDLES_SIGNALS = b"handles signals\n"
 
 
 async def simulate_apart(
@@ -31,13 +32,13 @@ async def simulate_apart(
             start_new_session=True,
             preexec_fn=die_with_parent(),
         )
-    hears = asyncio.Event()
-    watch = asyncio.create_task(_pass_on(interrupt, hears, process))
+    is_handling = asyncio.Event()
+    watch = asyncio.create_task(_pass_on(interrupt, is_handling, process))
     try:
         assert process.stdout is not None, "it is piped"
         while line := await process.stdout.readline():
-            if line == HEARS:
-                hears.set()
+            if line == HANDLES_SIGNALS:
+                is_handling.set()
             else:
                 progress(msgspec.json.decode(line, type=Progress))
         code = await process.wait()
@@ -52,8 +53,8 @@ async def simulate_apart(
     return RunOutcome(status=run["status"], inconclusive=tuple(run["inconclusive"]), error=run["error"])
 
 
-async def _pass_on(interrupt: asyncio.Event, hears: asyncio.Event, process: asyncio.subprocess.Process) -> None:
+async def _pass_on(interrupt: asyncio.Event, is_handling: asyncio.Event, process: asyncio.subprocess.Process) -> None:
     await interrupt.wait()
-    await hears.wait()
+    await is_handling.wait()
     with contextlib.suppress(ProcessLookupError):  # it has ended meanwhile
         process.terminate()

@@ -81,7 +81,7 @@ def world_of(scenario: Scenario, folder: RunFolder, clock: Clock) -> World:
     )
     cut_short = asyncio.Event()
     if not scenario.cluster.flaws:
-        cluster.invariants.heard = lambda broken: cut_short.set()
+        cluster.invariants.on_broken = lambda broken: cut_short.set()
 
     def begin(name: str, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
         return begun_on(Machine(name=name), work)

@@ -12,7 +12,7 @@ from reference_impl.wire.record_batches import BatchHeader, CorruptBatch, parse_
 
 
 class Following:
-    def __init__(self, replica: LocalReplica, state: PartitionState) -> None:
+    def __init__(self, replica: LocalReplica, state: PartitionState, *, leader_before: int = NO_LEADER) -> None:
         """Starts following in a new leader epoch. Without a leader the log stays unchanged, but the replica exists
         (KAFKA-1647)."""
         assert state.leader != replica.broker_id
@@ -20,6 +20,7 @@ class Following:
         self._replica = replica
         self._leader_epoch = state.leader_epoch
         self._failed = False
+        self._reconciles = replica.rules.reconciles(state.leader, leader_before)
         self.refusal = ""  # why the last batches were refused; empty if they were accepted
         if state.leader == NO_LEADER:
             return
@@ -29,22 +30,26 @@ class Following:
 
     def fetch_position(self) -> FetchPosition:
         """Returns the log end: the only offset to fetch from."""
+        latest_epoch = self._replica.log.leader_epochs.latest_epoch if self._reconciles else UNDEFINED_EPOCH
         return FetchPosition(
             fetch_offset=self._replica.log_end_offset,
-            last_fetched_epoch=self._replica.rules.fetch_epoch(self._replica.log.leader_epochs.latest_epoch),
+            last_fetched_epoch=self._replica.rules.fetch_epoch(latest_epoch),
             current_leader_epoch=self._leader_epoch,
         )
 
     def apply(self, position: FetchPosition, response: FetchedPartition) -> Applied:
         if self._failed:
             return Applied.FAILED
-        if position != self.fetch_position():
+        rules = self._replica.rules
+        if not rules.takes_answer(position, self.fetch_position()):
             return Applied.STALE  # sent before a truncation or in another epoch (KAFKA-18991)
         if response.error is not ErrorCode.NONE:
             return self._refused(response.error)
         if response.diverging is not None:
+            if not rules.ignores_high_watermark():
+                self._replica.set_high_watermark(response.high_watermark)
             self._reconcile(*response.diverging)
-            return Applied.TRUNCATED  # and ignore the high watermark of this answer (KAFKA-14704)
+            return Applied.TRUNCATED
         self.refusal = ""
         applied = self._append(response.records) if response.records else Applied.NOTHING
         if applied in (Applied.APPENDED, Applied.NOTHING) and response.high_watermark >= 0:
@@ -59,11 +64,12 @@ class Following:
         assert leader_log_start >= 0
         assert leader_log_end >= 0
         own_end = self._replica.log_end_offset
-        if leader_log_end < own_end:
-            self._truncate(leader_log_end, "leader's log ends earlier")
-        elif leader_log_start > own_end:
+        goes_on_at = self._replica.rules.out_of_range(own_end, leader_log_start, leader_log_end)
+        if goes_on_at < own_end:
+            self._truncate(goes_on_at, "leader's log ends earlier")
+        elif goes_on_at > own_end:
             self._replica.restart_at(
-                leader_log_start, epoch=self._leader_epoch, reason="leader's log starts later than this one ends"
+                goes_on_at, epoch=self._leader_epoch, reason="leader's log starts later than this one ends"
             )
 
     def _refused(self, error: ErrorCode) -> Applied:
@@ -96,7 +102,8 @@ class Following:
         assert records
         try:
             headers = parse_headers(records)
-            validate(records)
+            if self._replica.rules.storage.verifies_fetched():
+                validate(records)
         except CorruptBatch as error:
             return self._refuse(str(error))  # damaged on the way or on the leader; never append it
         known = self._of_known_epochs(headers)
@@ -129,7 +136,7 @@ class Following:
         """Returns the batches before the first one of an epoch that this follower does not know yet: it must reconcile
         before it appends those (KAFKA-18723)."""
         for index, header in enumerate(headers):
-            if header.leader_epoch > self._leader_epoch:
+            if self._replica.rules.refuses_epoch(header.leader_epoch, self._leader_epoch):
                 return headers[:index]
         return headers
 

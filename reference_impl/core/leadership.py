@@ -3,13 +3,12 @@
 from collections.abc import Mapping
 
 from reference_impl.core import reading
-from reference_impl.core.high_watermark import follower_views
 from reference_impl.core.identifiers import UNDEFINED_EPOCH, UNKNOWN_OFFSET, ErrorCode
 from reference_impl.core.isr import Committed, IsrState, IsrTracker, PendingExpand, PendingShrink
 from reference_impl.core.partition_data import AppendResult, Origin, ReadResult
 from reference_impl.core.producer_state import CachedBatch
 from reference_impl.core.replica import NEVER_MS, LocalReplica, RemoteReplica
-from reference_impl.core.rules import Candidate
+from reference_impl.core.rules import Candidate, FollowerView
 from reference_impl.core.state import IsrProposal, PartitionState
 from reference_impl.core.timestamps import is_refused
 from reference_impl.core.validation import refusal, refusal_inside
@@ -37,6 +36,11 @@ class Leadership:
         self._remotes = {broker_id: RemoteReplica(broker_id=broker_id) for broker_id in self._others(state)}
         for remote in self._remotes.values():
             remote.last_caught_up_ms = now_ms if remote.broker_id in state.isr else NEVER_MS
+        keep_to = replica.rules.lead_truncation(replica.log_end_offset, replica.high_watermark)
+        if keep_to < replica.log_end_offset:
+            replica.truncate(keep_to, epoch=state.leader_epoch, reason="high watermark on becoming leader")
+        if not replica.rules.producers.inherits():
+            replica.forget_producers()
         self._begin_epoch()
         self._raise_high_watermark()
 
@@ -77,7 +81,8 @@ class Leadership:
     def _begin_epoch(self) -> None:
         """Writes the epoch entry before any append, so that no follower finds the epoch undefined (KAFKA-7415)."""
         self.leader_epoch_start_offset = self._replica.log_end_offset
-        self._replica.log.leader_epochs.assign(self.state.leader_epoch, self.leader_epoch_start_offset)
+        if self._replica.rules.notes_epoch():
+            self._replica.log.leader_epochs.assign(self.state.leader_epoch, self.leader_epoch_start_offset)
         self._replica.evidence.leadership_started(
             self.state.topic_partition, epoch=self.state.leader_epoch, log_end_offset=self.leader_epoch_start_offset
         )
@@ -139,7 +144,10 @@ class Leadership:
         )
         if isinstance(checked, CachedBatch):
             return self._appended(
-                checked.base_offset, checked.last_offset + 1, checked.log_append_time_ms, duplicate=True
+                checked.base_offset,
+                replica.rules.producers.repeated_waits_for(checked.last_offset + 1),
+                checked.log_append_time_ms,
+                duplicate=True,
             )
         if checked is not ErrorCode.NONE:
             return AppendResult(error=checked)
@@ -189,7 +197,7 @@ class Leadership:
         rules = self._replica.rules
         if not rules.acknowledges(required_offset, self._replica.high_watermark):
             return None
-        if rules.raises_high_watermark(len(self.isr_state.maximal_isr), self._min_isr):
+        if rules.raises_high_watermark(len(rules.isr_in_force(self.isr_state)), self._min_isr):
             return ErrorCode.NONE
         return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
 
@@ -213,7 +221,7 @@ class Leadership:
         broker must not act for the newer one (KIP-903)."""
         if replica_id not in self._remotes:
             return ErrorCode.UNKNOWN_LEADER_EPOCH if has_epoch else ErrorCode.NOT_LEADER_OR_FOLLOWER
-        if 0 <= broker_epoch < self.live_brokers.get(replica_id, -1):
+        if self._replica.rules.fences_incarnation(broker_epoch, self.live_brokers.get(replica_id, -1)):
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         return ErrorCode.NONE
 
@@ -301,6 +309,7 @@ class Leadership:
             return False
         staying = tuple(broker_id for broker_id in isr if broker_id not in leaving)
         self.isr_tracker.propose(PendingShrink(isr=isr, leaving=leaving, proposal=self._proposal(staying)))
+        self._raise_high_watermark()  # who leaves counts until the controller has answered (R27)
         return True
 
     def isr_answered(self, proposal: IsrProposal, error: ErrorCode, state: PartitionState | None) -> bool:
@@ -313,7 +322,8 @@ class Leadership:
             return False
         self.state = state
         self.isr_tracker.committed(state.isr)
-        self._raise_high_watermark()  # the smaller ISR may already have what the high watermark needs (KAFKA-13091)
+        if self._replica.rules.looks_again():
+            self._raise_high_watermark()
         return True
 
     def _maybe_expand(self, remote: RemoteReplica) -> bool:
@@ -373,18 +383,22 @@ class Leadership:
     def _raise_high_watermark(self) -> bool:
         """R12 and R13: a leader never lowers its high watermark, and freezes it below min ISR."""
         replica = self._replica
-        maximal_isr = self.isr_state.maximal_isr
-        if not replica.rules.raises_high_watermark(len(maximal_isr), self._min_isr):
+        in_force = replica.rules.isr_in_force(self.isr_state)
+        if not replica.rules.raises_high_watermark(len(in_force), self._min_isr):
             return False
-        views = follower_views(
-            self._remotes.values(),
-            isr=self.isr_state,
-            is_eligible=self._is_eligible,
-            now_ms=self._now_ms,
-            lag_time_max_ms=replica.settings.replica_lag_time_max_ms,
-        )
+        views = [self._view(remote, in_force) for remote in self._remotes.values()]
         offset = replica.rules.high_watermark(replica.log_end_offset, views)
         if offset <= replica.high_watermark:
             return False
         replica.set_high_watermark(offset)
         return True
+
+    def _view(self, remote: RemoteReplica, in_force: frozenset[int]) -> FollowerView:
+        """R11: a follower as the rule of the high watermark sees it."""
+        return FollowerView(
+            log_end_offset=remote.log_end_offset,
+            in_maximal_isr=remote.broker_id in in_force,
+            in_committed_isr=remote.broker_id in self.isr_state.isr,
+            caught_up=self._now_ms - remote.last_caught_up_ms <= self._replica.settings.replica_lag_time_max_ms,
+            eligible=self._is_eligible(remote),
+        )

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from reference_impl.core.cleaning.compaction import Cleaning
 from reference_impl.core.evidence import EvidenceSink
 from reference_impl.core.following import Following
-from reference_impl.core.identifiers import UNDEFINED_EPOCH, UNKNOWN_OFFSET, ErrorCode, TopicPartition
+from reference_impl.core.identifiers import NO_LEADER, UNDEFINED_EPOCH, UNKNOWN_OFFSET, ErrorCode, TopicPartition
 from reference_impl.core.isr import Committed, IsrState
 from reference_impl.core.leadership import Leadership
 from reference_impl.core.log_port import PartitionLog
@@ -169,7 +169,8 @@ class Partition:
             self._leading.end()
             self._leading = None
         if self._following is None or epoch_rose:
-            self._following = Following(self._replica, state)
+            leader_before = NO_LEADER if self.state is None else self.state.leader
+            self._following = Following(self._replica, state, leader_before=leader_before)
         self.state = state
         self.progressed()
         return epoch_rose
@@ -221,7 +222,7 @@ class Partition:
     def needs_verification(self, producer: Producer, *, adds: bool) -> bool:
         """R86: whether the producer's transaction must be verified before it appends here. `adds`: the partition is to
         be added to it (R88)."""
-        is_asked = adds or self.settings.verifies_transactions
+        is_asked = adds or self._replica.rules.producers.verifies(self.settings.verifies_transactions)
         return self.is_leader and is_asked and not self._replica.has_open(producer)
 
     def begin_verification(self, producer: Producer, *, adds: bool) -> int | None:
@@ -237,7 +238,7 @@ class Partition:
     def produce_outcome(self, required_offset: int, leader_epoch: int) -> ErrorCode | None:
         """R9: the outcome of an acks=all produce in `leader_epoch`; None while it still waits."""
         if self._leading is None or leader_epoch != self.leader_epoch:
-            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+            return self._replica.rules.after_term()
         return self._leading.produce_outcome(required_offset)
 
     # Reads, on the leader
@@ -280,8 +281,11 @@ class Partition:
             current_leader_epoch=current_leader_epoch,
             max_bytes=max_bytes,
         )
-        if answer.error is not ErrorCode.NONE or answer.diverging is not None or self._leading is None:
-            return answer  # a diverging fetch offset does not prove what the follower has (KAFKA-13141)
+        is_progress = self._replica.rules.is_progress
+        if answer.error is not ErrorCode.NONE or self._leading is None:
+            return answer
+        if not is_progress(answer.diverging is not None, fetch_offset, self.log.log_end_offset):
+            return answer
         if self._leading.follower_fetched(
             replica_id, broker_epoch, fetch_offset, log_start_offset=log_start_offset, now_ms=now_ms
         ):
@@ -362,7 +366,7 @@ class Partition:
     def _check_leader(self, current_leader_epoch: int) -> ErrorCode:
         """R16; -1: the request does not state a leader epoch."""
         if current_leader_epoch >= 0:
-            if current_leader_epoch < self.leader_epoch:
+            if self._replica.rules.fences_leader_epoch(current_leader_epoch, self.leader_epoch):
                 return ErrorCode.FENCED_LEADER_EPOCH
             if current_leader_epoch > self.leader_epoch:
                 return ErrorCode.UNKNOWN_LEADER_EPOCH

@@ -117,11 +117,12 @@ class ProducerStates:
             return ErrorCode.NONE  # it has no place in the sequence
         batches = known.batches if header.producer_epoch == known.epoch else ()  # a new epoch begins at 0
         sequences = (header.base_sequence, last_sequence(header))
-        for batch in batches:
-            if (batch.first_sequence, batch.last_sequence) == sequences:
+        for number, batch in enumerate(reversed(batches)):
+            is_repeated = (batch.first_sequence, batch.last_sequence) == sequences
+            if is_repeated and self._rules.looks_for_repeated(number):
                 return batch
         expected = (batches[-1].last_sequence + 1) % _SEQUENCES if batches else 0
-        if header.base_sequence != expected:
+        if not self._rules.follows(header.base_sequence, expected):
             return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         is_open = self.transactions.first_offset(header.producer_id) != UNKNOWN_OFFSET
         return ErrorCode.INVALID_TXN_STATE if is_open and not header.is_transactional else ErrorCode.NONE
@@ -193,7 +194,7 @@ class ProducerStates:
         gone = [
             producer_id
             for producer_id, known in self._producers.items()
-            if wall_clock_ms - known.last_timestamp > after_ms
+            if self._rules.is_idle(wall_clock_ms - known.last_timestamp, after_ms)
             and self.transactions.first_offset(producer_id) == UNKNOWN_OFFSET
         ]
         for producer_id in gone:

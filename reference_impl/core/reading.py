@@ -19,6 +19,7 @@ def read(
         found_epoch, epoch_end = replica.log.leader_epochs.end_offset_for(last_fetched_epoch, replica.log_end_offset)
         if found_epoch == UNDEFINED_EPOCH:
             return ReadResult(error=ErrorCode.OFFSET_OUT_OF_RANGE)
+        found_epoch = replica.rules.found_epoch(found_epoch, last_fetched_epoch)
         if found_epoch < last_fetched_epoch or epoch_end < fetch_offset:
             diverging = (found_epoch, epoch_end)
     if fetch_offset < replica.log_start_offset:  # checked before divergence: the common part may be deleted already

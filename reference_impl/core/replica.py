@@ -101,6 +101,10 @@ class LocalReplica:
             self.log.note_aborted(each)
         self._save_producers()
 
+    def forget_producers(self) -> None:
+        """Of all that is in the log."""
+        self.producers = ProducerStates(self.rules.producers)
+
     def truncate(self, offset: int, *, epoch: int, reason: str) -> None:
         """Truncates to `offset`; even at or above the log end it removes the epoch entries from there on (KAFKA-10706).
         A truncation below the high watermark lowers it. A log that starts after the cut becomes empty."""
@@ -118,7 +122,7 @@ class LocalReplica:
         assert offset >= 0
         before = self.log_end_offset
         if offset > before:
-            self.producers = ProducerStates(self.rules.producers)
+            self.forget_producers()
         cut = self.log.truncate_fully_and_start_at(offset)
         self._after_cut(before, cut, epoch, reason)
 
@@ -183,10 +187,12 @@ class LocalReplica:
 
     def _after_cut(self, before: int, cut: bytes, epoch: int, reason: str) -> None:
         after = self.log_end_offset
-        self.set_high_watermark(self.high_watermark)
+        if self.rules.lowers_high_watermark():
+            self.set_high_watermark(self.high_watermark)
         if after == before and not cut:
             return
-        self._rebuild_producers(self.log_start_offset)
+        if self.rules.producers.forgets_what_was_cut():
+            self._rebuild_producers(self.log_start_offset)
         self.evidence.truncated(
             self.topic_partition, from_offset=before, to_offset=after, epoch=epoch, reason=reason, cut=cut
         )

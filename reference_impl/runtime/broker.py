@@ -115,6 +115,7 @@ class Broker:
             new_id=lambda: uuid.UUID(bytes=randomness.randbytes(16), version=4),
             failed=self._disk_failed_somewhere,
             descriptors=descriptors,
+            rules=rules.storage,
         )
         self._disk = DiskEffects(self._log_directory, disk_work)
         self._purgatory = Purgatory()
@@ -173,7 +174,11 @@ class Broker:
             timeout_ms=config.controller_socket_timeout_ms,
         )
         self._controlling = Controlling(
-            config, brokers=self._brokers_link, randomness=randomness, wall_clock_ms=wall_clock_ms
+            config,
+            rules=rules.controller,
+            brokers=self._brokers_link,
+            randomness=randomness,
+            wall_clock_ms=wall_clock_ms,
         )
         self._decoding = decoding
         self._verifier = TransactionVerifier(self.metadata, verifying_peers.ask)

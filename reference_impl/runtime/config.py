@@ -64,7 +64,6 @@ class BrokerConfig:
     leader_imbalance_check_interval_seconds: int
     leader_imbalance_per_broker_percentage: int
     controlled_shutdown_enable: bool
-    message_max_bytes: int
     socket_request_max_bytes: int
     request_timeout_ms: int
     controller_socket_timeout_ms: int

@@ -18,6 +18,7 @@ from reference_impl.core.leader_epochs import LeaderEpochCache
 from reference_impl.core.log_transactions import AbortedTransaction
 from reference_impl.core.producer_state import ProducerEntry
 from reference_impl.core.retention import SegmentView
+from reference_impl.core.storage_rules import StorageRules
 from reference_impl.storage.checkpoints import sync_folder, write_atomically
 from reference_impl.storage.cleaned_segments import CleanedLog, clean_segments
 from reference_impl.storage.disk import Disk, StorageError
@@ -32,6 +33,7 @@ from reference_impl.wire.record_timestamps import NO_TIMESTAMP
 logger = logging.getLogger(__name__)
 
 NEVER_MS = 2**63 - 1
+_SOUND = StorageRules()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +59,7 @@ class Log:
         cleaned_to: int | None = None,
         recovery_point_lowered: Callable[[], None] = lambda: None,
         disk: Disk | None = None,
+        rules: StorageRules = _SOUND,
     ) -> None:
         """`Log.open` creates one from the files on disk."""
         self.folder = folder
@@ -69,6 +72,7 @@ class Log:
         self._segments = segments
         self._settings = settings
         self._recovery_point_lowered = recovery_point_lowered
+        self._rules = rules
         self._disk = disk if disk is not None else Disk(folder)
         self._folder_changed = True
         self._set_aside: list[Path] = []
@@ -94,6 +98,7 @@ class Log:
         clean: bool = False,
         recovery_point_lowered: Callable[[], None] = lambda: None,
         disk: Disk | None = None,
+        rules: StorageRules = _SOUND,
     ) -> "Log":
         """Opens an existing log, or begins one at its checkpointed start. After an unclean stop the segments from the
         recovery point on are verified; the first bad batch, or the first that does not continue the log, is removed
@@ -108,6 +113,7 @@ class Log:
             recovery_point=recovery_point,
             clean=clean,
             may_have_gaps=cleaned_to is not None,
+            verifies=rules.verifies,
         )
         if loaded.cut:
             end = loaded.segments[-1].next_offset
@@ -124,6 +130,7 @@ class Log:
             cleaned_to=cleaned_to,
             recovery_point_lowered=recovery_point_lowered,
             disk=disk,
+            rules=rules,
         )
 
     @property
@@ -173,6 +180,7 @@ class Log:
         self._epoch_checkpoint.settle(self._leader_epochs.entries)
         with self._disk:
             self._append_runs(data, headers)
+        self.recovery_point = self._rules.recovery_point_after_append(self.recovery_point, self.log_end_offset)
 
     def _append_runs(self, data: memoryview, headers: list[BatchHeader]) -> None:
         begun = 0
@@ -456,6 +464,11 @@ class Log:
 
     def flush(self) -> None:
         """fsyncs the log, so that it survives a power loss. Moves the recovery point to the end."""
+        if self._rules.syncs():
+            self._sync()
+        self.recovery_point = self.log_end_offset
+
+    def _sync(self) -> None:
         with self._disk:
             if self._folder_changed:
                 sync_folder(self.folder)
@@ -463,7 +476,6 @@ class Log:
             for segment in self._segments:
                 if segment.next_offset > self.recovery_point:
                     segment.flush()
-        self.recovery_point = self.log_end_offset
 
     def close(self) -> None:
         self.changes += 1

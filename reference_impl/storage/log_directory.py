@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from reference_impl.core.identifiers import UNKNOWN_OFFSET, TopicPartition, is_topic_name
+from reference_impl.core.storage_rules import StorageRules
 from reference_impl.storage import checkpoints, meta_properties
 from reference_impl.storage.descriptors import Descriptors
 from reference_impl.storage.disk import Disk, StorageError
@@ -34,6 +35,7 @@ CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
 LOCK_FILE = ".lock"
 DELETED_SUFFIX = "-delete"
 FILE_NAME_LENGTH_MAX = 255
+_SOUND = StorageRules()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +59,7 @@ class LogDirectory:
         new_id: Callable[[], uuid.UUID] = uuid.uuid4,
         failed: Callable[[OSError], None] = lambda _: None,
         descriptors: Descriptors | None = None,
+        rules: StorageRules = _SOUND,
     ) -> None:
         """Locks the directory (created if missing) and opens every replica in it, repairing what an unclean stop left.
         Raises StorageError if the directory is in use or belongs to another broker. Calls `failed` when a write fails;
@@ -66,6 +69,7 @@ class LogDirectory:
             segment_bytes=segment_bytes, index_interval_bytes=index_interval_bytes, segment_ms=segment_ms
         )
         self._new_id = new_id
+        self._rules = rules
         self._disk = Disk(path, failed)
         self._descriptors = descriptors if descriptors is not None else Descriptors()
         self._logs: dict[TopicPartition, Log] = {}
@@ -78,7 +82,7 @@ class LogDirectory:
             self._meta, self.is_new = meta_properties.read_or_make_meta_properties(
                 path, broker_id=broker_id, new_id=new_id
             )
-            self.was_clean = self._take_clean_shutdown_file()
+            self.was_clean = rules.is_clean(self._take_clean_shutdown_file())
             self._open_all()
         except BaseException:
             self.abandon()
@@ -166,6 +170,7 @@ class LogDirectory:
             clean=clean,
             recovery_point_lowered=self._recovery_point_lowered,
             disk=self._disk,
+            rules=self._rules,
         )
 
     def _recovery_point_lowered(self) -> None:

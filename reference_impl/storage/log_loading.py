@@ -7,10 +7,12 @@ from the first bad batch on is removed, and so is what follows a gap, unless a f
 """
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 
+from reference_impl.core.storage_rules import verify_what_was_not_flushed
 from reference_impl.storage.checkpoints import CorruptCheckpoint, read_epochs
 from reference_impl.storage.cleaned_segments import complete_swaps
 from reference_impl.storage.continuity import Continuity
@@ -46,6 +48,7 @@ def load_log(
     recovery_point: int,
     clean: bool,
     may_have_gaps: bool = False,
+    verifies: Callable[[bool, bool], bool] = verify_what_was_not_flushed,
 ) -> LoadedLog:
     """Loads the log. A log that ends before its checkpointed start has lost its records: it begins anew there."""
     for path in folder.glob("*" + DELETED_SUFFIX):
@@ -69,7 +72,7 @@ def load_log(
         torn = segment.load(
             continuity,
             index_interval_bytes=index_interval_bytes,
-            verify=not clean and holds_unflushed,
+            verify=verifies(clean, holds_unflushed),
             retired=following is not None,
         )
         segments.append(segment)

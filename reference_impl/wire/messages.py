@@ -11,99 +11,13 @@ One class serves all versions of a message. Fields that a version lacks have the
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any, NamedTuple
 
-from kafka.protocol.admin import (
-    CreatePartitionsRequest,
-    CreatePartitionsResponse,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-    DeleteGroupsRequest,
-    DeleteGroupsResponse,
-    DeleteRecordsRequest,
-    DeleteRecordsResponse,
-    DeleteTopicsRequest,
-    DeleteTopicsResponse,
-    DescribeClusterRequest,
-    DescribeClusterResponse,
-    DescribeConfigsRequest,
-    DescribeConfigsResponse,
-    DescribeGroupsRequest,
-    DescribeGroupsResponse,
-    DescribeProducersRequest,
-    DescribeProducersResponse,
-    DescribeTransactionsRequest,
-    DescribeTransactionsResponse,
-    ElectLeadersRequest,
-    ElectLeadersResponse,
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResponse,
-    ListGroupsRequest,
-    ListGroupsResponse,
-    ListTransactionsRequest,
-    ListTransactionsResponse,
-)
-from kafka.protocol.consumer import (
-    FetchRequest,
-    FetchResponse,
-    HeartbeatRequest,
-    HeartbeatResponse,
-    JoinGroupRequest,
-    JoinGroupResponse,
-    LeaveGroupRequest,
-    LeaveGroupResponse,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    OffsetCommitRequest,
-    OffsetCommitResponse,
-    OffsetDeleteRequest,
-    OffsetDeleteResponse,
-    OffsetFetchRequest,
-    OffsetFetchResponse,
-    OffsetForLeaderEpochRequest,
-    OffsetForLeaderEpochResponse,
-    SyncGroupRequest,
-    SyncGroupResponse,
-)
-from kafka.protocol.metadata import (
-    ApiVersionsRequest,
-    ApiVersionsResponse,
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
-    MetadataRequest,
-    MetadataResponse,
-)
-from kafka.protocol.producer import (
-    AddOffsetsToTxnRequest,
-    AddOffsetsToTxnResponse,
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnResponse,
-    EndTxnRequest,
-    EndTxnResponse,
-    InitProducerIdRequest,
-    InitProducerIdResponse,
-    ProduceRequest,
-    ProduceResponse,
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitResponse,
-    WriteTxnMarkersRequest,
-    WriteTxnMarkersResponse,
-)
-from kafka.protocol.sasl import SaslAuthenticateRequest, SaslAuthenticateResponse
+from kafka.protocol import admin, consumer, metadata, producer, sasl
 
+from reference_impl.wire import inter_broker
 from reference_impl.wire.api_keys import ApiKey
-from reference_impl.wire.inter_broker import (
-    AlterPartitionRequest,
-    AlterPartitionResponse,
-    ControlledShutdownRequest,
-    ControlledShutdownResponse,
-    LeaderAndIsrRequest,
-    LeaderAndIsrResponse,
-    StopReplicaRequest,
-    StopReplicaResponse,
-    UpdateMetadataRequest,
-    UpdateMetadataResponse,
-)
 from reference_impl.wire.nullability import refuse_missing_values
 
 
@@ -120,53 +34,55 @@ class Message(NamedTuple):
         return range(self.lowest, self.highest + 1)
 
 
+def _message(module: ModuleType, name: str, lowest: int, highest: int) -> Message:
+    return Message(getattr(module, f"{name}Request"), getattr(module, f"{name}Response"), lowest, highest)
+
+
 # What clients are offered.
 SUPPORTED: Mapping[int, Message] = {
-    ApiKey.PRODUCE: Message(ProduceRequest, ProduceResponse, 3, 12),  # 13 has topic ids
-    ApiKey.FETCH: Message(FetchRequest, FetchResponse, 4, 12),  # 13 has topic ids
-    ApiKey.LIST_OFFSETS: Message(ListOffsetsRequest, ListOffsetsResponse, 1, 8),
-    ApiKey.METADATA: Message(MetadataRequest, MetadataResponse, 0, 12),
-    ApiKey.OFFSET_COMMIT: Message(OffsetCommitRequest, OffsetCommitResponse, 2, 9),  # 10 has topic ids
-    ApiKey.OFFSET_FETCH: Message(OffsetFetchRequest, OffsetFetchResponse, 1, 9),
-    ApiKey.FIND_COORDINATOR: Message(FindCoordinatorRequest, FindCoordinatorResponse, 0, 5),
-    ApiKey.JOIN_GROUP: Message(JoinGroupRequest, JoinGroupResponse, 0, 9),
-    ApiKey.HEARTBEAT: Message(HeartbeatRequest, HeartbeatResponse, 0, 4),
-    ApiKey.LEAVE_GROUP: Message(LeaveGroupRequest, LeaveGroupResponse, 0, 5),
-    ApiKey.SYNC_GROUP: Message(SyncGroupRequest, SyncGroupResponse, 0, 5),
-    ApiKey.DESCRIBE_GROUPS: Message(DescribeGroupsRequest, DescribeGroupsResponse, 0, 5),
-    ApiKey.LIST_GROUPS: Message(ListGroupsRequest, ListGroupsResponse, 0, 5),
-    ApiKey.API_VERSIONS: Message(ApiVersionsRequest, ApiVersionsResponse, 0, 4),
-    ApiKey.CREATE_TOPICS: Message(CreateTopicsRequest, CreateTopicsResponse, 2, 7),
-    ApiKey.DELETE_TOPICS: Message(DeleteTopicsRequest, DeleteTopicsResponse, 1, 6),
-    ApiKey.DELETE_RECORDS: Message(DeleteRecordsRequest, DeleteRecordsResponse, 0, 2),
-    ApiKey.INIT_PRODUCER_ID: Message(InitProducerIdRequest, InitProducerIdResponse, 0, 5),
-    ApiKey.OFFSET_FOR_LEADER_EPOCH: Message(OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse, 2, 4),
-    ApiKey.ADD_PARTITIONS_TO_TXN: Message(
-        AddPartitionsToTxnRequest, AddPartitionsToTxnResponse, 0, 5
-    ),  # from 4 on: of brokers
-    ApiKey.ADD_OFFSETS_TO_TXN: Message(AddOffsetsToTxnRequest, AddOffsetsToTxnResponse, 0, 4),
-    ApiKey.END_TXN: Message(EndTxnRequest, EndTxnResponse, 0, 5),
-    ApiKey.WRITE_TXN_MARKERS: Message(WriteTxnMarkersRequest, WriteTxnMarkersResponse, 1, 1),
-    ApiKey.TXN_OFFSET_COMMIT: Message(TxnOffsetCommitRequest, TxnOffsetCommitResponse, 0, 5),
-    ApiKey.DESCRIBE_CONFIGS: Message(DescribeConfigsRequest, DescribeConfigsResponse, 1, 4),
-    ApiKey.CREATE_PARTITIONS: Message(CreatePartitionsRequest, CreatePartitionsResponse, 0, 3),
-    ApiKey.DELETE_GROUPS: Message(DeleteGroupsRequest, DeleteGroupsResponse, 0, 2),
-    ApiKey.ELECT_LEADERS: Message(ElectLeadersRequest, ElectLeadersResponse, 0, 2),
-    ApiKey.INCREMENTAL_ALTER_CONFIGS: Message(IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse, 0, 1),
-    ApiKey.OFFSET_DELETE: Message(OffsetDeleteRequest, OffsetDeleteResponse, 0, 0),
-    ApiKey.DESCRIBE_CLUSTER: Message(DescribeClusterRequest, DescribeClusterResponse, 0, 1),
-    ApiKey.DESCRIBE_PRODUCERS: Message(DescribeProducersRequest, DescribeProducersResponse, 0, 0),
-    ApiKey.DESCRIBE_TRANSACTIONS: Message(DescribeTransactionsRequest, DescribeTransactionsResponse, 0, 0),
-    ApiKey.LIST_TRANSACTIONS: Message(ListTransactionsRequest, ListTransactionsResponse, 0, 1),
+    ApiKey.PRODUCE: _message(producer, "Produce", 3, 12),  # 13 has topic ids
+    ApiKey.FETCH: _message(consumer, "Fetch", 4, 12),  # 13 has topic ids
+    ApiKey.LIST_OFFSETS: _message(consumer, "ListOffsets", 1, 8),
+    ApiKey.METADATA: _message(metadata, "Metadata", 0, 12),
+    ApiKey.OFFSET_COMMIT: _message(consumer, "OffsetCommit", 2, 9),  # 10 has topic ids
+    ApiKey.OFFSET_FETCH: _message(consumer, "OffsetFetch", 1, 9),
+    ApiKey.FIND_COORDINATOR: _message(metadata, "FindCoordinator", 0, 5),
+    ApiKey.JOIN_GROUP: _message(consumer, "JoinGroup", 0, 9),
+    ApiKey.HEARTBEAT: _message(consumer, "Heartbeat", 0, 4),
+    ApiKey.LEAVE_GROUP: _message(consumer, "LeaveGroup", 0, 5),
+    ApiKey.SYNC_GROUP: _message(consumer, "SyncGroup", 0, 5),
+    ApiKey.DESCRIBE_GROUPS: _message(admin, "DescribeGroups", 0, 5),
+    ApiKey.LIST_GROUPS: _message(admin, "ListGroups", 0, 5),
+    ApiKey.API_VERSIONS: _message(metadata, "ApiVersions", 0, 4),
+    ApiKey.CREATE_TOPICS: _message(admin, "CreateTopics", 2, 7),
+    ApiKey.DELETE_TOPICS: _message(admin, "DeleteTopics", 1, 6),
+    ApiKey.DELETE_RECORDS: _message(admin, "DeleteRecords", 0, 2),
+    ApiKey.INIT_PRODUCER_ID: _message(producer, "InitProducerId", 0, 5),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: _message(consumer, "OffsetForLeaderEpoch", 2, 4),
+    ApiKey.ADD_PARTITIONS_TO_TXN: _message(producer, "AddPartitionsToTxn", 0, 5),  # from 4 on: of brokers
+    ApiKey.ADD_OFFSETS_TO_TXN: _message(producer, "AddOffsetsToTxn", 0, 4),
+    ApiKey.END_TXN: _message(producer, "EndTxn", 0, 5),
+    ApiKey.WRITE_TXN_MARKERS: _message(producer, "WriteTxnMarkers", 1, 1),
+    ApiKey.TXN_OFFSET_COMMIT: _message(producer, "TxnOffsetCommit", 0, 5),
+    ApiKey.DESCRIBE_CONFIGS: _message(admin, "DescribeConfigs", 1, 4),
+    ApiKey.CREATE_PARTITIONS: _message(admin, "CreatePartitions", 0, 3),
+    ApiKey.DELETE_GROUPS: _message(admin, "DeleteGroups", 0, 2),
+    ApiKey.ELECT_LEADERS: _message(admin, "ElectLeaders", 0, 2),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: _message(admin, "IncrementalAlterConfigs", 0, 1),
+    ApiKey.OFFSET_DELETE: _message(consumer, "OffsetDelete", 0, 0),
+    ApiKey.DESCRIBE_CLUSTER: _message(admin, "DescribeCluster", 0, 1),
+    ApiKey.DESCRIBE_PRODUCERS: _message(admin, "DescribeProducers", 0, 0),
+    ApiKey.DESCRIBE_TRANSACTIONS: _message(admin, "DescribeTransactions", 0, 0),
+    ApiKey.LIST_TRANSACTIONS: _message(admin, "ListTransactions", 0, 1),
 }
 # What brokers say to each other, on the inter-broker listener alone.
 INTERNAL_ONLY: Mapping[int, Message] = {
-    ApiKey.LEADER_AND_ISR: Message(LeaderAndIsrRequest, LeaderAndIsrResponse, 0, 0),
-    ApiKey.STOP_REPLICA: Message(StopReplicaRequest, StopReplicaResponse, 0, 0),
-    ApiKey.UPDATE_METADATA: Message(UpdateMetadataRequest, UpdateMetadataResponse, 0, 0),
-    ApiKey.CONTROLLED_SHUTDOWN: Message(ControlledShutdownRequest, ControlledShutdownResponse, 0, 0),
-    ApiKey.SASL_AUTHENTICATE: Message(SaslAuthenticateRequest, SaslAuthenticateResponse, 2, 2),
-    ApiKey.ALTER_PARTITION: Message(AlterPartitionRequest, AlterPartitionResponse, 2, 3),
+    ApiKey.LEADER_AND_ISR: _message(inter_broker, "LeaderAndIsr", 0, 0),
+    ApiKey.STOP_REPLICA: _message(inter_broker, "StopReplica", 0, 0),
+    ApiKey.UPDATE_METADATA: _message(inter_broker, "UpdateMetadata", 0, 0),
+    ApiKey.CONTROLLED_SHUTDOWN: _message(inter_broker, "ControlledShutdown", 0, 0),
+    ApiKey.SASL_AUTHENTICATE: _message(sasl, "SaslAuthenticate", 2, 2),
+    ApiKey.ALTER_PARTITION: _message(inter_broker, "AlterPartition", 2, 3),
 }
 _MESSAGES: Mapping[int, Message] = {**SUPPORTED, **INTERNAL_ONLY}
 

@@ -51,8 +51,8 @@ def headline(data: RunData) -> str:
 def _loss(data: RunData) -> str | None:
     """None: there is none, or the verdict tells it."""
     finding = worst(data)
-    told_by_the_verdict = data.verdict["verdict"] not in ("pass", "violation") or data.verdict.get("set_aside")
-    if finding is None or finding["check"] != "lost-write" or told_by_the_verdict:
+    is_in_the_verdict = data.verdict["verdict"] not in ("pass", "violation") or data.verdict.get("set_aside")
+    if finding is None or finding["check"] != "lost-write" or is_in_the_verdict:
         return None
     count = finding["count"]
     if too_late(evidence_of(finding)) is not None:
@@ -259,7 +259,7 @@ def _without_finding(data: RunData) -> list[Answer]:
         (row["end_ns"] or row["begin_ns"]) - row["begin_ns"] for row in data.evidence(GAPS) if row["reader"] is None
     ]
     coverage = data.verdict.get("coverage", ())
-    count_met = sum(bool(row["met"]) for row in coverage)
+    count_reached = sum(bool(row["met"]) for row in coverage)
     return [
         Answer(
             question="Acknowledged",
@@ -282,7 +282,7 @@ def _without_finding(data: RunData) -> list[Answer]:
         ),
         Answer(
             question="Coverage",
-            short=f"{count_met} of {len(coverage)} met",
+            short=f"{count_reached} of {len(coverage)} met",
             more="conditions that make the run worth judging",
         ),
     ]

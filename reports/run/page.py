@@ -126,8 +126,8 @@ def _facts(data: RunData) -> list[tuple[str, str]]:
     return [
         ("System", data.system),
         ("World", f"{cluster.where}, {data.nodes_counted}"),
-        *([("Brokers there", there)] if (there := _said_there(run, "brokers_there")) else []),
-        *([("Names there", there)] if (there := _said_there(run, "names_there")) else []),
+        *([("Brokers there", there)] if (there := _names_there(run, "brokers_there")) else []),
+        *([("Names there", there)] if (there := _names_there(run, "names_there")) else []),
         ("Seed", str(run["seed"])),
         ("Duration", f"{data.end_s:.0f} s"),
         ("Started", utc(began)),
@@ -135,7 +135,7 @@ def _facts(data: RunData) -> list[tuple[str, str]]:
     ]
 
 
-def _said_there(run: Mapping[str, Any], what: str) -> str:
+def _names_there(run: Mapping[str, Any], what: str) -> str:
     """What the user's own names, or the brokers of his file, are on a cluster that others use: told once."""
     marked = [f"{here} is {there}" for here, there in (run.get(what) or {}).items() if here != there]
     return ", ".join(marked[:_NAMES_SHOWN]) + (f" and {len(marked) - _NAMES_SHOWN} more" * (len(marked) > _NAMES_SHOWN))

@@ -27,14 +27,14 @@ def known_settings(data: RunData, finding: FindingRow | None, *, at_ns: int | No
         "replication.factor": str(replicas),
         **{key: default_of(key, or_newest(scenario.cluster.release)) or "" for key in (MIN_INSYNC, _UNCLEAN)},
         "enable.idempotence": str(scenario.workload.idempotence).lower(),
-        **_said_at_start(data),
+        **_printed_at_start(data),
         **{key: value for key, value in scenario.cluster.settings.items() if key in _SHOWN},
         **{key: value for key, value in topic.settings.items() if key in _SHOWN},
         **_written(data, topic.name, at_ns),
     }
 
 
-def _said_at_start(data: RunData) -> dict[str, str]:
+def _printed_at_start(data: RunData) -> dict[str, str]:
     return {
         row["key"]: row["value"]
         for row in sorted(data.rows(CONFIGURATION), key=lambda row: row["time_ns"])

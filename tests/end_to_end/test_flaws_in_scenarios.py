@@ -28,7 +28,9 @@ class Found(NamedTuple):
 FOUND_BY = (
     Found("load-last-segment-of-offsets", "offsets-in-many-segments", "lost-group-offset"),
     Found("clean-beyond-stable", "leader-cleaned-alone", "compacted-away"),
+    Found("forget-producers-in-compaction", "copied-from-a-cleaned-log", "duplicate"),
     Found("expire-offsets-at-once", "members-cut-from-coordinator", "lost-group-offset"),
+    Found("no-verification", "aborted-record-comes-late", "aborted-read"),
     Found("old-epochs-go-on", "offsets-late-for-their-transaction", "transaction-outcome"),
     Found("late-transactions-keep-their-epoch", "offsets-late-for-their-transaction", "transaction-outcome"),
     Found("end-before-replication", "killed-as-it-answers-the-end", "transaction-outcome"),
@@ -40,10 +42,10 @@ FOUND_BY = (
 SCENARIOS_ALONE = sorted({each.scenario for each in FOUND_BY})
 
 
-def _judged(shell: Shell, spark: "SparkSession", scenario: str, flaws: str) -> Judgement:
+def _judged(shell: Shell, spark: "SparkSession", scenario: str, *changes: str) -> Judgement:
     where = ("--system", "reference", "--world", "simulated", "--seed", "1", "--no-check")
-    changes = ("--set", f"cluster.flaws=[{flaws}]")
-    ended = shell.run("run", str(SCENARIOS / f"{scenario}.toml"), *where, *changes, timeout_s=400)
+    set_to = [each for change in changes for each in ("--set", change)]
+    ended = shell.run("run", str(SCENARIOS / f"{scenario}.toml"), *where, *set_to, timeout_s=400)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert shell.processes() == []
     return judge(shell.folder, spark)
@@ -55,7 +57,7 @@ def _violations(judgement: Judgement) -> Sequence[str]:
 
 @pytest.mark.parametrize("found", FOUND_BY, ids=[each.flaw for each in FOUND_BY])
 def test_the_flaw_is_found_by_its_check(fresh_shell: Shell, spark: "SparkSession", found: Found) -> None:
-    judgement = _judged(fresh_shell, spark, found.scenario, f'"{found.flaw}"')
+    judgement = _judged(fresh_shell, spark, found.scenario, f'cluster.flaws=["{found.flaw}"]')
 
     assert judgement.verdict.value == "violation", judgement.sentence
     assert found.check in _violations(judgement), judgement.sentence
@@ -63,7 +65,35 @@ def test_the_flaw_is_found_by_its_check(fresh_shell: Shell, spark: "SparkSession
 
 @pytest.mark.parametrize("scenario", SCENARIOS_ALONE)
 def test_its_scenario_passes_without_a_flaw(fresh_shell: Shell, spark: "SparkSession", scenario: str) -> None:
-    judgement = _judged(fresh_shell, spark, scenario, "")
+    judgement = _judged(fresh_shell, spark, scenario)
+
+    assert _violations(judgement) == []
+    assert judgement.verdict.value == "pass", judgement.sentence
+
+
+def test_where_nobody_verifies_a_late_record_is_found_as_with_the_flaw(
+    fresh_shell: Shell, spark: "SparkSession"
+) -> None:
+    """What KIP-890's verification repaired."""
+    off = "transaction.partition.verification.enable=false"
+    judgement = _judged(fresh_shell, spark, "aborted-record-comes-late", off)
+
+    assert "aborted-read" in _violations(judgement), judgement.sentence
+
+
+def test_below_transaction_version_2_an_end_that_is_late_ends_the_next_transaction(
+    fresh_shell: Shell, spark: "SparkSession"
+) -> None:
+    """What KIP-890's epochs repaired. The client speaks no version of EndTxn that has them."""
+    judgement = _judged(fresh_shell, spark, "end-asked-again")
+
+    assert {"transaction-outcome", "aborted-read"} <= set(_violations(judgement)), judgement.sentence
+
+
+def test_an_end_that_is_late_and_not_asked_again_ends_its_own_transaction(
+    fresh_shell: Shell, spark: "SparkSession"
+) -> None:
+    judgement = _judged(fresh_shell, spark, "end-asked-again", "workload.request_timeout_ms=9000")
 
     assert _violations(judgement) == []
     assert judgement.verdict.value == "pass", judgement.sentence

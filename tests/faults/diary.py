@@ -119,6 +119,10 @@ class Diary:
         self.up.discard(int(node))
         return self._did(f"kill {node} at write {nth}{' torn' if torn else ''}")
 
+    async def fail_at_write(self, node: NodeId, *, nth: int, within_s: float) -> Evidence:
+        self.up.discard(int(node))
+        return self._did(f"fail {node} at write {nth}")
+
     async def fill_disk(self, node: NodeId) -> Evidence:
         return self._did(f"fill {node}")
 

@@ -158,6 +158,7 @@ CASES: Mapping[str, tuple[FaultSpec, list[NodeId], str, list[str], list[str]]] =
     ),
     "power-off": (spec("power-off"), [ONE], "power-loss", ["kill 1", "lose unsynced 1"], ["start 1"]),
     "kill-at-write": (spec("kill-at-write", nth=3, torn=True), [ONE], "kill", ["kill 1 at write 3 torn"], ["start 1"]),
+    "fail-at-write": (spec("fail-at-write", nth=2), [TWO], "kill", ["fail 2 at write 2"], ["start 2"]),
     "fill": (spec("fill"), [TWO, THREE], "full", ["fill 2", "fill 3"], ["free 2", "start 2", "free 3", "start 3"]),
 }
 

@@ -3,6 +3,7 @@ user's commands, and the run is judged as any other. No secret is ever where som
 """
 
 import asyncio
+import contextlib
 import os
 import shlex
 import stat
@@ -19,9 +20,12 @@ from harness.clients.catalogue import CLIENTS, clients_for
 from harness.cluster.attached.authorizations import Wanted, lacking
 from harness.cluster.broker_requests import connections
 from harness.errors import Problems
+from harness.ports.clients import ClientUse
 from harness.ports.cluster import Send, TopicDefinition, TopicPartition
 from harness.ports.load import WorkloadSpec
+from harness.ports.programs import SendsByItself
 from harness.ports.security import SecuritySpec
+from harness.preflight.java_clients import java_tools
 from harness.preflight.looking import ready
 from tests.end_to_end.shell import Shell, read_json
 from tests.interop import secured_kafka
@@ -135,6 +139,40 @@ async def test_every_library_writes_and_reads_by_every_means(
                 read += [record.value for record in await client.poll(100, timeout_s=1)]
     finally:
         await client.close()
+
+
+@pytest.mark.parametrize("by", [means for means in MEANS if means != "OAUTHBEARER"])
+async def test_java_s_producer_gets_in_and_its_arguments_have_no_secret(
+    kafka: SecuredKafka, means: Mapping[str, tuple[str, SecuritySpec]], topic: str, by: str
+) -> None:
+    listener, security = means[by]
+    settings = WorkloadSpec(client="java", request_timeout_ms=10_000, delivery_timeout_ms=30_000)
+    makers = clients_for((), security, java=lambda: java_tools({}))
+    made: object = makers["java"](
+        bootstrap=kafka.bootstrap(listener), settings=settings, use=ClientUse(role="producer")
+    )
+    assert isinstance(made, SendsByItself)
+    try:
+        batches = [made.planned([TopicPartition(topic=topic, partition=0)], process=0, records=5)]
+        running = made.run(batches, records_per_second=100, until=asyncio.Event())
+        outcomes: list[str] = []
+        async for _, told in running:
+            arguments = [words for words in _arguments() if b"VerifiableProducer" in words]
+            outcomes += [each.status for each in told]
+    finally:
+        await made.close()
+    assert outcomes == ["ok"] * 5
+    assert arguments
+    assert not any(kafka.password.encode() in words for words in arguments)
+
+
+def _arguments() -> list[bytes]:
+    """Of every process that can be looked at."""
+    found = []
+    for place in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):  # it has ended
+            found.append(place.read_bytes())
+    return found
 
 
 # -- whole runs --------------------------------------------------------------------------------------------------------

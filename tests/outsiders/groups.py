@@ -1,6 +1,5 @@
 """A consumer group as most stories of one have it: its members, a topic of two partitions, and what they read."""
 
-from collections.abc import Sequence
 from typing import Any
 
 from tests.outsiders.history_builder import HistoryBuilder, led
@@ -15,13 +14,4 @@ def group_of(
 ) -> HistoryBuilder:
     """t-0 has values 0 to 9, t-1 is empty; nobody has been assigned anything yet."""
     history = led(**more).place(1, "t", 1)
-    for process in processes:
-        history.client(
-            process, role="consumer", group="g", offset_reset=reset, isolation=isolation, group_protocol=protocol
-        )
-    return history
-
-
-def reads(history: HistoryBuilder, process: int, offsets: Sequence[int], *, at: float, assignment: int = 0) -> None:
-    """Of t-0, in which each value stands at the offset of its own number."""
-    history.poll([(offset, offset) for offset in offsets], at=at, process=process, assignment=assignment)
+    return history.members(*processes, reset=reset, isolation=isolation, group_protocol=protocol)

@@ -133,7 +133,6 @@ def places_taken_before_an_unclean_election() -> HistoryBuilder:
     "a leader that was cut off and deposed takes acks=1 records at the places of its successor's; then all disks "
     "but its own are lost",
     (PASS, OPEN),
-    {},
     also=(*REST, *UNSURE),
     why="what a deposed leader says of a place says nothing of its successor's log",
 )
@@ -148,5 +147,4 @@ def places_taken_by_a_deposed_leader() -> HistoryBuilder:
     history.state(2, 3, (2, 3), at=18, start=0)
     history.log = []
     history.truncation(1, 0, 11, epoch=3, at=61)
-    history.state(2, 3, (1, 2, 3), at=63)
-    return history.finish()
+    return history.state(2, 3, (1, 2, 3), at=63).finish()

@@ -9,15 +9,12 @@ TWO = {"min.insync.replicas": "2"}
 @case(
     "acks=0 records never arrive; one the library even calls a success",
     PASS,
-    {},
     why="with acks=0 nothing is acknowledged, whatever the client library calls it",
 )
 def acks_0_never_arrives() -> HistoryBuilder:
-    history = led(5)
-    history.send(50, None, at=3, acks=0)
+    history = led(5).send(50, None, at=3, acks=0)
     history.send(51, None, at=3.2, acks=0, status=2)
-    history.ack(5, at=4)
-    return history.finish()
+    return history.ack(5, at=4).finish()
 
 
 @case(
@@ -27,9 +24,7 @@ def acks_0_never_arrives() -> HistoryBuilder:
     why="what a consumer saw was committed, whatever its acks",
 )
 def acks_0_read_and_gone() -> HistoryBuilder:
-    history = led(5).send(50, None, at=3, acks=0, status=2)
-    history.poll([(4, 4), (5, 50)], at=4, epoch=0)
-    return history.finish()
+    return led(5).send(50, None, at=3, acks=0, status=2).poll([(4, 4), (5, 50)], at=4, epoch=0).finish()
 
 
 @case(
@@ -82,10 +77,7 @@ def acks_1_below_a_high_watermark_over_other_records() -> HistoryBuilder:
     why="acks=1: leadership moved to a log without them, and no high watermark above them was told",
 )
 def acks_1_lost_by_the_second_fail_over() -> HistoryBuilder:
-    history = led(acks=1)
-    history.fail_over(2, kept=10, isr=(2, 3))
-    history.fail_over(3, kept=7, at=30)
-    return history.finish()
+    return led(acks=1).fail_over(2, kept=10, isr=(2, 3)).fail_over(3, kept=7, at=30).finish()
 
 
 @case(
@@ -95,8 +87,7 @@ def acks_1_lost_by_the_second_fail_over() -> HistoryBuilder:
     why="committed, and no unclean election or lost disk",
 )
 def acks_1_committed_by_the_second_leader_and_lost_by_the_third() -> HistoryBuilder:
-    history = led(acks=1)
-    history.fail_over(2, kept=10, isr=(2, 3))
+    history = led(acks=1).fail_over(2, kept=10, isr=(2, 3))
     history.fail_over(3, kept=7, at=30)
     for row in history.rows["replica_snapshots"]:
         if row["time_ns"] == 28 * 10**9:
@@ -119,8 +110,7 @@ def zombie_serves_what_it_alone_has() -> HistoryBuilder:
     history.poll([(10, 10), (11, 11)], at=10, epoch=0)
     history.replica(1, zombie, at=15, reason="heal", high_watermark=10)
     history.truncation(1, 10, 12, epoch=1, at=16)
-    history.state(2, 1, (1, 2, 3), at=18)
-    return history.finish()
+    return history.state(2, 1, (1, 2, 3), at=18).finish()
 
 
 @case(
@@ -147,8 +137,7 @@ def zombie_answers_acks_all() -> HistoryBuilder:
     history.state(2, 1, (2, 3), at=8, start=10)
     history.replica(1, [*history.log, (10, 0, 10)], at=15, reason="heal", high_watermark=10)
     history.truncation(1, 10, 11, epoch=1, at=16)
-    history.state(2, 1, (1, 2, 3), at=18)
-    return history.finish()
+    return history.state(2, 1, (1, 2, 3), at=18).finish()
 
 
 def _alone(*, acks: int = -1, knows: bool = True, least_at: float = 0.0) -> HistoryBuilder:
@@ -224,14 +213,12 @@ def below_the_minimum_and_wiped() -> HistoryBuilder:
     history.started(1, at=12)
     history.state(1, 2, (1,), at=13, start=0)
     history.log = []
-    history.ack(60, at=20, acks=1, process=2)
-    return history.finish(only=(1,))
+    return history.ack(60, at=20, acks=1, process=2).finish(only=(1,))
 
 
 @case(
     "three replicas demanded of a topic that has two, both in sync, and acks=all is answered",
     PASS,
-    {},
     why="brokers take the smaller of the minimum and the number of replicas",
 )
 def a_minimum_above_the_number_of_replicas() -> HistoryBuilder:
@@ -256,7 +243,6 @@ def acks_1_lost_by_a_leader_that_stayed() -> HistoryBuilder:
 @case(
     "everything was sent with acks=0, and all of it is in the log",
     VACUOUS,
-    {},
     why="no broker answers to acks=0: nothing was promised",
 )
 def acks_0_alone() -> HistoryBuilder:
@@ -275,14 +261,12 @@ def acks_0_alone() -> HistoryBuilder:
 )
 def acks_0_alone_and_a_dirty_read() -> HistoryBuilder:
     history = led(0, workload=ProduceAndPollSettings(acks="0")).send(0, None, at=1, acks=0, status=2)
-    history.poll([(0, 0)], at=2)
-    return history.finish()
+    return history.poll([(0, 0)], at=2).finish()
 
 
 @case(
     "of nothing that was sent anybody knows what became of it, and all of it is in the log",
     VACUOUS,
-    {},
     why="nothing was acknowledged, so nothing was promised",
 )
 def nothing_was_answered() -> HistoryBuilder:

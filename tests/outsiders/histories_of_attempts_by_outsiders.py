@@ -137,8 +137,7 @@ def seen_by_a_reader_of_everything_before() -> HistoryBuilder:
 )
 def the_copy_is_given_to_the_next_member() -> HistoryBuilder:
     history = led(3, workload=WorkloadSpec()).client(1, role="producer", acks=-1, idempotent=True, tells_attempts=True)
-    for process in (11, 12):
-        history.client(process, role="consumer", group="g", offset_reset="earliest", isolation="read_uncommitted")
+    history.members(11, 12)
     history.send(50, None, at=4, elapsed_s=2, status=2)
     history.send(50, 4, at=7)
     history.log += [(3, 0, 50), (4, 0, 50)]
@@ -148,8 +147,7 @@ def the_copy_is_given_to_the_next_member() -> HistoryBuilder:
     history.group("revoked", at=6.8, process=11, generation=1)
     history.group("assigned", at=8, process=12, generation=2, offset=4)
     history.poll([(4, 50)], at=8.5, process=12)
-    history.group("committed", at=9, process=12, generation=2, offset=5)
-    return history.finish()
+    return history.group("committed", at=9, process=12, generation=2, offset=5).finish()
 
 
 @case(

@@ -134,16 +134,12 @@ def follower_names_another_leader_of_the_epoch() -> HistoryBuilder:
     why="a controller only raises it",
 )
 def epoch_falls_in_the_books() -> HistoryBuilder:
-    history = led()
-    history.state(2, 3, (1, 2, 3), at=8, start=10)
-    history.state(1, 2, (1, 2, 3), at=15)
-    return history.finish()
+    return led().state(2, 3, (1, 2, 3), at=8, start=10).state(1, 2, (1, 2, 3), at=15).finish()
 
 
 def _joined_by_a_fourth(*, assigned: bool) -> HistoryBuilder:
     """Broker 4 is in the ISR from second 20 on."""
-    history = led()
-    history.state(1, 0, (1, 2, 3, 4), at=20)
+    history = led().state(1, 0, (1, 2, 3, 4), at=20)
     history.state(1, 0, (1, 2, 4), at=30)
     if assigned:
         for row in history.rows["partition_states"][-2:]:
@@ -195,7 +191,6 @@ def disks_disagree() -> HistoryBuilder:
 @case(
     "the same, and only the last leader's log was read",
     NEVER_PASS,
-    {},
     also=["evidence observation", "evidence violation", "inconsistent-offsets violation", "lost-write violation"],
     why="it is the log that the readers were given",
 )
@@ -221,8 +216,7 @@ def one_disk_missing() -> HistoryBuilder:
 def unreadable_line_in_the_middle() -> HistoryBuilder:
     history = led().started(2, at=0.5)
     history._add("broker_events", node=2, time_ns=40 * SECOND, event="unreadable_line", detail_text="line 17")
-    history.started(2, at=50)
-    return history.finish()
+    return history.started(2, at=50).finish()
 
 
 def _nobody_sent(*, complete: bool) -> HistoryBuilder:
@@ -230,8 +224,7 @@ def _nobody_sent(*, complete: bool) -> HistoryBuilder:
     history = led(5).client(7, role="producer", acks=-1, idempotent=True, journal_complete=complete)
     history.send((7 << 40) + 1, 5, at=3, process=7)
     history.log += [(5, 0, (7 << 40) + 1), (6, 0, (7 << 40) + 2)]
-    history.poll([(offset, value) for offset, _, value in history.log], at=8)
-    return history.finish()
+    return history.poll([(offset, value) for offset, _, value in history.log], at=8).finish()
 
 
 @case(
@@ -306,8 +299,7 @@ def _ended(*, struck: int | None = None, **columns: Any) -> HistoryBuilder:
         history.fault("pause", [struck], at=20, until=25)
         history.rows["faults"][-1]["links"] = []
     history._add("node_ends", **{"node": 3, "time_ns": 50 * SECOND, "uncertainty_ns": 0, "fresh": True, **columns})
-    history.state(1, 0, (1, 2), at=55)
-    return history.finish(only=(1, 2))
+    return history.state(1, 0, (1, 2), at=55).finish(only=(1, 2))
 
 
 @case(
@@ -354,8 +346,7 @@ def only_a_dead_replica_was_read() -> HistoryBuilder:
     whole = list(history.log)
     history.state(1, 0, (1,), at=4)
     history.fail_over(2, kept=7, isr=(2,), back=False)
-    history.replica(1, whole, high_watermark=10)
-    return history.finish(snapshots=False)
+    return history.replica(1, whole, high_watermark=10).finish(snapshots=False)
 
 
 @case(

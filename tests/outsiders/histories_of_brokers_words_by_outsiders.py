@@ -17,8 +17,7 @@ def _elected_uncleanly(values: tuple[str, str, str], controller: int | None) -> 
     if controller is not None:
         history._add("controllers", time_ns=0, uncertainty_ns=0, node=controller, controller_epoch=1)
     history.state(1, 0, (1,), at=5)
-    history.fail_over(2, kept=7, isr=(2,))
-    return history.finish()
+    return history.fail_over(2, kept=7, isr=(2,)).finish()
 
 
 @case(
@@ -75,8 +74,7 @@ def _alone(values: tuple[str, str, str]) -> HistoryBuilder:
     """Broker 1, alone in sync and knowing it, answers acks=all at 20."""
     history = _said(led(5, system="kafka:2.8.2"), LEAST, values).state(1, 0, (1,), at=6)
     history.ack(5, at=20)
-    history.state(1, 0, (1, 2, 3), at=30)
-    return history.finish()
+    return history.state(1, 0, (1, 2, 3), at=30).finish()
 
 
 @case(

@@ -347,7 +347,7 @@ def three_empty_partitions() -> HistoryBuilder:
             history.place(number, "t", number)
             history.state(1 + number % 3, 0, (1, 2, 3), at=0, start=0, partition_id=number)
         history.group("assigned", at=2.5, process=11, generation=1, offset=0, partition_id=number)
-    history.poll([(offset, offset) for offset in range(10)], at=3, process=11)
+    history.reads(11, range(10), at=3)
     for number in range(4):
         history.group("committed", at=5, process=11, generation=1, offset=0 if number else 10, partition_id=number)
     history.finish()

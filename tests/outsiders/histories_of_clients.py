@@ -49,9 +49,7 @@ def twice_after_a_refusal() -> HistoryBuilder:
     why="an attempt at another partition sends nothing to this one",
 )
 def twice_after_a_failed_attempt_at_another_partition() -> HistoryBuilder:
-    history = _twice().place(1, "t", 1)
-    history.failed_attempt(at=3.5, partition_id=1)
-    return history.finish()
+    return _twice().place(1, "t", 1).failed_attempt(at=3.5, partition_id=1).finish()
 
 
 @case(
@@ -71,10 +69,7 @@ def twice_after_another_producers_failed_attempt() -> HistoryBuilder:
     why="it has to lie between send and answer",
 )
 def twice_with_failed_attempts_before_and_after() -> HistoryBuilder:
-    history = _twice()
-    history.failed_attempt(at=2)
-    history.failed_attempt(at=5)
-    return history.finish()
+    return _twice().failed_attempt(at=2).failed_attempt(at=5).finish()
 
 
 @case(
@@ -90,8 +85,7 @@ def twice_though_idempotent() -> HistoryBuilder:
 def _twice_in_an_application(*, idempotent: bool | None, acks: int = -1) -> HistoryBuilder:
     """The second broker was down for a while before: a reason to send again."""
     history = _twice(idempotent=idempotent, workload=WorkloadSpec(), tells=None, acks=acks)
-    history.fault("kill", [2], at=2, until=3.5)
-    return history.finish()
+    return history.fault("kill", [2], at=2, until=3.5).finish()
 
 
 @case(
@@ -144,14 +138,12 @@ def unanswered_and_twice() -> HistoryBuilder:
     history = led(5).client(1, role="producer", acks=-1, idempotent=True, tells_attempts=True)
     history.send(5, None, at=3, status=2)
     history.log += [(5, 0, 5), (6, 0, 5)]
-    history.failed_attempt(at=3.1)
-    return history.finish()
+    return history.failed_attempt(at=3.1).finish()
 
 
 @case(
     "the same value is sent to two partitions, as the workload numbers them by partition",
     PASS,
-    {},
     why="values are unique by partition",
 )
 def one_value_in_two_partitions() -> HistoryBuilder:
@@ -187,20 +179,16 @@ def read_in_the_wrong_partition() -> HistoryBuilder:
 def refused_and_read_by_a_failed_poll() -> HistoryBuilder:
     history = led(3).send(50, None, at=2, status=1, error="NotEnoughReplicasError")
     history.log.append((3, 0, 50))
-    history.poll([(3, 50)], at=3, status=1)
-    return history.finish()
+    return history.poll([(3, 50)], at=3, status=1).finish()
 
 
 @case(
     "a poll ends in the very nanosecond in which the send of its record begins",
     PASS,
-    {},
     why="answered before it was called: equal is not before",
 )
 def read_at_the_moment_of_its_send() -> HistoryBuilder:
-    history = led(3).poll([(0, 0), (1, 1), (2, 2), (3, 50)], at=2.9)
-    history.ack(50, at=3.0)
-    return history.finish()
+    return led(3).poll([(0, 0), (1, 1), (2, 2), (3, 50)], at=2.9).ack(50, at=3.0).finish()
 
 
 @case(
@@ -211,20 +199,16 @@ def read_at_the_moment_of_its_send() -> HistoryBuilder:
     why="nobody can read what was not yet sent",
 )
 def read_just_before_its_send() -> HistoryBuilder:
-    history = led(3).poll([(0, 0), (1, 1), (2, 2), (3, 50)], at=2.8)
-    history.ack(50, at=3.0)
-    return history.finish()
+    return led(3).poll([(0, 0), (1, 1), (2, 2), (3, 50)], at=2.8).ack(50, at=3.0).finish()
 
 
 @case(
     "an answer comes in the very nanosecond in which another producer's send begins, which gets a lower offset",
     PASS,
-    {},
     why="answered before it was called: equal is not before",
 )
 def lower_offset_at_the_moment_of_an_answer() -> HistoryBuilder:
-    history = led(3)
-    history.send(51, 4, at=2.0, elapsed_s=1.0)
+    history = led(3).send(51, 4, at=2.0, elapsed_s=1.0)
     history.send(50, 3, at=3.0, process=2)
     history.log += [(3, 0, 50), (4, 0, 51)]
     return history.finish()
@@ -238,8 +222,7 @@ def lower_offset_at_the_moment_of_an_answer() -> HistoryBuilder:
     why="both are there: nothing was moved back, and nothing permits it",
 )
 def lower_offset_after_an_answer() -> HistoryBuilder:
-    history = led(3)
-    history.send(51, 4, at=2.0)
+    history = led(3).send(51, 4, at=2.0)
     history.send(50, 3, at=3.1, process=2)
     history.log += [(3, 0, 50), (4, 0, 51)]
     return history.finish()
@@ -281,9 +264,7 @@ def pipelined_out_of_order_by_a_retry() -> HistoryBuilder:
     why="an acknowledged record like any other: the final read decides by its value",
 )
 def acknowledged_without_an_offset_and_lost() -> HistoryBuilder:
-    history = led(3).send(50, None, at=3)
-    history.ack(51, at=4)
-    return history.finish()
+    return led(3).send(50, None, at=3).ack(51, at=4).finish()
 
 
 @case("a success without an offset, and the value is in the log", PASS, {}, why="it is there, wherever the answer said")
@@ -301,8 +282,7 @@ def acknowledged_without_an_offset() -> HistoryBuilder:
     why="moved: judged like the loss of the offset that is gone, and nothing took that",
 )
 def moved_by_nothing() -> HistoryBuilder:
-    history = led(3)
-    history.send(50, 3, at=3)
+    history = led(3).send(50, 3, at=3)
     history.send(51, None, at=3, status=2, process=2)
     history.log += [(3, 0, 51), (4, 0, 50)]
     return history.finish()
@@ -311,15 +291,12 @@ def moved_by_nothing() -> HistoryBuilder:
 @case(
     "a poll that failed saw offsets 3 and 4; the next good one begins at 3",
     PASS,
-    {},
     why="a poll that failed does not move the position",
 )
 def read_again_after_a_failed_poll() -> HistoryBuilder:
-    history = led(6)
-    history.poll([(0, 0), (1, 1), (2, 2)], at=3)
+    history = led(6).poll([(0, 0), (1, 1), (2, 2)], at=3)
     history.poll([(3, 3), (4, 4)], at=4, status=1)
-    history.poll([(3, 3), (4, 4), (5, 5)], at=5)
-    return history.finish()
+    return history.poll([(3, 3), (4, 4), (5, 5)], at=5).finish()
 
 
 @case(
@@ -329,11 +306,9 @@ def read_again_after_a_failed_poll() -> HistoryBuilder:
     why="a poll that failed does not move the position: 3 and 4 were skipped",
 )
 def skipped_what_a_failed_poll_saw() -> HistoryBuilder:
-    history = led(6)
-    history.poll([(0, 0), (1, 1), (2, 2)], at=3)
+    history = led(6).poll([(0, 0), (1, 1), (2, 2)], at=3)
     history.poll([(3, 3), (4, 4)], at=4, status=1)
-    history.poll([(5, 5)], at=5)
-    return history.finish()
+    return history.poll([(5, 5)], at=5).finish()
 
 
 @case("one poll holds offsets of two partitions in turns", PASS, {}, why="between partitions there is no order")
@@ -358,12 +333,10 @@ def two_partitions_in_turns() -> HistoryBuilder:
     why="a cut that came after the poll excuses nothing of it",
 )
 def skipped_before_the_unclean_election() -> HistoryBuilder:
-    history = led(8, topics={"t": {"unclean.leader.election.enable": "true"}})
-    history.poll([(0, 0), (1, 1)], at=3)
+    history = led(8, topics={"t": {"unclean.leader.election.enable": "true"}}).poll([(0, 0), (1, 1)], at=3)
     history.poll([(4, 4), (5, 5)], at=4)
     history.state(1, 0, (1,), at=60)
-    history.fail_over(2, kept=8, at=70, isr=(2,))
-    return history.finish()
+    return history.fail_over(2, kept=8, at=70, isr=(2,)).finish()
 
 
 @case(
@@ -378,8 +351,7 @@ def went_back_while_another_topic_was_cut() -> HistoryBuilder:
     history.state(1, 0, (1,), at=0, start=0, partition_id=1)
     history.poll([(0, 0), (1, 1), (2, 2), (3, 3), (4, 4)], at=3)
     history.state(2, 1, (2,), at=4, start=0, partition_id=1)
-    history.poll([(2, 2), (3, 3), (4, 4)], at=5)
-    return history.finish()
+    return history.poll([(2, 2), (3, 3), (4, 4)], at=5).finish()
 
 
 @case(
@@ -402,8 +374,7 @@ def went_back_after_the_unclean_election() -> HistoryBuilder:
     history.fail_over(2, kept=7, isr=(2,))
     for value in (20, 21, 22):
         history.ack(value, at=15 + value / 100, process=2)
-    history.poll([(7, 20), (8, 21), (9, 22)], at=20, epoch=1)
-    return history.finish()
+    return history.poll([(7, 20), (8, 21), (9, 22)], at=20, epoch=1).finish()
 
 
 @case(
@@ -413,13 +384,11 @@ def went_back_after_the_unclean_election() -> HistoryBuilder:
     why="what a consumer saw was committed, and nothing was allowed to take it",
 )
 def two_readers_see_two_values() -> HistoryBuilder:
-    history = led(3)
-    history.send(60, None, at=3, status=2)
+    history = led(3).send(60, None, at=3, status=2)
     history.send(61, None, at=3, status=2, process=2)
     history.log.append((3, 0, 60))
     history.poll([(3, 60)], at=4)
-    history.poll([(3, 61)], at=4, process=8)
-    return history.finish()
+    return history.poll([(3, 61)], at=4, process=8).finish()
 
 
 @case("nothing was sent and nothing read", VACUOUS, {}, why="nothing can be said of a run in which nothing happened")
@@ -438,7 +407,6 @@ def everything_refused() -> HistoryBuilder:
 @case(
     "a retry of the client's own, with retries=0 by the scenario, put the record into the log twice",
     (VIOLATION, PASS, OPEN),
-    {},
     also=("duplicate violation", "duplicate permitted", "duplicate observation"),
     why="unsure: with retries=0 it may not be repeated, but for libraries that do so of their own accord; which?",
 )

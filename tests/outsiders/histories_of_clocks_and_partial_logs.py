@@ -114,8 +114,7 @@ def only_the_followers_logs() -> HistoryBuilder:
 )
 def a_followers_log_against_the_readers() -> HistoryBuilder:
     history = led(10).replica(2, [(n, 0, 77 if n == 5 else n) for n in range(10)], high_watermark=10, at=120)
-    history.send(77, None, at=0.5, status=2, process=3)
-    return history.finish(snapshots=False)
+    return history.send(77, None, at=0.5, status=2, process=3).finish(snapshots=False)
 
 
 @case(
@@ -186,8 +185,7 @@ def _killed_with(log: Sequence[int], *, isr: Sequence[int]) -> HistoryBuilder:
     history.replica(3, [(n, 0, n) for n in log], at=20, reason="kill", high_watermark=None)
     history.state(1, 0, (1, 2), at=22)
     history.started(3, at=30)
-    history.state(1, 0, (1, 2, 3), at=32)
-    return history.finish()
+    return history.state(1, 0, (1, 2, 3), at=32).finish()
 
 
 @case(
@@ -226,5 +224,4 @@ def a_tail_at_the_heal() -> HistoryBuilder:
     history.replica(1, [*history.log, (10, 0, 30)], at=20, reason="heal", high_watermark=10)
     history.ack(40, at=16, process=2)
     history.truncation(1, 10, 11, epoch=1, at=20.5)
-    history.state(2, 1, (1, 2, 3), at=22)
-    return history.finish()
+    return history.state(2, 1, (1, 2, 3), at=22).finish()

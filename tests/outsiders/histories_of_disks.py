@@ -41,12 +41,10 @@ def lost_after_all_disks() -> HistoryBuilder:
     why="one in-sync replica stayed whole",
 )
 def two_of_three_disks() -> HistoryBuilder:
-    history = led()
-    history.destroyed("wipe", 1, "disk", at=6)
+    history = led().destroyed("wipe", 1, "disk", at=6)
     history.destroyed("wipe", 2, "disk", at=6.2)
     _emptied(history)
-    history.truncation(3, 0, 10, epoch=2, at=11)
-    return history.finish()
+    return history.truncation(3, 0, 10, epoch=2, at=11).finish()
 
 
 @case(
@@ -235,7 +233,6 @@ def _power_loss(nodes: tuple[int, ...] = (1, 2, 3)) -> HistoryBuilder:
 @case(
     "power goes at the leader and one follower; the third, in sync, whole and alive, is made to follow",
     (VIOLATION, OPEN),
-    {},
     also=("lost-write violation", "lost-write observation"),
     why="unsure: the guarantee is broken by its letter, as one in-sync replica was whole; a controller without "
     "eligible leader replicas cannot know better. Permitted it is not: not every copy was destroyed",
@@ -299,6 +296,4 @@ def disks_lost_after_the_records() -> HistoryBuilder:
     why="two in-sync copies were good: a corrupt record must not be served",
 )
 def damage_served_while_good_copies_exist() -> HistoryBuilder:
-    history = led().damage(2, 5, 7, at=4)
-    history.refused_read(at=20)
-    return history.finish()
+    return led().damage(2, 5, 7, at=4).refused_read(at=20).finish()

@@ -75,10 +75,7 @@ def unclean_allowed_by_a_bystander() -> HistoryBuilder:
     why="of that topic at that time",
 )
 def unclean_allowed_earlier() -> HistoryBuilder:
-    history = _unclean()
-    history.configured(UNCLEAN, "true", at=0)
-    history.configured(UNCLEAN, "false", at=4)
-    return history.finish()
+    return _unclean().configured(UNCLEAN, "true", at=0).configured(UNCLEAN, "false", at=4).finish()
 
 
 @case(
@@ -88,10 +85,7 @@ def unclean_allowed_earlier() -> HistoryBuilder:
     why="a key that is taken away has an empty value, and the default is false",
 )
 def unclean_permission_taken_away() -> HistoryBuilder:
-    history = _unclean()
-    history.configured(UNCLEAN, "true", at=0)
-    history.configured(UNCLEAN, "", at=4)
-    return history.finish()
+    return _unclean().configured(UNCLEAN, "true", at=0).configured(UNCLEAN, "", at=4).finish()
 
 
 @case(
@@ -138,8 +132,7 @@ def unclean_request_of_another_topic() -> HistoryBuilder:
 def unclean_request_of_another_partition() -> HistoryBuilder:
     history = led().place(1, "t", 1)
     _unclean(history)
-    history.asked_unclean("ok", at=7.5, until=8.2, partition=1)
-    return history.finish()
+    return history.asked_unclean("ok", at=7.5, until=8.2, partition=1).finish()
 
 
 @case(
@@ -158,8 +151,7 @@ def unclean_request_granted_once() -> HistoryBuilder:
     history = _unclean().asked_unclean("ok", at=7.5, until=8.2)
     history.ack(20, at=15, process=2)
     history.state(2, 1, (2,), at=60)
-    history.fail_over(3, kept=7, at=70, isr=(3,))
-    return history.finish()
+    return history.fail_over(3, kept=7, at=70, isr=(3,)).finish()
 
 
 @case(
@@ -182,8 +174,7 @@ def survived_the_unclean_election_by_a_read() -> HistoryBuilder:
     history.state(2, 3, (2, 3), at=20, start=7)
     history.log = full[:7]
     history.truncation(1, 7, 10, epoch=3, at=22)
-    history.state(2, 3, (1, 2, 3), at=24)
-    return history.finish()
+    return history.state(2, 3, (1, 2, 3), at=24).finish()
 
 
 @case(
@@ -199,8 +190,7 @@ def eligible_replica_lacks_records() -> HistoryBuilder:
     history.state(2, 2, (2,), at=8, start=7)
     history.log = history.log[:7]
     history.truncation(1, 7, 10, epoch=2, at=11)
-    history.state(2, 2, (1, 2, 3), at=12)
-    return history.finish()
+    return history.state(2, 2, (1, 2, 3), at=12).finish()
 
 
 @case(
@@ -260,7 +250,6 @@ def last_known_leader_lacks_its_own_tail() -> HistoryBuilder:
 @case(
     "nothing tells where the log of an allowed, uncleanly elected leader ended, and nobody's disk was read",
     (OPEN, PASS),
-    {},
     also=(
         "unclean-election observation",
         "unclean-election permitted",
@@ -306,14 +295,12 @@ def retry_after_the_unclean_election_lost_by_a_clean_one() -> HistoryBuilder:
     history.failed_attempt(at=6.1)
     history.fail_over(2, kept=7, isr=(2,))
     history.log.append((7, 1, 50))
-    history.fail_over(3, kept=7, at=30)
-    return history.finish()
+    return history.fail_over(3, kept=7, at=30).finish()
 
 
 @case(
     "the books say nothing of an ISR before the first state, in which broker 2 leads epoch 5",
     PASS,
-    {},
     why="a first state is no election",
 )
 def a_history_that_begins_in_epoch_five() -> HistoryBuilder:

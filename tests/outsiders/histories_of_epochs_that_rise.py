@@ -64,8 +64,7 @@ def _risen_behind(*, acks: int, kept: int = 7, starts: bool = True) -> HistoryBu
         history.ack(value, at=9 + value / 100, acks=acks)
     history.state(1, 1, (1, 2), at=12, start=10 if starts else None)
     history.state(1, 2, (1, 2, 3), at=15, start=10 if starts else None)
-    history.fail_over(2, kept=kept, at=40, isr=(2, 3))
-    return history.finish()
+    return history.fail_over(2, kept=kept, at=40, isr=(2, 3)).finish()
 
 
 @case(
@@ -194,8 +193,7 @@ def eligible_after_a_lost_disk() -> HistoryBuilder:
     history.destroyed("wipe", 1, "disk", at=20, until=25)
     history.state(2, 1, (2,), at=22, start=10)
     history.started(1, at=25)
-    history.state(2, 1, (1, 2, 3), at=30)
-    return history.finish()
+    return history.state(2, 1, (1, 2, 3), at=30).finish()
 
 
 @case(
@@ -216,8 +214,7 @@ def preferred_though_not_in_sync() -> HistoryBuilder:
     history.log = history.log[:7]
     for node in (2, 3):
         history.truncation(node, 7, 10, epoch=2, at=17)
-    history.state(1, 2, (1, 2, 3), at=20)
-    return history.finish()
+    return history.state(1, 2, (1, 2, 3), at=20).finish()
 
 
 # ---- polled for --------------------------------------------------------------------------------------------------

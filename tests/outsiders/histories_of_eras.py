@@ -15,11 +15,11 @@ def _asked_late(system: str, *, after_h: float, answer: int = -1, seen_h: float 
     history.client(A, role="consumer", group="g", offset_reset="latest", isolation="read_uncommitted")
     history.client(B, role="consumer", group="g", offset_reset="latest", isolation="read_uncommitted")
     history.group("assigned", at=2.5, process=A, generation=1, offset=0)
-    history.poll([(offset, offset) for offset in range(6)], at=3, process=A)
+    history.reads(A, range(6), at=3)
     history.group("committed", at=5, process=A, generation=1, offset=6)
     if seen_h is not None:
         history.poll([], at=seen_h * HOUR, process=A)
-        history.poll([(offset, offset) for offset in range(6, 10)], at=seen_h * HOUR, process=A)
+        history.reads(A, range(6, 10), at=seen_h * HOUR)
     else:
         history.group("revoked", at=8, process=A, generation=1)
     history.group("fetched", at=after_h * HOUR, process=B, offset=answer)
@@ -78,14 +78,13 @@ def told_an_old_offset_on_0_11() -> HistoryBuilder:
     history = led(10, system="kafka:0.11.0.0")
     history.client(A, role="consumer", group="g", offset_reset="latest", isolation="read_uncommitted")
     history.group("assigned", at=2.5, process=A, generation=1, offset=0)
-    history.poll([(offset, offset) for offset in range(9)], at=3, process=A)
+    history.reads(A, range(9), at=3)
     for number, offset in enumerate((3, 6, 9)):
         history.group("committed", at=4 + number, process=A, generation=1, offset=offset)
     for node in (1, 2, 3):
         history.fault("kill", [node], at=20, until=22)
         history.started(node, at=22)
-    history.group("fetched", at=40, process=A, offset=3)
-    return history.finish()
+    return history.group("fetched", at=40, process=A, offset=3).finish()
 
 
 # ---- elections ---------------------------------------------------------------------------------------------------
@@ -106,8 +105,7 @@ def _elected_outside(system: str, *, start: int | None, settings: dict[str, str]
         history.ack(value, at=12 + value / 10)
     history.started(1, at=20)
     history.truncation(1, 6, 10, epoch=1, at=21)
-    history.state(3, 1, (1, 2, 3), at=24)
-    return history.finish()
+    return history.state(3, 1, (1, 2, 3), at=24).finish()
 
 
 def _rewound(each: str) -> list[str]:
@@ -225,12 +223,11 @@ def _begun_again(system: str, *, committed: bool) -> HistoryBuilder:
         )
     for generation, at in ((1, 2.5), (2, 5.0), (3, 8.0)):
         history.group("assigned", at=at, process=A, generation=generation, offset=0)
-    history.poll([(offset, offset) for offset in range(10)], at=9, process=A)
+    history.reads(A, range(10), at=9)
     if committed:
         history.group("committed", at=10, process=A, generation=3, offset=10)
     history.group("revoked", at=20, process=A, generation=3)
-    history.group("assigned", at=40, process=B, generation=1, offset=10 if committed else 0)
-    return history.finish()
+    return history.group("assigned", at=40, process=B, generation=1, offset=10 if committed else 0).finish()
 
 
 @case(

@@ -99,7 +99,6 @@ def _polled_only(history: HistoryBuilder) -> HistoryBuilder:
 @case(
     "polled states show a clean fail-over that lost acks=all records; unclean elections are allowed",
     (OPEN, VIOLATION),
-    {},
     also=("lost-write observation", "lost-write violation", "unclean-election observation"),
     why="the ISR may have changed unseen between two polls: undecided, and never a pass",
 )
@@ -127,8 +126,7 @@ def polled_and_sound() -> HistoryBuilder:
     history = led().fail_over(2)
     history.ack(10, at=20)
     _polled_only(history)
-    history.poll([(offset, offset) for offset in range(11)], at=30)
-    return history.finish()
+    return history.poll([(offset, offset) for offset in range(11)], at=30).finish()
 
 
 @case(
@@ -138,9 +136,7 @@ def polled_and_sound() -> HistoryBuilder:
     why="two brokers in one epoch, by what one of them answered",
 )
 def two_leaders_of_whom_one_is_polled() -> HistoryBuilder:
-    history = led().fail_over(2)
-    history.polled(3, 3, 1, (2, 3), at=12)
-    return history.finish()
+    return led().fail_over(2).polled(3, 3, 1, (2, 3), at=12).finish()
 
 
 @case(
@@ -151,15 +147,12 @@ def two_leaders_of_whom_one_is_polled() -> HistoryBuilder:
     why="two brokers in one epoch, by one's journal",
 )
 def two_leaders_of_whom_one_journals() -> HistoryBuilder:
-    history = led().fail_over(2)
-    history.leads(3, 1, 10, at=12)
-    return history.finish()
+    return led().fail_over(2).leads(3, 1, 10, at=12).finish()
 
 
 @case(
     "broker 1, cut off, answers for ten seconds that it leads epoch 0 while broker 2 leads epoch 1",
     PASS,
-    {},
     why="two leaders in different epochs are lawful",
 )
 def a_zombie_that_says_so() -> HistoryBuilder:
@@ -168,8 +161,7 @@ def a_zombie_that_says_so() -> HistoryBuilder:
     for at in range(9, 20):
         history.polled(1, 1, 0, (1, 2, 3), at=at)
         history.polled(2, 2, 1, (2, 3), at=at)
-    history.state(2, 1, (1, 2, 3), at=22)
-    return history.finish()
+    return history.state(2, 1, (1, 2, 3), at=22).finish()
 
 
 @case(
@@ -179,9 +171,7 @@ def a_zombie_that_says_so() -> HistoryBuilder:
     why="offset to value is a function; no event took the other",
 )
 def one_offset_for_two_in_one_epoch() -> HistoryBuilder:
-    history = led(5).ack(50, at=4)
-    history.send(60, 5, at=4, process=2)
-    return history.finish()
+    return led(5).ack(50, at=4).send(60, 5, at=4, process=2).finish()
 
 
 @case(
@@ -192,8 +182,7 @@ def one_offset_for_two_in_one_epoch() -> HistoryBuilder:
     why="two final reads that disagree are always a violation",
 )
 def final_reads_that_disagree() -> HistoryBuilder:
-    history = led(5)
-    history.send(60, None, at=4, process=2, status=2)
+    history = led(5).send(60, None, at=4, process=2, status=2)
     history.send(61, None, at=4, process=2, status=2)
     log = list(history.log)
     history.log = [*log, (5, 0, 60)]
@@ -244,8 +233,7 @@ def a_dead_replica_with_a_tail_of_its_own() -> HistoryBuilder:
     history.ack(21, at=13, process=2)
     for node in (2, 3):
         history.replica(node, history.log, high_watermark=8)
-    history.replica(1, full, high_watermark=6)
-    return history.finish(snapshots=False)
+    return history.replica(1, full, high_watermark=6).finish(snapshots=False)
 
 
 @case(
@@ -294,7 +282,6 @@ def final_read_ends_early_and_no_disk_has_it() -> HistoryBuilder:
 @case(
     "the leader is elected twice in a row, cleanly, at the same nanosecond as an acknowledgement; nothing is lost",
     PASS,
-    {},
     why="equal times are no offence",
 )
 def everything_at_one_moment() -> HistoryBuilder:
@@ -303,19 +290,16 @@ def everything_at_one_moment() -> HistoryBuilder:
     history.state(2, 1, (2, 3), at=8, start=11)
     history.state(3, 2, (2, 3), at=8, start=11)
     history.state(3, 2, (1, 2, 3), at=8)
-    history.poll([(offset, offset) for offset in range(11)], at=8, epoch=0)
-    return history.finish()
+    return history.poll([(offset, offset) for offset in range(11)], at=8, epoch=0).finish()
 
 
 @case(
     "acknowledged and polled rows stand in the table in no order of time; nothing is lost",
     PASS,
-    {},
     why="rows need no order; times tell",
 )
 def rows_out_of_order() -> HistoryBuilder:
-    history = led()
-    history.poll([(offset, offset) for offset in range(5)], at=3)
+    history = led().poll([(offset, offset) for offset in range(5)], at=3)
     history.poll([(offset, offset) for offset in range(5, 10)], at=4)
     history.fail_over(2)
     history.finish()
@@ -356,7 +340,6 @@ def end_offset_below_the_high_watermark() -> HistoryBuilder:
 @case(
     "readers saw a record in the final read that all three logs on disk lack",
     (VIOLATION, OPEN),
-    {},
     also=("evidence violation", "evidence observation", "replica-divergence violation", "lost-write violation"),
     why="what contradicts itself is never a pass",
 )
@@ -370,7 +353,6 @@ def final_read_against_all_disks() -> HistoryBuilder:
 @case(
     "an in-sync follower's log ends at 8 at the end, though the leader's high watermark is 10",
     (VIOLATION, OPEN),
-    {},
     also=(
         "evidence violation",
         "evidence observation",
@@ -393,8 +375,7 @@ def in_sync_follower_below_the_high_watermark() -> HistoryBuilder:
 def led_behind_the_books_last_epoch() -> HistoryBuilder:
     history = led(10).leads(2, 3, 10, at=8)
     history.state(1, 0, (1, 2), at=20)
-    history.state(1, 0, (1, 2, 3), at=25)
-    return history.finish()
+    return history.state(1, 0, (1, 2, 3), at=25).finish()
 
 
 @case(
@@ -406,14 +387,12 @@ def led_behind_the_books_last_epoch() -> HistoryBuilder:
 def led_behind_the_books_of_another_partition() -> HistoryBuilder:
     history = led(10).place(1, "t", 1)
     history.leads(2, 3, 10, at=8)
-    history.state(1, 0, (1, 2, 3), at=25, partition_id=1)
-    return history.finish()
+    return history.state(1, 0, (1, 2, 3), at=25, partition_id=1).finish()
 
 
 @case(
     "a broker led epoch 3 after the last thing that the books have",
     PASS,
-    {},
     why="the books may have been cut there: they are silent, and contradict nothing",
 )
 def led_after_the_books_end() -> HistoryBuilder:

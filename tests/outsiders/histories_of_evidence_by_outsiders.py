@@ -51,8 +51,7 @@ def answered_before_the_books_say() -> HistoryBuilder:
     history.leads(2, 1, 10, at=6)
     history.started(1, at=9)
     history.ack(20, at=6.5)
-    history.state(2, 1, (1, 2, 3), at=12)
-    return history.finish()
+    return history.state(2, 1, (1, 2, 3), at=12).finish()
 
 
 @case(
@@ -77,8 +76,7 @@ def high_watermark_above_a_log_without_power() -> HistoryBuilder:
     history.replica(3, history.log[:7], at=20.5, reason="restart", high_watermark=10)
     history.started(3, at=21)
     history.state(1, 0, (1, 2), at=21.5)
-    history.state(1, 0, (1, 2, 3), at=23)
-    return history.finish()
+    return history.state(1, 0, (1, 2, 3), at=23).finish()
 
 
 @case(
@@ -95,8 +93,7 @@ def acknowledged_while_nobody_led() -> HistoryBuilder:
     history.log.append((5, 0, 50))
     history.state(1, 2, (1,), at=21, start=6)
     history.state(1, 2, (1, 2, 3), at=22)
-    history.ack(60, at=23)
-    return history.finish()
+    return history.ack(60, at=23).finish()
 
 
 @case(
@@ -111,8 +108,7 @@ def answers_of_a_broker_that_has_not_heard() -> HistoryBuilder:
     history.fail_over(2)
     for number in range(10):
         history.polled(3, 1, 0, (1, 2, 3), at=12 + 3 * number)
-    history.ack(20, at=15)
-    return history.finish()
+    return history.ack(20, at=15).finish()
 
 
 @case(

@@ -3,7 +3,7 @@
 from typing import Any
 
 from harness.ports.load import WorkloadSpec
-from tests.outsiders.groups import group_of, reads
+from tests.outsiders.groups import group_of
 from tests.outsiders.history_builder import OPEN, PASS, SOME, VIOLATION, HistoryBuilder, case
 
 A, B = 11, 12
@@ -19,12 +19,12 @@ def _set_ahead(committed: int, *, tool: int) -> HistoryBuilder:
     """A reads 0 to 4 and commits; a tool sets the group to `tool` at 20, by the group's log; B goes on there."""
     history = group_of(A, B, system=KAFKA, workload=WorkloadSpec()).kept_state(KEPT, 2, 0, (1, 2, 3), at=0)
     history.group("assigned", at=2.5, process=A, generation=1, offset=0)
-    reads(history, A, range(5), at=3)
+    history.reads(A, range(5), at=3)
     history.group("committed", at=4, process=A, offset=committed, generation=1)
     history.group("revoked", at=5, process=A, generation=1)
     history.group("fetched", at=40, process=B, offset=tool)
     history.group("assigned", at=40.1, process=B, generation=2, offset=tool)
-    reads(history, B, range(tool, 10), at=41)
+    history.reads(B, range(tool, 10), at=41)
     history.group("committed", at=42, process=B, offset=10, generation=2)
     for node in history.brokers:
         history.kept_log(KEPT, node, 3)
@@ -65,14 +65,13 @@ def _held_up_in_turn(first: int, second: int) -> HistoryBuilder:
     """Nobody recorded who coordinates. One broker is cut off from 10 to 20, another or the same from 25 to 50; the
     commit of 10 is answered at 22, and at 33 somebody answers 5, from before."""
     history = group_of(A, B, system=KAFKA).group("assigned", at=2.5, process=A, generation=1, offset=0)
-    reads(history, A, range(10), at=3)
+    history.reads(A, range(10), at=3)
     history.group("committed", at=4, process=A, offset=5, generation=1)
     for node, at, until in ((first, 10, 20), (second, 25, 50)):
         history.fault("cut", [node], at=at, until=until)
     history.group("committed", at=22, process=A, offset=10, generation=1)
     history.group("fetched", at=33, process=B, offset=5)
-    reads(history, B, range(5, 10), at=34)
-    return history.finish()
+    return history.reads(B, range(5, 10), at=34).finish()
 
 
 @case(
@@ -104,7 +103,7 @@ def _told_none(*, at: float, **more: Any) -> HistoryBuilder:
     until `at`, and tells B a moment later that there is none: B begins at the end, at 12."""
     history = group_of(A, B, system=KAFKA, reset="latest", **more)
     history.group("assigned", at=2.5, process=A, generation=1, offset=0)
-    reads(history, A, range(10), at=3)
+    history.reads(A, range(10), at=3)
     history.fault("pause", [3], at=10, until=at)
     for leader, epoch, isr, since in ((1, 0, (1, 2, 3), 0), (3, 1, (1, 2, 3), 5), (2, 2, (1, 2), 14)):
         history.kept_state(KEPT, leader, epoch, isr, at=since)
@@ -114,7 +113,7 @@ def _told_none(*, at: float, **more: Any) -> HistoryBuilder:
         history.ack(value, at=20 + value / 10)
     history.group("fetched", at=at + 0.4, process=B, offset=-1)
     history.group("assigned", at=at + 0.5, process=B, generation=2)
-    reads(history, B, [12], at=at + 1)
+    history.reads(B, [12], at=at + 1)
     return history
 
 
@@ -131,8 +130,7 @@ def begun_behind_what_it_was_told_the_second_time() -> HistoryBuilder:
     history.ack(13, at=50)
     history.group("fetched", at=60, process=B, offset=10)
     history.group("assigned", at=60.1, process=B, generation=3, offset=10)
-    reads(history, B, [13], at=61, assignment=1)
-    return history.finish()
+    return history.reads(B, [13], at=61, assignment=1).finish()
 
 
 @case(

@@ -15,7 +15,7 @@ OLD, NEW = 11, 12
 PLACE = partition_of("g", 50)
 
 
-def _kept(
+def kept(
     history: HistoryBuilder,
     leader: int,
     epoch: int,
@@ -51,21 +51,20 @@ def _comes_again(
     """OLD reads and commits all; NEW, assigned at second `at`, is given them from the first one on."""
     history = led(10, **more)
     if replicas:
-        _kept(history, replicas[0], 0, replicas, at=0, replicas=replicas, exact=exact)
-    for process in (OLD, NEW):
-        history.client(process, role="consumer", group="g", offset_reset="earliest", isolation="read_uncommitted")
+        kept(history, replicas[0], 0, replicas, at=0, replicas=replicas, exact=exact)
+    history.members(OLD, NEW)
     history.group("assigned", at=2.5, process=OLD, generation=1, offset=0)
-    history.poll([(offset, offset) for offset in range(10)], at=3, process=OLD)
+    history.reads(OLD, range(10), at=3)
     history.group("committed", at=4, process=OLD, generation=1, offset=10)
     history.group("revoked", at=5, process=OLD, generation=1)
     if fetched:
         history.group("fetched", at=22, process=OLD, offset=10)
     history.group("assigned", at=at, process=NEW, generation=2, offset=0)
     history.group("fetched", at=at + 0.5, process=NEW, offset=None)
-    return history.poll([(offset, offset) for offset in range(10)], at=at + 1, process=NEW)
+    return history.reads(NEW, range(10), at=at + 1)
 
 
-def _wiped(history: HistoryBuilder, node: int, *, at: float = 20) -> HistoryBuilder:
+def wiped(history: HistoryBuilder, node: int, *, at: float = 20) -> HistoryBuilder:
     history.destroyed("wipe", node, "disk", at=at)
     return history.started(node, at=at + 1)
 
@@ -129,7 +128,7 @@ ALSO = ("group-redelivery observation",)
     why="the configuration promised one copy, and that one was destroyed",
 )
 def only_copy_of_the_group_is_wiped() -> HistoryBuilder:
-    return _wiped(_comes_again(), 3).finish()
+    return wiped(_comes_again(), 3).finish()
 
 
 @case(
@@ -140,7 +139,7 @@ def only_copy_of_the_group_is_wiped() -> HistoryBuilder:
     why="it had no copy of the group's partition",
 )
 def disk_without_the_group_is_wiped() -> HistoryBuilder:
-    return _wiped(_comes_again(), 2).finish()
+    return wiped(_comes_again(), 2).finish()
 
 
 @case(
@@ -151,7 +150,7 @@ def disk_without_the_group_is_wiped() -> HistoryBuilder:
     why="two in-sync copies were left",
 )
 def one_copy_of_the_group_is_wiped() -> HistoryBuilder:
-    return _wiped(_comes_again(replicas=(3, 1, 2)), 3).finish()
+    return wiped(_comes_again(replicas=(3, 1, 2)), 3).finish()
 
 
 @case(
@@ -163,8 +162,8 @@ def one_copy_of_the_group_is_wiped() -> HistoryBuilder:
 )
 def only_copy_in_sync_of_the_group_is_wiped() -> HistoryBuilder:
     history = _comes_again(replicas=(3, 1, 2))
-    _kept(history, 3, 0, (3,), at=15, replicas=(3, 1, 2))
-    return _wiped(history, 3).finish()
+    kept(history, 3, 0, (3,), at=15, replicas=(3, 1, 2))
+    return wiped(history, 3).finish()
 
 
 @case(
@@ -175,7 +174,7 @@ def only_copy_in_sync_of_the_group_is_wiped() -> HistoryBuilder:
     why="the commit was stored after that",
 )
 def only_copy_was_wiped_before() -> HistoryBuilder:
-    return _wiped(_comes_again(), 3, at=2.6).finish()
+    return wiped(_comes_again(), 3, at=2.6).finish()
 
 
 @case(
@@ -186,7 +185,7 @@ def only_copy_was_wiped_before() -> HistoryBuilder:
     why="a wipe takes nothing before it begins",
 )
 def only_copy_was_wiped_after() -> HistoryBuilder:
-    return _wiped(_comes_again(), 3, at=40).finish()
+    return wiped(_comes_again(), 3, at=40).finish()
 
 
 @case(
@@ -197,7 +196,7 @@ def only_copy_was_wiped_after() -> HistoryBuilder:
     why="it outlived the wipe, so that was not what took it",
 )
 def offset_outlived_the_wipe() -> HistoryBuilder:
-    return _wiped(_comes_again(fetched=True), 3, at=18).finish()
+    return wiped(_comes_again(fetched=True), 3, at=18).finish()
 
 
 @case(
@@ -208,13 +207,13 @@ def offset_outlived_the_wipe() -> HistoryBuilder:
     why="what is still stored was not lost with a disk: the coordinator forgot it by itself",
 )
 def commit_is_still_stored() -> HistoryBuilder:
-    return _logged(_wiped(_comes_again(), 3), offset=0, end=1).finish()
+    return _logged(wiped(_comes_again(), 3), offset=0, end=1).finish()
 
 
 def _lost_end(history: HistoryBuilder, *, first: int) -> None:
     history.fault("power-loss", [3], at=20, until=21)
     history.disk_event(3, "tail", first, max(first + 1, 4), at=20, place=(OFFSETS, PLACE))
-    _kept(history, 3, 1, (3,), at=22, replicas=(3,))
+    kept(history, 3, 1, (3,), at=22, replicas=(3,))
 
 
 def _tail_lost(*, first: int) -> HistoryBuilder:
@@ -249,10 +248,10 @@ def commit_was_below_the_lost_end() -> HistoryBuilder:
 def _unanswered_and_fetched(*, first: int) -> HistoryBuilder:
     """A commit of 5 is answered, and one of 8 is not, but fetched; the log's end is lost, and 5 is fetched."""
     history = led(10)
-    _kept(history, 3, 0, (3,), at=0, replicas=(3,))
+    kept(history, 3, 0, (3,), at=0, replicas=(3,))
     history.client(OLD, role="consumer", group="g", offset_reset="earliest", isolation="read_uncommitted")
     history.group("assigned", at=2.5, process=OLD, generation=1, offset=0)
-    history.poll([(offset, offset) for offset in range(10)], at=3, process=OLD)
+    history.reads(OLD, range(10), at=3)
     history.group("committed", at=4, process=OLD, generation=1, offset=5)
     history.group("committed", at=5, process=OLD, generation=1, offset=8, status=2)
     history.group("fetched", at=6, process=OLD, offset=8)
@@ -289,7 +288,7 @@ def later_commit_was_below_the_lost_end() -> HistoryBuilder:
     why="it may have had the only copy",
 )
 def group_partition_is_not_recorded() -> HistoryBuilder:
-    return _wiped(_comes_again(replicas=()), 3).finish()
+    return wiped(_comes_again(replicas=()), 3).finish()
 
 
 @case(
@@ -301,8 +300,8 @@ def group_partition_is_not_recorded() -> HistoryBuilder:
 )
 def own_partition_of_several_is_wiped() -> HistoryBuilder:
     history = _comes_again()
-    _kept(history, 1, 0, (1,), at=0, replicas=(1,), place=PLACE + 1)
-    return _wiped(history, 3).finish()
+    kept(history, 1, 0, (1,), at=0, replicas=(1,), place=PLACE + 1)
+    return wiped(history, 3).finish()
 
 
 @case(
@@ -314,8 +313,8 @@ def own_partition_of_several_is_wiped() -> HistoryBuilder:
 )
 def other_partition_of_several_is_wiped() -> HistoryBuilder:
     history = _comes_again()
-    _kept(history, 1, 0, (1,), at=0, replicas=(1,), place=PLACE + 1)
-    return _wiped(history, 1).finish()
+    kept(history, 1, 0, (1,), at=0, replicas=(1,), place=PLACE + 1)
+    return wiped(history, 1).finish()
 
 
 @case(
@@ -329,8 +328,8 @@ def own_partition_of_three_is_wiped() -> HistoryBuilder:
     history = _comes_again(replicas=(), settings={COUNT: "3"})
     for place in range(3):
         node = 3 if place == partition_of("g", 3) else 1
-        _kept(history, node, 0, (node,), at=0, replicas=(node,), place=place)
-    return _wiped(history, 3).finish()
+        kept(history, node, 0, (node,), at=0, replicas=(node,), place=place)
+    return wiped(history, 3).finish()
 
 
 # ---- elections ------------------------------------------------------------------------------------------------------
@@ -338,8 +337,8 @@ def own_partition_of_three_is_wiped() -> HistoryBuilder:
 
 def _elected_uncleanly(history: HistoryBuilder, *, place: int = PLACE, at: float = 20) -> HistoryBuilder:
     history.fault("kill", [3], at=at, until=at + 3)
-    _kept(history, 3, 0, (3,), at=at - 1, replicas=(3, 1, 2), place=place)
-    _kept(history, 1, 1, (1,), at=at + 1, replicas=(3, 1, 2), unclean=True, place=place)
+    kept(history, 3, 0, (3,), at=at - 1, replicas=(3, 1, 2), place=place)
+    kept(history, 1, 1, (1,), at=at + 1, replicas=(3, 1, 2), unclean=True, place=place)
     return history
 
 
@@ -364,7 +363,7 @@ def group_is_elected_uncleanly() -> HistoryBuilder:
 def commit_comes_back_with_an_unclean_election() -> HistoryBuilder:
     history = _elected_uncleanly(_comes_again(replicas=(3, 1, 2), settings={UNCLEAN: "true"}))
     history.fault("kill", [1], at=44, until=50)
-    _kept(history, 3, 2, (3,), at=45, replicas=(3, 1, 2), unclean=True)
+    kept(history, 3, 2, (3,), at=45, replicas=(3, 1, 2), unclean=True)
     return _logged(history, offset=0, end=1).finish()
 
 
@@ -388,7 +387,7 @@ def group_is_elected_uncleanly_though_forbidden() -> HistoryBuilder:
 )
 def group_is_elected_cleanly() -> HistoryBuilder:
     history = _comes_again(replicas=(3, 1, 2), settings={UNCLEAN: "true"}).fault("kill", [3], at=20, until=23)
-    _kept(history, 1, 1, (1, 2), at=21, replicas=(3, 1, 2))
+    kept(history, 1, 1, (1, 2), at=21, replicas=(3, 1, 2))
     return history.finish()
 
 
@@ -401,7 +400,7 @@ def group_is_elected_cleanly() -> HistoryBuilder:
 )
 def another_group_is_elected_uncleanly() -> HistoryBuilder:
     history = _comes_again(replicas=(3, 1, 2), settings={UNCLEAN: "true"})
-    _kept(history, 3, 0, (3, 1, 2), at=0, replicas=(3, 1, 2), place=PLACE + 1)
+    kept(history, 3, 0, (3, 1, 2), at=0, replicas=(3, 1, 2), place=PLACE + 1)
     return _elected_uncleanly(history, place=PLACE + 1).finish()
 
 
@@ -425,8 +424,7 @@ def group_was_elected_uncleanly_before() -> HistoryBuilder:
 )
 def group_partition_is_polled() -> HistoryBuilder:
     history = _comes_again(replicas=(3, 1, 2), settings={UNCLEAN: "true"}, exact=False)
-    history.fault("kill", [3], at=20, until=23)
-    return history.finish()
+    return history.fault("kill", [3], at=20, until=23).finish()
 
 
 @case(
@@ -437,90 +435,7 @@ def group_partition_is_polled() -> HistoryBuilder:
     why="whoever was in sync, it was none of its replicas",
 )
 def disk_without_the_polled_group_is_wiped() -> HistoryBuilder:
-    return _wiped(_comes_again(exact=False), 2).finish()
-
-
-# ---- generations ----------------------------------------------------------------------------------------------------
-
-
-def _third_generation_again(history: HistoryBuilder) -> HistoryBuilder:
-    """OLD is told generation 3 of t-0, and NEW, ten seconds later, generation 3 once more."""
-    for process in (OLD, NEW):
-        history.client(process, role="consumer", group="g", offset_reset="earliest", isolation="read_uncommitted")
-    history.group("assigned", at=4, process=OLD, generation=3)
-    history.group("assigned", at=30, process=NEW, generation=3)
-    return history.finish()
-
-
-def _alone(**more: Any) -> HistoryBuilder:
-    history = led(10, **more)
-    _kept(history, 3, 0, (3,), at=0, replicas=(3,))
-    return history
-
-
-@case(
-    "the group's only copy was wiped, and its third generation is told to another member once more",
-    PASS,
-    {"two-owners permitted": SOME},
-    why="the group was lawfully forgotten, and began again",
-)
-def generation_again_after_the_only_copy() -> HistoryBuilder:
-    return _third_generation_again(_wiped(_alone(), 3))
-
-
-@case(
-    "another disk was wiped, and the third generation is told to another member once more",
-    VIOLATION,
-    {"two-owners violation": SOME},
-    why="nothing took what the coordinator had stored of the group",
-)
-def generation_again_after_another_disk() -> HistoryBuilder:
-    return _third_generation_again(_wiped(_alone(), 2))
-
-
-@case(
-    "the third generation is told to another member 61 s later, and groups are kept for a minute",
-    PASS,
-    {"two-owners permitted": SOME},
-    why="a group without members expires with its offsets",
-)
-def generation_again_after_expiry() -> HistoryBuilder:
-    history = _alone(settings={"offsets.retention.minutes": "1"})
-    for process in (OLD, NEW):
-        history.client(process, role="consumer", group="g", offset_reset="earliest", isolation="read_uncommitted")
-    history.group("assigned", at=4, process=OLD, generation=3)
-    history.group("assigned", at=70, process=NEW, generation=3)
-    return history.finish()
-
-
-@case(
-    "a member of generation 1 commits after generation 2 was told; the only copy was wiped between",
-    PASS,
-    {"zombie-commit permitted": SOME},
-    why="it is generation 1 of the group's second life, as far as its coordinator knows",
-)
-def zombie_after_the_only_copy() -> HistoryBuilder:
-    return _zombie(_wiped(_alone(), 3, at=15))
-
-
-@case(
-    "a member of generation 1 commits after generation 2 was told; another disk was wiped between",
-    VIOLATION,
-    {"zombie-commit violation": SOME},
-    why="the coordinator has what it had stored of the group",
-)
-def zombie_after_another_disk() -> HistoryBuilder:
-    return _zombie(_wiped(_alone(), 2, at=15))
-
-
-def _zombie(history: HistoryBuilder) -> HistoryBuilder:
-    for process in (OLD, NEW):
-        history.client(process, role="consumer", group="g", offset_reset="earliest", isolation="read_uncommitted")
-    history.group("assigned", at=8, process=OLD, generation=1, offset=0)
-    history.group("assigned", at=12, process=NEW, generation=2, offset=0)
-    history.group("committed", at=17, process=OLD, generation=1, offset=4)
-    history.poll([(offset, offset) for offset in range(4)], at=8.5, process=OLD)
-    return history.finish()
+    return wiped(_comes_again(exact=False), 2).finish()
 
 
 # -- two copies --------------------------------
@@ -530,9 +445,9 @@ def _of_two(*wipes: tuple[int, float], isrs: Sequence[tuple[float, Sequence[int]
     """The group's partition is on brokers 2 and 3, in sync; then the disks are wiped, and the ISR changes."""
     history = _comes_again(replicas=(2, 3))
     for epoch, (at, isr) in enumerate(isrs, start=1):
-        _kept(history, isr[0], epoch, isr, at=at, replicas=(2, 3))
+        kept(history, isr[0], epoch, isr, at=at, replicas=(2, 3))
     for node, at in wipes:
-        _wiped(history, node, at=at)
+        wiped(history, node, at=at)
     return history.finish()
 
 
@@ -575,18 +490,16 @@ def first_of_two_copies_is_made_again() -> HistoryBuilder:
 def _under_way(*, until: float) -> HistoryBuilder:
     """The last commit is sent at 5 and answered at 15; the only copy is wiped at 6."""
     history = led(10)
-    _kept(history, 3, 0, (3,), at=0, replicas=(3,))
-    for process in (OLD, NEW):
-        history.client(process, role="consumer", group="g", offset_reset="earliest", isolation="read_uncommitted")
+    kept(history, 3, 0, (3,), at=0, replicas=(3,))
+    history.members(OLD, NEW)
     history.group("assigned", at=2.5, process=OLD, generation=1, offset=0)
-    history.poll([(offset, offset) for offset in range(10)], at=3, process=OLD)
+    history.reads(OLD, range(10), at=3)
     history.group("committed", at=5, elapsed_s=10, process=OLD, generation=1, offset=10)
     history.destroyed("wipe", 3, "disk", at=6, until=until)
     history.group("revoked", at=16, process=OLD, generation=1)
     history.group("assigned", at=30, process=NEW, generation=2, offset=0)
     history.group("fetched", at=30.5, process=NEW, offset=None)
-    history.poll([(offset, offset) for offset in range(10)], at=31, process=NEW)
-    return history.finish()
+    return history.reads(NEW, range(10), at=31).finish()
 
 
 @case(

@@ -25,7 +25,7 @@ def _processed(*, replicas: Sequence[int] = (3,), isr: Sequence[int] | None = No
     history.client(PROCESSOR, role="both", group="g", transactional_id="p", offset_reset="latest", acks=-1)
     history.client(READER, role="consumer", group="g", offset_reset="latest", isolation="read_committed")
     history.group("assigned", at=2.5, process=PROCESSOR, generation=1, offset=0)
-    history.poll([(offset, offset) for offset in range(4)], at=3, process=PROCESSOR)
+    history.reads(PROCESSOR, range(4), at=3)
     history.group("committed", at=4, process=PROCESSOR, generation=1, offset=2)
     history.transaction(1, COMMITTED, at=7, until=8, process=PROCESSOR, transactional_id="p", group="g")
     return history.group("committed", at=7.5, elapsed_s=0.1, process=PROCESSOR, generation=1, offset=4, transaction=1)

@@ -3,38 +3,34 @@ lawful when a group was forgotten."""
 
 from typing import Any
 
-from tests.outsiders.history_builder import OPEN, PASS, SOME, VIOLATION, HistoryBuilder, case, led
+from tests.outsiders.groups import group_of
+from tests.outsiders.history_builder import OPEN, PASS, SOME, VIOLATION, HistoryBuilder, case
 
 UNCLEAN = "unclean.leader.election.enable"
 OLD, NEW, THIRD = 11, 12, 13
 
 
-def _group(**more: Any) -> HistoryBuilder:
-    return led(10, **more).place(1, "t", 1)
-
-
-def _member(history: HistoryBuilder, process: int, **columns: Any) -> None:
-    history.client(
-        process,
-        **{"role": "consumer", "group": "g", "offset_reset": "earliest", "isolation": "read_uncommitted", **columns},
-    )
-
-
 def _replaced(*, protocol: str | None = None, **more: Any) -> HistoryBuilder:
     """OLD has t-0 in generation 1 and reads 0 to 3; NEW in generation 2 from second 12 on, and commits 8."""
-    history = _group(**more)
-    for process in (OLD, NEW):
-        _member(history, process, group_protocol=protocol)
+    history = group_of(**more).members(OLD, NEW, group_protocol=protocol)
     history.group("assigned", at=8, process=OLD, generation=1, offset=0)
-    history.poll([(offset, offset) for offset in range(4)], at=8.5, process=OLD)
+    history.reads(OLD, range(4), at=8.5)
     history.group("assigned", at=12, process=NEW, generation=2, offset=0)
-    history.poll([(offset, offset) for offset in range(8)], at=12.5, process=NEW)
+    history.reads(NEW, range(8), at=12.5)
     return history.group("committed", at=13, process=NEW, generation=2, offset=8)
 
 
+def _beside(history: HistoryBuilder) -> HistoryBuilder:
+    """What NEW was assigned and committed is of t-1, where there is nothing to read."""
+    for row in history.rows["group_events"]:
+        if row["process"] == NEW:
+            row["partition"] = 1
+    history.rows["records"] = [row for row in history.rows["records"] if row["process"] != NEW]
+    return history
+
+
 def _zombie(history: HistoryBuilder, *, at: float = 17, generation: int = 1, **columns: Any) -> HistoryBuilder:
-    history.group("committed", at=at, process=OLD, generation=generation, offset=4, **columns)
-    return history.finish()
+    return history.group("committed", at=at, process=OLD, generation=generation, offset=4, **columns).finish()
 
 
 @case(
@@ -51,7 +47,6 @@ def old_generation_commits() -> HistoryBuilder:
 @case(
     "the same, and it was refused",
     PASS,
-    {},
     also=("group-redelivery observation",),
     why="that is how a zombie is fenced",
 )
@@ -62,7 +57,6 @@ def old_generation_is_refused() -> HistoryBuilder:
 @case(
     "the same, and it had no answer",
     PASS,
-    {},
     also=("group-redelivery observation",),
     why="nobody knows that it was accepted",
 )
@@ -73,7 +67,6 @@ def old_generation_is_not_answered() -> HistoryBuilder:
 @case(
     "the commit was sent before the other was told its assignment, and answered after",
     PASS,
-    {},
     also=("group-redelivery observation",),
     why="it may have arrived in its own generation",
 )
@@ -84,7 +77,6 @@ def old_generation_under_way() -> HistoryBuilder:
 @case(
     "the commit has generation -1",
     PASS,
-    {},
     also=("group-redelivery observation",),
     why="an offset set by hand has no generation",
 )
@@ -105,7 +97,6 @@ def other_groups_generation() -> HistoryBuilder:
 @case(
     "the member took part in generation 2 and heard of it only after the commit",
     PASS,
-    {},
     also=("group-redelivery observation", "two-owners violation"),
     why="its client knew the new generation before it told the application",
 )
@@ -122,27 +113,16 @@ def new_generation_told_late() -> HistoryBuilder:
     why="a generation is the whole group's",
 )
 def old_generation_commits_beside() -> HistoryBuilder:
-    history = _replaced(protocol="classic")
-    for row in history.rows["group_events"]:
-        if row["process"] == NEW:
-            row["partition"] = 1
-    history.rows["records"] = [row for row in history.rows["records"] if row["process"] != NEW]
-    return _zombie(history)
+    return _zombie(_beside(_replaced(protocol="classic")))
 
 
 @case(
     "KIP-848: another member has a later epoch, for the partition beside",
     PASS,
-    {},
     why="members have epochs of their own; the committing one need not have heard of it",
 )
 def older_epoch_commits_its_own() -> HistoryBuilder:
-    history = _replaced(protocol="consumer")
-    for row in history.rows["group_events"]:
-        if row["process"] == NEW:
-            row["partition"] = 1
-    history.rows["records"] = [row for row in history.rows["records"] if row["process"] != NEW]
-    return _zombie(history)
+    return _zombie(_beside(_replaced(protocol="consumer")))
 
 
 @case(
@@ -159,16 +139,10 @@ def older_epoch_commits_what_was_reassigned() -> HistoryBuilder:
 @case(
     "nobody recorded by which protocol they joined; the later generation is of the partition beside",
     PASS,
-    {},
     why="if it was KIP-848, it is lawful",
 )
 def protocol_not_known() -> HistoryBuilder:
-    history = _replaced()
-    for row in history.rows["group_events"]:
-        if row["process"] == NEW:
-            row["partition"] = 1
-    history.rows["records"] = [row for row in history.rows["records"] if row["process"] != NEW]
-    return _zombie(history)
+    return _zombie(_beside(_replaced()))
 
 
 @case(
@@ -192,15 +166,13 @@ def old_generation_after_a_wipe() -> HistoryBuilder:
     why="it is generation 1 of the group's second life: no zombie, and no second owner of its first one",
 )
 def second_life_commits() -> HistoryBuilder:
-    history = _replaced()
-    _member(history, THIRD)
+    history = _replaced().members(THIRD)
     history.destroyed("wipe", 3, "disk", at=15)
     history.started(3, at=15.5)
     history.group("lost", at=16, process=NEW, generation=2)
     history.group("assigned", at=17, process=THIRD, generation=1, offset=0)
-    history.poll([(offset, offset) for offset in range(10)], at=17.5, process=THIRD)
-    history.group("committed", at=18, process=THIRD, generation=1, offset=10)
-    return history.finish()
+    history.reads(THIRD, range(10), at=17.5)
+    return history.group("committed", at=18, process=THIRD, generation=1, offset=10).finish()
 
 
 @case(
@@ -211,8 +183,7 @@ def second_life_commits() -> HistoryBuilder:
     why="coordinators check who is a member, and in which generation, not who owns a partition",
 )
 def given_up_and_committed() -> HistoryBuilder:
-    history = _replaced()
-    history.group("revoked", at=11, process=OLD, generation=1)
+    history = _replaced().group("revoked", at=11, process=OLD, generation=1)
     history.group("assigned", at=12, process=OLD, generation=2, partition_id=1)
     return _zombie(history, generation=2)
 
@@ -220,7 +191,6 @@ def given_up_and_committed() -> HistoryBuilder:
 @case(
     "a member commits within the callback that takes its partition",
     PASS,
-    {},
     also=("group-redelivery observation",),
     why="it is still in its generation, and nobody else has it",
 )
@@ -235,8 +205,7 @@ def committed_while_it_is_revoked() -> HistoryBuilder:
 
 def _twice_generation_3(history: HistoryBuilder, *, gone: bool) -> HistoryBuilder:
     """OLD has t-0 in generation 3; ten seconds later a generation 1 begins, and its third one gives t-0 to NEW."""
-    for process in (OLD, NEW):
-        _member(history, process)
+    history.members(OLD, NEW)
     history.group("assigned", at=4, process=OLD, generation=3)
     if gone:
         history.destroyed("wipe", 3, "disk", at=10)
@@ -245,18 +214,16 @@ def _twice_generation_3(history: HistoryBuilder, *, gone: bool) -> HistoryBuilde
         history.group("assigned", at=13 + generation, process=NEW, generation=generation, partition_id=1)
         history.group("revoked", at=13.5 + generation, process=NEW, generation=generation, partition_id=1)
     history.group("assigned", at=17, process=NEW, generation=3)
-    history.group("lost", at=18, process=OLD, generation=3)
-    return history.finish()
+    return history.group("lost", at=18, process=OLD, generation=3).finish()
 
 
 @case(
     "a group was forgotten with a disk: its third generation comes again and gives the partition to another",
     PASS,
-    {},
     why="two of one number, and not one generation: the first member had not heard of it yet",
 )
 def generation_came_again() -> HistoryBuilder:
-    return _twice_generation_3(_group(), gone=True)
+    return _twice_generation_3(group_of(), gone=True)
 
 
 @case(
@@ -266,23 +233,19 @@ def generation_came_again() -> HistoryBuilder:
     why="two owners, or a group that lost what it knew",
 )
 def generation_came_again_without_a_reason() -> HistoryBuilder:
-    return _twice_generation_3(_group(), gone=False)
+    return _twice_generation_3(group_of(), gone=False)
 
 
 @case(
     "the first owner crashed long before the other is told the same generation",
     PASS,
-    {},
     why="an ownership ends with its process",
 )
 def owner_crashed() -> HistoryBuilder:
-    history = _group()
-    for process in (OLD, NEW):
-        _member(history, process)
+    history = group_of().members(OLD, NEW)
     history.group("assigned", at=2, process=OLD, generation=12)
     history.crash(OLD, at=5)
-    history.group("assigned", at=30, process=NEW, generation=12)
-    return history.finish()
+    return history.group("assigned", at=30, process=NEW, generation=12).finish()
 
 
 @case(
@@ -292,62 +255,48 @@ def owner_crashed() -> HistoryBuilder:
     why="both were told that they are the only one, and lived",
 )
 def owner_crashed_too_late() -> HistoryBuilder:
-    history = _group()
-    for process in (OLD, NEW):
-        _member(history, process)
+    history = group_of().members(OLD, NEW)
     history.group("assigned", at=2, process=OLD, generation=12)
     history.group("assigned", at=30, process=NEW, generation=12)
-    history.crash(OLD, at=32)
-    return history.finish()
+    return history.crash(OLD, at=32).finish()
 
 
 @case(
     "the first owner's journal was cut short long before",
     OPEN,
-    {},
     why="its process was killed, and its journal may lack something; it is no second owner",
 )
 def owner_was_killed() -> HistoryBuilder:
-    history = _group()
-    _member(history, OLD, journal_complete=False)
-    _member(history, NEW)
+    history = group_of().members(OLD, journal_complete=False)
+    history.members(NEW)
     history.group("assigned", at=2, process=OLD, generation=12)
-    history.group("assigned", at=30, process=NEW, generation=12)
-    return history.finish()
+    return history.group("assigned", at=30, process=NEW, generation=12).finish()
 
 
 @case(
     "its worker went on with another client before the other was told the same generation",
     PASS,
-    {},
     why="a worker has one client at a time: the one before is gone",
 )
 def owner_was_replaced_by_its_worker() -> HistoryBuilder:
-    history = _group()
-    for process in (OLD, NEW, THIRD):
-        _member(history, process)
+    history = group_of().members(OLD, NEW, THIRD)
     for row in history.rows["processes"]:
         if row["process"] in (OLD, THIRD):
             row["client"] = "consumer-1"
     history.group("assigned", at=2, process=OLD, generation=12)
     history.group("assigned", at=20, process=THIRD, generation=11, partition_id=1)
-    history.group("assigned", at=30, process=NEW, generation=12)
-    return history.finish()
+    return history.group("assigned", at=30, process=NEW, generation=12).finish()
 
 
 @case(
     "a static member starts anew: the same instance, another member id, the same generation",
     PASS,
-    {},
     why="KIP-345: it takes over without a rebalance, and the one before it is fenced",
 )
 def static_member_again() -> HistoryBuilder:
-    history = _group()
-    for process in (OLD, NEW):
-        _member(history, process, group_instance_id="shop-1")
+    history = group_of().members(OLD, NEW, group_instance_id="shop-1")
     history.group("assigned", at=2, process=OLD, generation=3)
-    history.group("assigned", at=5, process=NEW, generation=3)
-    return history.finish()
+    return history.group("assigned", at=5, process=NEW, generation=3).finish()
 
 
 @case(
@@ -357,12 +306,10 @@ def static_member_again() -> HistoryBuilder:
     why="they are two members",
 )
 def two_static_members() -> HistoryBuilder:
-    history = _group()
-    _member(history, OLD, group_instance_id="shop-1")
-    _member(history, NEW, group_instance_id="shop-2")
+    history = group_of().members(OLD, group_instance_id="shop-1")
+    history.members(NEW, group_instance_id="shop-2")
     history.group("assigned", at=2, process=OLD, generation=3)
-    history.group("assigned", at=5, process=NEW, generation=3)
-    return history.finish()
+    return history.group("assigned", at=5, process=NEW, generation=3).finish()
 
 
 # ---- what follows from offsets that are lawfully gone ---------------------------------------------------------------
@@ -370,10 +317,9 @@ def two_static_members() -> HistoryBuilder:
 
 def _comes_again(history: HistoryBuilder, *, between: str = "", at: float = 30) -> HistoryBuilder:
     """OLD reads and commits all; NEW, assigned at second 30, is given them from the first one on."""
-    for process in (OLD, NEW):
-        _member(history, process)
+    history.members(OLD, NEW)
     history.group("assigned", at=2.5, process=OLD, generation=1, offset=0)
-    history.poll([(offset, offset) for offset in range(10)], at=3, process=OLD)
+    history.reads(OLD, range(10), at=3)
     history.group("committed", at=4, process=OLD, generation=1, offset=10)
     history.group("revoked", at=5, process=OLD, generation=1)
     if between == "wipe":
@@ -382,7 +328,7 @@ def _comes_again(history: HistoryBuilder, *, between: str = "", at: float = 30) 
     if between == "kill":
         history.fault("kill", [3], at=20, until=21)
     history.group("assigned", at=at, process=NEW, generation=2, offset=0)
-    return history.poll([(offset, offset) for offset in range(10)], at=at + 1, process=NEW)
+    return history.reads(NEW, range(10), at=at + 1)
 
 
 @case(
@@ -392,7 +338,7 @@ def _comes_again(history: HistoryBuilder, *, between: str = "", at: float = 30) 
     why="the group may lawfully have forgotten its offset",
 )
 def comes_again_after_a_wipe() -> HistoryBuilder:
-    return _comes_again(_group(), between="wipe").finish()
+    return _comes_again(group_of(), between="wipe").finish()
 
 
 @case(
@@ -403,7 +349,7 @@ def comes_again_after_a_wipe() -> HistoryBuilder:
     why="what is committed is delivered once",
 )
 def comes_again_without_a_reason() -> HistoryBuilder:
-    return _comes_again(_group()).finish()
+    return _comes_again(group_of()).finish()
 
 
 @case(
@@ -414,9 +360,7 @@ def comes_again_without_a_reason() -> HistoryBuilder:
     why="what happens later explains nothing",
 )
 def comes_again_before_the_wipe() -> HistoryBuilder:
-    history = _comes_again(_group()).destroyed("wipe", 3, "disk", at=40)
-    history.started(3, at=41)
-    return history.finish()
+    return _comes_again(group_of()).destroyed("wipe", 3, "disk", at=40).started(3, at=41).finish()
 
 
 @case(
@@ -427,7 +371,7 @@ def comes_again_before_the_wipe() -> HistoryBuilder:
     why="the offset had expired",
 )
 def comes_again_after_it_expired() -> HistoryBuilder:
-    return _comes_again(_group(settings={"offsets.retention.minutes": "1"}), at=75).finish()
+    return _comes_again(group_of(settings={"offsets.retention.minutes": "1"}), at=75).finish()
 
 
 @case(
@@ -438,7 +382,7 @@ def comes_again_after_it_expired() -> HistoryBuilder:
     why="the offset had not expired",
 )
 def comes_again_before_it_expired() -> HistoryBuilder:
-    return _comes_again(_group(settings={"offsets.retention.minutes": "1"}), at=40).finish()
+    return _comes_again(group_of(settings={"offsets.retention.minutes": "1"}), at=40).finish()
 
 
 @case(
@@ -448,4 +392,4 @@ def comes_again_before_it_expired() -> HistoryBuilder:
     why="the partition of the group's offsets may have been elected uncleanly",
 )
 def comes_again_where_unclean_is_allowed() -> HistoryBuilder:
-    return _comes_again(_group(settings={UNCLEAN: "true"}), between="kill").finish()
+    return _comes_again(group_of(settings={UNCLEAN: "true"}), between="kill").finish()

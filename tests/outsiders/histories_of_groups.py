@@ -1,19 +1,14 @@
 """Consumer groups: commits that get lost, owners, deliveries, skips, and the rewinds that are lawful."""
 
+from typing import Any
+
 from tests.outsiders.history_builder import OPEN, PASS, SOME, VIOLATION, HistoryBuilder, case, led
 
 UNCLEAN = "unclean.leader.election.enable"
 
 
-def grouped(count: int = 10, **more: object) -> HistoryBuilder:
-    history = led(count, **more)  # type: ignore[arg-type]
-    for process in (11, 12):
-        history.client(process, role="consumer", group="g", offset_reset="earliest", isolation="read_uncommitted")
-    return history
-
-
-def _reads(history: HistoryBuilder, process: int, first: int, end: int, *, at: float, assignment: int = 0) -> None:
-    history.poll([(offset, offset) for offset in range(first, end)], at=at, process=process, assignment=assignment)
+def grouped(**more: Any) -> HistoryBuilder:
+    return led(**more).members(11, 12)
 
 
 def _joined(
@@ -28,13 +23,14 @@ def _joined(
     history.group("assigned", at=at, process=process, generation=generation, offset=offset, partition_id=partition_id)
 
 
-def _worked(history: HistoryBuilder) -> None:
-    """Member 11 reads and commits all ten in two steps."""
+def _worked(*, elapsed_s: float = 0.01, status: int = 0, **more: Any) -> HistoryBuilder:
+    """Member 11 reads and commits all ten in two steps; the second commit took so long, and came to that status."""
+    history = grouped(**more)
     _joined(history, 11, 1, at=2.5, offset=0)
-    _reads(history, 11, 0, 5, at=3)
+    history.reads(11, range(5), at=3)
     history.group("committed", at=3.5, process=11, offset=5, generation=1)
-    _reads(history, 11, 5, 10, at=4)
-    history.group("committed", at=4.5, process=11, offset=10, generation=1)
+    history.reads(11, range(5, 10), at=4)
+    return history.group("committed", at=4.5, process=11, offset=10, generation=1, elapsed_s=elapsed_s, status=status)
 
 
 @case(
@@ -44,10 +40,7 @@ def _worked(history: HistoryBuilder) -> None:
     why="a commit had been acknowledged before",
 )
 def commit_lost() -> HistoryBuilder:
-    history = grouped()
-    _worked(history)
-    history.group("fetched", at=50, process=12, offset=-1)
-    return history.finish()
+    return _worked().group("fetched", at=50, process=12, offset=-1).finish()
 
 
 @case(
@@ -57,45 +50,27 @@ def commit_lost() -> HistoryBuilder:
     why="an offset below the last one committed",
 )
 def commit_regressed() -> HistoryBuilder:
-    history = grouped()
-    _worked(history)
-    history.group("fetched", at=50, process=12, offset=5)
-    return history.finish()
+    return _worked().group("fetched", at=50, process=12, offset=5).finish()
 
 
 @case(
     "a commit of 10 is under way while the offset is fetched: 5 is answered",
     PASS,
-    {},
     why="either of two that overlap may be answered",
 )
 def commit_under_way() -> HistoryBuilder:
-    history = grouped()
-    _joined(history, 11, 1, at=2.5, offset=0)
-    _reads(history, 11, 0, 5, at=3)
-    history.group("committed", at=3.5, process=11, offset=5, generation=1)
-    _reads(history, 11, 5, 10, at=4)
-    history.group("committed", at=4.5, process=11, offset=10, generation=1, elapsed_s=2)
-    history.group("fetched", at=5, process=12, offset=5)
-    return history.finish()
+    return _worked(elapsed_s=2).group("fetched", at=5, process=12, offset=5).finish()
 
 
 @case(
     "the commit of 10 had no answer; ten seconds later 5 is fetched, and then 10",
     PASS,
-    {},
     why="a commit without an answer may or may not hold, and may come later",
 )
 def commit_without_an_answer() -> HistoryBuilder:
-    history = grouped()
-    _joined(history, 11, 1, at=2.5, offset=0)
-    _reads(history, 11, 0, 5, at=3)
-    history.group("committed", at=3.5, process=11, offset=5, generation=1)
-    _reads(history, 11, 5, 10, at=4)
-    history.group("committed", at=4.5, process=11, offset=10, generation=1, status=2)
+    history = _worked(status=2)
     history.group("fetched", at=15, process=12, offset=5)
-    history.group("fetched", at=16, process=12, offset=10)
-    return history.finish()
+    return history.group("fetched", at=16, process=12, offset=10).finish()
 
 
 @case(
@@ -107,42 +82,35 @@ def commit_without_an_answer() -> HistoryBuilder:
 def refused_commit_is_answered() -> HistoryBuilder:
     history = grouped()
     _joined(history, 11, 1, at=2.5, offset=0)
-    _reads(history, 11, 0, 10, at=3)
+    history.reads(11, range(10), at=3)
     history.group("committed", at=3.5, process=11, offset=5, generation=1)
     history.group("committed", at=4.5, process=11, offset=10, generation=1, status=1)
-    history.group("fetched", at=50, process=12, offset=10)
-    return history.finish()
+    return history.group("fetched", at=50, process=12, offset=10).finish()
 
 
 @case(
     "another group, which never committed, fetches and is answered that there is none",
     PASS,
-    {},
     why="a group's offsets are its own",
 )
 def another_group_has_none() -> HistoryBuilder:
-    history = grouped()
-    _worked(history)
+    history = _worked()
     history.client(13, role="consumer", group="h", offset_reset="earliest")
-    history.group("fetched", at=50, process=13, offset=-1, name="h")
-    return history.finish()
+    return history.group("fetched", at=50, process=13, offset=-1, name="h").finish()
 
 
 @case(
     "the group goes back on purpose: it seeks to 2, commits 2, and 2 is fetched",
     PASS,
-    {},
     also=("group-redelivery observation",),
     why="a lawful rewind: 2 was the last commit",
 )
 def rewound_on_purpose() -> HistoryBuilder:
-    history = grouped()
-    _worked(history)
+    history = _worked()
     history.group("seek", at=5, process=11, offset=2)
     history.group("committed", at=5.5, process=11, offset=2, generation=1)
     history.group("fetched", at=50, process=12, offset=2)
-    _reads(history, 11, 2, 10, at=6, assignment=1)
-    return history.finish()
+    return history.reads(11, range(2, 10), at=6, assignment=1).finish()
 
 
 @case(
@@ -152,11 +120,9 @@ def rewound_on_purpose() -> HistoryBuilder:
     why="t's own setting is not that of __consumer_offsets",
 )
 def commit_lost_where_another_topic_allows_unclean() -> HistoryBuilder:
-    history = grouped(topics={"t": {UNCLEAN: "true"}})
-    _worked(history)
+    history = _worked(topics={"t": {UNCLEAN: "true"}})
     history.fail_over(2, at=20)
-    history.group("fetched", at=50, process=12, offset=-1)
-    return history.finish()
+    return history.group("fetched", at=50, process=12, offset=-1).finish()
 
 
 @case(
@@ -166,12 +132,10 @@ def commit_lost_where_another_topic_allows_unclean() -> HistoryBuilder:
     why="that harm reached no other partition's log",
 )
 def commit_lost_after_the_damage_of_a_topic() -> HistoryBuilder:
-    history = grouped()
-    _worked(history)
+    history = _worked()
     history.damage(3, 5, 7, at=20)
     history.started(3, at=21)
-    history.group("fetched", at=50, process=12, offset=-1)
-    return history.finish()
+    return history.group("fetched", at=50, process=12, offset=-1).finish()
 
 
 @case(
@@ -181,11 +145,9 @@ def commit_lost_after_the_damage_of_a_topic() -> HistoryBuilder:
     why="nothing is recorded of the elections of the brokers' own partition: it is unknown",
 )
 def commit_lost_where_the_cluster_allows_unclean() -> HistoryBuilder:
-    history = grouped(settings={UNCLEAN: "true"})
-    _worked(history)
+    history = _worked(settings={UNCLEAN: "true"})
     history.fail_over(2, at=20)
-    history.group("fetched", at=50, process=12, offset=-1)
-    return history.finish()
+    return history.group("fetched", at=50, process=12, offset=-1).finish()
 
 
 @case(
@@ -195,11 +157,9 @@ def commit_lost_where_the_cluster_allows_unclean() -> HistoryBuilder:
     why="a fault that had not yet taken effect excuses nothing",
 )
 def commit_lost_before_the_fault() -> HistoryBuilder:
-    history = grouped(settings={UNCLEAN: "true"})
-    _worked(history)
+    history = _worked(settings={UNCLEAN: "true"})
     history.group("fetched", at=10, process=12, offset=-1)
-    history.fail_over(2, at=20)
-    return history.finish()
+    return history.fail_over(2, at=20).finish()
 
 
 @case(
@@ -209,12 +169,10 @@ def commit_lost_before_the_fault() -> HistoryBuilder:
     why="before the answer",
 )
 def commit_lost_before_the_wipe() -> HistoryBuilder:
-    history = grouped()
-    _worked(history)
+    history = _worked()
     history.group("fetched", at=10, process=12, offset=-1)
     history.destroyed("wipe", 3, "disk", at=20)
-    history.started(3, at=20.5)
-    return history.finish()
+    return history.started(3, at=20.5).finish()
 
 
 def _owners(
@@ -278,12 +236,11 @@ def owner_in_another_group() -> HistoryBuilder:
 def committed_past_an_unread_record() -> HistoryBuilder:
     history = grouped()
     _joined(history, 11, 1, at=2, offset=0)
-    _reads(history, 11, 0, 3, at=3)
+    history.reads(11, range(3), at=3)
     history.group("revoked", at=3.5, process=11, generation=1)
     _joined(history, 12, 2, at=4, offset=4)
-    _reads(history, 12, 4, 6, at=5)
-    history.group("committed", at=5.5, process=12, offset=6, generation=2)
-    return history.finish()
+    history.reads(12, range(4, 6), at=5)
+    return history.group("committed", at=5.5, process=12, offset=6, generation=2).finish()
 
 
 @case(
@@ -306,29 +263,25 @@ def perhaps_committed_past_an_unread_record() -> HistoryBuilder:
     why="what was committed as consumed does not come again",
 )
 def redelivered_after_the_commit() -> HistoryBuilder:
-    history = grouped()
-    _worked(history)
+    history = _worked()
     history.group("revoked", at=5, process=11, generation=1)
     _joined(history, 12, 2, at=6, offset=5)
-    _reads(history, 12, 5, 10, at=7)
-    return history.finish()
+    return history.reads(12, range(5, 10), at=7).finish()
 
 
 @case(
     "the commit was answered in the moment in which the other's assignment began",
     PASS,
-    {},
     also=("group-redelivery observation", "group-redelivery violation"),
     why="unsure whether an equal time is before; the window is nothing",
 )
 def redelivered_at_the_moment_of_the_commit() -> HistoryBuilder:
     history = grouped()
     _joined(history, 11, 1, at=2.5, offset=0)
-    _reads(history, 11, 0, 10, at=3)
+    history.reads(11, range(10), at=3)
     history.group("committed", at=4, process=11, offset=10, generation=1, elapsed_s=1)
     _joined(history, 12, 2, at=5, offset=0)
-    _reads(history, 12, 0, 10, at=7)
-    return history.finish()
+    return history.reads(12, range(10), at=7).finish()
 
 
 @case(
@@ -340,11 +293,10 @@ def redelivered_at_the_moment_of_the_commit() -> HistoryBuilder:
 def redelivered_while_the_commit_was_under_way() -> HistoryBuilder:
     history = grouped()
     _joined(history, 11, 1, at=2.5, offset=0)
-    _reads(history, 11, 0, 10, at=3)
+    history.reads(11, range(10), at=3)
     history.group("committed", at=4, process=11, offset=10, generation=1, elapsed_s=3)
     _joined(history, 12, 2, at=5, offset=0)
-    _reads(history, 12, 0, 10, at=7.5)
-    return history.finish()
+    return history.reads(12, range(10), at=7.5).finish()
 
 
 @case(
@@ -356,16 +308,14 @@ def redelivered_while_the_commit_was_under_way() -> HistoryBuilder:
 def head_skipped() -> HistoryBuilder:
     history = led(6).client(11, role="consumer", offset_reset="earliest")
     history.group("assigned", at=2, process=11, name=None)
-    _reads(history, 11, 2, 6, at=3)
-    return history.finish()
+    return history.reads(11, range(2, 6), at=3).finish()
 
 
 @case("the same with auto.offset.reset=latest", PASS, {}, why="free to start anywhere")
 def head_skipped_by_latest() -> HistoryBuilder:
     history = led(6).client(11, role="consumer", offset_reset="latest")
     history.group("assigned", at=2, process=11, name=None)
-    _reads(history, 11, 2, 6, at=3)
-    return history.finish()
+    return history.reads(11, range(2, 6), at=3).finish()
 
 
 @case(
@@ -376,10 +326,9 @@ def head_skipped_by_latest() -> HistoryBuilder:
     why="another group's commit is none of this group's",
 )
 def head_skipped_by_another_groups_commit() -> HistoryBuilder:
-    history = grouped(6).client(13, role="consumer", group="h", offset_reset="earliest")
+    history = grouped(count=6).client(13, role="consumer", group="h", offset_reset="earliest")
     history.group("assigned", at=1.9, process=13, generation=1, name="h", offset=0)
-    _reads(history, 13, 0, 2, at=2)
+    history.reads(13, range(2), at=2)
     history.group("committed", at=2.2, process=13, offset=2, generation=1, name="h")
     history.group("assigned", at=3, process=11, generation=1)
-    _reads(history, 11, 2, 6, at=4)
-    return history.finish()
+    return history.reads(11, range(2, 6), at=4).finish()

@@ -1,6 +1,6 @@
 """Consumer groups as Kafka promises them: static members, rewinds by hand, retention, the coordinator's own books."""
 
-from tests.outsiders.groups import group_of, reads
+from tests.outsiders.groups import group_of
 from tests.outsiders.history_builder import OPEN, PASS, SOME, VIOLATION, HistoryBuilder, case
 
 A, B, TOOL = 11, 12, 13
@@ -13,7 +13,7 @@ AGAIN = "group-redelivery observation"
 def _worked(history: HistoryBuilder) -> HistoryBuilder:
     """A has t-0 in generation 1, reads all ten, commits 10 at 4 s, gives it up at 5 s."""
     history.group("assigned", at=2.5, process=A, generation=1, offset=0)
-    reads(history, A, range(10), at=3)
+    history.reads(A, range(10), at=3)
     history.group("committed", at=4, process=A, offset=10, generation=1)
     return history.group("revoked", at=5, process=A, generation=1)
 
@@ -27,13 +27,12 @@ def _static(*, status: int, same: bool = True, at: float = 8.0) -> HistoryBuilde
     for row in history.rows["processes"][-2:]:
         row["group_instance_id"] = "shop-1" if same or row["process"] == A else "shop-2"
     history.group("assigned", at=2.5, process=A, generation=3, offset=0)
-    reads(history, A, range(5), at=3)
+    history.reads(A, range(5), at=3)
     history.group("committed", at=4, process=A, offset=5, generation=3)
     history.group("assigned", at=6, process=B, generation=3, offset=5)
-    reads(history, B, range(5, 10), at=6.5)
+    history.reads(B, range(5, 10), at=6.5)
     history.group("committed", at=7, process=B, offset=10, generation=3)
-    history.group("committed", at=at, process=A, offset=5, generation=3, status=status)
-    return history.finish()
+    return history.group("committed", at=at, process=A, offset=5, generation=3, status=status).finish()
 
 
 @case(
@@ -72,12 +71,11 @@ def _static_in_a_later_generation(*, taken_back: bool) -> HistoryBuilder:
     for row in history.rows["processes"][-2:]:
         row["group_instance_id"] = "shop-1"
     history.group("assigned", at=2.5, process=A, generation=3, offset=0)
-    reads(history, A, range(5), at=3)
+    history.reads(A, range(5), at=3)
     history.group("assigned", at=6, process=B, generation=4, offset=0)
     if taken_back:
         history.group("assigned", at=7, process=A, generation=5, offset=0)
-    history.group("committed", at=8, process=A, offset=5, generation=5 if taken_back else 3)
-    return history.finish()
+    return history.group("committed", at=8, process=A, offset=5, generation=5 if taken_back else 3).finish()
 
 
 @case(
@@ -104,9 +102,8 @@ def _reset_by_hand(status: int) -> HistoryBuilder:
     history.client(TOOL, role="consumer", group="g", offset_reset="earliest", isolation="read_uncommitted")
     history.group("committed", at=10, process=TOOL, offset=3, generation=-1, status=status)
     history.group("assigned", at=12, process=B, generation=2, offset=3)
-    reads(history, B, range(3, 10), at=13)
-    history.group("committed", at=14, process=B, offset=10, generation=2)
-    return history.finish()
+    history.reads(B, range(3, 10), at=13)
+    return history.group("committed", at=14, process=B, offset=10, generation=2).finish()
 
 
 @case(
@@ -144,8 +141,7 @@ def _own_records_again(seek_in: int | None) -> HistoryBuilder:
     history = _worked(group_of(A, B)).group("assigned", at=6, process=A, generation=2, offset=5)
     if seek_in is not None:
         history.group("seek", at=6.5, process=A, offset=5, partition_id=seek_in)
-    reads(history, A, range(5, 10), at=7, assignment=1)
-    return history.finish()
+    return history.reads(A, range(5, 10), at=7, assignment=1).finish()
 
 
 @case(
@@ -180,7 +176,7 @@ def own_records_again_by_a_seek_beside() -> HistoryBuilder:
 
 def _seven_unanswered(*fetched: int) -> HistoryBuilder:
     history = group_of(A, B).group("assigned", at=2.5, process=A, generation=1, offset=0)
-    reads(history, A, range(7), at=3)
+    history.reads(A, range(7), at=3)
     history.group("committed", at=4, process=A, offset=5, generation=1)
     history.group("committed", at=5, process=A, offset=7, generation=1, status=2)
     for number, offset in enumerate(fetched):
@@ -210,14 +206,13 @@ def _two_partitions(status: int) -> HistoryBuilder:
         history.send(100 + offset, offset, at=1, partition_id=1)
     history.group("assigned", at=2.5, process=A, generation=1, offset=0)
     history.group("assigned", at=2.5, process=A, generation=1, offset=0, partition_id=1)
-    reads(history, A, range(10), at=3)
+    history.reads(A, range(10), at=3)
     history.poll([(offset, 100 + offset) for offset in range(4)], at=3.2, process=A, partition_id=1)
     history.group("committed", at=4, process=A, offset=10, generation=1)
     history.group("committed", at=4, process=A, offset=4, generation=1, partition_id=1, status=status)
     history.group("fetched", at=40, process=B, offset=10)
     history.group("fetched", at=40, process=B, offset=-1, partition_id=1)
-    history.final([(offset, 100 + offset) for offset in range(4)], partition_id=1)
-    return history.finish()
+    return history.final([(offset, 100 + offset) for offset in range(4)], partition_id=1).finish()
 
 
 @case(
@@ -242,14 +237,13 @@ def _expired(system: str, *, stays: bool, answer: int = -1) -> HistoryBuilder:
     """10 is committed at second 4 and fetched at 92; offsets are kept for a minute."""
     history = group_of(A, B, settings=RETENTION, system=system)
     history.group("assigned", at=2.5, process=A, generation=1, offset=0)
-    reads(history, A, range(9), at=3)
+    history.reads(A, range(9), at=3)
     history.group("committed", at=4, process=A, offset=9, generation=1)
     if stays:
-        reads(history, A, [9], at=91)
+        history.reads(A, [9], at=91)
     else:
         history.group("revoked", at=20, process=A, generation=1)
-    history.group("fetched", at=92, process=A if stays else B, offset=answer)
-    return history.finish()
+    return history.group("fetched", at=92, process=A if stays else B, offset=answer).finish()
 
 
 @case(
@@ -318,9 +312,8 @@ def _in_use(*, cut_off: bool) -> HistoryBuilder:
     if cut_off:
         history.fault("cut", [1], at=10, until=80)
     history.group("assigned", at=75, process=B, generation=2, offset=0)
-    reads(history, B, range(10), at=76)
-    history.final(log, partition_id=1)
-    return history.finish()
+    history.reads(B, range(10), at=76)
+    return history.final(log, partition_id=1).finish()
 
 
 @case(
@@ -361,8 +354,7 @@ def _booked(*, unclean_to: int | None = None, allowed: bool = True, wiped: int |
         history.kept_state(KEPT, -1, 1, (2,), at=20.5, replicas=(1, 2))
         history.kept_state(KEPT, unclean_to, 2, (unclean_to,), at=21, replicas=(1, 2))
     history.kept_state(KEPT, unclean_to or 2, 2 if unclean_to else 0, (1, 2), at=40, replicas=(1, 2))
-    history.group("fetched", at=50, process=B, offset=-1)
-    return history.finish()
+    return history.group("fetched", at=50, process=B, offset=-1).finish()
 
 
 @case(
@@ -414,7 +406,7 @@ def gone_with_a_disk_that_never_had_it() -> HistoryBuilder:
 )
 def answered_against_its_own_log() -> HistoryBuilder:
     history = group_of(A, B).group("assigned", at=2.5, process=A, generation=1, offset=0)
-    reads(history, A, range(10), at=3)
+    history.reads(A, range(10), at=3)
     history.group("committed", at=3.5, process=A, offset=5, generation=1)
     history.group("committed", at=4, process=A, offset=10, generation=1)
     history.kept_state(KEPT, 2, 0, (1, 2, 3), at=0)
@@ -424,8 +416,7 @@ def answered_against_its_own_log() -> HistoryBuilder:
     for node in (1, 2, 3):
         history.kept_log(KEPT, node, 2)
     history.kept_offset(3, 5, at=3.5)
-    history.kept_offset(3, 10, at=4)
-    return history.finish()
+    return history.kept_offset(3, 10, at=4).finish()
 
 
 # ---- where a member begins, and what it commits ------------------------------------------------------------------
@@ -433,12 +424,11 @@ def answered_against_its_own_log() -> HistoryBuilder:
 
 def _begins_at_eight(status: int) -> HistoryBuilder:
     history = group_of(A, B, reset="latest").group("assigned", at=2.5, process=A, generation=1)
-    reads(history, A, range(4), at=3)
+    history.reads(A, range(4), at=3)
     history.group("committed", at=4, process=A, offset=4, generation=1, status=status)
     history.group("revoked", at=5, process=A, generation=1)
     history.group("assigned", at=6, process=B, generation=2)
-    reads(history, B, (8, 9), at=7)
-    return history.finish()
+    return history.reads(B, (8, 9), at=7).finish()
 
 
 @case(
@@ -464,10 +454,9 @@ def latest_without_a_commit() -> HistoryBuilder:
 )
 def committed_ahead() -> HistoryBuilder:
     history = group_of(A, B).group("assigned", at=2.5, process=A, generation=1, offset=0)
-    reads(history, A, range(5), at=3)
+    history.reads(A, range(5), at=3)
     history.group("committed", at=4, process=A, offset=8, generation=1)
-    reads(history, A, range(5, 10), at=5)
-    return history.finish()
+    return history.reads(A, range(5, 10), at=5).finish()
 
 
 @case(
@@ -478,13 +467,12 @@ def committed_ahead() -> HistoryBuilder:
 )
 def deposed_member_empties_its_buffer() -> HistoryBuilder:
     history = group_of(A, B).group("assigned", at=2.5, process=A, generation=1, offset=0)
-    reads(history, A, range(5), at=3)
+    history.reads(A, range(5), at=3)
     history.group("assigned", at=6, process=B, generation=2, offset=0)
-    reads(history, B, range(10), at=7)
-    reads(history, A, range(5, 10), at=8)
+    history.reads(B, range(10), at=7)
+    history.reads(A, range(5, 10), at=8)
     history.group("lost", at=9, process=A, generation=1)
-    history.group("committed", at=9.5, process=B, offset=10, generation=2)
-    return history.finish()
+    return history.group("committed", at=9.5, process=B, offset=10, generation=2).finish()
 
 
 # ---- epochs of KIP-848, and generations that go back -------------------------------------------------------------
@@ -494,10 +482,9 @@ def _older_epoch_of_its_own(system: str) -> HistoryBuilder:
     """A has t-0 since epoch 3 and t-1 since epoch 5; with epoch 3 it commits t-0."""
     history = group_of(A, B, protocol="consumer", system=system)
     history.group("assigned", at=2.5, process=A, generation=3, offset=0)
-    reads(history, A, range(5), at=3)
+    history.reads(A, range(5), at=3)
     history.group("assigned", at=6, process=A, generation=5, partition_id=1)
-    history.group("committed", at=9, process=A, offset=5, generation=3)
-    return history.finish()
+    return history.group("committed", at=9, process=A, offset=5, generation=3).finish()
 
 
 @case(
@@ -534,8 +521,7 @@ def _cut(*, kept: int, begins: int) -> HistoryBuilder:
     for row in history.rows["records"]:
         if row["process"] == B:
             row["leader_epoch"] = epochs[row["offset"]]  # of the batch, whoever answers
-    history.group("committed", at=32, process=B, offset=len(history.log), generation=2)
-    return history.finish()
+    return history.group("committed", at=32, process=B, offset=len(history.log), generation=2).finish()
 
 
 CUT = [

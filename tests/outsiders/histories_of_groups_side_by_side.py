@@ -3,7 +3,7 @@
 from typing import Any
 
 from harness.ports.load import WorkloadSpec
-from tests.outsiders.groups import group_of, reads
+from tests.outsiders.groups import group_of
 from tests.outsiders.history_builder import OPEN, PASS, SOME, VIOLATION, HistoryBuilder, case
 
 A, B, TOOL, OTHER, NEXT_OTHER = 11, 12, 13, 21, 22
@@ -15,7 +15,7 @@ KAFKA = "kafka:4.3.1"
 def _worked(history: HistoryBuilder, *, generation: int = 1) -> HistoryBuilder:
     """A reads all ten, commits 10 at second 4, and leaves at 5."""
     history.group("assigned", at=2.5, process=A, generation=generation, offset=0)
-    reads(history, A, range(10), at=3)
+    history.reads(A, range(10), at=3)
     history.group("committed", at=4, process=A, offset=10, generation=generation)
     return history.group("revoked", at=5, process=A, generation=generation)
 
@@ -30,17 +30,17 @@ def _two_groups(*, answered: int) -> HistoryBuilder:
         history.client(process, role="consumer", group="h", offset_reset="earliest", group_protocol="classic")
         history.rows["processes"][-1]["isolation"] = "read_uncommitted"
     history.group("assigned", at=2.6, process=OTHER, generation=1, offset=0, name="h")
-    reads(history, OTHER, range(10), at=3.1)
+    history.reads(OTHER, range(10), at=3.1)
     history.group("committed", at=4.2, process=OTHER, offset=10, generation=1, name="h")
     history.group("revoked", at=5.2, process=OTHER, generation=1, name="h")
     history.group("committed", at=10, process=TOOL, offset=0, generation=-1)
     history.group("assigned", at=12, process=B, generation=2, offset=0)
-    reads(history, B, range(10), at=13)
+    history.reads(B, range(10), at=13)
     history.group("committed", at=14, process=B, offset=10, generation=2)
     history.group("fetched", at=15, process=NEXT_OTHER, offset=answered, name="h")
     history.group("assigned", at=15.1, process=NEXT_OTHER, generation=2, offset=answered, name="h")
     if answered < 10:
-        reads(history, NEXT_OTHER, range(answered, 10), at=16)
+        history.reads(NEXT_OTHER, range(answered, 10), at=16)
     return history.finish()
 
 
@@ -78,14 +78,13 @@ def offset_of_the_topic_beside() -> HistoryBuilder:
         history.send(value, value, at=1 + value / 10, partition_id=2)
     history.group("assigned", at=2.5, process=A, generation=1, offset=0)
     history.group("assigned", at=2.5, process=A, generation=1, offset=0, partition_id=2)
-    reads(history, A, range(10), at=3)
-    history.poll([(offset, offset) for offset in range(10)], at=3.2, process=A, partition_id=2)
+    history.reads(A, range(10), at=3)
+    history.reads(A, range(10), at=3.2, partition_id=2)
     for partition_id in (0, 2):
         history.group("committed", at=4, process=A, offset=10, generation=1, partition_id=partition_id)
     history.group("fetched", at=40, process=B, offset=10)
     history.group("fetched", at=40, process=B, offset=-1, partition_id=2)
-    history.finish_partition(2, [(value, 0, value) for value in range(10)])
-    return history.finish()
+    return history.finish_partition(2, [(value, 0, value) for value in range(10)]).finish()
 
 
 # ---- what an application's tools delete -----------------------------------------------------------------------------
@@ -97,7 +96,7 @@ def _offset_deleted(*, tombstone: bool) -> HistoryBuilder:
     _worked(history)
     history.group("fetched", at=60, process=B, offset=-1)
     history.group("assigned", at=60.1, process=B, generation=2, offset=0)
-    reads(history, B, range(10), at=61)
+    history.reads(B, range(10), at=61)
     for node in history.brokers:
         history.kept_log(KEPT, node, 2 if tombstone else 1)
     history.kept_offset(KEPT[1], 10, at=4.005)
@@ -139,7 +138,7 @@ def group_deleted_by_a_tool() -> HistoryBuilder:
     _worked(history, generation=5)
     history.group("fetched", at=60, process=B, offset=-1)
     history.group("assigned", at=60.1, process=B, generation=1, offset=0)
-    reads(history, B, range(10), at=61)
+    history.reads(B, range(10), at=61)
     for node in history.brokers:
         history.kept_log(KEPT, node, 4)
     group: dict[str, Any] = {
@@ -152,8 +151,7 @@ def group_deleted_by_a_tool() -> HistoryBuilder:
     history.kept_offset(KEPT[1], 10, at=4.005)
     history.kept_offset(KEPT[1], 0, at=20, removed=True, committed_offset=None, commit_ns=None)
     history.kept_offset(KEPT[1], 0, at=20, removed=True, **group)
-    history.kept_offset(KEPT[1], 0, at=60.05, generation=1, members=["m12"], **group)
-    return history.finish()
+    return history.kept_offset(KEPT[1], 0, at=60.05, generation=1, members=["m12"], **group).finish()
 
 
 @case(
@@ -166,17 +164,16 @@ def group_of_kip_848_deleted() -> HistoryBuilder:
     history = group_of(A, B, protocol="consumer", system=KAFKA, workload=WorkloadSpec())
     history.kept_state(KEPT, 2, 0, (1, 2, 3), at=0)
     history.group("assigned", at=2.5, process=A, generation=9, offset=0)
-    reads(history, A, range(10), at=3)
+    history.reads(A, range(10), at=3)
     history.group("revoked", at=5, process=A, generation=9)
     history.group("assigned", at=60.1, process=B, generation=1, offset=0)
-    reads(history, B, range(10), at=61)
+    history.reads(B, range(10), at=61)
     for node in history.brokers:
         history.kept_log(KEPT, node, 3)
     epoch: dict[str, Any] = {"kind": "group_epoch", "topic": None, "topic_partition": None, "committed_offset": None}
     history.kept_offset(KEPT[1], 0, at=2.4, generation=9, commit_ns=None, **epoch)
     history.kept_offset(KEPT[1], 0, at=20, removed=True, commit_ns=None, **epoch)
-    history.kept_offset(KEPT[1], 0, at=60, generation=1, commit_ns=None, **epoch)
-    return history.finish()
+    return history.kept_offset(KEPT[1], 0, at=60, generation=1, commit_ns=None, **epoch).finish()
 
 
 # ---- static members, and a member that was away ------------------------------------------------------------------
@@ -189,7 +186,7 @@ def _two_instances(*, crossed: bool) -> HistoryBuilder:
         row["group_instance_id"] = instance
     history.group("assigned", at=2.5, process=A, generation=3, offset=0)
     history.group("assigned", at=2.5, process=B, generation=3, offset=0, partition_id=1)
-    reads(history, A, range(10), at=3)
+    history.reads(A, range(10), at=3)
     history.group("committed", at=4, process=A, offset=10, generation=3)
     if not crossed:
         history.crash(A, at=10)
@@ -230,16 +227,15 @@ def static_member_given_the_others_partition() -> HistoryBuilder:
 def fenced_member_comes_back() -> HistoryBuilder:
     history = group_of(A, B, protocol="consumer", system=KAFKA)
     history.group("assigned", at=2.5, process=A, generation=3, offset=0)
-    reads(history, A, range(6), at=3)
+    history.reads(A, range(6), at=3)
     history.group("committed", at=3.5, process=A, offset=4, generation=3)
     history.group("assigned", at=12, process=B, generation=5, offset=4)
-    reads(history, B, range(4, 10), at=13)
+    history.reads(B, range(4, 10), at=13)
     history.group("committed", at=14, process=B, offset=10, generation=5)
     history.group("committed", at=20, process=A, offset=6, generation=3, status=1)
     history.group("lost", at=20.5, process=A, generation=3)
     history.group("assigned", at=22, process=A, generation=6, offset=0, partition_id=1)
-    history.group("fetched", at=30, process=B, offset=10)
-    return history.finish()
+    return history.group("fetched", at=30, process=B, offset=10).finish()
 
 
 # ---- a coordinator that was deposed --------------------------------------------------------------------------------
@@ -250,14 +246,13 @@ def _asked_the_old_coordinator(*, healed: float) -> HistoryBuilder:
     answered a commit of 10 at 16. Another client of the group asks at 40 and is told 5, committed at 4."""
     history = group_of(A, B, system=KAFKA).kept_state(KEPT, 1, 0, (1, 2, 3), at=0)
     history.group("assigned", at=2.5, process=A, generation=1, offset=0)
-    reads(history, A, range(10), at=3)
+    history.reads(A, range(10), at=3)
     history.group("committed", at=4, process=A, offset=5, generation=1)
     history.fault("cut", [1], at=10, until=healed)
     history.state(2, 1, (2, 3), at=14, start=10)
     history.kept_state(KEPT, 2, 1, (2, 3), at=14)
     history.group("committed", at=16, process=A, offset=10, generation=1)
-    history.group("fetched", at=40, process=B, offset=5)
-    return history.finish()
+    return history.group("fetched", at=40, process=B, offset=5).finish()
 
 
 @case(
@@ -309,7 +304,7 @@ def group_on_a_topic_made_anew() -> HistoryBuilder:
         history.lived(topic, since=created, until=deleted)
     history.asked_to_delete(until=20)
     history.group("assigned", at=2.5, process=A, generation=1, offset=0, partition_id=1)
-    history.poll([(offset, offset) for offset in range(10)], at=3, process=A, partition_id=1)
+    history.reads(A, range(10), at=3, partition_id=1)
     history.group("committed", at=4, process=A, offset=10, generation=1, partition_id=1)
     history.group("revoked", at=5, process=A, generation=1, partition_id=1)
     history.group("fetched", at=29, process=B, offset=-1)

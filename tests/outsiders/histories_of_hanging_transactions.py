@@ -177,7 +177,6 @@ def aborted_and_a_disk_was_lost() -> HistoryBuilder:
 @case(
     "aborted for certain, and its marker is there",
     PASS,
-    {},
     why="nothing holds anybody back",
 )
 def aborted_and_marked() -> HistoryBuilder:
@@ -473,8 +472,7 @@ def another_ids_log_is_wiped() -> HistoryBuilder:
     why="nobody can write a marker into a partition that nobody leads",
 )
 def decided_and_nobody_led() -> HistoryBuilder:
-    history = _coordinated(_open(), [(4.05, "Ongoing"), (12, "PrepareAbort")])
-    history.state(-1, 1, (), at=12.1)
+    history = _coordinated(_open(), [(4.05, "Ongoing"), (12, "PrepareAbort")]).state(-1, 1, (), at=12.1)
     history.state(1, 2, (1, 2, 3), at=85)
     return _end(history)
 

@@ -65,9 +65,7 @@ def all_odd_disks() -> HistoryBuilder:
     why="two brokers in one epoch",
 )
 def leaders_0_and_64() -> HistoryBuilder:
-    history = led(brokers=(1001, 0, 64)).fail_over(0)
-    history.leads(64, 1, 10, at=12)
-    return history.finish()
+    return led(brokers=(1001, 0, 64)).fail_over(0).leads(64, 1, 10, at=12).finish()
 
 
 @case(
@@ -77,9 +75,7 @@ def leaders_0_and_64() -> HistoryBuilder:
     why="64 is not 0",
 )
 def unclean_election_of_64() -> HistoryBuilder:
-    history = led(brokers=(0, 64, 1001)).state(0, 0, (0,), at=4)
-    history.fail_over(64, kept=7, isr=(64,))
-    return history.finish()
+    return led(brokers=(0, 64, 1001)).state(0, 0, (0,), at=4).fail_over(64, kept=7, isr=(64,)).finish()
 
 
 @case(
@@ -90,8 +86,7 @@ def unclean_election_of_64() -> HistoryBuilder:
 )
 def allowed_unclean_election_of_64() -> HistoryBuilder:
     history = led(brokers=(0, 64, 1001), topics={"t": {UNCLEAN: "true"}}).state(0, 0, (0,), at=4)
-    history.fail_over(64, kept=7, isr=(64,))
-    return history.finish()
+    return history.fail_over(64, kept=7, isr=(64,)).finish()
 
 
 @case(
@@ -133,8 +128,7 @@ def look_alike_elections() -> HistoryBuilder:
     history = led(topics={"t": {}, "t-0": {UNCLEAN: "true"}}).place(1, "t-0", 0)
     history.state(1, 0, (1,), at=0, start=0, partition_id=1)
     history.state(2, 1, (2,), at=7, start=0, partition_id=1)
-    history.fail_over(2, kept=7)
-    return history.finish()
+    return history.fail_over(2, kept=7).finish()
 
 
 @case("six partitions on odd brokers, one clean fail-over of each, nothing lost", PASS, {}, why="a sound history")

@@ -64,7 +64,7 @@ def _processed(outcome: int, *, plain: tuple[float, float] | None = None, **more
     history.client(PROCESSOR, role="both", group="g", transactional_id="p", offset_reset="latest", acks=-1)
     history.client(READER, role="consumer", group="g", offset_reset="latest", isolation="read_committed")
     history.group("assigned", at=2.5, process=PROCESSOR, generation=1, offset=0)
-    history.poll([(offset, offset) for offset in range(4)], at=3, process=PROCESSOR)
+    history.reads(PROCESSOR, range(4), at=3)
     history.group("committed", at=4, process=PROCESSOR, generation=1, offset=2)
     history.transaction(1, outcome, at=7, until=8, process=PROCESSOR, transactional_id="p", group="g")
     history.group(
@@ -77,8 +77,7 @@ def _processed(outcome: int, *, plain: tuple[float, float] | None = None, **more
 
 
 def _asked(history: HistoryBuilder, offset: int, *, at: float, stable: bool | None = None) -> HistoryBuilder:
-    history.group("fetched", at=at, process=READER, offset=offset, require_stable=stable)
-    return history.finish()
+    return history.group("fetched", at=at, process=READER, offset=offset, require_stable=stable).finish()
 
 
 # -- the order of records ---------------------------------
@@ -270,8 +269,7 @@ def a_deposed_replica_says_otherwise() -> HistoryBuilder:
 )
 def decided_anew_perhaps() -> HistoryBuilder:
     history = _answered(COMMITTED, "Abort", elapsed_s=60, settings={"unclean.leader.election.enable": "true"})
-    history.fault("kill", [3], at=8.5, until=20)
-    return history.finish()
+    return history.fault("kill", [3], at=8.5, until=20).finish()
 
 
 def _marked(outcome: int, *, commits: bool) -> HistoryBuilder:

@@ -93,8 +93,7 @@ def an_allowed_cut_among_five_in_flight() -> HistoryBuilder:
         history.log.append((4 + number, 1, 50 + number))
     history.started(1, at=12)
     history.truncation(1, 5, 6, epoch=1, at=13)
-    history.state(2, 1, (1, 2, 3), at=14)
-    return history.finish()
+    return history.state(2, 1, (1, 2, 3), at=14).finish()
 
 
 @case(

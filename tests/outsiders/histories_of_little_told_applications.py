@@ -45,8 +45,7 @@ def _rewound(*, sought: bool) -> HistoryBuilder:
     history.poll([(offset, offset) for offset in range(10)], at=2.5)
     if sought:
         history.group("seek", at=3, process=READER, offset=None, name=None)
-    history.poll([(offset, offset) for offset in range(5, 10)], at=3.5, assignment=1)
-    return history.finish()
+    return history.poll([(offset, offset) for offset in range(5, 10)], at=3.5, assignment=1).finish()
 
 
 @case(
@@ -482,10 +481,9 @@ def group_cut_and_on_at_the_end() -> HistoryBuilder:
     history.state(1, 0, (1, 2), at=1.6)
     for value in range(5, 10):
         history.ack(value, at=2 + value / 100)
-    for process in (11, 12):
-        history.client(process, role="consumer", group="g", offset_reset="latest", isolation="read_uncommitted")
+    history.members(11, 12, reset="latest")
     history.group("assigned", at=1.7, process=11, generation=1, offset=0)
-    history.poll([(value, value) for value in range(10)], at=3, process=11)
+    history.reads(11, range(10), at=3)
     history.group("committed", at=4, process=11, generation=1, offset=10)
     history.group("revoked", at=5, process=11, generation=1)
     for node in (1, 2):
@@ -501,8 +499,7 @@ def group_cut_and_on_at_the_end() -> HistoryBuilder:
     history.group("assigned", at=30.1, process=12, generation=3, offset=10)
     for value in range(50, 53):
         history.ack(value, at=40 + value / 100)
-    history.poll([(5 + number, 50 + number) for number in range(3)], at=50, process=12)
-    return history.finish()
+    return history.poll([(5 + number, 50 + number) for number in range(3)], at=50, process=12).finish()
 
 
 # ---- what clients send that nobody recorded --------------------------------------------------------------------------

@@ -60,8 +60,7 @@ def hidden_without_a_cause() -> HistoryBuilder:
 
 def _jumps(*, epoch: int, isolation: str) -> HistoryBuilder:
     """The reader goes from 0 to 4 before an unclean election rewinds the log to 1, and it is filled anew."""
-    history = _one(isolation=isolation)
-    history.send(3, 0, at=1, process=2)
+    history = _one(isolation=isolation).send(3, 0, at=1, process=2)
     history.send(7, 4, at=2, process=2)
     history.poll([(0, 3)], at=3, process=9, assignment=0)
     history.poll([(4, 7)], at=3.5, process=9, assignment=0)
@@ -146,7 +145,6 @@ def _two_partitions(*, late: bool) -> HistoryBuilder:
 @case(
     "a transaction's writes to two partitions lie around two plain records, sent one after the other",
     PASS,
-    {},
     also=("cycle permitted",),
     why="writes are appended one by one, and not isolated",
 )

@@ -5,7 +5,7 @@ from typing import Any
 
 from harness.ports.load import WorkloadSpec
 from tests.harness.checks.histories.build import SECOND
-from tests.outsiders.groups import group_of, reads
+from tests.outsiders.groups import group_of
 from tests.outsiders.history_builder import OPEN, PASS, SOME, VIOLATION, HistoryBuilder, case, led
 
 A, B, C = 11, 12, 13
@@ -28,12 +28,12 @@ def _starts(first: int, *, reset: str, committed_at: float = 4) -> HistoryBuilde
     """A commits 3; B's fetch of the offset is answered STALE_MEMBER_EPOCH (113), and it begins at `first`."""
     history = _members(reset=reset, protocol="consumer", system="kafka:4.3.1")
     history.group("assigned", at=2.5, process=A, generation=1, offset=0)
-    reads(history, A, range(3), at=3)
+    history.reads(A, range(3), at=3)
     history.group("committed", at=committed_at, process=A, generation=1, offset=3)
     history.group("revoked", at=8, process=A, generation=1)
     history.group("fetched", at=10, process=B, offset=None, status=1, error="StaleMemberEpochError")
     history.group("assigned", at=10.1, process=B, generation=3, offset=None)
-    reads(history, B, range(first, 10), at=11)
+    history.reads(B, range(first, 10), at=11)
     return _done(history)
 
 
@@ -83,11 +83,11 @@ def static_member_comes_back() -> HistoryBuilder:
     for row in history.rows["processes"][:2]:
         row["group_instance_id"] = "shop-1"
     history.group("assigned", at=2.5, process=A, generation=4, offset=0)
-    reads(history, A, range(6), at=3)
+    history.reads(A, range(6), at=3)
     history.group("committed", at=4, process=A, generation=4, offset=4)
     history.crash(A, at=6)
     history.group("assigned", at=8, process=B, generation=4, offset=4)
-    reads(history, B, range(4, 10), at=9)
+    history.reads(B, range(4, 10), at=9)
     history.group("committed", at=10, process=B, generation=4, offset=10)
     return _done(history)
 
@@ -104,10 +104,10 @@ def static_member_comes_back_beside_itself() -> HistoryBuilder:
     for row in history.rows["processes"][:2]:
         row["group_instance_id"] = "shop-1"
     history.group("assigned", at=2.5, process=A, generation=4, offset=0)
-    reads(history, A, range(6), at=3)
+    history.reads(A, range(6), at=3)
     history.group("committed", at=4, process=A, generation=4, offset=4)
     history.group("assigned", at=8, process=B, generation=4, offset=4)
-    reads(history, B, range(4, 10), at=9)
+    history.reads(B, range(4, 10), at=9)
     history.group("committed", at=10, process=B, generation=4, offset=10)
     history.group("committed", at=14, process=A, generation=4, offset=6)
     return _done(history)
@@ -123,11 +123,11 @@ def given_up_in_its_own_epoch() -> HistoryBuilder:
     history = _members(protocol="consumer", system="kafka:4.0.0")
     for number in (0, 1):
         history.group("assigned", at=2.5, process=A, generation=5, offset=0, partition_id=number)
-    reads(history, A, range(6), at=3)
+    history.reads(A, range(6), at=3)
     history.group("committed", at=9.9, process=A, generation=5, offset=6)
     history.group("revoked", at=10, process=A, generation=5)
     history.group("assigned", at=11, process=B, generation=6, offset=6)
-    reads(history, B, range(6, 10), at=12)
+    history.reads(B, range(6, 10), at=12)
     history.group("committed", at=13, process=B, generation=6, offset=10)
     history.group("committed", at=14, process=A, generation=6, offset=0, partition_id=1)
     return _done(history)
@@ -144,8 +144,8 @@ def one_partition_for_two_in_an_epoch() -> HistoryBuilder:
     history = _members(protocol="consumer", system="kafka:4.3.1")
     history.group("assigned", at=2.5, process=A, generation=7, offset=0)
     history.group("assigned", at=2.6, process=B, generation=7, offset=0)
-    reads(history, A, range(10), at=3)
-    reads(history, B, range(10), at=3.1)
+    history.reads(A, range(10), at=3)
+    history.reads(B, range(10), at=3.1)
     return _done(history)
 
 
@@ -161,7 +161,7 @@ def three_crashes_in_turn() -> HistoryBuilder:
     for number, process in enumerate((A, B, C)):
         at = 10.0 * (number + 1)
         history.group("assigned", at=at, process=process, generation=number + 1, offset=position)
-        reads(history, process, range(position, 10), at=at + 1)
+        history.reads(process, range(position, 10), at=at + 1)
         position += 3
         history.group("committed", at=at + 2, process=process, generation=number + 1, offset=position)
         history.crash(process, at=at + 3)
@@ -178,11 +178,11 @@ def three_crashes_in_turn() -> HistoryBuilder:
 )
 def forgotten_generations_come_again() -> HistoryBuilder:
     history = _members(system="kafka:0.11.0.0").group("assigned", at=2.5, process=A, generation=12, offset=0)
-    reads(history, A, range(4), at=3)
+    history.reads(A, range(4), at=3)
     history.group("committed", at=4, process=A, generation=12, offset=2)
     history.crash(A, at=6)
     history.group("assigned", at=12, process=B, generation=13, offset=2)
-    reads(history, B, range(2, 8), at=13)
+    history.reads(B, range(2, 8), at=13)
     history.group("committed", at=14, process=B, generation=13, offset=8)
     history.crash(B, at=16)
     history.fault("kill", [1], at=30, until=33)
@@ -190,7 +190,7 @@ def forgotten_generations_come_again() -> HistoryBuilder:
     history.started(1, at=33)
     history.group("fetched", at=50, process=C, offset=2)
     history.group("assigned", at=50.1, process=C, generation=12, offset=2)
-    reads(history, C, range(2, 10), at=51)
+    history.reads(C, range(2, 10), at=51)
     return _done(history)
 
 
@@ -213,8 +213,7 @@ def little_known_reader_and_an_aborted_record() -> HistoryBuilder:
     history.log.append((3, 0, 90))
     history.send(5, 5, at=5)
     history.log.append((5, 0, 5))
-    history.poll([(0, 0), (1, 1), (2, 2), (5, 5)], at=6)
-    return history.finish(snapshots=False)
+    return history.poll([(0, 0), (1, 1), (2, 2), (5, 5)], at=6).finish(snapshots=False)
 
 
 @case(
@@ -227,8 +226,7 @@ def little_known_reader_is_given_an_aborted_record() -> HistoryBuilder:
     history = _application().send(90, 3, at=3, process=1, transaction=1, status=1)
     history.transaction(1, 1, at=2.9, until=3.5, transactional_id="p")
     history.log.append((3, 0, 90))
-    history.poll([(0, 0), (1, 1), (2, 2), (3, 90)], at=6)
-    return history.finish(snapshots=False)
+    return history.poll([(0, 0), (1, 1), (2, 2), (3, 90)], at=6).finish(snapshots=False)
 
 
 @case(
@@ -237,10 +235,8 @@ def little_known_reader_is_given_an_aborted_record() -> HistoryBuilder:
     why="control.md: A is written at an assignment and after a seek",
 )
 def application_seeks_back() -> HistoryBuilder:
-    history = _application()
-    history.poll([(0, 0), (1, 1), (2, 2)], at=6)
-    history.poll([(0, 0), (1, 1), (2, 2)], at=7, assignment=1)
-    return history.finish()
+    history = _application().poll([(0, 0), (1, 1), (2, 2)], at=6)
+    return history.poll([(0, 0), (1, 1), (2, 2)], at=7, assignment=1).finish()
 
 
 @case(
@@ -293,11 +289,9 @@ def one_value_in_two_topics() -> HistoryBuilder:
     why="f20: one of its sends accounts for it",
 )
 def refused_timed_out_and_acknowledged() -> HistoryBuilder:
-    history = _application()
-    history.send(3, None, at=4, status=1, error="NotEnoughReplicasError")
+    history = _application().send(3, None, at=4, status=1, error="NotEnoughReplicasError")
     history.send(3, None, at=5, status=2, error="KafkaTimeoutError")
-    history.ack(3, at=7)
-    return history.finish()
+    return history.ack(3, at=7).finish()
 
 
 @case(
@@ -338,8 +332,7 @@ def _ended(history: HistoryBuilder, node: int, *, at: float, **columns: Any) -> 
 def one_directory_fails() -> HistoryBuilder:
     history = led(system="kafka:3.9.1").broker_event(2, "directory_lost", at=20)
     history.state(1, 0, (1, 3), at=21)
-    history.ack(10, at=25)
-    return history.finish(only=(1, 3))
+    return history.ack(10, at=25).finish(only=(1, 3))
 
 
 @case(
@@ -349,8 +342,7 @@ def one_directory_fails() -> HistoryBuilder:
     why="leadership moved, and acks=1 waits for nobody",
 )
 def the_leaders_directory_fails() -> HistoryBuilder:
-    history = led(system="kafka:3.9.1")
-    history.ack(10, at=19.8, acks=1)
+    history = led(system="kafka:3.9.1").ack(10, at=19.8, acks=1)
     history.ack(11, at=19.9, acks=1)
     history.broker_event(1, "directory_lost", at=20)
     history.state(2, 1, (2, 3), at=21, start=10)
@@ -382,8 +374,7 @@ def two_are_killed_from_outside() -> HistoryBuilder:
     for node in (2, 3):
         _ended(history, node, at=20, signal=9, reason="none", back_ns=30 * SECOND)
     history.state(1, 0, (1,), at=22)
-    history.state(1, 0, (1, 2, 3), at=35)
-    return history.finish()
+    return history.state(1, 0, (1, 2, 3), at=35).finish()
 
 
 @case(
@@ -396,8 +387,7 @@ def ended_while_others_were_cut_off_from_clients() -> HistoryBuilder:
     history = led(system="kafka:4.3.1").fault("cut", [2], at=10, until=15)
     history.rows["faults"][-1]["links"] = [{"source": None, "client": 1, "target": 2}]
     _ended(history, 3, at=20, exit_status=1, reason="exception")
-    history.state(1, 0, (1, 2), at=24)
-    return history.finish(only=(1, 2))
+    return history.state(1, 0, (1, 2), at=24).finish(only=(1, 2))
 
 
 @case(

@@ -4,7 +4,6 @@ other, offsets that expire, and what their coordinator's log still has."""
 from typing import Any
 
 from harness.history.facts.internal_topics import partition_of
-from tests.outsiders.groups import reads
 from tests.outsiders.history_builder import OPEN, PASS, SOME, VIOLATION, HistoryBuilder, case, led
 
 A, B, TOOL, PRODUCER = 11, 12, 13, 21
@@ -39,12 +38,11 @@ def _group(
 )
 def kept_over_a_cooperative_rebalance() -> HistoryBuilder:
     history = _group().group("assigned", at=2.5, process=A, generation=1, offset=0)
-    reads(history, A, range(5), at=3)
+    history.reads(A, range(5), at=3)
     history.group("committed", at=4, process=A, offset=5, generation=1)
     history.group("assigned", at=12, process=B, generation=2, offset=None, partition_id=1)
-    reads(history, A, range(5, 10), at=13)
-    history.group("committed", at=14, process=A, offset=10, generation=2)
-    return history.finish()
+    history.reads(A, range(5, 10), at=13)
+    return history.group("committed", at=14, process=A, offset=10, generation=2).finish()
 
 
 @case(
@@ -56,13 +54,12 @@ def one_of_two_handed_over() -> HistoryBuilder:
     history = _group()
     for partition_id in (0, 1):
         history.group("assigned", at=2.5, process=A, generation=1, offset=0, partition_id=partition_id)
-    reads(history, A, range(5), at=3)
+    history.reads(A, range(5), at=3)
     history.group("committed", at=9.9, process=A, offset=0, generation=2, partition_id=1)
     history.group("revoked", at=10, process=A, generation=2, partition_id=1)
     history.group("assigned", at=11, process=B, generation=3, offset=0, partition_id=1)
-    reads(history, A, range(5, 10), at=12)
-    history.group("committed", at=13, process=A, offset=10, generation=3)
-    return history.finish()
+    history.reads(A, range(5, 10), at=12)
+    return history.group("committed", at=13, process=A, offset=10, generation=3).finish()
 
 
 @case(
@@ -76,9 +73,8 @@ def epoch_below_that_of_the_partition() -> HistoryBuilder:
     history = _group("consumer", "consumer", system="kafka:4.3.1")
     history.group("assigned", at=2.5, process=A, generation=4, offset=None, partition_id=1)
     history.group("assigned", at=6, process=A, generation=5, offset=0)
-    reads(history, A, range(10), at=7)
-    history.group("committed", at=8, process=A, offset=10, generation=4)
-    return history.finish()
+    history.reads(A, range(10), at=7)
+    return history.group("committed", at=8, process=A, offset=10, generation=4).finish()
 
 
 @case(
@@ -93,12 +89,11 @@ def same_instance_in_another_group() -> HistoryBuilder:
         row["group_instance_id"] = "shop-1"
     history.rows["processes"][-1]["group"] = "h"
     history.group("assigned", at=2.5, process=A, generation=3, offset=0)
-    reads(history, A, range(5), at=3)
+    history.reads(A, range(5), at=3)
     history.group("assigned", at=6, process=B, generation=3, offset=0, name="h")
-    reads(history, B, range(10), at=6.5)
+    history.reads(B, range(10), at=6.5)
     history.group("committed", at=7, process=B, offset=10, generation=3, name="h")
-    history.group("committed", at=8, process=A, offset=5, generation=3)
-    return history.finish()
+    return history.group("committed", at=8, process=A, offset=5, generation=3).finish()
 
 
 @case(
@@ -112,20 +107,19 @@ def old_self_empties_its_buffer() -> HistoryBuilder:
     for row in history.rows["processes"][-2:]:
         row["group_instance_id"] = "shop-1"
     history.group("assigned", at=2.5, process=A, generation=3, offset=0)
-    reads(history, A, range(5), at=3)
+    history.reads(A, range(5), at=3)
     history.group("committed", at=4, process=A, offset=5, generation=3)
     history.group("assigned", at=6, process=B, generation=3, offset=5)
-    reads(history, B, range(5, 10), at=6.5)
-    reads(history, A, range(5, 8), at=7)
-    history.group("committed", at=8, process=B, offset=10, generation=3)
-    return history.finish()
+    history.reads(B, range(5, 10), at=6.5)
+    history.reads(A, range(5, 8), at=7)
+    return history.group("committed", at=8, process=B, offset=10, generation=3).finish()
 
 
 def _upgraded() -> HistoryBuilder:
     """Kafka 4.3: a group of the classic protocol, A its last classic member, to which B comes by KIP-848."""
     history = _group("classic", "consumer", system="kafka:4.3.1")
     history.group("assigned", at=2.5, process=A, generation=7, offset=0)
-    reads(history, A, range(5), at=3)
+    history.reads(A, range(5), at=3)
     return history.group("committed", at=4, process=A, offset=5, generation=7)
 
 
@@ -137,9 +131,8 @@ def _upgraded() -> HistoryBuilder:
 )
 def classic_member_of_an_upgraded_group() -> HistoryBuilder:
     history = _upgraded().group("assigned", at=12, process=B, generation=8, offset=None, partition_id=1)
-    reads(history, A, range(5, 10), at=13)
-    history.group("committed", at=14, process=A, offset=10, generation=7)
-    return history.finish()
+    history.reads(A, range(5, 10), at=13)
+    return history.group("committed", at=14, process=A, offset=10, generation=7).finish()
 
 
 @case(
@@ -148,13 +141,11 @@ def classic_member_of_an_upgraded_group() -> HistoryBuilder:
     why="a member that has not given up what it has to stays in its epoch, below that of the group",
 )
 def classic_member_told_an_epoch_below() -> HistoryBuilder:
-    history = _upgraded()
-    history.group("assigned", at=12, process=B, generation=9, offset=None, partition_id=1)
+    history = _upgraded().group("assigned", at=12, process=B, generation=9, offset=None, partition_id=1)
     history.group("revoked", at=29, process=A, generation=7)
     history.group("assigned", at=30, process=A, generation=8, offset=5)
-    reads(history, A, range(5, 10), at=31, assignment=1)
-    history.group("committed", at=32, process=A, offset=10, generation=8)
-    return history.finish()
+    history.reads(A, range(5, 10), at=31, assignment=1)
+    return history.group("committed", at=32, process=A, offset=10, generation=8).finish()
 
 
 @case(
@@ -166,10 +157,9 @@ def classic_member_told_an_epoch_below() -> HistoryBuilder:
 )
 def zombie_in_an_upgraded_group() -> HistoryBuilder:
     history = _upgraded().group("assigned", at=12, process=B, generation=9, offset=5)
-    reads(history, B, range(5, 10), at=13)
+    history.reads(B, range(5, 10), at=13)
     history.group("committed", at=13.5, process=B, offset=10, generation=9)
-    history.group("committed", at=20, process=A, offset=5, generation=7)
-    return history.finish()
+    return history.group("committed", at=20, process=A, offset=5, generation=7).finish()
 
 
 @case(
@@ -182,11 +172,10 @@ def zombie_beside_a_group_of_the_new_protocol() -> HistoryBuilder:
     history = _group(system="kafka:4.3.1")
     history.client(TOOL, role="consumer", group="h", offset_reset="earliest", group_protocol="consumer")
     history.group("assigned", at=2.5, process=A, generation=7, offset=0)
-    reads(history, A, range(10), at=3)
+    history.reads(A, range(10), at=3)
     history.group("assigned", at=3, process=TOOL, generation=2, offset=None, partition_id=1, name="h")
     history.group("assigned", at=12, process=B, generation=8, offset=None, partition_id=1)
-    history.group("committed", at=20, process=A, offset=10, generation=7)
-    return history.finish()
+    return history.group("committed", at=20, process=A, offset=10, generation=7).finish()
 
 
 # ---- which offset was committed last --------------------------------------------------------------------------------
@@ -195,14 +184,13 @@ def zombie_beside_a_group_of_the_new_protocol() -> HistoryBuilder:
 def _overtaken(*, first_answered: float) -> HistoryBuilder:
     """A commits 7 at second 4 and 10 at 4.2, answered at 4.25; B is assigned at 7, is told 7, and is given 7 to 9."""
     history = _group().group("assigned", at=2.5, process=A, generation=1, offset=0)
-    reads(history, A, range(10), at=3)
+    history.reads(A, range(10), at=3)
     history.group("committed", at=4.2, elapsed_s=0.05, process=A, offset=10, generation=1)
     history.group("committed", at=4, elapsed_s=first_answered - 4, process=A, offset=7, generation=1)
     history.group("revoked", at=5, process=A, generation=1)
     history.group("fetched", at=6, process=B, offset=7)
     history.group("assigned", at=6.5, process=B, generation=2, offset=7)
-    reads(history, B, range(7, 10), at=7)
-    return history.finish()
+    return history.reads(B, range(7, 10), at=7).finish()
 
 
 @case(
@@ -240,7 +228,7 @@ def committed_behind_an_aborted_transaction() -> HistoryBuilder:
     for number in range(3):
         history.send(900 + number, 7 + number, at=3, process=PRODUCER, transaction=1, status=1)
     history.group("assigned", at=2.5, process=A, generation=1, offset=0)
-    reads(history, A, range(7), at=5)
+    history.reads(A, range(7), at=5)
     history.group("committed", at=6, process=A, offset=11, generation=1)
     history.group("fetched", at=20, process=B, offset=11)
     whole = [*history.log, *((7 + number, 0, 900 + number) for number in range(3))]
@@ -261,12 +249,12 @@ def committed_behind_an_aborted_transaction() -> HistoryBuilder:
 def place_below_the_logs_start() -> HistoryBuilder:
     history = _group(topics={"t": {"retention.ms": "1000"}})
     history.group("assigned", at=2.5, process=A, generation=1, offset=0)
-    reads(history, A, range(3), at=3)
+    history.reads(A, range(3), at=3)
     history.group("committed", at=4, process=A, offset=3, generation=1)
     history.group("revoked", at=5, process=A, generation=1)
     history.group("fetched", at=49, process=B, offset=3)
     history.group("assigned", at=50, process=B, generation=2, offset=3)
-    reads(history, B, range(6, 10), at=51)
+    history.reads(B, range(6, 10), at=51)
     history.group("committed", at=52, process=B, offset=10, generation=2)
     history.log = history.log[6:]
     history.finish(snapshots=False)
@@ -286,11 +274,10 @@ def place_below_the_logs_start() -> HistoryBuilder:
 def renewed_on_an_old_release() -> HistoryBuilder:
     history = _group(settings=RETENTION, system="kafka:2.0.1")
     history.group("assigned", at=2.5, process=A, generation=1, offset=0)
-    reads(history, A, range(9), at=3)
+    history.reads(A, range(9), at=3)
     for at in (4, 50):
         history.group("committed", at=at, process=A, offset=9, generation=1)
-    history.group("fetched", at=92, process=B, offset=-1)
-    return history.finish()
+    return history.group("fetched", at=92, process=B, offset=-1).finish()
 
 
 @case(
@@ -305,7 +292,7 @@ def expired_where_nobody_subscribes() -> HistoryBuilder:
     for offset in range(4):
         history.send(100 + offset, offset, at=1 + 25 * offset, partition_id=2)
     history.group("assigned", at=2.5, process=A, generation=1, offset=0)
-    reads(history, A, range(9), at=3)
+    history.reads(A, range(9), at=3)
     history.group("committed", at=4, process=A, offset=9, generation=1)
     history.group("revoked", at=20, process=A, generation=1)
     history.group("assigned", at=21, process=B, generation=2, offset=0, partition_id=2)
@@ -313,8 +300,7 @@ def expired_where_nobody_subscribes() -> HistoryBuilder:
         history.poll([(offset, 100 + offset)], at=22 + 22 * offset, process=B, partition_id=2)
     history.client(TOOL, role="consumer", group="g")
     history.group("fetched", at=92, process=TOOL, offset=-1)
-    history.final([(offset, 100 + offset) for offset in range(4)], partition_id=2)
-    return history.finish()
+    return history.final([(offset, 100 + offset) for offset in range(4)], partition_id=2).finish()
 
 
 @case(
@@ -325,16 +311,15 @@ def expired_where_nobody_subscribes() -> HistoryBuilder:
 def expired_and_started_at_the_end() -> HistoryBuilder:
     history = _group(settings=RETENTION, system="kafka:4.3.1", reset="latest")
     history.group("assigned", at=2.5, process=A, generation=1, offset=0)
-    reads(history, A, range(5), at=3)
+    history.reads(A, range(5), at=3)
     history.group("committed", at=4, process=A, offset=5, generation=1)
     history.group("revoked", at=20, process=A, generation=1)
     history.group("fetched", at=92, process=B, offset=-1)
     history.group("assigned", at=92.2, process=B, generation=1, offset=10)
     for value in (10, 11):
         history.ack(value, at=93)
-    reads(history, B, (10, 11), at=94)
-    history.group("committed", at=95, process=B, offset=12, generation=1)
-    return history.finish()
+    history.reads(B, (10, 11), at=94)
+    return history.group("committed", at=95, process=B, offset=12, generation=1).finish()
 
 
 def _without_offsets(
@@ -343,18 +328,18 @@ def _without_offsets(
     """A is told generation 3 and reads, and perhaps leaves at 5 or reads on to the end; B is told generation 1."""
     history = _group(system="kafka:4.3.1", settings={"offsets.retention.check.interval.ms": "5000"})
     history.group("assigned", at=2.5, process=A, generation=3, offset=0)
-    reads(history, A, range(10), at=3)
+    history.reads(A, range(10), at=3)
     if commits:
         history.group("committed", at=4, process=A, offset=10, generation=3)
     if leaves:
         history.group("revoked", at=5, process=A, generation=3)
     history.group("assigned", at=again, process=B, generation=1, offset=10 if commits else 0)
     if not commits:
-        reads(history, B, range(10), at=again + 1)
+        history.reads(B, range(10), at=again + 1)
     if reads_on:
         for value, at in enumerate(range(10, 75, 10), start=len(history.log)):
             history.ack(value, at=at)
-            reads(history, A, [value], at=at + 0.1)
+            history.reads(A, [value], at=at + 0.1)
     if cut_off:
         history.fault("cut", [1], at=12, until=70)
     return history.finish()
@@ -437,7 +422,7 @@ def _committed_twice() -> HistoryBuilder:
     """4 and then 10 are committed, both answered; the group's partition has three copies."""
     history = _group().kept_state(KEPT, 1, 0, (1, 2, 3), at=0)
     history.group("assigned", at=2.5, process=A, generation=1, offset=0)
-    reads(history, A, range(10), at=3)
+    history.reads(A, range(10), at=3)
     history.group("committed", at=4, process=A, offset=4, generation=1)
     return history.group("committed", at=6, process=A, offset=10, generation=1)
 
@@ -455,8 +440,7 @@ def missing_on_a_replica_outside() -> HistoryBuilder:
     history.kept_offset(PLACE, 4, at=4.005)
     history.kept_offset(PLACE, 10, at=6.005)
     history.rows["consumer_offsets"][-1]["snapshots"] = [0, 1]
-    history.group("fetched", at=50, process=B, offset=10)
-    return history.finish()
+    return history.group("fetched", at=50, process=B, offset=10).finish()
 
 
 @case(
@@ -471,7 +455,7 @@ def two_groups_of_one_partition() -> HistoryBuilder:
     history.kept_state(KEPT, 3, 0, (3,), at=0, replicas=(3,))
     for process, group in ((A, "g"), (B, NEIGHBOUR)):
         history.group("assigned", at=2.5, process=process, generation=1, offset=0, name=group)
-        reads(history, process, range(10), at=3)
+        history.reads(process, range(10), at=3)
         history.group("committed", at=4, process=process, offset=10, generation=1, name=group)
         history.group("revoked", at=5, process=process, generation=1, name=group)
     history.destroyed("wipe", 3, "disk", at=20)
@@ -479,7 +463,7 @@ def two_groups_of_one_partition() -> HistoryBuilder:
     for process, group in ((A, "g"), (B, NEIGHBOUR)):
         history.group("fetched", at=30, process=process, offset=-1, name=group)
         history.group("assigned", at=30.5, process=process, generation=1, offset=0, name=group)
-        reads(history, process, range(10), at=31, assignment=1)
+        history.reads(process, range(10), at=31, assignment=1)
     return history.finish()
 
 
@@ -487,7 +471,7 @@ def _starts_at_the_end(wiped: int) -> HistoryBuilder:
     """The group's only copy is on broker 3; a disk is wiped at 20; a member that starts at the latest begins at 10."""
     history = _group(reset="latest").kept_state(KEPT, 3, 0, (3,), at=0, replicas=(3,))
     history.group("assigned", at=2.5, process=A, generation=1, offset=0)
-    reads(history, A, range(5), at=3)
+    history.reads(A, range(5), at=3)
     history.group("committed", at=4, process=A, offset=5, generation=1)
     history.group("revoked", at=5, process=A, generation=1)
     history.destroyed("wipe", wiped, "disk", at=20)
@@ -495,8 +479,7 @@ def _starts_at_the_end(wiped: int) -> HistoryBuilder:
     history.group("assigned", at=30, process=B, generation=1, offset=10)
     for value in (10, 11):
         history.ack(value, at=31)
-    reads(history, B, (10, 11), at=32)
-    return history.finish()
+    return history.reads(B, (10, 11), at=32).finish()
 
 
 @case(
@@ -531,7 +514,7 @@ def taken_back_by_an_unclean_election_of_its_log() -> HistoryBuilder:
     history = _group(settings={"unclean.leader.election.enable": "true"})
     history.kept_state(KEPT, 3, 0, (2, 3), at=0, replicas=(2, 3))
     history.group("assigned", at=2.5, process=A, generation=1, offset=0)
-    reads(history, A, range(10), at=3)
+    history.reads(A, range(10), at=3)
     history.group("committed", at=4, process=A, offset=5, generation=1)
     history.kept_state(KEPT, 3, 0, (3,), at=5, replicas=(2, 3))
     history.group("committed", at=8, process=A, offset=10, generation=1)
@@ -540,8 +523,7 @@ def taken_back_by_an_unclean_election_of_its_log() -> HistoryBuilder:
     history.kept_state(KEPT, 2, 1, (2,), at=12, replicas=(2, 3))
     history.group("fetched", at=20, process=B, offset=5)
     history.group("assigned", at=20.5, process=B, generation=2, offset=5)
-    reads(history, B, range(5, 10), at=21)
-    return history.finish()
+    return history.reads(B, range(5, 10), at=21).finish()
 
 
 @case(
@@ -554,9 +536,8 @@ def static_member_of_the_new_protocol_again() -> HistoryBuilder:
     for row in history.rows["processes"][-2:]:
         row["group_instance_id"] = "shop-1"
     history.group("assigned", at=2.5, process=A, generation=5, offset=0)
-    reads(history, A, range(5), at=3)
+    history.reads(A, range(5), at=3)
     history.group("committed", at=4, process=A, offset=5, generation=5)
     history.group("assigned", at=8, process=B, generation=5, offset=5)
-    reads(history, B, range(5, 10), at=9)
-    history.group("committed", at=10, process=B, offset=10, generation=5)
-    return history.finish()
+    history.reads(B, range(5, 10), at=9)
+    return history.group("committed", at=10, process=B, offset=10, generation=5).finish()

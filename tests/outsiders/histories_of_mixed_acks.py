@@ -79,8 +79,7 @@ def read_one_of_a_mix() -> HistoryBuilder:
     history.ack(5, at=2.5)
     history.ack(6, at=2.6, acks=ONE)
     history.poll([(offset, offset) for offset in range(7)], at=4)
-    history.fail_over(2, kept=6)
-    return history.finish()
+    return history.fail_over(2, kept=6).finish()
 
 
 @case(
@@ -94,8 +93,7 @@ def acks_0_and_read() -> HistoryBuilder:
     for value in range(5):
         history.send(value, None, at=1 + value, acks=NONE)
         history.log.append((value, 0, value))
-    history.poll([(value, value) for value in range(5)], at=9)
-    return history.finish()
+    return history.poll([(value, value) for value in range(5)], at=9).finish()
 
 
 # ---- several in flight -------------------------------------------------------------------------------------------
@@ -233,8 +231,7 @@ def given_up_and_not_there() -> HistoryBuilder:
     for value in range(60, 65):
         history.ack(value, at=12 + value / 100)
     history.started(1, at=20)
-    history.state(2, 1, (1, 2, 3), at=22)
-    return history.finish()
+    return history.state(2, 1, (1, 2, 3), at=22).finish()
 
 
 @case(
@@ -246,8 +243,7 @@ def unanswered_and_its_place_taken() -> HistoryBuilder:
     history = led(3, system="kafka:0.10.2.2", workload=AT_LEAST_ONCE)
     history.client(1, role="producer", idempotent=False, acks=ONE, tells_attempts=True)
     history.send(3, None, at=4, elapsed_s=5, status=2, acks=ONE, error="timed out")
-    history.ack(4, at=4.01, acks=ONE)
-    return history.finish()
+    return history.ack(4, at=4.01, acks=ONE).finish()
 
 
 @case(

@@ -68,8 +68,7 @@ def reassigned_away_from_a_tail_of_acks_all() -> HistoryBuilder:
     why="every copy that had to have the records was destroyed; the old ones had been dropped before",
 )
 def reassigned_to_disks_that_are_lost() -> HistoryBuilder:
-    history = _reassigned(to=(4, 5))
-    history.destroyed("wipe", 4, "disk", at=30, until=33)
+    history = _reassigned(to=(4, 5)).destroyed("wipe", 4, "disk", at=30, until=33)
     history.destroyed("wipe", 5, "disk", at=30, until=33)
     history.started(4, at=33)
     history.started(5, at=33)
@@ -91,8 +90,7 @@ def disk_of_a_broker_that_has_left() -> HistoryBuilder:
     history.log = history.log[:12]
     history.started(4, at=50)
     history.truncation(4, 12, 15, epoch=3, at=51)
-    history.state(2, 3, (4, 2, 3), at=52)
-    return history.finish(only=(4, 2, 3))
+    return history.state(2, 3, (4, 2, 3), at=52).finish(only=(4, 2, 3))
 
 
 @case(
@@ -176,8 +174,7 @@ def forbidden_and_then_allowed() -> HistoryBuilder:
 def allowed_while_it_took_place() -> HistoryBuilder:
     history = led(system="kafka:3.9.1").configured(UNCLEAN, "true", at=15)
     _cut_by(history, 3, 6, at=20)
-    history.configured(UNCLEAN, "false", at=40)
-    return history.finish()
+    return history.configured(UNCLEAN, "false", at=40).finish()
 
 
 @case(
@@ -190,8 +187,7 @@ def allowed_while_it_took_place() -> HistoryBuilder:
 def allowed_of_all_topics_too_late() -> HistoryBuilder:
     history = led(system="kafka:3.9.1")
     _cut_by(history, 3, 6, at=20)
-    history.configured(UNCLEAN, "true", at=60, scope="broker", name="")
-    return history.finish()
+    return history.configured(UNCLEAN, "true", at=60, scope="broker", name="").finish()
 
 
 @case(
@@ -222,8 +218,7 @@ def lost_to_the_one_farthest_behind() -> HistoryBuilder:
     for node, end in ((1, 10), (2, 5)):
         history.started(node, at=30)
         history.truncation(node, 2, end, epoch=1, at=31)
-    history.state(3, 1, (1, 2, 3), at=32)
-    return history.finish()
+    return history.state(3, 1, (1, 2, 3), at=32).finish()
 
 
 # ---- followers that cut their logs at a start --------------------------------------------------------------------
@@ -235,8 +230,7 @@ def _restarted(*, refetched: bool, system: str) -> HistoryBuilder:
     history = led(system=system).fault("stop", [2], at=10, until=11)
     history.started(2, at=11)
     history.truncation(2, 8, 10, epoch=None, at=11.5)
-    history.fail_over(2, kept=10 if refetched else 8, at=15, isr=(2, 3))
-    return history.finish()
+    return history.fail_over(2, kept=10 if refetched else 8, at=15, isr=(2, 3)).finish()
 
 
 @case(
@@ -276,8 +270,7 @@ def cut_of_what_a_deposed_leader_took() -> HistoryBuilder:
         history.ack(value, at=17 + value / 10)
     history.started(1, at=25)
     history.truncation(1, 10, 12, epoch=1, at=26)
-    history.state(2, 1, (1, 2, 3), at=28)
-    return history.finish()
+    return history.state(2, 1, (1, 2, 3), at=28).finish()
 
 
 @case(
@@ -295,8 +288,7 @@ def cut_of_what_a_deposed_leader_took_by_all() -> HistoryBuilder:
     history.replica(1, [*history.log, (10, 0, 10), (11, 0, 11)], at=24, reason="restart", high_watermark=10)
     history.started(1, at=25)
     history.truncation(1, 10, 12, epoch=1, at=26)
-    history.state(2, 1, (1, 2, 3), at=28)
-    return history.finish()
+    return history.state(2, 1, (1, 2, 3), at=28).finish()
 
 
 @case(
@@ -315,5 +307,4 @@ def reassigned_and_polled() -> HistoryBuilder:
         history.ack(value, at=1 + value / 10)
     history.polled(2, 4, 3, (4, 2, 3), at=14)
     history.log = history.log[:7]
-    history.fault("pause", [1], at=10, until=14)
-    return history.finish(snapshots=False)
+    return history.fault("pause", [1], at=10, until=14).finish(snapshots=False)

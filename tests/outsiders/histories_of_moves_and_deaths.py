@@ -26,8 +26,7 @@ def moved_altogether_and_failed_over() -> HistoryBuilder:
     history.state(5, 2, (5, 6), at=18, start=15)
     history.ack(30, at=20)
     history.started(4, at=30)
-    history.state(5, 2, (4, 5, 6), at=32)
-    return history.finish(only=(4, 5, 6))
+    return history.state(5, 2, (4, 5, 6), at=32).finish(only=(4, 5, 6))
 
 
 def _one_copy(*, wiped: int) -> HistoryBuilder:
@@ -43,8 +42,7 @@ def _one_copy(*, wiped: int) -> HistoryBuilder:
     history.state(-1, 2, (2,), at=31)
     history.state(2, 3, (2,), at=35, start=0)
     history.log = []
-    history.ack(20, at=40)
-    return history.finish(only=(2,))
+    return history.ack(20, at=40).finish(only=(2,))
 
 
 @case(
@@ -93,8 +91,7 @@ def killed_from_outside_with_an_acks_1_tail() -> HistoryBuilder:
     history.log = history.log[:8]
     history.started(1, at=15)
     history.truncation(1, 8, 10, epoch=1, at=16)
-    history.state(2, 1, (1, 2, 3), at=18)
-    return history.finish()
+    return history.state(2, 1, (1, 2, 3), at=18).finish()
 
 
 @case(
@@ -116,8 +113,7 @@ def ended_by_itself_alone_in_sync() -> HistoryBuilder:
     history.log = history.log[:8]
     history.started(1, at=15)
     history.truncation(1, 8, 10, epoch=2, at=16)
-    history.state(2, 2, (1, 2, 3), at=18)
-    return history.finish()
+    return history.state(2, 2, (1, 2, 3), at=18).finish()
 
 
 @case(
@@ -131,8 +127,7 @@ def ended_after_the_controller_was_paused() -> HistoryBuilder:
     history._add("controllers", time_ns=0, uncertainty_ns=0, node=CONTROLLER, controller_epoch=1)
     history.fault("pause", [CONTROLLER], at=10, until=20)
     _ended(history, 3, at=40, exit_status=1, reason="exception")
-    history.state(1, 0, (1, 2), at=42)
-    return history.finish()
+    return history.state(1, 0, (1, 2), at=42).finish()
 
 
 @case(
@@ -144,8 +139,7 @@ def ended_after_the_controller_was_paused() -> HistoryBuilder:
 def ended_with_status_0() -> HistoryBuilder:
     history = led(10, system=KAFKA)
     _ended(history, 3, at=40, exit_status=0, back_ns=None)
-    history.state(1, 0, (1, 2), at=42)
-    return history.finish()
+    return history.state(1, 0, (1, 2), at=42).finish()
 
 
 @case(

@@ -30,8 +30,7 @@ def _ends(
         line_text="ERROR",
         fresh=fresh,
     )
-    history.state(1, 0, [each for each in history.brokers if each != node], at=at + 3)
-    return history.finish()
+    return history.state(1, 0, [each for each in history.brokers if each != node], at=at + 3).finish()
 
 
 @case(
@@ -94,8 +93,7 @@ def metadata_lost_with_a_killed_controller() -> HistoryBuilder:
     why="KIP-631: initial.broker.registration.timeout.ms",
 )
 def cut_off_from_its_registration() -> HistoryBuilder:
-    history = led(system=KAFKA)
-    history.fault("cut", [3], at=20, until=95)
+    history = led(system=KAFKA).fault("cut", [3], at=20, until=95)
     history.fault("kill", [3], at=21, until=25)
     return _ends(history, at=88, reason="registration-failed")
 
@@ -148,8 +146,7 @@ def nothing_answered_while_a_node_was_down() -> HistoryBuilder:
         history.send(100 + number, None, at=26 + number, elapsed_s=30 - number, status=2)
     history._add("node_ends", node=3, time_ns=25 * SECOND, exit_status=1, reason="exception", fresh=True)
     history.state(1, 0, (1, 2), at=56)
-    history.ack(200, at=57)
-    return history.finish(only=(1, 2))
+    return history.ack(200, at=57).finish(only=(1, 2))
 
 
 def _refuses_to_cut(system: str) -> HistoryBuilder:
@@ -334,8 +331,7 @@ def stamped_by_producers_and_then_by_brokers() -> HistoryBuilder:
 )
 def unclean_allowed_in_capitals() -> HistoryBuilder:
     history = led(topics={"t": {UNCLEAN: "TRUE"}}).state(1, 0, (1,), at=6)
-    history.fail_over(2, kept=7, isr=(2,), at=9)
-    return history.finish()
+    return history.fail_over(2, kept=7, isr=(2,), at=9).finish()
 
 
 @case(
@@ -347,8 +343,7 @@ def alone_as_the_topic_allows() -> HistoryBuilder:
     history = led(5, topics={"t": {"min.insync.replicas": "1"}}, settings={"min.insync.replicas": "2"})
     history.state(1, 0, (1,), at=6)
     history.ack(5, at=20)
-    history.state(1, 0, (1, 2, 3), at=30)
-    return history.finish()
+    return history.state(1, 0, (1, 2, 3), at=30).finish()
 
 
 # ---- a topic that goes ----------------------------------------------------------------------------------------------

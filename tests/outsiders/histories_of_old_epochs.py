@@ -4,7 +4,7 @@ told a later one."""
 from typing import Any
 
 from tests.harness.checks.histories.build import SECOND
-from tests.outsiders.groups import group_of, reads
+from tests.outsiders.groups import group_of
 from tests.outsiders.history_builder import PASS, VIOLATION, HistoryBuilder, case
 
 OLD, NEW = 11, 12
@@ -16,7 +16,7 @@ WHY_OLD = "a commit of a former generation has to be refused"
 def _group(*, protocol: str | None, system: str, reset: str = "earliest") -> HistoryBuilder:
     history = group_of(OLD, NEW, protocol=protocol, system=system, reset=reset)
     history.group("assigned", at=8, process=OLD, generation=1, offset=0)
-    reads(history, OLD, range(4), at=8.5)
+    history.reads(OLD, range(4), at=8.5)
     return history
 
 
@@ -57,7 +57,6 @@ def transaction_that_names_its_member() -> HistoryBuilder:
 @case(
     "the same, in a version of the request that has no room for the member",
     PASS,
-    {},
     also=ALSO,
     why="before KIP-447 offsets in a transaction are fenced by the producer alone",
 )
@@ -96,8 +95,7 @@ def _own_later(
     if revoked:
         history.group("revoked", at=11, process=OLD, generation=1)
     history.group("assigned", at=12, process=OLD, generation=2, partition_id=again)
-    history.group("committed", at=14, process=OLD, generation=1, offset=4)
-    return history.finish()
+    return history.group("committed", at=14, process=OLD, generation=1, offset=4).finish()
 
 
 @case("a member commits in generation 1 after it was told generation 2", VIOLATION, ZOMBIE, why=WHY_OLD)
@@ -118,7 +116,6 @@ def own_later_epoch_before_kip_1251() -> HistoryBuilder:
 @case(
     "the same since KIP-1251, for a partition that it has had since the older epoch",
     PASS,
-    {},
     why="an epoch between that of the assignment and the member's is accepted since 4.3",
 )
 def own_later_epoch() -> HistoryBuilder:
@@ -128,7 +125,6 @@ def own_later_epoch() -> HistoryBuilder:
 @case(
     "the same, and it is told the partition anew without having given it up",
     PASS,
-    {},
     why="it has had the partition since the older epoch",
 )
 def own_later_epoch_repeated() -> HistoryBuilder:
@@ -148,7 +144,6 @@ def own_later_epoch_of_the_partition() -> HistoryBuilder:
 @case(
     "it is not known by which protocol, nor on which release, a member commits below its own epoch",
     PASS,
-    {},
     why="where members have epochs of their own, that may be lawful",
 )
 def own_later_epoch_of_an_unknown_protocol() -> HistoryBuilder:
@@ -157,12 +152,10 @@ def own_later_epoch_of_an_unknown_protocol() -> HistoryBuilder:
 
 def _behind(**more: Any) -> HistoryBuilder:
     """KIP-848: OLD gave t-0 up for epoch 2; NEW has it in epoch 3; OLD, in epoch 2, commits it."""
-    history = _group(**more)
-    history.group("revoked", at=10, process=OLD, generation=1)
+    history = _group(**more).group("revoked", at=10, process=OLD, generation=1)
     history.group("assigned", at=11, process=OLD, generation=2, partition_id=1)
     history.group("assigned", at=13, process=NEW, generation=3, offset=0)
-    history.group("committed", at=14, process=OLD, generation=2, offset=4)
-    return history.finish()
+    return history.group("committed", at=14, process=OLD, generation=2, offset=4).finish()
 
 
 @case(

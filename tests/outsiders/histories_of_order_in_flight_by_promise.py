@@ -89,8 +89,7 @@ def _beside(first: int, second: int) -> HistoryBuilder:
     history.send(50, first, at=2.0, elapsed_s=1.0)
     history.log.append((first, 0, 50))
     history.send(51, second, at=2.1, elapsed_s=0.2, partition_id=1)
-    history.final([(second, 51)], partition_id=1)
-    return history.finish()
+    return history.final([(second, 51)], partition_id=1).finish()
 
 
 @case("a later call to another partition gets a lower offset", PASS, why="offsets are a partition's own")
@@ -121,8 +120,7 @@ def in_turns_within_a_call() -> HistoryBuilder:
     history.sends([(50, 3, 0), (51, 4, 0)], at=2)
     history.sends([(52, 0, 0), (53, 1, 0)], at=2, partition_id=1)
     history.log += [(3, 0, 50), (4, 0, 51)]
-    history.final([(0, 52), (1, 53)], partition_id=1)
-    return history.finish()
+    return history.final([(0, 52), (1, 53)], partition_id=1).finish()
 
 
 @case(
@@ -235,8 +233,7 @@ def twice_and_turned_round() -> HistoryBuilder:
     history = _calls(_producer(idempotent=False), [(51, 4, 2.2, 2.6), (52, 5, 2.3, 2.7), (50, 6, 2.0, 4.0)])
     history.log.append((3, 0, 50))
     history.log.sort()
-    history.failed_attempt(at=2.5)
-    return history.finish()
+    return history.failed_attempt(at=2.5).finish()
 
 
 # ---- acks --------------------------------------------------------------------------------------------------------
@@ -259,8 +256,7 @@ def _after_a_cut(acks: int) -> HistoryBuilder:
     """The leader answers 50 at offset 3 and dies; the next one's log ends there, and it answers 51 at offset 3."""
     history = _producer(acks=acks, idempotent=acks == -1).ack(50, at=4, acks=acks)
     history.fail_over(2, kept=3)
-    history.ack(51, at=20, acks=acks)
-    return history.finish()
+    return history.ack(51, at=20, acks=acks).finish()
 
 
 CUT = ["inconsistent-offsets", "acknowledged-regression", "reordering", "lost-write"]
@@ -299,8 +295,7 @@ def _zombie_answers(acks: int) -> HistoryBuilder:
     history.send(52, 3, at=9, acks=acks)
     history.replica(1, [*history.log[:3], (3, 0, 52)], at=19, reason="heal", high_watermark=3)
     history.truncation(1, 3, 4, epoch=1, at=21)
-    history.state(2, 1, (1, 2, 3), at=23)
-    return history.finish()
+    return history.state(2, 1, (1, 2, 3), at=23).finish()
 
 
 @case(
@@ -331,8 +326,7 @@ def acks_all_of_a_deposed_leader() -> HistoryBuilder:
     why="a retry that the new leader knows by its sequence number",
 )
 def over_a_fail_over() -> HistoryBuilder:
-    history = _producer()
-    history.send(50, 3, at=5.9, elapsed_s=4.1)
+    history = _producer().send(50, 3, at=5.9, elapsed_s=4.1)
     history.send(51, 4, at=6.0, elapsed_s=3.5)
     history.log.append((3, 0, 50))
     history.failed_attempt(at=6.2)
@@ -348,8 +342,7 @@ def over_a_fail_over() -> HistoryBuilder:
     why="nothing was lost in the election, and an idempotent producer keeps its order over it",
 )
 def turned_round_over_a_fail_over() -> HistoryBuilder:
-    history = _producer()
-    history.send(50, 4, at=5.9, elapsed_s=4.1)
+    history = _producer().send(50, 4, at=5.9, elapsed_s=4.1)
     history.send(51, 3, at=6.0, elapsed_s=3.5)
     history.failed_attempt(at=6.2)
     history.fail_over(2, isr=(2, 3))
@@ -368,5 +361,4 @@ def nothing_but_acks_0() -> HistoryBuilder:
     for value in range(3):
         history.send(value, None, at=1 + value / 10, acks=0)
         history.log.append((value, 0, value))
-    history.poll([(offset, offset) for offset in range(3)], at=5)
-    return history.finish()
+    return history.poll([(offset, offset) for offset in range(3)], at=5).finish()

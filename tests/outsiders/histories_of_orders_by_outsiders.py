@@ -57,12 +57,10 @@ def second_of_a_call_comes_late() -> HistoryBuilder:
 
 def _below_by_another(acks: int) -> HistoryBuilder:
     """Process 1 is answered offsets 6 and 7; a clean fail-over keeps six; then process 2 is answered 6."""
-    history = led(6)
-    history.ack(A, at=4, acks=acks)
+    history = led(6).ack(A, at=4, acks=acks)
     history.ack(B, at=4.2, acks=acks)
     history.fail_over(2, kept=6)
-    history.ack(C, at=15, acks=acks, process=2)
-    return history.finish()
+    return history.ack(C, at=15, acks=acks, process=2).finish()
 
 
 @case(

@@ -32,8 +32,7 @@ def _reader(reset: str, **more: Any) -> HistoryBuilder:
     why="its position is gone, and records 6 to 8 are not promised to it any more",
 )
 def overtaken_and_on_at_the_end() -> HistoryBuilder:
-    history = _reader("latest")
-    history.poll([(0, 0), (1, 1)], at=2.5)
+    history = _reader("latest").poll([(0, 0), (1, 1)], at=2.5)
     history.poll([(9, 9)], at=62)
     return _expired(history, 6)
 
@@ -45,8 +44,7 @@ def overtaken_and_on_at_the_end() -> HistoryBuilder:
     why="what lies between was removed on purpose",
 )
 def overtaken_and_on_at_the_start() -> HistoryBuilder:
-    history = _reader("earliest")
-    history.poll([(0, 0), (1, 1)], at=2.5)
+    history = _reader("earliest").poll([(0, 0), (1, 1)], at=2.5)
     history.poll([(6, 6), (7, 7), (8, 8), (9, 9)], at=62)
     return _expired(history, 6)
 
@@ -58,24 +56,21 @@ def overtaken_and_on_at_the_start() -> HistoryBuilder:
     why="6 and 7 were there, and earliest means the start",
 )
 def overtaken_and_on_behind_the_start() -> HistoryBuilder:
-    history = _reader("earliest")
-    history.poll([(0, 0), (1, 1)], at=2.5)
+    history = _reader("earliest").poll([(0, 0), (1, 1)], at=2.5)
     history.poll([(8, 8), (9, 9)], at=62)
     return _expired(history, 6)
 
 
 def _member(reset: str, first: int, *, start: int = 6) -> HistoryBuilder:
     """The group committed 2; retention takes the log's head; a new member begins at `first`, a minute later."""
-    history = led(system="kafka:2.8.2", topics=SHORT)
-    for process in (A, B):
-        history.client(process, role="consumer", group="g", offset_reset=reset, isolation="read_uncommitted")
+    history = led(system="kafka:2.8.2", topics=SHORT).members(A, B, reset=reset)
     history.group("assigned", at=2.2, process=A, generation=1, offset=0)
     history.poll([(0, 0), (1, 1)], at=2.5, process=A)
     history.group("committed", at=3, process=A, generation=1, offset=2)
     history.group("revoked", at=4, process=A, generation=1)
     history.group("fetched", at=60, process=B, offset=2)
     history.group("assigned", at=60.1, process=B, generation=3, offset=2)
-    history.poll([(offset, offset) for offset in range(first, 10)], at=62, process=B)
+    history.reads(B, range(first, 10), at=62)
     return _expired(history, start)
 
 
@@ -115,10 +110,9 @@ def group_not_overtaken_and_on_at_the_end() -> HistoryBuilder:
 def _moved_coordinator(wiped: int) -> HistoryBuilder:
     """The group's partition moves from 1 to 2 at second 20; then a disk is lost, and the group is told nothing."""
     history = led(system="kafka:3.9.1").kept_state(GROUP_IN, 1, 0, (1,), at=0, replicas=(1,))
-    for process in (A, B):
-        history.client(process, role="consumer", group="g", offset_reset="earliest", isolation="read_uncommitted")
+    history.members(A, B)
     history.group("assigned", at=2.2, process=A, generation=1, offset=0)
-    history.poll([(offset, offset) for offset in range(10)], at=3, process=A)
+    history.reads(A, range(10), at=3)
     history.group("committed", at=4, process=A, generation=1, offset=10)
     history.kept_state(GROUP_IN, 1, 1, (1,), at=20, replicas=(1, 2))
     history.kept_state(GROUP_IN, 1, 1, (1, 2), at=22, replicas=(1, 2))
@@ -130,8 +124,7 @@ def _moved_coordinator(wiped: int) -> HistoryBuilder:
     else:
         history.state(2, 1, (2, 3), at=41, start=10)
     history.state(history._leader or 1, history._epoch, (1, 2, 3), at=50)
-    history.group("fetched", at=60, process=B, offset=-1)
-    return history.finish()
+    return history.group("fetched", at=60, process=B, offset=-1).finish()
 
 
 @case(
@@ -267,7 +260,6 @@ def early_on_1_1_with_a_followers_log() -> HistoryBuilder:
     "an old folder of a run with transactions: the final read, of which nobody knows what it asked for, ended below an "
     "open transaction's record",
     OPEN,
-    {},
     also=("hanging-transaction observation", "end-told-too-low observation", *UNREAD),
     why="it may have been a reader of committed records",
 )

@@ -55,7 +55,7 @@ def _processes(
     """One transaction of processor `number`: a result for each input, at these places (partition_id, offset)."""
     process = FIRST + number
     history.group("assigned", at=at, process=process, generation=generation, offset=inputs[0], name=group)
-    history.poll([(offset, offset) for offset in inputs], at=at + 0.1, process=process, assignment=transaction)
+    history.reads(process, inputs, at=at + 0.1, assignment=transaction)
     made: list[Result] = []
     for source, (partition_id, offset) in zip(inputs, out, strict=True):
         value = OUTPUTS + len(history.rows["value_names"])
@@ -244,7 +244,7 @@ def _two_isolations(*, committed_reader: Sequence[int], system: str = "kafka:4.3
     history.log.append((6, 0, 6))
     for process, group, given in ((11, "g", committed_reader), (12, "u", (0, 1, 2, 3, 4, 6))):
         history.group("assigned", at=5, process=process, generation=1, offset=0, name=group)
-        history.poll([(offset, offset) for offset in given], at=6, process=process)
+        history.reads(process, given, at=6)
         history.group("committed", at=7, process=process, generation=1, offset=7, name=group)
     return history.finish()
 

@@ -7,12 +7,10 @@ OLD, NEW = 11, 12
 
 def _beyond_the_end(*, destroyed: bool) -> HistoryBuilder:
     """OLD reads and commits all ten; the only replica in sync loses the last three; NEW is told 10, reads from 0."""
-    history = led(10)
-    for process in (OLD, NEW):
-        history.client(process, role="consumer", group="g", offset_reset="earliest", isolation="read_uncommitted")
+    history = led(10).members(OLD, NEW)
     history.state(1, 0, (1,), at=2.2)
     history.group("assigned", at=2.5, process=OLD, generation=1, offset=0)
-    history.poll([(offset, offset) for offset in range(10)], at=3, process=OLD)
+    history.reads(OLD, range(10), at=3)
     history.group("committed", at=3.5, process=OLD, offset=10, generation=1)
     if destroyed:
         history.destroyed("power-loss", 1, "tail", at=6, until=8, first=7, end=10, partition_id=0)
@@ -20,8 +18,7 @@ def _beyond_the_end(*, destroyed: bool) -> HistoryBuilder:
         history.state(1, 1, (1,), at=9, start=7)
     history.group("assigned", at=12, process=NEW, generation=2)
     history.group("fetched", at=12.5, process=NEW, offset=10, generation=2)
-    history.poll([(offset, offset) for offset in range(7)], at=13, process=NEW, assignment=1)
-    return history.finish()
+    return history.reads(NEW, range(7), at=13, assignment=1).finish()
 
 
 @case(

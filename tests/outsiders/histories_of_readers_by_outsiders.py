@@ -90,13 +90,12 @@ def _standing_still(history: HistoryBuilder) -> HistoryBuilder:
     """A group's only member reads until 8, polls in vain until 48, and then is given what was sent meanwhile."""
     history.client(READER, role="consumer", group="g", offset_reset="earliest", isolation="read_uncommitted")
     history.group("assigned", at=2.5, process=READER, generation=1, offset=0)
-    history.poll([(offset, offset) for offset in range(10)], at=3, process=READER)
+    history.reads(READER, range(10), at=3)
     for number in range(40):
         history.ack(10 + number, at=8 + number)
     for number in range(20):
         history.empty_poll(READER, at=10 + 2 * number, elapsed_s=2)
-    history.poll([(offset, offset) for offset in range(10, 50)], at=48.5, process=READER)
-    return history.finish()
+    return history.reads(READER, range(10, 50), at=48.5).finish()
 
 
 @case(
@@ -105,8 +104,7 @@ def _standing_still(history: HistoryBuilder) -> HistoryBuilder:
     why="without a coordinator a group stands still, and its replication factor said so",
 )
 def without_a_coordinator() -> HistoryBuilder:
-    history = led()
-    history.kept_state(KEPT, 3, 0, (3,), at=0, replicas=(3,))
+    history = led().kept_state(KEPT, 3, 0, (3,), at=0, replicas=(3,))
     history.kept_state(KEPT, -1, 1, (3,), at=8, replicas=(3,))
     history.kept_state(KEPT, 3, 2, (3,), at=48, replicas=(3,))
     return _standing_still(history)
@@ -140,8 +138,7 @@ def passed_over_by_nobody_knows_whom() -> HistoryBuilder:
     history.send(4, 5, at=7)
     history.log += [(3, 0, 900), (5, 0, 4)]
     history.poll([(0, 0), (1, 1), (2, 2)], at=3, process=READER)
-    history.poll([(5, 4)], at=8, process=READER)
-    return history.finish(snapshots=False)
+    return history.poll([(5, 4)], at=8, process=READER).finish(snapshots=False)
 
 
 # ---- after the last heal --------------------------------------------------------------------------------------------
@@ -228,12 +225,11 @@ def nothing_waited() -> HistoryBuilder:
     history = led().kept_state(KEPT, 3, 0, (1, 2, 3), at=0)
     history.client(READER, role="consumer", group="g", offset_reset="earliest", isolation="read_uncommitted")
     history.group("assigned", at=2.5, process=READER, generation=1, offset=0)
-    history.poll([(offset, offset) for offset in range(10)], at=3, process=READER)
+    history.reads(READER, range(10), at=3)
     for number in range(20):
         history.empty_poll(READER, at=10 + 2 * number, elapsed_s=2)
     history.ack(10, at=48)
-    history.poll([(10, 10)], at=48.2, process=READER)
-    return history.finish()
+    return history.poll([(10, 10)], at=48.2, process=READER).finish()
 
 
 # ---- batches whose checksum does not hold ---------------------------------------------------------------------------
@@ -243,8 +239,7 @@ def _refused(damaged: Sequence[int]) -> HistoryBuilder:
     history = led()
     for node in damaged:
         history.damage(node, 5, 6, at=20)
-    history.refused_read(at=30)
-    return history.finish()
+    return history.refused_read(at=30).finish()
 
 
 @case(

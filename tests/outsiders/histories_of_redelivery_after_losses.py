@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from tests.outsiders.groups import group_of, reads
+from tests.outsiders.groups import group_of
 from tests.outsiders.history_builder import PASS, REWOUND, SOME, VIOLATION, HistoryBuilder, case
 
 A, B = 11, 12
@@ -19,13 +19,12 @@ def _again(
     history.group("fetched", at=at, process=B, offset=answered)
     start = max(answered or 0, 0)
     history.group("assigned", at=at + 0.1, process=B, generation=generation, offset=start)
-    reads(history, B, range(start, 10), at=at + 1)
-    return history.finish()
+    return history.reads(B, range(start, 10), at=at + 1).finish()
 
 
 def _worked(history: HistoryBuilder, *, commits: Sequence[tuple[float, int]] = ((4, 10),)) -> HistoryBuilder:
     history.group("assigned", at=2.5, process=A, generation=1, offset=0)
-    reads(history, A, range(10), at=3)
+    history.reads(A, range(10), at=3)
     for at, offset in commits:
         history.group("committed", at=at, process=A, offset=offset, generation=1)
     return history
@@ -131,8 +130,7 @@ def _kept_a_minute(system: str) -> HistoryBuilder:
     history.group("revoked", at=83, process=A, generation=1)
     history.group("fetched", at=84, process=B, offset=-1)
     history.group("assigned", at=84.1, process=B, generation=2, offset=0)
-    reads(history, B, range(10), at=85)
-    return history.finish()
+    return history.reads(B, range(10), at=85).finish()
 
 
 @case(
@@ -188,7 +186,7 @@ def one_of_two_partitions_refused() -> HistoryBuilder:
 )
 def sought_back_without_a_commit() -> HistoryBuilder:
     history = _worked(group_of(A, B)).group("seek", at=6, process=A, offset=3)
-    reads(history, A, range(3, 10), at=6.5, assignment=1)
+    history.reads(A, range(3, 10), at=6.5, assignment=1)
     history.group("revoked", at=9, process=A, generation=1)
     return _again(history, answered=10)
 
@@ -216,5 +214,4 @@ def log_lost_under_a_group() -> HistoryBuilder:
         history.ack(value, at=20 + value / 100)
     history.group("assigned", at=30, process=B, generation=2, offset=0)
     history.poll([(offset, 100 + offset) for offset in range(5)], at=31, process=B)
-    history.group("committed", at=32, process=B, offset=5, generation=2)
-    return history.finish()
+    return history.group("committed", at=32, process=B, offset=5, generation=2).finish()

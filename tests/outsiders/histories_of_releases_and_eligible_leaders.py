@@ -18,8 +18,7 @@ def _tail_before_epochs(acks: int) -> HistoryBuilder:
         history.send(20 + number, 7 + number, at=12 + number, process=2)
         history.log.append((7 + number, -1, 20 + number))
     history.started(1, at=9)
-    history.state(2, 1, (1, 2, 3), at=11)
-    return history.finish()
+    return history.state(2, 1, (1, 2, 3), at=11).finish()
 
 
 @case(
@@ -60,8 +59,7 @@ def _alone_below_the_minimum(system: str) -> HistoryBuilder:
     history.log = history.log[:8]
     history.started(1, at=20)
     history.truncation(1, 8, 10, epoch=2, at=21)
-    history.state(2, 2, (1, 2, 3), at=22)
-    return history.finish()
+    return history.state(2, 2, (1, 2, 3), at=22).finish()
 
 
 @case(
@@ -83,8 +81,7 @@ def read_below_the_minimum_of_old() -> HistoryBuilder:
 def _eligible(*, wiped: bool, acks: int = -1) -> HistoryBuilder:
     """Kafka 4.3, minimum 2. 3 and then 2 leave the ISR; 2 stays eligible; 1 takes 10 and 11 (acks=1) alone, and is
     killed; 2, whose disk was perhaps wiped before, is elected from the eligible ones."""
-    history = led(10, system="kafka:4.3.1", settings=TWO)
-    history.state(1, 0, (1, 2), at=4, elr=())
+    history = led(10, system="kafka:4.3.1", settings=TWO).state(1, 0, (1, 2), at=4, elr=())
     history.state(1, 0, (1,), at=6, elr=(2,))
     for value in (10, 11):
         history.ack(value, at=7 + value / 100, acks=1)
@@ -101,8 +98,7 @@ def _eligible(*, wiped: bool, acks: int = -1) -> HistoryBuilder:
         history.ack(value, at=20 + value / 100, acks=1)
     history.started(1, at=30)
     history.truncation(1, kept, 12, epoch=2, at=31)
-    history.state(2, 2, (1, 2, 3), at=32, elr=())
-    return history.finish()
+    return history.state(2, 2, (1, 2, 3), at=32, elr=()).finish()
 
 
 @case(
@@ -141,8 +137,7 @@ def elected_though_not_the_last_known_leader() -> HistoryBuilder:
     history.state(-1, 1, (), at=11, elr=())
     history.state(3, 2, (3,), at=12, start=10, elr=())
     history.started(1, at=30)
-    history.state(3, 2, (1, 2, 3), at=32, elr=())
-    return history.finish()
+    return history.state(3, 2, (1, 2, 3), at=32, elr=()).finish()
 
 
 @case(

@@ -144,7 +144,6 @@ def written_over_by_a_refused_record() -> HistoryBuilder:
 @case(
     "the log of a topic that only compacts begins at 2, and the last of a key lay below",
     VIOLATION,
-    {},
     also=("compacted-away violation", "lost-write violation", "removed-by-configuration observation"),
     why="a topic that does not delete has no retention",
 )
@@ -257,7 +256,6 @@ def stamp_changed() -> HistoryBuilder:
 @case(
     "somebody else's cluster: the log begins at 5, and no setting moved it",
     OPEN,
-    {},
     also=("lost-write observation",),
     why="moved by an unknown hand: DeleteRecords may be asked for by anybody",
 )

@@ -41,7 +41,7 @@ def _processed_twice(outcome: int, *, copies: Sequence[int] = (1, 2, 3)) -> Hist
             **own,
         )
         history.group("assigned", at=at, process=process, generation=number, offset=0)
-        history.poll([(offset, offset) for offset in range(4)], at=at + 0.1, process=process)
+        history.reads(process, range(4), at=at + 0.1)
         for source in range(4):
             value, out = (1 << 62) + 10 * number + source, 5 * (number - 1) + source
             history._add("value_names", value=value, name=f"t-0-{source}/{process}.{number}{source}")

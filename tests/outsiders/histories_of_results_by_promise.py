@@ -43,7 +43,7 @@ def _processes(
 ) -> list[tuple[int, int]]:
     """One transaction: its results from offset `out` on, and the offset behind its inputs. Answers its results."""
     history.group("assigned", at=at, process=process, generation=process - FIRST + 1, offset=inputs[0])
-    history.poll([(offset, offset) for offset in inputs], at=at + 0.1, process=process, assignment=transaction)
+    history.reads(process, inputs, at=at + 0.1, assignment=transaction)
     made = []
     for number, source in enumerate(inputs if results is None else results):
         value = OUTPUTS + len(history.rows["value_names"])

@@ -72,7 +72,6 @@ def called_later_and_answered_later() -> HistoryBuilder:
 @case(
     "two in flight, answered in the other order, and they stand as they were called",
     PASS,
-    {},
     why="answers may come in any order",
 )
 def answered_in_another_order_and_stored_as_called() -> HistoryBuilder:
@@ -96,7 +95,6 @@ def below_the_one_before_the_one_before() -> HistoryBuilder:
 @case(
     "two producers, each with one in flight: the later call stands first",
     PASS,
-    {},
     why="between producers there is no order until one has been answered",
 )
 def two_producers_in_flight() -> HistoryBuilder:
@@ -118,12 +116,10 @@ def two_partitions_in_flight() -> HistoryBuilder:
 @case(
     "the first of two was never answered; it is in the log behind the second",
     PASS,
-    {},
     why="what was not acknowledged may have been sent later than it was called, or again",
 )
 def unanswered_and_behind() -> HistoryBuilder:
-    history = led(3)
-    history.send(B, 3, at=4.2, elapsed_s=0.3)
+    history = led(3).send(B, 3, at=4.2, elapsed_s=0.3)
     history.send(A, None, at=4.0, elapsed_s=6.0, status=2)
     history.log += [(3, 0, B), (4, 0, A)]
     return history.finish()
@@ -201,7 +197,6 @@ def called_after_the_return() -> HistoryBuilder:
 @case(
     "an application's client has two in flight, and the calls overlapped",
     PASS,
-    {},
     why="of two calls that overlap, either may have come first",
 )
 def calls_that_overlap() -> HistoryBuilder:
@@ -211,7 +206,6 @@ def calls_that_overlap() -> HistoryBuilder:
 @case(
     "the calls overlapped, of a producer without idempotence whose attempt failed",
     PASS,
-    {},
     why="there is no order that anything could break",
 )
 def calls_that_overlap_and_are_retried() -> HistoryBuilder:
@@ -261,13 +255,11 @@ def within_one_operation_of_an_application() -> HistoryBuilder:
 @case(
     "an application's producer with acks=0 had two in flight, and a reader got the later call first",
     PASS,
-    {},
     also=(),
     why="nothing was acknowledged, so no offset was promised",
 )
 def acks_0_in_another_order() -> HistoryBuilder:
-    history = led(3, workload=APPLICATION)
-    history.send(A, None, at=4.0, acks=0, status=2, process=2)
+    history = led(3, workload=APPLICATION).send(A, None, at=4.0, acks=0, status=2, process=2)
     history.send(B, None, at=4.2, acks=0, status=2, process=2)
     history.log += [(3, 0, B), (4, 0, A)]
     return history.finish()

@@ -11,14 +11,12 @@ def one_leader_in_many_epochs() -> HistoryBuilder:
     for epoch in range(1, 6):
         history.state(1, epoch, (1, 2, 3), at=5 * epoch, start=len(history.log))
         history.ack(10 + epoch, at=5 * epoch + 1)
-    history.poll([(offset, value) for offset, _, value in history.log], at=40)
-    return history.finish()
+    return history.poll([(offset, value) for offset, _, value in history.log], at=40).finish()
 
 
 @case(
     "leadership goes round three times by clean shutdowns, with leaderless moments, and epochs jump",
     PASS,
-    {},
     why="a sound history",
 )
 def leadership_goes_round() -> HistoryBuilder:
@@ -39,7 +37,6 @@ def leadership_goes_round() -> HistoryBuilder:
 @case(
     "a producer's call lasts from before a fail-over to after it, and the record is there once",
     PASS,
-    {},
     why="a retry of an idempotent producer, lawfully answered late",
 )
 def sent_across_a_fail_over() -> HistoryBuilder:
@@ -54,7 +51,6 @@ def sent_across_a_fail_over() -> HistoryBuilder:
 @case(
     "an eligible leader replica is elected after the ISR had run empty, and nothing is lost",
     PASS,
-    {},
     why="KIP-966: lawful",
 )
 def eligible_replica_leads() -> HistoryBuilder:
@@ -63,14 +59,12 @@ def eligible_replica_leads() -> HistoryBuilder:
     history.state(-1, 1, (), at=7, elr=(1, 2))
     history.state(2, 2, (2,), at=8, start=5, elr=(1,))
     history.state(2, 2, (1, 2, 3), at=25, elr=())
-    history.ack(50, at=30)
-    return history.finish()
+    return history.ack(50, at=30).finish()
 
 
 @case(
     "acks=all is answered just after the ISR fell below the minimum, by a call that began before",
     PASS,
-    {},
     why="only what was sent after the leader knew counts",
 )
 def answered_after_the_shrink() -> HistoryBuilder:
@@ -78,16 +72,14 @@ def answered_after_the_shrink() -> HistoryBuilder:
     history.log.append((5, 0, 5))
     history.state(1, 0, (1,), at=5)
     history.polled(1, 1, 0, (1,), at=5.01)
-    history.state(1, 0, (1, 2, 3), at=20)
-    return history.finish()
+    return history.state(1, 0, (1, 2, 3), at=20).finish()
 
 
 def _alone(*, settings: dict[str, str], topic: dict[str, str], observer: int | None = 1) -> HistoryBuilder:
     history = led(5, settings=settings, topics={"t": topic}).state(1, 0, (1,), at=5)
     if observer is not None:
         history.polled(observer, 1, 0, (1,), at=5.2)
-    history.ack(5, at=6)
-    return history.finish()
+    return history.ack(5, at=6).finish()
 
 
 @case(
@@ -129,14 +121,12 @@ def below_the_minimum_as_a_follower_knew() -> HistoryBuilder:
 def elected_alone_and_answering() -> HistoryBuilder:
     history = led(5, topics={"t": {MINIMUM: "2"}}).fault("kill", [1, 3], at=7)
     history.state(2, 1, (2,), at=8, start=5)
-    history.ack(5, at=20)
-    return history.finish(only=(2,))
+    return history.ack(5, at=20).finish(only=(2,))
 
 
 @case(
     "a compacted topic's consumer polls over the holes that compaction made",
     PASS,
-    {},
     also=("removed-by-configuration observation",),
     why="offsets that hold nothing are no skip",
 )
@@ -161,8 +151,7 @@ def polls_over_compacted_holes() -> HistoryBuilder:
     why="every value that a setting ever had counts in favour of the system",
 )
 def expired_by_a_setting_of_once() -> HistoryBuilder:
-    history = led(topics={"t": {"retention.ms": "3600000"}})
-    history.configured("retention.ms", "100", at=5)
+    history = led(topics={"t": {"retention.ms": "3600000"}}).configured("retention.ms", "100", at=5)
     history.configured("retention.ms", "3600000", at=6)
     history.log = history.log[3:]
     history.finish(snapshots=False)
@@ -222,22 +211,19 @@ def commits_of_two_partitions() -> HistoryBuilder:
     history.group("committed", at=4, process=11, offset=10, generation=1)
     history.group("committed", at=4.1, process=11, offset=0, generation=1, partition_id=1)
     history.group("fetched", at=50, process=12, offset=10)
-    history.group("fetched", at=50, process=12, offset=0, partition_id=1)
-    return history.finish()
+    return history.group("fetched", at=50, process=12, offset=0, partition_id=1).finish()
 
 
 @case(
     "a commit is gone after two minutes where offsets are kept for one",
     PASS,
-    {},
     why="an offset that is gone after offsets.retention.minutes is not lost",
 )
 def commit_expired() -> HistoryBuilder:
     history = _group(settings={"offsets.retention.minutes": "1"})
     history.group("committed", at=4, process=11, offset=10, generation=1)
     history.group("revoked", at=5, process=11, generation=1)
-    history.group("fetched", at=130, process=12, offset=-1)
-    return history.finish()
+    return history.group("fetched", at=130, process=12, offset=-1).finish()
 
 
 @case(
@@ -249,16 +235,14 @@ def commit_expired() -> HistoryBuilder:
 def commit_gone_before_it_expired() -> HistoryBuilder:
     history = _group(settings={"offsets.retention.minutes": "1"})
     history.group("committed", at=4, process=11, offset=10, generation=1)
-    history.group("fetched", at=34, process=12, offset=-1)
-    return history.finish()
+    return history.group("fetched", at=34, process=12, offset=-1).finish()
 
 
 def _group(**more: object) -> HistoryBuilder:
     history = led(**more)  # type: ignore[arg-type]
-    for process in (11, 12):
-        history.client(process, role="consumer", group="g", offset_reset="earliest", isolation="read_uncommitted")
+    history.members(11, 12)
     history.group("assigned", at=2.5, process=11, generation=1, offset=0)
-    return history.poll([(offset, offset) for offset in range(10)], at=3, process=11)
+    return history.reads(11, range(10), at=3)
 
 
 @case(
@@ -269,13 +253,11 @@ def _group(**more: object) -> HistoryBuilder:
     why="commits of a former generation must be refused",
 )
 def zombie_member_commits() -> HistoryBuilder:
-    history = _group()
-    history.group("committed", at=4, process=11, offset=5, generation=1)
+    history = _group().group("committed", at=4, process=11, offset=5, generation=1)
     history.group("assigned", at=6, process=12, generation=2, offset=5)
-    history.poll([(offset, offset) for offset in range(5, 10)], at=7, process=12)
+    history.reads(12, range(5, 10), at=7)
     history.group("committed", at=8, process=11, offset=10, generation=1)
-    history.group("fetched", at=50, process=12, offset=10)
-    return history.finish()
+    return history.group("fetched", at=50, process=12, offset=10).finish()
 
 
 @case("unanswered sends are in no log", PASS, {}, why="nobody was promised anything")
@@ -283,8 +265,7 @@ def unanswered_and_gone() -> HistoryBuilder:
     history = led(5)
     for value in (50, 51, 52):
         history.send(value, None, at=3, status=2)
-    history.fail_over(2)
-    return history.finish()
+    return history.fail_over(2).finish()
 
 
 @case(
@@ -299,8 +280,7 @@ def unanswered_read_and_cut() -> HistoryBuilder:
     history.log.append((5, 0, 50))
     history.poll([(offset, value) for offset, _, value in history.log], at=3.5, epoch=0)
     history.state(1, 0, (1,), at=4)
-    history.fail_over(2, kept=5, isr=(2,))
-    return history.finish()
+    return history.fail_over(2, kept=5, isr=(2,)).finish()
 
 
 @case("the same with a clean election", VIOLATION, {"dirty-read violation": {50}}, why="nothing may take what was read")
@@ -308,8 +288,7 @@ def unanswered_read_and_cut_by_a_clean_election() -> HistoryBuilder:
     history = led(5, topics={"t": {"unclean.leader.election.enable": "true"}}).send(50, None, at=3, status=2)
     history.log.append((5, 0, 50))
     history.poll([(offset, value) for offset, _, value in history.log], at=3.5, epoch=0)
-    history.fail_over(2, kept=5)
-    return history.finish()
+    return history.fail_over(2, kept=5).finish()
 
 
 @case(

@@ -71,8 +71,7 @@ def skipped_by_another_follower() -> HistoryBuilder:
     history = led(10, system="kafka:3.9.1")
     history.client(READER, role="consumer", isolation="read_uncommitted", offset_reset="earliest")
     history.poll([(0, 0), (1, 1)], at=3)
-    history.poll([(offset, offset) for offset in range(4, 10)], at=5)
-    return history.finish()
+    return history.poll([(offset, offset) for offset in range(4, 10)], at=5).finish()
 
 
 # ---- somebody else's rolling restart -----------------------------------------------------------------------------
@@ -180,8 +179,7 @@ def ended_for_its_only_directory() -> HistoryBuilder:
         back_ns=40 * SECOND,
     )
     history.state(1, 0, (1, 2), at=22)
-    history.state(1, 0, (1, 2, 3), at=45)
-    return history.finish()
+    return history.state(1, 0, (1, 2, 3), at=45).finish()
 
 
 # ---- a transaction's half above an end that was told too low -----------------------------------------------------

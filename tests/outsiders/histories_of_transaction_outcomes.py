@@ -81,13 +81,11 @@ def a_reader_saw_it_committed() -> HistoryBuilder:
 
 def _read_openly(outcome: int) -> HistoryBuilder:
     """A reader of everything returns a record of a transaction with this outcome."""
-    history = led(10)
-    history.client(PROCESSOR, role="both", transactional_id="p", acks=-1)
+    history = led(10).client(PROCESSOR, role="both", transactional_id="p", acks=-1)
     history.client(READER, role="consumer", isolation="read_uncommitted")
     history.transaction(1, outcome, at=3, until=4, process=PROCESSOR, transactional_id="p")
     history.send(70, None, at=3.2, status=1, process=PROCESSOR, transaction=1)
-    history.poll([(10, 70)], at=3.5)
-    return history.finish()
+    return history.poll([(10, 70)], at=3.5).finish()
 
 
 @case(
@@ -114,8 +112,7 @@ def _successor(outcome: int) -> HistoryBuilder:
     history.transaction(1, COMMITTED, at=3, until=4, process=PROCESSOR, transactional_id="p")
     history.transaction(2, outcome, at=5, until=6, process=PROCESSOR + 1, transactional_id="p")
     history.transaction(3, outcome, at=6.5, until=7, process=PROCESSOR + 1, transactional_id="p")
-    history.transaction(4, COMMITTED, at=8, until=9, process=PROCESSOR, transactional_id="p")
-    return history.finish()
+    return history.transaction(4, COMMITTED, at=8, until=9, process=PROCESSOR, transactional_id="p").finish()
 
 
 @case(
@@ -143,7 +140,7 @@ def _fetched(offset: int, *, outputs: int) -> HistoryBuilder:
         history.client(process, role="consumer", isolation="read_committed")
     history.client(22, role="consumer", group="g", offset_reset="earliest")
     history.group("assigned", at=2.5, process=PROCESSOR, generation=1, offset=0)
-    history.poll([(place, place) for place in range(4)], at=3, process=PROCESSOR)
+    history.reads(PROCESSOR, range(4), at=3)
     history.transaction(1, UNKNOWN, at=4, until=6, process=PROCESSOR, transactional_id="g-1", group="g")
     for place in range(4):
         value = NAMED_FROM + place

@@ -27,7 +27,7 @@ def _processed(outcome: int, *, plain_at: float | None = None, **more: Any) -> H
     )
     history.client(READER, role="consumer", group="g", offset_reset="latest", isolation="read_committed")
     history.group("assigned", at=2.5, process=PROCESSOR, generation=1, offset=0)
-    history.poll([(offset, offset) for offset in range(4)], at=3, process=PROCESSOR)
+    history.reads(PROCESSOR, range(4), at=3)
     history.group("committed", at=4, process=PROCESSOR, generation=1, offset=2)
     history.transaction(1, outcome, at=7, until=8, process=PROCESSOR, transactional_id="p", group="g")
     history.group("committed", at=7.5, process=PROCESSOR, generation=1, offset=4, transaction=1, status=outcome)
@@ -37,8 +37,7 @@ def _processed(outcome: int, *, plain_at: float | None = None, **more: Any) -> H
 
 
 def _asked(history: HistoryBuilder, offset: int, *, at: float, stable: bool | None = None) -> HistoryBuilder:
-    history.group("fetched", at=at, process=READER, offset=offset, require_stable=stable)
-    return history.finish()
+    return history.group("fetched", at=at, process=READER, offset=offset, require_stable=stable).finish()
 
 
 @case(
@@ -54,7 +53,6 @@ def never_applied() -> HistoryBuilder:
 @case(
     "committed for certain; a second later the offset from before is answered",
     PASS,
-    {},
     why="markers and offsets follow the answer",
 )
 def not_applied_yet() -> HistoryBuilder:
@@ -79,7 +77,6 @@ def applied() -> HistoryBuilder:
 @case(
     "80 seconds later, but a broker was down from the answer on",
     PASS,
-    {},
     also=("lost-group-offset observation",),
     why="its coordinator may have been that broker",
 )
@@ -106,7 +103,6 @@ def aborted_and_not_applied() -> HistoryBuilder:
 @case(
     "nobody knows its outcome, and 80 seconds later the offset from before is answered",
     PASS,
-    {},
     why="it may have been aborted",
 )
 def outcome_not_known() -> HistoryBuilder:
@@ -127,7 +123,6 @@ def not_applied_though_the_next_one_is_through() -> HistoryBuilder:
 @case(
     "a plain commit of 3 was made after the transaction's offsets had been taken, and 3 is answered",
     PASS,
-    {},
     why="of two commits the one whose record stands later holds (KAFKA-5247)",
 )
 def plain_commit_behind_it() -> HistoryBuilder:
@@ -193,7 +188,6 @@ def complete_and_applied_later() -> HistoryBuilder:
 @case(
     "Kafka 4.3.1: only the transaction before it is complete by the log, and the offset from before is answered",
     PASS,
-    {},
     why="another one's end says nothing of this one",
 )
 def only_the_one_before_is_complete() -> HistoryBuilder:
@@ -206,7 +200,6 @@ def only_the_one_before_is_complete() -> HistoryBuilder:
 @case(
     "committed for certain; 25 quiet seconds later the offset from before is answered",
     PASS,
-    {},
     why="30 quiet seconds are not over",
 )
 def not_applied_within_its_time() -> HistoryBuilder:

@@ -123,7 +123,6 @@ def aborted_and_polled_uncommitted() -> HistoryBuilder:
 @case(
     "a read_committed consumer goes over an aborted record and a marker",
     PASS,
-    {},
     why="offsets that hold nothing for it are no skip",
 )
 def aborted_and_passed_over() -> HistoryBuilder:
@@ -236,7 +235,6 @@ def zombie_commits() -> HistoryBuilder:
 @case(
     "A's second transaction begins before B's first has ended",
     PASS,
-    {},
     why="only what began after the newer one's first had ended cannot be committed",
 )
 def zombie_that_began_in_time() -> HistoryBuilder:

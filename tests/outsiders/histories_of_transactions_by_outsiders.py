@@ -98,7 +98,7 @@ def every_end_raises_the_epoch() -> HistoryBuilder:
     for node in history.brokers:
         history.kept_log(KEPT, node, 6)
     history.group("assigned", at=2.5, process=PRODUCER, generation=1, offset=0)
-    history.poll([(offset, offset) for offset in range(10)], at=3, process=PRODUCER)
+    history.reads(PRODUCER, range(10), at=3)
     states: list[State] = []
     for number in (1, 2, 3):
         at, epoch = 6.0 * number, number - 1
@@ -119,8 +119,7 @@ def every_end_raises_the_epoch() -> HistoryBuilder:
             (at + 0.96, "CompleteCommit", PRODUCER_ID, epoch + 1),
         ]
     _log_of_the_coordinator(history, states)
-    history.group("fetched", at=90, process=READER, offset=9, require_stable=True)
-    return history.finish()
+    return history.group("fetched", at=90, process=READER, offset=9, require_stable=True).finish()
 
 
 @case(
@@ -348,8 +347,7 @@ def half_of_it_compacted() -> HistoryBuilder:
     why="the record below was in the log before, answered or not, and its transaction open",
 )
 def passed_before_the_record_was_answered() -> HistoryBuilder:
-    history = _begun()
-    history.client(3, role="producer", acks=-1, idempotent=True)
+    history = _begun().client(3, role="producer", acks=-1, idempotent=True)
     history.client(9, role="consumer", isolation="read_committed", offset_reset="earliest")
     history.send(10, 0, at=1, elapsed_s=4, process=PRODUCER, transaction=1)
     history.send(30, 1, at=1.5, process=3)
@@ -385,7 +383,7 @@ def complete_before_its_offsets_are() -> HistoryBuilder:
     history.rows["processes"][-2].update(role="both", group="g", offset_reset="latest", isolation="read_committed")
     history.client(READER, role="consumer", group="g", offset_reset="latest", isolation="read_committed")
     history.group("assigned", at=2.5, process=PRODUCER, generation=1, offset=0)
-    history.poll([(offset, offset) for offset in range(4)], at=3, process=PRODUCER)
+    history.reads(PRODUCER, range(4), at=3)
     history.group("committed", at=4, process=PRODUCER, generation=1, offset=2)
     history.transaction(1, COMMITTED, at=7, until=8, process=PRODUCER, transactional_id="p", group="g")
     history.group("committed", at=7.5, process=PRODUCER, generation=1, offset=4, transaction=1)
@@ -398,15 +396,13 @@ def complete_before_its_offsets_are() -> HistoryBuilder:
         ],
     )
     history.group("fetched", at=9, process=READER, offset=2, require_stable=False)
-    history.group("fetched", at=90, process=READER, offset=4, require_stable=False)
-    return history.finish()
+    return history.group("fetched", at=90, process=READER, offset=4, require_stable=False).finish()
 
 
 def _timed_out(*, goes_on: bool) -> HistoryBuilder:
     """A record at 0 of second 1, its transaction aborted; a plain one at 2 is given to a committed reader at 14; at 20
     the client sends once more."""
-    history = _begun()
-    history.client(3, role="producer", acks=-1, idempotent=True)
+    history = _begun().client(3, role="producer", acks=-1, idempotent=True)
     history.client(9, role="consumer", isolation="read_committed", offset_reset="earliest")
     history.send(10, 0, at=1, process=PRODUCER, transaction=1, status=ABORTED)
     history.send(30, 2, at=13, process=3)

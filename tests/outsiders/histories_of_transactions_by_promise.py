@@ -457,7 +457,7 @@ def _two_transactions(answer: int, *, second: int = ABORTED) -> HistoryBuilder:
             idempotent=True,
         )
     history.group("assigned", at=2.5, process=21, generation=1, offset=0)
-    history.poll([(offset, offset) for offset in range(8)], at=3, process=21)
+    history.reads(21, range(8), at=3)
     for number, (offset, outcome) in enumerate(((4, COMMITTED), (8, second)), start=1):
         history.transaction(
             number, outcome, at=2.0 + 3 * number, until=4.0 + 3 * number, process=21, group="g", transactional_id="p"
@@ -471,8 +471,7 @@ def _two_transactions(answer: int, *, second: int = ABORTED) -> HistoryBuilder:
             transaction=number,
             status=outcome,
         )
-    history.group("fetched", at=90, process=22, offset=answer)
-    return history.finish()
+    return history.group("fetched", at=90, process=22, offset=answer).finish()
 
 
 @case("one transaction commits 4, the next one with 8 is aborted, and 4 is answered", PASS, why="4 was committed last")

@@ -303,7 +303,7 @@ def _two_groups(outcome: int, *, answered: int, stable: bool | None, at: float) 
     for process, name in ((31, "g"), (32, "h")):
         history.client(process, role="consumer", group=name, offset_reset="latest", isolation="read_committed")
         history.group("assigned", at=2.5, process=process, generation=1, offset=0, name=name)
-        history.poll([(offset, offset) for offset in range(6)], at=3, process=process)
+        history.reads(process, range(6), at=3)
         history.group("committed", at=4, process=process, generation=1, offset=2, name=name)
     history.transaction(1, outcome, at=6, until=8, process=P, transactional_id="p", group="g")
     for name in ("g", "h"):
@@ -411,7 +411,6 @@ def open_and_in_its_time() -> HistoryBuilder:
 @case(
     "the same, and it has been open for 90 seconds with a time-out of 60 and a coordinator that looks every 10",
     (VIOLATION, OPEN),
-    {},
     also=("hanging-transaction observation", *NOT_READ),
     why="until 100 s are over the marker is not overdue: no violation that is certain, and no pass",
 )

@@ -23,8 +23,7 @@ REST = (
 def request_that_failed_long_ago() -> HistoryBuilder:
     history = led().asked_unclean("failed", at=5, until=5.5)
     history.state(1, 0, (1,), at=60)
-    history.fail_over(2, kept=7, isr=(2,), at=70)
-    return history.finish()
+    return history.fail_over(2, kept=7, isr=(2,), at=70).finish()
 
 
 @case(
@@ -36,8 +35,7 @@ def request_that_failed_long_ago() -> HistoryBuilder:
 def request_that_was_granted_long_ago() -> HistoryBuilder:
     history = led().asked_unclean("ok", at=5, until=5.5)
     history.state(1, 0, (1,), at=60)
-    history.fail_over(2, kept=7, isr=(2,), at=70)
-    return history.finish()
+    return history.fail_over(2, kept=7, isr=(2,), at=70).finish()
 
 
 @case(
@@ -50,8 +48,7 @@ def request_that_was_granted_long_ago() -> HistoryBuilder:
 def unclean_then_clean() -> HistoryBuilder:
     history = led(topics=UNCLEAN_T).state(1, 0, (1,), at=4)
     history.fail_over(2, kept=10, isr=(2,))
-    history.fail_over(3, kept=7, at=30)
-    return history.finish()
+    return history.fail_over(3, kept=7, at=30).finish()
 
 
 @case(
@@ -64,14 +61,12 @@ def unclean_then_clean() -> HistoryBuilder:
 def clean_then_unclean() -> HistoryBuilder:
     history = led(topics=UNCLEAN_T).fail_over(2, kept=7)
     history.state(2, 1, (2,), at=20)
-    history.fail_over(3, kept=7, isr=(3,), at=30)
-    return history.finish()
+    return history.fail_over(3, kept=7, isr=(3,), at=30).finish()
 
 
 @case(
     "the only in-sync disk is lost after another replica had joined; that one is elected with a shorter log",
     (VIOLATION, OPEN),
-    {},
     also=(*REST, "lost-write violation", "lost-write observation"),
     why="broker 3 was in sync, and its disk was whole; only a journal tells that broker 2 had it: never permitted",
 )
@@ -82,8 +77,7 @@ def disk_lost_after_another_joined() -> HistoryBuilder:
     history.destroyed("wipe", 2, "disk", at=20)
     history.state(3, 2, (3,), at=21, start=7)
     history.log = history.log[:7]
-    history.state(3, 2, (1, 2, 3), at=30)
-    return history.finish()
+    return history.state(3, 2, (1, 2, 3), at=30).finish()
 
 
 @case(
@@ -153,12 +147,10 @@ def acks_1_and_a_fail_over_in_the_neighbour() -> HistoryBuilder:
     why="acks=all of 8 is a promise; unsure of 7: an acknowledgement of 8 by all tells that 7 is committed as well",
 )
 def acks_1_below_one_of_all() -> HistoryBuilder:
-    history = led(7, acks=1)
-    history.ack(7, at=3, acks=1)
+    history = led(7, acks=1).ack(7, at=3, acks=1)
     history.ack(8, at=3.2, acks=-1)
     history.ack(9, at=3.4, acks=1)
-    history.fail_over(2, kept=7)
-    return history.finish()
+    return history.fail_over(2, kept=7).finish()
 
 
 @case(
@@ -169,9 +161,7 @@ def acks_1_below_one_of_all() -> HistoryBuilder:
     why="what was read was committed; unsure of 7 and 8, which lie below a record that was handed out",
 )
 def acks_1_below_one_that_was_read() -> HistoryBuilder:
-    history = led(acks=1).poll([(9, 9)], at=3, epoch=0)
-    history.fail_over(2, kept=7)
-    return history.finish()
+    return led(acks=1).poll([(9, 9)], at=3, epoch=0).fail_over(2, kept=7).finish()
 
 
 @case(
@@ -188,8 +178,7 @@ def read_from_the_old_leader_after_the_unclean_election() -> HistoryBuilder:
     history.replica(1, history.log, at=40, reason="heal", high_watermark=10)
     history.truncation(1, 7, 10, epoch=1, at=41)
     history.log = history.log[:7]
-    history.state(2, 1, (1, 2, 3), at=45)
-    return history.finish()
+    return history.state(2, 1, (1, 2, 3), at=45).finish()
 
 
 @case(
@@ -208,8 +197,7 @@ def read_while_the_old_leader_was_dead() -> HistoryBuilder:
     history.state(2, 1, (2, 3), at=25)
     history.state(3, 2, (3,), at=30, start=7)
     history.log = history.log[:7]
-    history.state(3, 2, (1, 2, 3), at=50)
-    return history.finish()
+    return history.state(3, 2, (1, 2, 3), at=50).finish()
 
 
 @case(
@@ -226,8 +214,7 @@ def emptied_replica_elected_cleanly() -> HistoryBuilder:
     history.state(2, 1, (2,), at=8, start=0)
     history.truncation(1, 0, 10, epoch=1, at=13)
     history.log = []
-    history.state(2, 1, (1, 2, 3), at=15)
-    return history.finish()
+    return history.state(2, 1, (1, 2, 3), at=15).finish()
 
 
 @case(
@@ -341,8 +328,7 @@ def _given_up(*, allowed: bool) -> HistoryBuilder:
     history.log = full[:7]
     for value in (20, 21, 22):
         history.ack(value, at=12 + value / 100, process=2)
-    history.state(2, 1, (2, 3), at=20)
-    return history.finish(logs={1: full})
+    return history.state(2, 1, (2, 3), at=20).finish(logs={1: full})
 
 
 @case(
@@ -356,8 +342,7 @@ def moved_by_an_allowed_unclean_election() -> HistoryBuilder:
     history = led(topics=UNCLEAN_T).state(1, 0, (1,), at=4)
     history.fail_over(2, kept=7, isr=(2,))
     history.log += [(7, 1, 20), (8, 1, 7)]
-    history.send(20, 7, at=12, process=2)
-    return history.finish()
+    return history.send(20, 7, at=12, process=2).finish()
 
 
 @case(
@@ -373,5 +358,4 @@ def consumer_goes_on_behind_the_cut() -> HistoryBuilder:
     history.fail_over(2, kept=7, isr=(2,))
     for value in range(20, 25):
         history.ack(value, at=12 + value / 100, process=2)
-    history.poll([(10, 23), (11, 24)], at=20, epoch=1)
-    return history.finish()
+    return history.poll([(10, 23), (11, 24)], at=20, epoch=1).finish()

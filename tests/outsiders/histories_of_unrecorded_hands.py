@@ -5,7 +5,7 @@ from typing import Any
 
 from harness.ports.load import WorkloadSpec
 from tests.harness.checks.histories.build import SECOND
-from tests.outsiders.groups import group_of, reads
+from tests.outsiders.groups import group_of
 from tests.outsiders.history_builder import OPEN, PASS, REWOUND, SOME, VIOLATION, HistoryBuilder, case, led
 
 A, B = 11, 12
@@ -35,14 +35,14 @@ def _set_by_a_tool(
     begins there or elsewhere. sent_by_a: A had asked for that commit, and was not answered."""
     history = group_of(A, B, system=KAFKA, workload=workload, **more).kept_state(KEPT, 2, 0, (1, 2, 3), at=0)
     history.group("assigned", at=2.5, process=A, generation=1, offset=0)
-    reads(history, A, range(read), at=3)
+    history.reads(A, range(read), at=3)
     history.group("committed", at=4, process=A, offset=read, generation=1)
     if sent_by_a:
         history.group("committed", at=4.5, process=A, offset=offset, generation=1, status=2)
     history.group("revoked", at=5, process=A, generation=1)
     history.group("fetched", at=40, process=B, offset=answered)
     history.group("assigned", at=40.1, process=B, generation=2, offset=answered)
-    reads(history, B, range(answered if begins is None else begins, 10), at=41)
+    history.reads(B, range(answered if begins is None else begins, 10), at=41)
     history.group("committed", at=42, process=B, offset=10, generation=2)
     for node in history.brokers:
         history.kept_log(KEPT, node, 3)
@@ -155,7 +155,7 @@ def _replaced(
     if known:
         history.kept_state(KEPT, 1, 0, (1, 2, 3), at=0)
     history.group("assigned", at=2.5, process=A, generation=1, offset=0)
-    reads(history, A, range(10), at=3)
+    history.reads(A, range(10), at=3)
     history.group("committed", at=4, process=A, offset=5, generation=1)
     if fault is not None:
         history.fault(fault, [1], at=10, until=until)
@@ -164,8 +164,7 @@ def _replaced(
         history.kept_state(KEPT, 2, 1, (2, 3), at=14)
     history.group("committed", at=16, process=A, offset=10, generation=1)
     history.group("fetched", at=at, process=B, offset=answered, elapsed_s=elapsed_s)
-    reads(history, B, range(max(answered, 0), 10), at=at + 1)
-    return history.finish()
+    return history.reads(B, range(max(answered, 0), 10), at=at + 1).finish()
 
 
 @case(
@@ -247,7 +246,7 @@ def _told_none(fault: str | None) -> HistoryBuilder:
     """The first commit, 10, is taken by the successor; at 30.4 B is told that there is none, and begins at the end."""
     history = group_of(A, B, system=KAFKA, reset="latest").kept_state(KEPT, 1, 0, (1, 2, 3), at=0)
     history.group("assigned", at=2.5, process=A, generation=1, offset=0)
-    reads(history, A, range(10), at=3)
+    history.reads(A, range(10), at=3)
     if fault is not None:
         history.fault(fault, [3], at=10, until=30)
     history.kept_state(KEPT, 3, 1, (1, 2, 3), at=5)
@@ -257,8 +256,7 @@ def _told_none(fault: str | None) -> HistoryBuilder:
         history.ack(value, at=20 + value / 10)
     history.group("fetched", at=30.4, process=B, offset=-1)
     history.group("assigned", at=30.5, process=B, generation=2)
-    reads(history, B, [12], at=31)
-    return history.finish()
+    return history.reads(B, [12], at=31).finish()
 
 
 @case(
@@ -433,7 +431,7 @@ def _power(nodes: Sequence[int], *, one_by_one: bool) -> HistoryBuilder:
     """5 and 10 were committed, at 0 and 1 of the group's log on 1, 2, 3; power takes all from 1 on, of these."""
     history = group_of(A, B).kept_state(KEPT, 2, 0, (1, 2, 3), at=0)
     history.group("assigned", at=2.5, process=A, generation=1, offset=0)
-    reads(history, A, range(10), at=3)
+    history.reads(A, range(10), at=3)
     for at, offset in ((3.5, 5), (4, 10)):
         history.group("committed", at=at, process=A, offset=offset, generation=1)
     history.group("revoked", at=5, process=A, generation=1)
@@ -447,8 +445,7 @@ def _power(nodes: Sequence[int], *, one_by_one: bool) -> HistoryBuilder:
             history.kept_state(KEPT, 3 if node != 3 else 1, number + 1, (1, 2, 3), at=at + 5)
     history.group("fetched", at=60, process=B, offset=5)
     history.group("assigned", at=60.1, process=B, generation=2, offset=5)
-    reads(history, B, range(5, 10), at=61)
-    return history.finish()
+    return history.reads(B, range(5, 10), at=61).finish()
 
 
 @case(

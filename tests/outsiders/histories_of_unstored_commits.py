@@ -23,7 +23,7 @@ def _commits(
     history.kept_state(OFFSETS, replicas[0], 0, replicas if isr is None else isr, at=0, replicas=replicas)
     history.client(MEMBER, role="consumer", group="g", offset_reset="earliest", isolation="read_uncommitted")
     history.group("assigned", at=2.5, process=MEMBER, generation=1, offset=0)
-    history.poll([(offset, offset) for offset in range(8)], at=3, process=MEMBER)
+    history.reads(MEMBER, range(8), at=3)
     history.group("committed", at=4, process=MEMBER, generation=1, offset=5)
     return history.group("committed", at=last, process=MEMBER, generation=1, offset=8)
 

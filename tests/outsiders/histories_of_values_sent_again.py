@@ -30,7 +30,6 @@ def acknowledged_and_then_refused() -> HistoryBuilder:
 @case(
     "of the first try nobody knows, the second was acknowledged; both are in the log",
     PASS,
-    {},
     why="it was sent twice, and is there twice",
 )
 def unknown_and_then_acknowledged_and_twice_in_the_log() -> HistoryBuilder:
@@ -65,7 +64,6 @@ def one_refused_and_there_twice() -> HistoryBuilder:
 @case(
     "the first try was refused for certain, of the second nobody knows, and it is read",
     PASS,
-    {},
     why="the second try may have been appended",
 )
 def refused_and_then_unknown_and_read() -> HistoryBuilder:
@@ -106,8 +104,7 @@ def acknowledged_after_the_election_that_would_excuse_it() -> HistoryBuilder:
     history.send(AGAIN, None, at=4, status=REFUSED, error="NotEnoughReplicasError")
     history.state(1, 0, (1,), at=4.5)
     history.fail_over(2, kept=3, isr=(2,))
-    history.send(AGAIN, 3, at=15)
-    return history.finish()
+    return history.send(AGAIN, 3, at=15).finish()
 
 
 @case("its copies have a timestamp each", PASS, {}, why="each try has its own time")
@@ -127,7 +124,6 @@ def two_copies_with_two_timestamps() -> HistoryBuilder:
 @case(
     "it was acknowledged and read, and sent again later, which was refused",
     PASS,
-    {},
     why="it was read after the first of its sends",
 )
 def read_before_it_was_sent_again() -> HistoryBuilder:

@@ -87,12 +87,11 @@ def _kept(clock: float, *, answered: int, at: float = 60) -> HistoryBuilder:
         history.kept_log(KEPT, node, 2)
     history.kept_state(KEPT, 1, 0, (1, 2, 3), at=0)
     history.group("assigned", at=2.5, process=A, generation=1, offset=0)
-    history.poll([(offset, offset) for offset in range(10)], at=3, process=A)
+    history.reads(A, range(10), at=3)
     for number, offset in enumerate((4, 8)):
         history.group("committed", at=4 + number, process=A, generation=1, offset=offset)
         history.kept_offset(KEPT[1], offset, at=4 + number + clock)
-    history.group("fetched", at=at, process=A, offset=answered)
-    return history.finish()
+    return history.group("fetched", at=at, process=A, offset=answered).finish()
 
 
 @case(
@@ -135,12 +134,11 @@ def back_after_a_day() -> HistoryBuilder:
     history = led(10, system="kafka:2.8.2")
     history.client(A, role="consumer", group="g", isolation="read_uncommitted", offset_reset="earliest")
     history.group("assigned", at=2.5, process=A, generation=1, offset=0)
-    history.poll([(offset, offset) for offset in range(4)], at=3, process=A)
+    history.reads(A, range(4), at=3)
     history.group("committed", at=4, process=A, generation=1, offset=4)
     history.group("fetched", at=24 * HOUR, process=A, offset=4)
     history.group("assigned", at=24 * HOUR + 1, process=A, generation=3, offset=4)
-    history.poll([(offset, offset) for offset in range(4, 10)], at=24 * HOUR + 2, process=A, assignment=1)
-    return history.finish()
+    return history.reads(A, range(4, 10), at=24 * HOUR + 2, assignment=1).finish()
 
 
 @case(

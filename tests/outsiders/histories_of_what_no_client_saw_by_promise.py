@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from tests.outsiders.groups import group_of, reads
+from tests.outsiders.groups import group_of
 from tests.outsiders.history_builder import VIOLATION, HistoryBuilder, case, led
 
 A, B = 11, 12
@@ -79,7 +79,6 @@ def log_of_another_topic() -> HistoryBuilder:
 )
 def generation_went_back() -> HistoryBuilder:
     history = group_of(A, B).group("assigned", at=2.5, process=A, generation=7, offset=0)
-    reads(history, A, range(10), at=3)
+    history.reads(A, range(10), at=3)
     history.group("committed", at=4, process=A, offset=10, generation=7)
-    history.group("assigned", at=19, process=B, generation=2, offset=10)
-    return history.finish()
+    return history.group("assigned", at=19, process=B, generation=2, offset=10).finish()

@@ -162,8 +162,7 @@ def disk_lost_below_what_is_there() -> HistoryBuilder:
     history.destroyed("wipe", 1, "disk", at=10)
     history.state(1, 1, (1,), at=12)
     _without(history, 2)
-    history.state(1, 1, (1, 2, 3), at=15)
-    return history.finish()
+    return history.state(1, 1, (1, 2, 3), at=15).finish()
 
 
 @case(
@@ -178,8 +177,7 @@ def damaged_below_what_is_there() -> HistoryBuilder:
     history.destroyed("damage", 1, "batch", at=10, first=2, end=3, partition_id=0)
     history.state(1, 1, (1,), at=12)
     _without(history, 2)
-    history.state(1, 1, (1, 2, 3), at=15)
-    return history.finish()
+    return history.state(1, 1, (1, 2, 3), at=15).finish()
 
 
 @case(
@@ -215,5 +213,4 @@ def acknowledged_perhaps_by_a_deposed_leader() -> HistoryBuilder:
         history.log.append((offset, 1, value))
     history.send(50, 6, at=5.9, acks=1)
     history.truncation(1, 5, 7, epoch=1, at=12.5)
-    history.state(2, 1, (1, 2, 3), at=14)
-    return history.finish()
+    return history.state(2, 1, (1, 2, 3), at=14).finish()

@@ -41,8 +41,7 @@ def _fail_over(*, acks: int = -1, kept: int = 7, **more: Any) -> HistoryBuilder:
     history = led(5, **more)
     for value in range(5, 10):
         history.ack(value, at=2 + value / 10, acks=acks)
-    history.fail_over(2, kept=kept)
-    return history.finish()
+    return history.fail_over(2, kept=kept).finish()
 
 
 @case(
@@ -128,7 +127,6 @@ def final_read_ends_early_with_the_leaders_log() -> HistoryBuilder:
 @case(
     "a folder of old: the final read was told 8, all three logs have ten below their high watermarks",
     (VIOLATION, OPEN),
-    {},
     also=(
         "end-told-too-low violation",
         "end-told-too-low observation",
@@ -191,18 +189,15 @@ def told_too_low_once_on_1_1() -> HistoryBuilder:
 
 
 def _group(**more: Any) -> HistoryBuilder:
-    history = led(**more)
-    for process in (A, B):
-        history.client(process, role="consumer", group="g", offset_reset="earliest", isolation="read_uncommitted")
-    return history
+    return led(**more).members(A, B)
 
 
 def _deposed(generation: int) -> HistoryBuilder:
     """A is replaced by B in generation 2; its commit 5 s later, sent with `generation`, is accepted."""
     history = _group(system="kafka:2.8.2").group("assigned", at=2.5, process=A, generation=1, offset=0)
-    history.poll([(offset, offset) for offset in range(4)], at=3, process=A)
+    history.reads(A, range(4), at=3)
     history.group("assigned", at=10, process=B, generation=2, offset=0)
-    history.poll([(offset, offset) for offset in range(8)], at=11, process=B)
+    history.reads(B, range(8), at=11)
     history.group("committed", at=12, process=B, generation=2, offset=8)
     history.group("committed", at=15, process=A, generation=generation, offset=4)
     history.finish()
@@ -223,7 +218,6 @@ def deposed_and_accepted_in_a_folder_of_old() -> HistoryBuilder:
 @case(
     "a folder of old: the same without a generation, as a tool commits",
     PASS,
-    {},
     also=("group-redelivery observation", "zombie-commit observation"),
     why="what is not known is not held against anybody",
 )
@@ -316,7 +310,6 @@ def _hangs(*, for_s: float) -> HistoryBuilder:
 @case(
     "a folder of old: a transaction was aborted for certain, and a minute later nobody gets past its record",
     (VIOLATION, OPEN),
-    {},
     also=(
         "hanging-transaction violation",
         "hanging-transaction observation",
@@ -333,7 +326,6 @@ def hangs_in_a_folder_of_old() -> HistoryBuilder:
 @case(
     "a folder of old: the same, five seconds after the answer",
     OPEN,
-    {},
     also=(
         "hanging-transaction observation",
         "unseen-tail observation",

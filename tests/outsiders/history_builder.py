@@ -172,22 +172,15 @@ class HistoryBuilder(History):
         if before and not eligible:
             eligible = (self._led_last[topic, part],)
         elected = before is not None and leader >= 0 and epoch > before[1]
-        self._add(
-            "partition_states",
-            topic=topic,
-            partition=part,
-            time_ns=int(at * SECOND),
-            uncertainty_ns=0,
-            exact=True,
-            observer=-1,
-            leader=leader,
-            leader_epoch=epoch,
-            partition_epoch=len(self.rows["partition_states"]),
-            isr=list(isr),
-            isr_before=None if before is None else list(before[2]),
-            leader_before=None if before is None else before[0],
+        self._exact_state(
+            (topic, part),
+            leader,
+            epoch,
+            isr,
+            at=at,
+            before=None if before is None else (before[0], before[2]),
             unclean=bool(elected and eligible and leader not in eligible),
-            replicas=next(row["replicas"] for row in self.rows["partitions"] if row["partition_id"] == partition_id),
+            replicas=self._replicas(partition_id),
             elr=None if elr is None else list(elr),
         )
         if start is not None:
@@ -228,9 +221,15 @@ class HistoryBuilder(History):
             leader=leader,
             leader_epoch=epoch,
             isr=None if isr is None else list(isr),
-            replicas=next(row["replicas"] for row in self.rows["partitions"] if row["partition_id"] == partition_id),
+            replicas=self._replicas(partition_id),
         )
         return self
+
+    def _replicas(self, partition_id: int) -> list[int]:
+        replicas: list[int] = next(
+            row["replicas"] for row in self.rows["partitions"] if row["partition_id"] == partition_id
+        )
+        return replicas
 
     def configured(
         self, key: str, value: str, *, at: float = 0.0, scope: str = "topic", name: str = "t", node: int = -1
@@ -331,35 +330,16 @@ class HistoryBuilder(History):
         for offset, epoch, _ in log:
             starts.setdefault(epoch, offset)
         epochs = " ".join(f"{epoch}:{start}" for epoch, start in starts.items())
-        topic, part = self._places[partition_id]
-        log_end = max((offset for offset, _, _ in log), default=-1) + 1
-        self._add(
-            "replica_snapshots",
-            snapshot=self._snapshot,
-            node=node,
-            time_ns=int(at * SECOND),
+        return self.snapshot(
+            node,
+            log,
+            at=at,
             reason=reason,
-            topic=topic,
-            partition=part,
-            log_start_offset=0,
             high_watermark=high_watermark,
-            log_end_offset=log_end,
-            leader_epochs=epochs,
+            epochs=epochs,
+            place=self._places[partition_id],
+            partition_id=partition_id,
         )
-        for offset, epoch, value in log:
-            self._add(
-                "replica_log",
-                snapshot=self._snapshot,
-                node=node,
-                topic=topic,
-                partition=part,
-                partition_id=partition_id,
-                offset=offset,
-                leader_epoch=epoch,
-                value=value,
-            )
-        self._snapshot += 1
-        return self
 
     # -- what coordinators keep ---------------------------
 
@@ -377,22 +357,17 @@ class HistoryBuilder(History):
         before = [row for row in self.rows["internal_partition_states"] if (row["topic"], row["partition"]) == place]
         was = before[-1] if before else None
         elected = was is not None and leader >= 0 and epoch > was["leader_epoch"]
-        self._add(
-            "internal_partition_states",
-            topic=place[0],
-            partition=place[1],
-            time_ns=int(at * SECOND),
-            uncertainty_ns=0,
-            exact=True,
-            observer=-1,
-            leader=leader,
-            leader_epoch=epoch,
-            partition_epoch=len(before),
-            isr=list(isr),
-            isr_before=was and was["isr"],
-            leader_before=was and was["leader"],
+        self._exact_state(
+            place,
+            leader,
+            epoch,
+            isr,
+            at=at,
+            before=None if was is None else (was["leader"], was["isr"]),
+            table="internal_partition_states",
             unclean=bool(elected and was is not None and leader not in was["isr"]),
             replicas=list(replicas or self.brokers),
+            partition_epoch=len(before),
         )
         return self
 
@@ -445,6 +420,18 @@ class HistoryBuilder(History):
         return self
 
     # -- the ways that most stories go --------------------
+
+    def members(
+        self, *processes: int, reset: str = "earliest", isolation: str = "read_uncommitted", **columns: Any
+    ) -> Self:
+        """Consumers of group g; nobody has been assigned anything yet."""
+        for process in processes:
+            self.client(process, role="consumer", group="g", offset_reset=reset, isolation=isolation, **columns)
+        return self
+
+    def reads(self, process: int, offsets: Sequence[int], *, at: float, **more: Any) -> Self:
+        """Of t-0, in which each value stands at the offset of its own number."""
+        return self.poll([(offset, offset) for offset in offsets], at=at, process=process, **more)
 
     def ack(self, value: int, *, at: float, acks: int = -1, **more: Any) -> Self:
         """The leader of t-0 appends and acknowledges."""

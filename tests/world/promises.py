@@ -6,7 +6,7 @@ was lost as the promise allows (truth.py says what took it), what follows from t
 what it is.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from tests.world.broken import Broken
@@ -45,7 +45,7 @@ def broken_promises(history: History) -> list[Broken]:
         *_read_while_open(history),
         *_mixed_up(history),
         *_passed(history),
-        *_zombies(history.chronicle.transactions, amiss),
+        *_zombies(history, amiss),
         *_at_once(history, amiss),
         *_hanging(history, amiss),
         *_lost_uncommitted(history),
@@ -56,33 +56,35 @@ def broken_promises(history: History) -> list[Broken]:
 
 @dataclass(frozen=True, kw_only=True)
 class _Amiss:
-    """What became of lost markers, and of lost decisions, by producer id."""
+    """What became of lost markers, by producer id and partition, and of lost decisions, by producer id. A marker ends
+    what stands before it in its own partition; a decision, the transaction in all."""
 
-    markers: Mapping[int, set[Verdict]]
+    markers: Mapping[tuple[int, Partition], set[Verdict]]
     decisions: Mapping[int, set[Verdict]]
 
     @classmethod
     def of(cls, history: History) -> "_Amiss":
-        markers: dict[int, set[Verdict]] = {}
+        markers: dict[tuple[int, Partition], set[Verdict]] = {}
         decisions: dict[int, set[Verdict]] = {}
         for lost in lost_writes(history):
             entry = lost.entry
             if entry.marks is not None and entry.producer is not None:
-                markers.setdefault(entry.producer[0], set()).add(lost.verdict)
+                markers.setdefault((entry.producer[0], lost.partition), set()).add(lost.verdict)
             elif isinstance(entry.kept, TransactionState):
                 decisions.setdefault(entry.kept.producer[0], set()).add(lost.verdict)
         return cls(markers=markers, decisions=decisions)
 
-    def excuses(self, identity: int) -> bool:
-        """Whether a marker or a decision of that producer was lost, and not against the promise alone."""
-        return bool(self._fates(identity) - {Verdict.VIOLATION})
+    def excuses(self, identity: int, partitions: Collection[Partition]) -> bool:
+        """Whether a decision on that producer, or a marker of it there, was lost, and not against the promise alone."""
+        return bool(self._fates(identity, partitions) - {Verdict.VIOLATION})
 
-    def says_nothing(self, identity: int) -> bool:
+    def says_nothing(self, identity: int, partition: Partition) -> bool:
         """Whether the promise does not say of one of them whether it might be lost."""
-        return Verdict.UNSAID in self._fates(identity)
+        return Verdict.UNSAID in self._fates(identity, [partition])
 
-    def _fates(self, identity: int) -> set[Verdict]:
-        return self.markers.get(identity, set()) | self.decisions.get(identity, set())
+    def _fates(self, identity: int, partitions: Collection[Partition]) -> set[Verdict]:
+        markers = (self.markers.get((identity, partition), set()) for partition in partitions)
+        return self.decisions.get(identity, set()).union(*markers)
 
 
 def _read_and_lost(history: History) -> Iterator[Broken]:
@@ -147,7 +149,7 @@ def _aborted_reads(history: History, amiss: _Amiss) -> Iterator[Broken]:
                     continue
                 answered.add(entry.value)
                 transaction, send = aborted[entry.value]
-                excused = amiss.excuses(transaction.producer[0])
+                excused = amiss.excuses(transaction.producer[0], [send.partition])
                 yield Broken(
                     kind="aborted-read",
                     checks=frozenset({"aborted-read"}),
@@ -186,8 +188,8 @@ def _hidden(history: History, amiss: _Amiss) -> Iterator[Broken]:
                 continue
             # Where readers stand still, nobody knows that they came further than to the last record that they got.
             end = final.stable if final.read_to_end else reached.get(send.partition, 0)
-            unsaid = held[value] >= end or amiss.says_nothing(transaction.producer[0])
-            excused = amiss.excuses(transaction.producer[0])
+            unsaid = held[value] >= end or amiss.says_nothing(transaction.producer[0], send.partition)
+            excused = amiss.excuses(transaction.producer[0], [send.partition])
             yield Broken(
                 kind="hidden",
                 checks=_HIDDEN,
@@ -215,7 +217,8 @@ def _torn(history: History, amiss: _Amiss) -> Iterator[Broken]:
             continue
         read = all(chronicle.final[send.partition].read_to_end for send in sends)
         there = values <= held
-        unsaid = not read or not there or amiss.excuses(transaction.producer[0])
+        excused = amiss.excuses(transaction.producer[0], {send.partition for send in sends})
+        unsaid = not read or not there or excused
         yield Broken(
             kind="torn",
             checks=frozenset({"torn-transaction", "aborted-read"}),
@@ -330,7 +333,8 @@ def _at_once(history: History, amiss: _Amiss) -> Iterator[Broken]:
                 )
 
 
-def _zombies(transactions: Sequence[Transaction], amiss: _Amiss) -> Iterator[Broken]:
+def _zombies(history: History, amiss: _Amiss) -> Iterator[Broken]:
+    transactions = history.chronicle.transactions
     first: dict[int, Transaction] = {}
     for each in transactions:
         first.setdefault(each.process, each)
@@ -351,7 +355,7 @@ def _zombies(transactions: Sequence[Transaction], amiss: _Amiss) -> Iterator[Bro
         # Who is the newer one is plain where the older one had ended a transaction before.
         own = first[late.process].ended_ns
         plain = own is not None and any(own < first[each.process].begun_ns for each in newer)
-        unsaid = not plain or amiss.excuses(late.producer[0])
+        unsaid = not plain or amiss.excuses(late.producer[0], ())  # who is at it the coordinator knows alone
         yield Broken(
             kind="zombie",
             checks=frozenset({"zombie-transaction"}),
@@ -394,7 +398,7 @@ def _hanging(history: History, amiss: _Amiss) -> Iterator[Broken]:
             continue
         opened = final.unread[final.stable - (final.log_start or 0)]
         assert opened.producer is not None
-        excused = amiss.excuses(opened.producer[0])
+        excused = amiss.excuses(opened.producer[0], [partition])
         yield Broken(
             kind="hanging",
             checks=frozenset(),

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from harness.verdict import Verdict
 from tests.world.drawing import CLEANING, GROUPS, IN_FLIGHT, PROCESSING, RECORDS, SETTINGS, TRANSACTIONS
 from tests.world.histories import history
 from tests.world.judging import judged
@@ -124,6 +125,17 @@ PINNED = {
         (41004549, "full"),  # told too little before an allowed unclean election took its decision, and after that
         (41003989, "full"),  # an allowed unclean election took nothing: its record and its marker stand in the logs
         (41004469, "full"),  # its client committed again at the time at which it was answered, and the log is lost
+        (
+            42000157,
+            "full",
+        ),  # a producer of unknown outcome was replaced: what was forgotten of its epoch harms no later
+        (42000376, "full"),  # the same, of the id's only producers
+        (
+            43000329,
+            "full",
+        ),  # hidden, for what was written of it was dropped: markers of other partitions excuse nothing
+        (43000520, "full"),  # its member went back under a cut log, and to the same offset again after an abort
+        (42000604, "full"),  # the record of an aborted commit is that of none that was asked for a second later
     ),
     IN_FLIGHT: (
         (70, "full"),  # below one that was cut, and below one that it overtook
@@ -151,6 +163,18 @@ DECIDED = (
     (GROUPS, 7200252),  # a batch of the offsets' log was damaged below the commit
     (GROUPS, 7200899),  # the end of the offsets' log was lost on the only disk in sync
 )
+
+# All that followed from what was lawfully lost is permitted, and nothing is open.
+LAWFUL = ((PROCESSING, 41003893),)  # a damaged disk took a marker, so that a member was told too little, and went back
+
+
+@pytest.mark.timeout(600)
+def test_what_follows_from_what_was_lawfully_lost_is_no_open_question(
+    spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    cases = [(history(seed, name), FULL) for name, seed in LAWFUL]
+    found = judged(spark, tmp_path_factory.mktemp("lawful"), cases)
+    assert [one.judgement.verdict for one in found] == [Verdict.PASS] * len(cases)
 
 
 @pytest.mark.timeout(600)

@@ -100,7 +100,8 @@ def possible(profile: Profile, on: ClusterSpec, settings: Mapping[str, str]) -> 
     kind = cluster_kind(on)
     found: dict[type[Fault], float] = {}
     for name, fault in faults.catalogue.by_name().items():
-        weight = fault.weight * (profile.faults.get(name, 0.0) if profile.faults else 1.0)
+        named = profile.faults.get(name, 0.0)
+        weight = fault.weight * (named if profile.faults else 1.0) or (named if fault.weight == 0 else 0.0)
         able = all(issubclass(kind, need) for need in fault.needs)
         able = able and fault.drawn_where.items() <= settings.items()
         if weight > 0 and able and not (CanFillDisks in fault.needs and not on.disk_bytes):

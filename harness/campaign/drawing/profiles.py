@@ -8,7 +8,8 @@ from harness.errors import UsageError, nearest
 
 @dataclass(frozen=True, kw_only=True)
 class Profile:
-    """faults: kind -> how often it is drawn beside the others, times the fault's own weight. {}: every kind there is.
+    """faults: kind -> how often it is drawn beside the others, times the fault's own weight; one that weighs nothing is
+    drawn only where it is named. {}: every kind there is.
 
     duration_s: between which lengths the load is drawn. sequences: how many a run has, one after the other; each is a
     fault, a pair or a chain. linked_share: of the sequences, those in which a fault follows from what the one
@@ -57,6 +58,22 @@ _ALL = (
             "unclean-election": 1.0,
             "wipe": 0.3,
         },
+    ),
+    Profile(
+        name="requests",
+        says="one kind of request held or lost, and faults that strike while one is under way (simulated world)",
+        faults={
+            "hold-requests": 8.0,
+            "lose-requests": 2.0,
+            "power-off": 2.0,
+            "kill-at-write": 1.0,
+            "kill": 4.0,
+            "restart": 2.0,
+            "pause": 3.0,
+            "isolate": 5.0,
+            "preferred-election": 1.5,
+        },
+        linked_share=0.9,
     ),
     Profile(
         name="elections",

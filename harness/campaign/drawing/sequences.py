@@ -30,8 +30,10 @@ _NEXT: Mapping[str, Mapping[str, float]] = {
     "handed_back": {"leader": 6.0, "follower": 1.0},
 }
 # Patterns of a pair or chain. lag: replicas lag behind, and a broker is taken away before or after they leave the ISR.
-# moves: a leader is taken away, and soon the next one. any: whatever follows from whatever.
+# moves: a leader is taken away, and soon the next one. any: whatever follows from whatever. in_flight, where requests
+# can be held: one kind of the leader's is, a replica lags behind meanwhile, and who led goes while one is under way.
 _PATTERNS = {"lag": 4.0, "moves": 3.0, "any": 3.0}
+_IN_FLIGHT = {"in_flight": 8.0}
 _LAGGING_ROLES = {"leader": 3.0, "follower": 5.0, "followers": 3.0}
 _AFTER_LAG = {"acks": 3.0, "soon": 4.0, "isr_shrinks": 2.5, "isr_grows": 3.0, "truncated": 0.5}
 _OF_LAG = (0.4, 0.8, 1.3, 2.0)  # how long replicas are made to lag, in times of what the ISR allows
@@ -89,6 +91,8 @@ class Sequences:
         self._setup = setup
         self._kinds = kinds
         self._chance = chance
+        self._holding = {fault: weight for fault, weight in kinds.items() if _has(fault, "held")}
+        self._patterns = _PATTERNS | _IN_FLIGHT if self._holding else _PATTERNS
         self._apart = [broker for broker in setup.cluster.brokers if broker not in _replicas(setup)]
 
     def all(self) -> list[Planned]:
@@ -104,13 +108,15 @@ class Sequences:
     def _sequence(self, at_s: float, *, before: str) -> list[Planned]:
         chance, partition = self._chance, self._chance.randrange(len(self._setup.topics[0].assignment or ((),)))
         linked = chance.random() < self._profile.linked_share
-        pattern = weighed(chance, _PATTERNS) if linked else "any"
+        pattern = weighed(chance, self._patterns) if linked else "any"
         when = f"elapsed >= {at_s:g} s"
         first = self._first(pattern, partition, before=before)
         begins: dict[str, Any] = {"at_s": at_s}
         if chance.random() < _WELL_SHARE:
             when += f" then isr({TOPIC}/{partition}) >= {_REPLICAS}"
             begins = {"when": when}
+        if pattern == "in_flight":
+            return self._in_flight(first, begins, when, partition)
         lasts_s = self._first_lasts(first.spec, pattern, linked)
         planned = [replace(first, spec=replace(first.spec, for_s=lasts_s, **begins))]
         if not linked:
@@ -127,7 +133,23 @@ class Sequences:
             planned.append(replace(following, spec=replace(following.spec, when=when, delay_s=delay_s)))
         return planned
 
+    def _in_flight(self, first: Planned, begins: Mapping[str, Any], when: str, partition: int) -> list[Planned]:
+        """first: holds requests. Then a replica lags behind, so that the ISR changes, and then somebody goes."""
+        chance = self._chance
+        lasts_s = round(chance.uniform(2.0, _LONGEST_S), 2)
+        held = replace(first, spec=replace(first.spec, for_s=lasts_s, **begins))
+        slow = self._fault(self._undone_by(("heal", "resume")), _LAGGING_ROLES, partition, before=held.outline.kind)
+        slow = self._cut_off(slow, ("peers", "peers", "cluster"))
+        lags_s = round(min(self._setup.lag_s * chance.choice(_OF_LAG), _LONGEST_LAG_S), 2)
+        slow = replace(slow, spec=replace(slow.spec, for_s=lags_s, delay_s=0.1, when=when))
+        when += f" then request({first.spec.options['request']})"
+        goes = self._fault(self._undone_by(("start",)), _NEXT["isr_shrinks"], partition, before=slow.outline.kind)
+        goes = replace(goes, spec=replace(goes.spec, when=when, delay_s=chance.choice(_DELAYS_S)))
+        return [held, slow, goes]
+
     def _first(self, pattern: str, partition: int, *, before: str) -> Planned:
+        if pattern == "in_flight":
+            return self._fault(self._holding, {"leader": 3.0, "follower": 1.0}, partition, before=before)
         if pattern == "lag":
             first = self._fault(self._undone_by(("heal", "resume")), _LAGGING_ROLES, partition, before=before)
             return self._cut_off(first, ("peers", "peers", "cluster", "all"))

@@ -69,7 +69,7 @@ def _named(gone: Sequence[FaultSpec | StepSpec], of: int) -> str:
 def name_of(part: FaultSpec | StepSpec) -> str:
     """In words."""
     if isinstance(part, StepSpec):
-        return f"step {part.said!r}"
+        return f"step {part.wording!r}"
     begins = "" if part.when is not None else f" at {part.at_s or 0:g} s"
     return f"fault {part.kind} {part.target or 'all'}{begins}"
 

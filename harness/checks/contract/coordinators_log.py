@@ -19,6 +19,7 @@ from harness.checks.model.elections import Election, Snapshot
 from harness.checks.model.lost_records import LostRecord
 from harness.checks.model.partition_history import DiskLoss, PartitionHistory, RunHistory
 from harness.history.facts.internal_topics import GROUP_OFFSETS_TOPIC, TRANSACTIONS_TOPIC, partition_of
+from harness.history.schema.column_types import END_OF_TIME_NS
 
 Ruled = tuple[Class, Cause]
 _COUNTS: Mapping[str, str] = {
@@ -103,6 +104,16 @@ def emptied(place: PartitionHistory, timelines: Timelines, since_ns: int, until_
         last = max(loss.time_ns for loss in destroyed.losses)
         since_ns = last + 1
     return last
+
+
+def keeps_all_since(place: PartitionHistory, timelines: Timelines, since_ns: int) -> bool:
+    """Whether nothing that was stored there from then on can have been taken, lawfully or not: the last moment before a
+    disk was lost is when the fewest others had what it had."""
+    moments = [since_ns, *(loss.time_ns - 1 for loss in place.disk_losses if loss.time_ns > since_ns)]
+    stored = [Stored(sent_ns=each, stored_ns=each, gone_ns=END_OF_TIME_NS) for each in moments]
+    if any(True for _ in _elected_uncleanly(place, timelines, stored[0])):
+        return False
+    return all(_destroyed(place, timelines, each).holds is False for each in stored)
 
 
 def known_by(place: PartitionHistory, time_ns: int) -> PartitionHistory:

@@ -70,25 +70,23 @@ async def _searched(
     seeds: int,
     jobs: int,
 ) -> bool:
-    """Whether all of it was done. `found` gets each flaw as it is found."""
+    """Whether all of it was done. `found` gets each flaw with the seeds that it was searched with."""
     async with trying(session, repeats=1, jobs=jobs, tell=terminal.say) as tries:
-        for flaw in chosen:
-            found[flaw.name] = await search(flaw, found.get(flaw.name), tries, seeds=seeds)
-            keep(files, found)
-            terminal.say(f"{flaw.name}: {found[flaw.name].found_by}, after {found[flaw.name].seeds} seeds")
-            if not tries.goes_on:
-                return False
-    return True
+        await search(chosen, found, tries, seeds=seeds, keep=lambda: keep(files, found))
+        return tries.goes_on
 
 
 def table(chosen: Sequence[PlantedFlaw], found: Mapping[str, FlawFound]) -> list[str]:
     """A line for each flaw, in columns."""
     rows = [("flaw", "origin", "found by", "seeds", "faults")]
-    for each in (found[flaw.name] for flaw in chosen):
+    for flaw in chosen:
+        each = found[flaw.name]
+        is_hidden = bool(flaw.hidden_by) and not each.check and not each.invariant
+        found_by = f"{each.found_by}: {flaw.hidden_by} hides it" if is_hidden else each.found_by
         seeds = each.seed or each.invariant_seed or each.seeds
         most = "at most " if each.ended_early else ""
         faults = f"{each.faults_drawn} -> {most}{each.faults_shrunk}" if each.check else ""
-        rows.append((each.name, each.origin, each.found_by, str(seeds), faults))
+        rows.append((each.name, each.origin, found_by, str(seeds), faults))
     widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
     return ["  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 

@@ -80,7 +80,7 @@ def shrink(
         file.write_text(written_out(found), encoding="utf-8")
         terminal.say(f"{tried} runs. {_sizes(start, found)}")
         terminal.say(f"Scenario: {file}")
-        raise typer.Exit(_run_whole(file, session, runs))
+        raise typer.Exit(_run_whole(file, sought, session, runs))
     finally:
         session.close()
 
@@ -154,10 +154,11 @@ def _settings(scenario: Scenario) -> int:
     return len(scenario.cluster.settings) + sum(len(topic.settings) for topic in scenario.topics)
 
 
-def _run_whole(file: Path, session: compose.JudgingSession, runs: Path) -> int:
+def _run_whole(file: Path, sought: Sought, session: compose.JudgingSession, runs: Path) -> int:
     """Makes and judges the run of the file. Returns the exit code."""
+    scenario = ready(str(file))
     folder, outcome = compose.run_scenario(
-        ready(str(file)),
+        scenario,
         runs=runs,
         seed=None,
         command=["kafka-chaos", *sys.argv[1:]],
@@ -169,9 +170,19 @@ def _run_whole(file: Path, session: compose.JudgingSession, runs: Path) -> int:
         terminal.say(f"The run could not be done: {outcome.error}")
     verdict = judged.verdict.value
     terminal.say(verdict.upper(), then=f"  {judged.judgement.sentence}")
+    findings = [finding for _, finding in judged.judgement.findings]
+    if not sought.is_shown(findings, broken_invariant_of(folder)):
+        terminal.say(not_shown(sought, scenario))
     terminal.say(f"Run: {folder.path}")
     terminal.say(f"Page: {judged.page}" if judged.page is not None else f"No page: {judged.page_error}")
     return judged.judgement.exit_code
+
+
+def not_shown(sought: Sought, scenario: Scenario) -> str:
+    """What is said where the last run does not show what is sought. Among processes chance has a part in each run."""
+    remedy = "run it again, or shrink with more --repeats: what is kept is seen in half of them"
+    why = "" if scenario.cluster.world == SIMULATED else f": by chance; {remedy}"
+    return f"{sought.words} did not come again in this run{why}."
 
 
 def add_to(app: typer.Typer) -> None:

@@ -122,7 +122,7 @@ async def _answer_of(address: ADDRESS, connect: Connect) -> Answered | Unanswere
     return Answered(address=address, brokers={NodeId(each.node_id): (each.host, each.port) for each in answer.brokers})
 
 
-def told_brokers(answers: Answers) -> Mapping[NodeId, ADDRESS]:
+def brokers_in(answers: Answers) -> Mapping[NodeId, ADDRESS]:
     """The registered brokers by the first address that told of them. Raises NobodyAnswers if none did."""
     for answer in answers:
         if isinstance(answer, Answered):

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from harness.cluster.attached.administration import ADDRESS, address_of
-from harness.cluster.attached.cluster import EFFECT_S, ForeignCluster, registered, told_at
+from harness.cluster.attached.cluster import EFFECT_S, ForeignCluster, answers_at, registered
 from harness.cluster.attached.commands import PLACEHOLDERS, CommandRunner, Ran, check_template
 from harness.cluster.attached.front_ends import numbered
 from harness.cluster.attached.journal import DELETIONS
@@ -64,7 +64,7 @@ class CommandCluster(ForeignCluster):
 
     async def find(self) -> Mapping[NodeId, ADDRESS]:
         if self._spec.attached.front_ends:
-            answers = await told_at(self._spec.bootstrap, "--bootstrap", security=self._spec.attached.security)
+            answers = await answers_at(self._spec.bootstrap, "--bootstrap", security=self._spec.attached.security)
             front_ends, self._shared_id = numbered(answers)
             return front_ends
         known = await registered(self._spec.bootstrap, "--bootstrap", security=self._spec.attached.security)

@@ -18,7 +18,7 @@ from harness.cluster.attached.administration import (
     NobodyAnswers,
     addresses_of,
     answers_of,
-    told_brokers,
+    brokers_in,
 )
 from harness.cluster.attached.front_ends import FrontEndsObservation, refuse_unsaid
 from harness.cluster.attached.journal import DELETE_GROUP, DELETE_TOPIC, DELETIONS, AttachedJournal
@@ -469,16 +469,16 @@ class _Questions(BrokerQuestions):
 async def registered(given: str, place: str, *, security: SecuritySpec | None) -> Mapping[NodeId, ADDRESS]:
     """Returns the brokers registered in the cluster at "host:port,host:port". Raises HarnessError, which says what a
     listener wants where that is why nobody answers, and OtherTopology where these are front ends."""
-    answers = await told_at(given, place, security=security)
+    answers = await answers_at(given, place, security=security)
     refuse_unsaid(answers)
-    return told_brokers(answers)
+    return brokers_in(answers)
 
 
-async def told_at(given: str, place: str, *, security: SecuritySpec | None) -> Answers:
+async def answers_at(given: str, place: str, *, security: SecuritySpec | None) -> Answers:
     """What each address tells of the brokers; one of them does. Raises HarnessError as `registered` does."""
     answers = await answers_of(addresses_of(given, place), connect=connections(security))
     try:
-        told_brokers(answers)
+        brokers_in(answers)
     except NobodyAnswers:
         for answer in answers:
             if (refused := await refusal_of(answer.address, security)) is not None:

@@ -57,12 +57,12 @@ class Ran:
 
     name: str
     seconds: float
-    said: str  # the last line of its output
+    output: str  # the last line of its output
 
     @property
     def sentence(self) -> str:
-        said = f': "{self.said}"' if self.said else ""
-        return f"the {self.name} command ended with 0 after {self.seconds:.1f} s{said}"
+        quoted = f': "{self.output}"' if self.output else ""
+        return f"the {self.name} command ended with 0 after {self.seconds:.1f} s{quoted}"
 
 
 class CommandRunner:
@@ -94,7 +94,7 @@ class CommandRunner:
                 return await asyncio.shield(running[1])
             await asyncio.wait({running[1]})
         task = asyncio.create_task(asyncio.to_thread(self.run_here, name, subject, values), name=f"{name} {subject}")
-        task.add_done_callback(_heard)
+        task.add_done_callback(_retrieve_error)
         self._under_way[subject] = (wanted, task)
         return await asyncio.shield(task)
 
@@ -123,11 +123,11 @@ class CommandRunner:
             raise HarnessError(
                 f"[attached] {name} for {subject} did not end within {self._timeout_s:g} s; see {output}"
             ) from None
-        said = _last_line(output)
+        last = _last_line(output)
         if code != 0:
-            quoted_output = f" ({said})" if said else ""
+            quoted_output = f" ({last})" if last else ""
             raise HarnessError(f"[attached] {name} for {subject} ended with {code}{quoted_output}; see {output}")
-        return Ran(name=name, seconds=time.monotonic() - began, said=said)
+        return Ran(name=name, seconds=time.monotonic() - began, output=last)
 
     def _file(self, name: str, subject: str) -> Path:
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -140,7 +140,7 @@ class CommandRunner:
                 return path
 
 
-def _heard(task: "asyncio.Task[Ran]") -> None:
+def _retrieve_error(task: "asyncio.Task[Ran]") -> None:
     """asyncio warns of errors that nobody looked at, as of a command that nobody waited for any more."""
     if not task.cancelled():
         task.exception()

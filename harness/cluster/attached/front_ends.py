@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from harness.cluster.attached.administration import ADDRESS, Answered, Answers, told_brokers
+from harness.cluster.attached.administration import ADDRESS, Answered, Answers, brokers_in
 from harness.cluster.books.observing import Observation
 from harness.errors import HarnessError
 from harness.ports.cluster import BEHIND_FRONT_ENDS, NodeId, PartitionState
@@ -43,7 +43,7 @@ def numbered(answers: Answers) -> tuple[Mapping[NodeId, ADDRESS], NodeId]:
 
     Raises NobodyAnswers; OtherTopology where an address answers with another id, or names several.
     """
-    told_brokers(answers)
+    brokers_in(answers)
     ids = {node for answer in answers if isinstance(answer, Answered) for node in answer.brokers}
     if len(ids) > 1:
         raise OtherTopology(

@@ -5,7 +5,7 @@ Times are the active controller's wall clock in ms, placed on the run's time axi
 """
 
 from collections.abc import Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 from harness.cluster.books.metadata_log import MetadataEntry
@@ -41,43 +41,19 @@ _ELR_FEATURE = "eligible.leader.replicas.version"
 _TOPIC, _BROKER = 2, 4  # Kafka's numbers for kinds of configured resources
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Partition:
-    """A partition's state as the controller holds it in memory; each record changes it and raises its partition epoch
-    by one."""
+_CHANGEABLE = ("leader", "isr", "replicas", "elr", "last_known_elr")
 
-    leader: int
-    leader_epoch: int
-    partition_epoch: int
-    isr: Ids
-    replicas: Ids
-    elr: Ids
-    last_known_elr: Ids
 
-    @staticmethod
-    def written(record: PartitionWritten) -> "_Partition":
-        return _Partition(
-            leader=record.leader,
-            leader_epoch=record.leader_epoch,
-            partition_epoch=record.partition_epoch,
-            isr=record.isr,
-            replicas=record.replicas,
-            elr=record.elr,
-            last_known_elr=record.last_known_elr,
-        )
-
-    def after(self, change: PartitionChanged) -> "_Partition":
-        """The leader epoch rises whenever a record names a leader, even the same one: Kafka fences earlier requests
-        this way."""
-        return _Partition(
-            leader=self.leader if change.leader is None else change.leader,
-            leader_epoch=self.leader_epoch + (change.leader is not None),
-            partition_epoch=self.partition_epoch + 1,
-            isr=self.isr if change.isr is None else change.isr,
-            replicas=self.replicas if change.replicas is None else change.replicas,
-            elr=self.elr if change.elr is None else change.elr,
-            last_known_elr=self.last_known_elr if change.last_known_elr is None else change.last_known_elr,
-        )
+def _after(before: PartitionWritten, change: PartitionChanged) -> PartitionWritten:
+    """Each record raises the partition epoch by one. The leader epoch rises whenever a record names a leader, even the
+    same one: Kafka fences earlier requests this way."""
+    named = {name: value for name in _CHANGEABLE if (value := getattr(change, name)) is not None}
+    return replace(
+        before,
+        **named,
+        leader_epoch=before.leader_epoch + (change.leader is not None),
+        partition_epoch=before.partition_epoch + 1,
+    )
 
 
 class _Reader:
@@ -88,7 +64,7 @@ class _Reader:
         self._anchor = anchor
         self._registered = registered
         self._topics: dict[str, str] = {}  # id -> name
-        self._partitions: dict[tuple[str, int], _Partition] = {}
+        self._partitions: dict[tuple[str, int], PartitionWritten] = {}
         self._directories: dict[int, tuple[str, ...]] = {}
         self._fenced: dict[int, bool] = {}
         self._elr_in_use = False
@@ -104,7 +80,7 @@ class _Reader:
             case PartitionChanged() as record:
                 self._take_change(t_ns, entry, record)
             case PartitionWritten() as record:
-                self._now(t_ns, entry.epoch, (record.topic_id, record.partition), _Partition.written(record))
+                self._now(t_ns, entry.epoch, (record.topic_id, record.partition), record)
             case ElrCleared(topic=topic):
                 self._take_cleared(t_ns, entry.epoch, topic)
             case TopicCreated(name=name, topic_id=topic_id):
@@ -143,7 +119,7 @@ class _Reader:
         key = (change.topic_id, change.partition)
         before = self._partitions.get(key)
         if before is not None:
-            now = before.after(change)
+            now = _after(before, change)
             # What a registration after an unclean shutdown changes is in one batch with it, and stands before it.
             gone = [node for node in before.elr if node not in (*now.elr, now.leader)]
             dropped = tuple(node for node in gone if (entry.batch, node) in self._registered)
@@ -167,7 +143,7 @@ class _Reader:
                 now = replace(before, elr=(), last_known_elr=(), partition_epoch=before.partition_epoch + 1)
                 self._now(t_ns, epoch, key, now)
 
-    def _now(self, t_ns: int, epoch: int, key: tuple[str, int], now: _Partition, elr_dropped: Ids = ()) -> None:
+    def _now(self, t_ns: int, epoch: int, key: tuple[str, int], now: PartitionWritten, elr_dropped: Ids = ()) -> None:
         self._partitions[key] = now
         topic = self._topics.get(key[0])
         if topic is None:

@@ -17,8 +17,8 @@ from pathlib import Path
 from harness.cluster.brokers.kafka_jars import KafkaHome
 from harness.cluster.brokers.kafka_storage import formatted, give
 from harness.cluster.brokers.system import write_properties
-from harness.cluster.local.processes import die_with_parent
 from harness.errors import HarnessError
+from harness.host.parent import die_with_parent
 from harness.host.scratch import scratch_folder
 from harness.host.user_folders import cache_directory, made_in_cache, refuse_others
 from harness.ports.cluster import NodeId

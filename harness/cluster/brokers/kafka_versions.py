@@ -91,54 +91,23 @@ _NEWEST = KafkaVersion(
     tools_apart=True,
     extra=(_LOG4J_2,),
 )
+_WITH_ZOOKEEPER = KafkaVersion(
+    version="2.8.2",
+    artifact="kafka_2.13",
+    modes=("zookeeper",),
+    oldest_java=8,
+    log4j=1,
+    extra=(_RELOAD4J,),
+    zookeeper_main=_ZOOKEEPER_MAIN,
+)
 KAFKA_VERSIONS: tuple[KafkaVersion, ...] = (
     _NEWEST,
     replace(_NEWEST, version="4.1.2"),
-    KafkaVersion(
-        version="3.9.1",
-        artifact="kafka_2.13",
-        modes=("kraft", "zookeeper"),
-        oldest_java=8,
-        log4j=1,
-        tools_apart=True,
-        extra=(_RELOAD4J,),
-        zookeeper_main=_ZOOKEEPER_MAIN,
-    ),
-    KafkaVersion(
-        version="2.8.2",
-        artifact="kafka_2.13",
-        modes=("zookeeper",),
-        oldest_java=8,
-        log4j=1,
-        extra=(_RELOAD4J,),
-        zookeeper_main=_ZOOKEEPER_MAIN,
-    ),
-    KafkaVersion(
-        version="1.1.1",
-        artifact="kafka_2.12",
-        modes=("zookeeper",),
-        oldest_java=8,
-        log4j=1,
-        extra=(_LOG4J_1,),
-        zookeeper_main=_ZOOKEEPER_MAIN,
-    ),
-    KafkaVersion(
-        version="0.10.2.2",
-        artifact="kafka_2.11",
-        modes=("zookeeper",),
-        oldest_java=7,
-        log4j=1,
-        extra=_JAXB,
-        zookeeper_main=_ZOOKEEPER_MAIN,
-    ),
-    KafkaVersion(
-        version="0.9.0.1",
-        artifact="kafka_2.11",
-        modes=("zookeeper",),
-        oldest_java=7,
-        log4j=1,
-        zookeeper_main=_ZOOKEEPER_MAIN,
-    ),
+    replace(_WITH_ZOOKEEPER, version="3.9.1", modes=("kraft", "zookeeper"), tools_apart=True),
+    _WITH_ZOOKEEPER,
+    replace(_WITH_ZOOKEEPER, version="1.1.1", artifact="kafka_2.12", extra=(_LOG4J_1,)),
+    replace(_WITH_ZOOKEEPER, version="0.10.2.2", artifact="kafka_2.11", oldest_java=7, extra=_JAXB),
+    replace(_WITH_ZOOKEEPER, version="0.9.0.1", artifact="kafka_2.11", oldest_java=7, extra=()),
 )
 
 

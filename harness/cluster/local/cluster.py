@@ -281,20 +281,20 @@ class LocalCluster(BrokerCluster):
         return self._processes[node]
 
 
-class LentCluster(LocalCluster):
-    """The lender's running cluster as one run sees it. Broker events before `began_ns` are left out."""
+class RunningCluster(LocalCluster):
+    """The owner's running cluster as one run sees it. Broker events before `began_ns` are left out."""
 
-    __slots__ = ("_began_ns",)  # everything else is the lender's: the same processes, links and connections
+    __slots__ = ("_began_ns",)  # everything else is the owner's: the same processes, links and connections
 
-    def __init__(self, lender: LocalCluster, *, began_ns: int) -> None:
-        self.__dict__ = lender.__dict__
+    def __init__(self, owner: LocalCluster, *, began_ns: int) -> None:
+        self.__dict__ = owner.__dict__
         self._began_ns = began_ns
 
     async def start(self) -> None:
         """It runs."""
 
     async def stop(self) -> None:
-        """Its lender stops it."""
+        """Its owner stops it."""
 
     def node_ends(self) -> Sequence[NodeEnd]:
         """What struck the cluster before this run is not known to it."""

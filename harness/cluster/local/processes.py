@@ -6,18 +6,16 @@ RUN/processes.jsonl with pid, start time and boot id, so that no other process i
 
 import asyncio
 import contextlib
-import ctypes
-import ctypes.util
 import json
 import os
-import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.host.parent import die_with_parent
+
 MARKER = "KAFKA_CHAOS_RUN"
 PROCESSES = "processes.jsonl"
-_PR_SET_PDEATHSIG = 1
 
 
 def boot_id() -> str:
@@ -48,21 +46,6 @@ def kill(process: asyncio.subprocess.Process) -> None:
     """SIGKILL; nothing to do where it has just ended."""
     with contextlib.suppress(ProcessLookupError):
         process.kill()
-
-
-def die_with_parent() -> Callable[[], None]:
-    """Runs between fork and exec. Created in the parent, because loading a library after fork is unsafe."""
-    parent = os.getpid()
-    name = ctypes.util.find_library("c")
-    library = ctypes.CDLL(name, use_errno=True) if name else None
-
-    def arrange() -> None:
-        if library is not None and hasattr(library, "prctl"):
-            library.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-            if os.getppid() != parent:  # the parent died in between
-                os._exit(1)
-
-    return arrange
 
 
 @dataclass(frozen=True, kw_only=True)

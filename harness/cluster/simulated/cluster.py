@@ -12,7 +12,7 @@ from harness.cluster.base_cluster import BrokerCluster, link_names
 from harness.cluster.brokers.system import System
 from harness.cluster.confined import empty
 from harness.cluster.replica_logs import log_ends
-from harness.cluster.simulated.disks import CrashPoint, NodeDisk
+from harness.cluster.simulated.disks import CrashPoint, Failure, NodeDisk
 from harness.cluster.simulated.environment import SimulatedEnvironment
 from harness.cluster.simulated.invariants import Invariants
 from harness.cluster.simulated.loop import SimulatedLoop
@@ -191,7 +191,7 @@ class SimulatedCluster(BrokerCluster):
     async def requested(self, request: str, nth: int) -> None:
         await self._loop.network.requested(API_KEYS[request], nth)
 
-    # -- CanFillDisks, CanLoseUnsynced, CanCrashAtWrites --------------------------------------------------------------
+    # -- CanFillDisks, CanLoseUnsynced, CanCrashAtWrites, CanFailWrites -----------------------------------------------
 
     async def fill_disk(self, node: NodeId) -> Evidence:
         self._disk(node).is_full = True
@@ -245,6 +245,29 @@ class SimulatedCluster(BrokerCluster):
         evidence = await self.kill(node)
         disk.crashed()
         return replace(evidence, sentence=f"{evidence.sentence}, before {struck.result()}")
+
+    async def fail_at_write(self, node: NodeId, *, nth: int, within_s: float) -> Evidence:
+        life, disk = self._life(node), self._disk(node)
+        failed = asyncio.Event()
+
+        def strike() -> None:
+            if not failed.is_set():
+                failed.set()
+                self._lives.to_end(node)
+
+        disk.failure = Failure(nth=nth, strike=strike)
+        try:
+            await asyncio.wait([life.gone], timeout=within_s)
+        finally:
+            disk.failure = None
+        if not failed.is_set():
+            when = "before it ended" if life.gone.done() else f"in {within_s:g} s"
+            raise NothingToStrike(f"{self._name(node)} had not changed its disk {nth} times {when}")
+        if not life.gone.done():
+            raise HarnessError(
+                f"{self._name(node)} has not ended in {within_s:g} s, though its disk refuses every write"
+            )
+        return self._seen(f"the disk of {self._name(node)} refused a write (EIO), and it ended")
 
     def _disk(self, node: NodeId) -> NodeDisk:
         """All that is there when it is first asked for was put there by the harness."""

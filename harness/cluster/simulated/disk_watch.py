@@ -34,13 +34,13 @@ class DiskWatch:
     def __enter__(self) -> "DiskWatch":
         self._write, self._sync = os.write, os.fsync
         self._put(self._watched_write, self._watched_sync)
-        listen(_hears)
+        listen(_on_event)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        listen_no_more(_hears)
+        listen_no_more(_on_event)
         self._put(self._write, self._sync)
 
     def _put(self, write: Callable[..., Any], sync: Callable[..., Any]) -> None:
@@ -72,7 +72,7 @@ def _disk_here() -> NodeDisk | None:
 
 def _is_concerned(disk: NodeDisk) -> bool:
     """Whether anybody asks what is written. After a crash point it has struck, and what follows is undone."""
-    return disk.is_full or disk.crash_point is not None
+    return disk.is_full or disk.failure is not None or disk.crash_point is not None
 
 
 def _is_on(disk: NodeDisk, path: Any) -> bool:
@@ -81,7 +81,7 @@ def _is_on(disk: NodeDisk, path: Any) -> bool:
     return real == str(disk.top) or real.startswith(f"{disk.top}{os.sep}")
 
 
-def _hears(event: str, arguments: tuple[Any, ...]) -> None:
+def _on_event(event: str, arguments: tuple[Any, ...]) -> None:
     disk = _disk_here() if event in _EVENTS else None
     if disk is None or not _is_concerned(disk):
         return

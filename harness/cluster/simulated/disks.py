@@ -1,4 +1,4 @@
-"""A node's disk in the simulated world: what survives a power loss, what a full one refuses, where a kill strikes.
+"""A node's disk in the simulated world: what survives a power loss, what is refused, where a kill strikes.
 
 Files are files in the run's folder, as they stand in the page cache. Of each the disk knows what an fsync has made
 safe: the contents of a file by an fsync of the file, the names in a folder (new, renamed, removed) by one of the
@@ -62,12 +62,21 @@ class Contents:
             (top / name).write_bytes(data)
 
 
+@dataclass(kw_only=True)
+class Failure:
+    """The disk fails at the nth change from now, and at each that follows."""
+
+    nth: int
+    strike: Callable[[], None]  # called at each
+
+
 class NodeDisk:
     """The folder `top`. While it is full, every change that takes room fails."""
 
     def __init__(self, top: Path) -> None:
         self.top = top
         self.is_full = False
+        self.failure: Failure | None = None
         self.crash_point: CrashPoint | None = None
         self.at_crash: Contents | None = None  # what there was when a crash point struck
         self._safe: dict[int, _Safe] = {}
@@ -144,6 +153,11 @@ class NodeDisk:
         the write is there."""
         if self.is_full and takes_room:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        if self.failure is not None:
+            self.failure.nth -= 1
+            if self.failure.nth <= 0:
+                self.failure.strike()
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
         point = self.crash_point
         if point is None:
             return False

@@ -15,6 +15,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from harness.cluster.simulated.coordinator_invariants import (
+    COORDINATED,
+    GENERATION,
+    PRODUCER_EPOCH,
+    TRANSACTION_MOVES,
+    CoordinatorStates,
+)
 from harness.host.clock import Clock
 from harness.ports.cluster import NodeId
 from reference_impl.core.identifiers import TopicPartition
@@ -28,7 +35,10 @@ WITHIN_LOG = "high-watermark-within-log"
 MATCHING = "log-matching"
 COMMITTED = "committed-on-isr"
 ACKNOWLEDGED = "acknowledged-on-isr"
-INVARIANTS = (ONE_LEADER, MONOTONIC, WITHIN_LOG, MATCHING, COMMITTED, ACKNOWLEDGED)
+INVARIANTS = (
+    *(ONE_LEADER, MONOTONIC, WITHIN_LOG, MATCHING, COMMITTED, ACKNOWLEDGED),
+    *(TRANSACTION_MOVES, PRODUCER_EPOCH, GENERATION),
+)
 
 _EVENTS_KEPT = 40
 _READ_BYTES = 1 << 20
@@ -37,7 +47,7 @@ _Batch = tuple[int, int, int, int]  # base offset, next offset, leader epoch, ch
 
 @dataclass(frozen=True, kw_only=True)
 class Broken:
-    """at_ns: on the run's clock. wanted, seen: offsets; of `one-leader-an-epoch` node numbers. events: the newest
+    """at_ns: on the run's clock. wanted, seen: offsets; node numbers, states, epochs or generations. events: the newest
     changes of the partition's replicas, oldest first."""
 
     invariant: str
@@ -64,15 +74,16 @@ class _Known:
     may_have_lost: bool = False
     high_watermarks: dict[tuple[int, int], int] = field(default_factory=dict)  # of a node as leader of an epoch
     matching_to: dict[int, int] = field(default_factory=dict)  # of a node
+    coordinated: CoordinatorStates = field(default_factory=CoordinatorStates)
     events: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=_EVENTS_KEPT))
 
 
 class Invariants:
-    """`broken`: the first one, and nothing is watched after it. `heard` is called once, with it."""
+    """`broken`: the first one, and nothing is watched after it. `on_broken` is called once, with it."""
 
     def __init__(self, clock: Clock) -> None:
         self.broken: Broken | None = None
-        self.heard: Callable[[Broken], None] = lambda broken: None
+        self.on_broken: Callable[[Broken], None] = lambda broken: None
         self._clock = clock
         self._running: dict[int, ReplicaManager] = {}
         self._known: dict[tuple[TopicPartition, object], _Known] = {}
@@ -150,6 +161,8 @@ class Invariants:
             self._match(node, key, partition, known)
         if not known.may_have_lost:
             self._look_at_members(key, known)
+            if key.topic in COORDINATED and partition.is_leader and partition.leader_epoch == known.leader_epoch:
+                self._look_at_coordinator(node, key, partition, known)
 
     def _look_at_leader(self, node: int, key: TopicPartition, partition: Partition, known: _Known) -> None:
         epoch, high_watermark = partition.leader_epoch, partition.high_watermark
@@ -160,6 +173,20 @@ class Invariants:
         if high_watermark < before:
             self._breaks(MONOTONIC, node, key, partition, known, wanted=before, seen=high_watermark)
         known.high_watermarks[node, epoch] = high_watermark
+
+    def _look_at_coordinator(self, node: int, key: TopicPartition, partition: Partition, known: _Known) -> None:
+        states = known.coordinated
+        while states.read_to < partition.high_watermark:
+            begin = max(states.read_to, partition.log.log_start_offset)
+            content = partition.log.read(begin, _READ_BYTES, partition.high_watermark)
+            headers = parse_headers(content)
+            if not headers:  # what was there is compacted away
+                states.read_to = partition.high_watermark
+                return
+            states.read_to = headers[-1].next_offset
+            moved = states.take(key.topic, content)
+            if moved is not None:
+                self._breaks(moved.invariant, node, key, partition, known, wanted=moved.wanted, seen=moved.seen)
 
     def _match(self, node: int, key: TopicPartition, partition: Partition, known: _Known) -> None:
         """Reads what is committed since the last look; the newest leader says what the committed batches are."""
@@ -249,7 +276,7 @@ class Invariants:
                 at_ns=self._clock.monotonic_ns(),
                 events=tuple(known.events),
             )
-            self.heard(self.broken)
+            self.on_broken(self.broken)
 
 
 def _batches(partition: Partition, begin: int, end: int) -> Iterator[_Batch]:

@@ -74,13 +74,13 @@ class NoWayOut:
         gc.collect()
         gc.disable()  # it would run, and finalize, at other moments in another process
         _watch(self)
-        listen(self._hears)
+        listen(self._on_event)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        listen_no_more(self._hears)
+        listen_no_more(self._on_event)
         _watch(None)
         for (owner, name), before in self._before.items():
             setattr(owner, name, before)
@@ -88,7 +88,7 @@ class NoWayOut:
         gc.enable()
         random.setstate(self._chance_before)
 
-    def _hears(self, event: str, arguments: tuple[Any, ...]) -> None:
+    def _on_event(self, event: str, arguments: tuple[Any, ...]) -> None:
         if event in _WAYS_OUT and self.is_here():
             raise self.refuse(event)
 

@@ -188,7 +188,7 @@ class ControlSession:
                     return {"seen": await self._present.acts.perform(step, 0), "faults": []}
                 return await self._begin(planned)
         except TimeoutError:
-            raise TimeoutError(f"{step.said}: not done within {step.within_s:g} s") from None
+            raise TimeoutError(f"{step.wording}: not done within {step.within_s:g} s") from None
         finally:
             self._acting -= 1
 
@@ -263,7 +263,7 @@ class ControlSession:
             Condition(step.body, self._context), within_s=step.within_s, throughout_s=throughout_s
         )
         if not held:
-            raise TimeoutError(f"{step.said}: not within {step.within_s:g} s; last seen: {answer}")
+            raise TimeoutError(f"{step.wording}: not within {step.within_s:g} s; last seen: {answer}")
         return {"seen": answer}
 
     def _own_condition(self, request: Request) -> tuple[Callable[[], bool], float, Callable[[], str]] | None:

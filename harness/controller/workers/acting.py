@@ -107,6 +107,12 @@ class CountingJournal:
         if records:
             self._count({"polled": len(records)})
 
+    def polled(self, records: Sequence[ReadRecord], *, begin_ns: int, end_ns: int) -> None:
+        self._journal.polled(records, begin_ns=begin_ns, end_ns=end_ns)
+        self._progress.polled(records, None)
+        if records:
+            self._count({"polled": len(records)})
+
     def assigned(self, partitions: Sequence[TopicPartition]) -> None:
         self._journal.assigned(partitions)
         self._progress.assigned(partitions)
@@ -152,6 +158,7 @@ class FreshClients:
         self._present: tuple[int, Client] | None = None
 
     def __call__(self, use: ClientUse | None = None) -> Client:
+        use = use or self._plain
         settings, number = as_used(self._settings, use), self._numbers.next()
         client = self._make_client(bootstrap=self._bootstrap, settings=settings, use=use)
         self.tell()
@@ -161,7 +168,7 @@ class FreshClients:
             acks=settings.acks,
             library=settings.client,
             idempotent=settings.idempotent,
-            use=use or self._plain,
+            use=use,
             tells_attempts=isinstance(client, ReportsEvents) and client.tells_attempts,
         )
         self._present = number, client

@@ -48,8 +48,8 @@ class Workers(Protocol):
 
     def start(self) -> None: ...
 
-    def ask(self, hear: Callable[[str, ClientProgress], None]) -> None:
-        """From now on `hear` gets the name of a client of the load and what it tried or got, each thing once."""
+    def ask(self, on_progress: Callable[[str, ClientProgress], None]) -> None:
+        """From now on `on_progress` gets the name of a client of the load and what it tried or got, each thing once."""
 
     async def stop(self) -> list[str]: ...  # in-flight operations get their time-out; returns a sentence per failure
 
@@ -78,7 +78,7 @@ class WorkerProcesses:
         self._spawn = spawn
         self._stop_s = scenario.workload.delivery_timeout_ms / 1000 + STOP_GRACE_S
         self._workers: list[_Worker] = []
-        self._hear_progress: Callable[[str, ClientProgress], None] = _unasked
+        self._on_progress: Callable[[str, ClientProgress], None] = _unasked
 
     async def prepare(self, acks: Acknowledgements) -> None:
         self._acks = acks
@@ -89,25 +89,25 @@ class WorkerProcesses:
             log = self._folder / f"{spec.name}.log"
             process = await self._spawn([*self._command, str(path)], log=log)
             self._workers.append(
-                _Worker(name=spec.name, process=process, log=log, heard=self._heard, progress=self._progressed)
+                _Worker(name=spec.name, process=process, log=log, on_counts=self._count, progress=self._progressed)
             )
         for worker in self._workers:
             await worker.wait_ready()
 
-    def _heard(self, counts: Mapping[str, int]) -> None:
+    def _count(self, counts: Mapping[str, int]) -> None:
         known: dict[str, Any] = {name: counts[name] for name in ("ok", "info", "fail", "polled") if name in counts}
         if known:
             self._acks.add(**known)
 
     def _progressed(self, name: str, progress: ClientProgress) -> None:
-        self._hear_progress(name, progress)
+        self._on_progress(name, progress)
 
     def start(self) -> None:
         for worker in self._workers:
             worker.tell("start")
 
-    def ask(self, hear: Callable[[str, ClientProgress], None]) -> None:
-        self._hear_progress = hear
+    def ask(self, on_progress: Callable[[str, ClientProgress], None]) -> None:
+        self._on_progress = on_progress
         for worker in self._workers:
             worker.tell("ask")
 
@@ -137,13 +137,13 @@ class _Worker:
         name: str,
         process: asyncio.subprocess.Process,
         log: Path,
-        heard: Callable[[Mapping[str, int]], None],
+        on_counts: Callable[[Mapping[str, int]], None],
         progress: Callable[[str, ClientProgress], None],
     ) -> None:
         self._name = name
         self._process = process
         self._log = log
-        self._heard = heard
+        self._on_counts = on_counts
         self._progressed = progress
         self._ready = asyncio.Event()
         self._ended_well = False
@@ -152,15 +152,15 @@ class _Worker:
     async def _listen(self) -> None:
         assert self._process.stdout is not None
         while line := await self._process.stdout.readline():
-            said: dict[str, Any] = msgspec.json.decode(line)
-            if "ready" in said:
+            message: dict[str, Any] = msgspec.json.decode(line)
+            if "ready" in message:
                 self._ready.set()
-            elif "ended" in said:
+            elif "ended" in message:
                 self._ended_well = True
-            elif "told" in said:
-                self._progressed(self._name, msgspec.convert(said["told"], ClientProgress))
+            elif "told" in message:
+                self._progressed(self._name, msgspec.convert(message["told"], ClientProgress))
             else:
-                self._heard(said)
+                self._on_counts(message)
         self._ready.set()  # no more output; wait_ready looks at the exit code
 
     async def wait_ready(self) -> None:

@@ -47,7 +47,7 @@ class WorkerTasks:
         self._until = asyncio.Event()
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._progress: dict[str, ProgressReporter] = {}
-        self._hear: Callable[[str, ClientProgress], None] | None = None
+        self._on_progress: Callable[[str, ClientProgress], None] | None = None
 
     async def prepare(self, acks: Acknowledgements) -> None:
         self._acks = acks
@@ -67,9 +67,9 @@ class WorkerTasks:
             self._tasks[spec.name] = self._begin(spec.name, work)
 
     def _teller(self, name: str) -> Callable[[dict[str, Any]], None]:
-        def tell(said: Any) -> None:
-            assert self._hear is not None, "nothing is told before it is asked"
-            self._hear(name, msgspec.convert(said, ClientProgress, from_attributes=True))
+        def tell(progress: Any) -> None:
+            assert self._on_progress is not None, "nothing is told before it is asked"
+            self._on_progress(name, msgspec.convert(progress, ClientProgress, from_attributes=True))
 
         return tell
 
@@ -78,8 +78,8 @@ class WorkerTasks:
         if known:
             self._acks.add(**known)
 
-    def ask(self, hear: Callable[[str, ClientProgress], None]) -> None:
-        self._hear = hear
+    def ask(self, on_progress: Callable[[str, ClientProgress], None]) -> None:
+        self._on_progress = on_progress
         for progress in self._progress.values():
             progress.ask()
 

@@ -317,6 +317,16 @@ class JournalFile:
 
     def complete_poll(self, operation: int, records: Sequence[ARecord], *, error: str | None = None) -> None:
         now = self._clock.monotonic_ns()
+        self._write(Read(operation, now, self._parts(records), error))
+
+    def polled(self, records: Sequence[ARecord], *, begin_ns: int, end_ns: int) -> None:
+        """A poll that is told once it is over."""
+        assert self._process >= 0, "no client has begun"
+        self._operations += 1
+        self._write(Invoke(self._operations, "poll", begin_ns, [], [], []))
+        self._write(Read(self._operations, end_ns, self._parts(records), None))
+
+    def _parts(self, records: Sequence[ARecord]) -> list[Part]:
         parts: list[Part] = []
         start = 0
         while start < len(records):
@@ -345,7 +355,7 @@ class JournalFile:
                 )
             )
             start = end
-        self._write(Read(operation, now, parts, error))
+        return parts
 
     def assigned(self, partitions: Sequence[APlace]) -> None:
         partition_ids = [self._number(partition.topic, partition.partition) for partition in partitions]

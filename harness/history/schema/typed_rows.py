@@ -138,6 +138,12 @@ def _arrow_type(kind: object) -> pa.DataType | None:
     return _ARROW.get(kind)
 
 
+def row_of(wanted: RowsOf[R], what: object, **others: object) -> dict[str, object]:
+    """A row of that table: the columns that `what` has under their names, and `others`: what it calls otherwise."""
+    assert others.keys() <= columns_of(wanted.row).keys(), f"no columns of {wanted.name}: {sorted(others)}"
+    return {name: getattr(what, name) for name in columns_of(wanted.row) if hasattr(what, name)} | others
+
+
 def typed(row: type[R], table: pa.Table) -> list[R]:
     """The rows of what a query answered. Whoever asks for other columns than the type has, or of other types, hears it.
 

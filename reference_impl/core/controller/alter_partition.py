@@ -4,9 +4,11 @@ R31."""
 from collections.abc import Mapping
 from dataclasses import replace
 
+from reference_impl.core.controller.controller_rules import ControllerRules
 from reference_impl.core.identifiers import ErrorCode
 from reference_impl.core.state import IsrProposal, LiveBroker, PartitionState
 
+_SOUND = ControllerRules()
 RECOVERED = 0  # LeaderRecoveryState.RECOVERED; RECOVERING (KIP-704) is not implemented
 
 
@@ -25,30 +27,32 @@ def decide(
     state: PartitionState,
     brokers: Mapping[int, LiveBroker],
     recovery_state: int = RECOVERED,
+    rules: ControllerRules = _SOUND,
 ) -> PartitionState | ErrorCode:
     """The remaining checks for a known partition: returns the state to commit, or the error."""
     assert proposal.topic_partition == state.topic_partition
     if proposal.leader_epoch > state.leader_epoch or proposal.partition_epoch > state.partition_epoch:
         return ErrorCode.NOT_CONTROLLER  # the leader knows the state of a newer controller
-    if proposal.leader_epoch < state.leader_epoch:
+    if not rules.is_current(proposal.leader_epoch, state.leader_epoch):
         return ErrorCode.FENCED_LEADER_EPOCH
     if sender != state.leader:
         return ErrorCode.INVALID_REQUEST
-    if proposal.partition_epoch < state.partition_epoch:
+    if not rules.is_current(proposal.partition_epoch, state.partition_epoch):
         return ErrorCode.INVALID_UPDATE_VERSION
     members = [member for member, _ in proposal.isr]
     if len(set(members)) != len(members) or not set(members) <= set(state.replicas) or sender not in members:
         return ErrorCode.INVALID_REQUEST
     if recovery_state != RECOVERED:
         return ErrorCode.INVALID_REQUEST
-    if not all(_may_be_in_sync(brokers.get(member), epoch) for member, epoch in proposal.isr):
+    if not all(_may_be_in_sync(brokers.get(member), epoch, rules) for member, epoch in proposal.isr):
         return ErrorCode.INELIGIBLE_REPLICA
     return replace(state, isr=_in_order_of_arrival(state.isr, members))
 
 
-def _may_be_in_sync(broker: LiveBroker | None, fetched_with_epoch: int) -> bool:
-    # KIP-903: an ISR member is an incarnation, not only a broker id. -1: the request version has no broker epoch.
-    return broker is not None and not broker.shutting_down and fetched_with_epoch in (-1, broker.broker_epoch)
+def _may_be_in_sync(broker: LiveBroker | None, fetched_with_epoch: int, rules: ControllerRules) -> bool:
+    if broker is None or broker.shutting_down:
+        return False
+    return rules.may_join(fetched_with_epoch, broker.broker_epoch)
 
 
 def _in_order_of_arrival(current: tuple[int, ...], proposed: list[int]) -> tuple[int, ...]:

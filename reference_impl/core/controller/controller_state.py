@@ -9,9 +9,12 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from reference_impl.core.controller.controller_rules import ControllerRules
 from reference_impl.core.controller.election import after_lost_disk, settle
 from reference_impl.core.identifiers import TopicPartition
 from reference_impl.core.state import LiveBroker, PartitionState
+
+_SOUND = ControllerRules()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,7 +22,6 @@ class Topic:
     name: str
     topic_id: uuid.UUID
     configs: Mapping[str, str] = field(default_factory=dict)  # overrides only
-    config_version: int = 0  # version of the znode
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +42,7 @@ class ClusterState:
     topics: dict[str, Topic] = field(default_factory=dict)
     partitions: dict[TopicPartition, PartitionState] = field(default_factory=dict)
     unclean_by_default: bool = False
+    rules: ControllerRules = _SOUND
 
     def eligible(self) -> frozenset[int]:
         """The live brokers that are not shutting down; only they may lead and join an ISR."""
@@ -89,7 +92,8 @@ def brokers_changed(state: ClusterState, registered: Mapping[int, LiveBroker]) -
     renewed = {
         broker_id: broker
         for broker_id, broker in brokers.items()
-        if broker_id in state.incarnations and state.incarnations[broker_id].broker_epoch != broker.broker_epoch
+        if broker_id in state.incarnations
+        and state.rules.is_renewed(broker.broker_epoch, state.incarnations[broker_id].broker_epoch)
     }
     lost = {broker_id for broker_id, broker in renewed.items() if disk_was_lost(state.incarnations[broker_id], broker)}
     steady = {broker_id: broker for broker_id, broker in brokers.items() if broker_id not in renewed}
@@ -97,10 +101,10 @@ def brokers_changed(state: ClusterState, registered: Mapping[int, LiveBroker]) -
     for key, current in state.partitions.items():
         unclean = state.unclean_allowed(key.topic)
         # No unclean election while a new incarnation has not been started yet: it may be the in-sync replica.
-        settled = settle(current, live=steady, eligible=_eligible(steady))
+        settled = settle(current, live=steady, eligible=_eligible(steady), rules=state.rules)
         for broker_id in sorted(lost):
-            settled = after_lost_disk(settled, broker_id, eligible=_eligible(steady))
-        settled = settle(settled, live=brokers, eligible=_eligible(brokers), unclean=unclean)
+            settled = after_lost_disk(settled, broker_id, eligible=_eligible(steady), rules=state.rules)
+        settled = settle(settled, live=brokers, eligible=_eligible(brokers), unclean=unclean, rules=state.rules)
         if settled != current:
             changed.append(settled)
     return BrokerChange(
@@ -137,7 +141,13 @@ def leaderless_after(state: ClusterState, topic: str) -> list[PartitionState]:
     settled = [
         (
             current,
-            settle(current, live=state.brokers, eligible=state.eligible(), unclean=state.unclean_allowed(topic)),
+            settle(
+                current,
+                live=state.brokers,
+                eligible=state.eligible(),
+                unclean=state.unclean_allowed(topic),
+                rules=state.rules,
+            ),
         )
         for current in state.topic_partitions(topic)
     ]

@@ -8,8 +8,11 @@ partition's state and returns the next one; the identical object means that noth
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
+from reference_impl.core.controller.controller_rules import ControllerRules
 from reference_impl.core.identifiers import NO_LEADER, ErrorCode
 from reference_impl.core.state import PartitionState
+
+_SOUND = ControllerRules()
 
 
 def first_in_order(replicas: Sequence[int], among: Collection[int], eligible: Collection[int]) -> int:
@@ -18,7 +21,12 @@ def first_in_order(replicas: Sequence[int], among: Collection[int], eligible: Co
 
 
 def settle(
-    state: PartitionState, *, live: Collection[int], eligible: Collection[int], unclean: bool = False
+    state: PartitionState,
+    *,
+    live: Collection[int],
+    eligible: Collection[int],
+    unclean: bool = False,
+    rules: ControllerRules = _SOUND,
 ) -> PartitionState:
     """Adapts a partition to the set of live brokers; `eligible` are those of them that are not shutting down.
 
@@ -28,17 +36,21 @@ def settle(
     assert set(eligible) <= set(live)
     if state.leader in live:
         return _with_isr(state, [member for member in state.isr if member in live])
-    candidate = first_in_order(state.replicas, state.isr, eligible)
+    may_lead = [replica for replica in state.replicas if rules.may_lead(replica in eligible)]
+    candidate = first_in_order(state.replicas, state.isr, [each for each in may_lead if each != state.leader])
     if candidate != NO_LEADER:
-        return _led_by(state, candidate, [member for member in state.isr if member in live])
-    if unclean:
+        isr = [member for member in state.isr if member in live or member == candidate]
+        return _led_by(state, candidate, isr, rules)
+    if rules.elects_unclean(unclean):
         candidate = first_in_order(state.replicas, state.replicas, eligible)
         if candidate != NO_LEADER:
-            return _led_by(state, candidate, [candidate])
-    return state if state.leader == NO_LEADER else _led_by(state, NO_LEADER, state.isr)
+            return _led_by(state, candidate, [candidate], rules)
+    return state if state.leader == NO_LEADER else _led_by(state, NO_LEADER, state.isr, rules)
 
 
-def after_lost_disk(state: PartitionState, broker_id: int, *, eligible: Collection[int]) -> PartitionState:
+def after_lost_disk(
+    state: PartitionState, broker_id: int, *, eligible: Collection[int], rules: ControllerRules = _SOUND
+) -> PartitionState:
     """R52: an emptied replica leaves every ISR that has another member, live or dead; a sole member stays."""
     assert broker_id >= 0
     if broker_id not in state.isr or len(state.isr) == 1:
@@ -46,11 +58,16 @@ def after_lost_disk(state: PartitionState, broker_id: int, *, eligible: Collecti
     isr = [member for member in state.isr if member != broker_id]
     if state.leader != broker_id:
         return _with_isr(state, isr)
-    return _led_by(state, first_in_order(state.replicas, isr, eligible), isr)
+    return _led_by(state, first_in_order(state.replicas, isr, eligible), isr, rules)
 
 
 def before_shutdown(
-    state: PartitionState, broker_id: int, *, live: Collection[int], eligible: Collection[int]
+    state: PartitionState,
+    broker_id: int,
+    *,
+    live: Collection[int],
+    eligible: Collection[int],
+    rules: ControllerRules = _SOUND,
 ) -> PartitionState:
     """R55: moves leadership to another live in-sync replica and removes the broker from the ISR; otherwise nothing
     changes."""
@@ -58,29 +75,31 @@ def before_shutdown(
     others = [member for member in state.isr if member != broker_id]
     if state.leader == broker_id:
         successor = first_in_order(state.replicas, others, [other for other in eligible if other != broker_id])
-        return state if successor == NO_LEADER else _led_by(state, successor, others)
+        return state if successor == NO_LEADER else _led_by(state, successor, others, rules)
     return _with_isr(state, others) if state.leader in live and others else state
 
 
-def elect_preferred(state: PartitionState, *, eligible: Collection[int]) -> PartitionState | ErrorCode:
+def elect_preferred(
+    state: PartitionState, *, eligible: Collection[int], rules: ControllerRules = _SOUND
+) -> PartitionState | ErrorCode:
     """Makes the first replica of the assignment the leader if it is live and in sync (ElectLeaders type 0)."""
     assert state.replicas
     preferred = state.replicas[0]
     if state.leader == preferred:
         return ErrorCode.ELECTION_NOT_NEEDED
-    if preferred not in eligible or preferred not in state.isr:
+    if preferred not in eligible or not rules.may_be_preferred(preferred in state.isr):
         return ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
-    return _led_by(state, preferred, state.isr)
+    return _led_by(state, preferred, tuple(dict.fromkeys((*state.isr, preferred))), rules)
 
 
 def elect_unclean(
-    state: PartitionState, *, live: Collection[int], eligible: Collection[int]
+    state: PartitionState, *, live: Collection[int], eligible: Collection[int], rules: ControllerRules = _SOUND
 ) -> PartitionState | ErrorCode:
     """Gives a leaderless partition any live replica as leader, preferring an in-sync one (ElectLeaders type 1)."""
     assert set(eligible) <= set(live)
     if state.leader in live:
         return ErrorCode.ELECTION_NOT_NEEDED
-    elected = settle(state, live=live, eligible=eligible, unclean=True)
+    elected = settle(state, live=live, eligible=eligible, unclean=True, rules=rules)
     return ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE if elected.leader == NO_LEADER else elected
 
 
@@ -91,7 +110,7 @@ def _with_isr(state: PartitionState, isr: Sequence[int]) -> PartitionState:
     return state if tuple(isr) == state.isr else replace(state, isr=tuple(isr))
 
 
-def _led_by(state: PartitionState, leader: int, isr: Sequence[int]) -> PartitionState:
+def _led_by(state: PartitionState, leader: int, isr: Sequence[int], rules: ControllerRules) -> PartitionState:
     assert leader == NO_LEADER or leader in state.replicas
     assert isr, "an ISR is never empty"
-    return replace(state, leader=leader, isr=tuple(isr), leader_epoch=state.leader_epoch + 1)
+    return replace(state, leader=leader, isr=tuple(isr), leader_epoch=rules.next_epoch(state.leader_epoch))

@@ -2,8 +2,11 @@
 
 from collections.abc import Collection, Iterable
 
+from reference_impl.core.controller.controller_rules import ControllerRules
 from reference_impl.core.controller.election import elect_preferred
 from reference_impl.core.state import PartitionState
+
+_SOUND = ControllerRules()
 
 
 def imbalance(partitions: Iterable[PartitionState], broker_id: int) -> float:
@@ -16,7 +19,11 @@ def imbalance(partitions: Iterable[PartitionState], broker_id: int) -> float:
 
 
 def rebalanced(
-    partitions: Collection[PartitionState], *, eligible: Collection[int], percentage: float
+    partitions: Collection[PartitionState],
+    *,
+    eligible: Collection[int],
+    percentage: float,
+    rules: ControllerRules = _SOUND,
 ) -> list[PartitionState]:
     """The partitions to move back, of those brokers whose imbalance exceeds the percentage."""
     assert percentage >= 0
@@ -26,7 +33,7 @@ def rebalanced(
             continue
         for state in partitions:
             if state.replicas[0] == broker_id:
-                elected = elect_preferred(state, eligible=eligible)
+                elected = elect_preferred(state, eligible=eligible, rules=rules)
                 if isinstance(elected, PartitionState):
                     moved.append(elected)
     return moved

@@ -10,11 +10,12 @@ import random
 import uuid
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from reference_impl.core.controller import alter_partition, assignment, preferred
 from reference_impl.core.controller.assignment import RefusedRequestError
 from reference_impl.core.controller.configuration import InvalidConfigurationError, validate_overrides
+from reference_impl.core.controller.controller_rules import ControllerRules
 from reference_impl.core.controller.controller_state import (
     ClusterState,
     Topic,
@@ -41,6 +42,7 @@ class ControllerSettings:
     leader_imbalance_per_broker_percentage: float = 10
     default_replication_factor: int = 1
     num_partitions: int = 1
+    rules: ControllerRules = field(default_factory=ControllerRules)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,14 +78,16 @@ class ControllerTerm:
         self._store = store
         self._settings = settings
         self._chance = chance
-        self.state = ClusterState(unclean_by_default=settings.unclean_leader_election_enable)
+        self.state = ClusterState(unclean_by_default=settings.unclean_leader_election_enable, rules=settings.rules)
         office = Office(controller_id=broker_id, controller_epoch=claim.epoch)
         self._announcer = Announcer(office=office, state=lambda: self.state, send=send, refused=doubted)
 
     async def begin(self) -> None:
         """Reads everything, sets the watches, elects leaders for those that died, sends the full state to every broker.
         Also called after a write with an unknown outcome."""
-        state = ClusterState(unclean_by_default=self._settings.unclean_leader_election_enable)
+        state = ClusterState(
+            unclean_by_default=self._settings.unclean_leader_election_enable, rules=self._settings.rules
+        )
         state.incarnations = await self._store.incarnations()
         shutting = {b.broker_id: b.broker_epoch for b in self.state.brokers.values() if b.shutting_down}
         missing: dict[TopicPartition, tuple[int, ...]] = {}
@@ -165,6 +169,7 @@ class ControllerTerm:
             self.state.partitions.values(),
             eligible=self.state.eligible(),
             percentage=self._settings.leader_imbalance_per_broker_percentage,
+            rules=self._settings.rules,
         )
         if moved:
             logger.info("handing %d partitions back to their preferred leaders", len(moved))
@@ -193,6 +198,7 @@ class ControllerTerm:
                     state=known,
                     brokers=self.state.brokers,
                     recovery_state=recovery_state,
+                    rules=self._settings.rules,
                 )
             )
         accepted = [outcome for outcome in outcomes.values() if isinstance(outcome, PartitionState)]
@@ -209,7 +215,8 @@ class ControllerTerm:
         self.state.brokers[broker_id] = shutting_down(self.state, broker_id)
         live, eligible = self.state.brokers, self.state.eligible()
         moved = [
-            before_shutdown(state, broker_id, live=live, eligible=eligible) for state in self.state.partitions.values()
+            before_shutdown(state, broker_id, live=live, eligible=eligible, rules=self._settings.rules)
+            for state in self.state.partitions.values()
         ]
         await self._commit([state for state in moved if state != self.state.partitions[state.topic_partition]])
         self._announcer.changed([])  # its shutdown is known first, so that no leader lets it back into an ISR
@@ -343,9 +350,9 @@ class ControllerTerm:
                 continue
             eligible = self.state.eligible()
             outcome = (
-                elect_unclean(state, live=self.state.brokers, eligible=eligible)
+                elect_unclean(state, live=self.state.brokers, eligible=eligible, rules=self._settings.rules)
                 if unclean
-                else elect_preferred(state, eligible=eligible)
+                else elect_preferred(state, eligible=eligible, rules=self._settings.rules)
             )
             if isinstance(outcome, PartitionState):
                 elected.append(outcome)

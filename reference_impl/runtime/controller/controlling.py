@@ -7,6 +7,7 @@ from random import Random
 from typing import Any, Literal
 
 from reference_impl.coordination.client import CoordinationClient, WatchEvent
+from reference_impl.core.controller.controller_rules import ControllerRules
 from reference_impl.runtime.config import BrokerConfig
 from reference_impl.runtime.controller.controller import ControllerRole, ControllerSettings
 from reference_impl.runtime.controller.link import BrokersLink
@@ -24,7 +25,13 @@ Handle = Callable[[Any, int], Awaitable[Any]]
 
 class Controlling:
     def __init__(
-        self, config: BrokerConfig, *, brokers: BrokersLink, randomness: Random, wall_clock_ms: Callable[[], int]
+        self,
+        config: BrokerConfig,
+        *,
+        rules: ControllerRules,
+        brokers: BrokersLink,
+        randomness: Random,
+        wall_clock_ms: Callable[[], int],
     ) -> None:
         self.role: ControllerRole | None = None
         self._config = config
@@ -40,6 +47,7 @@ class Controlling:
             leader_imbalance_per_broker_percentage=config.leader_imbalance_per_broker_percentage,
             default_replication_factor=config.default_replication_factor,
             num_partitions=config.num_partitions,
+            rules=rules,
         )
 
     def handlers(self) -> dict[int, api.Handler]:

@@ -135,11 +135,11 @@ class ControllerStore:
     async def with_configs(self, topic: Topic) -> Topic:
         path = znodes.topic_config_path(topic.name)
         try:
-            data, stat = await self._coordination.get(path, watch=True)
+            data, _ = await self._coordination.get(path, watch=True)
         except NoNode:
             await self._coordination.exists(path, watch=True)
-            return replace(topic, configs={}, config_version=-1)
-        return replace(topic, configs=znodes.read_configs(data), config_version=stat.version)
+            return replace(topic, configs={})
+        return replace(topic, configs=znodes.read_configs(data))
 
     async def partition_states(
         self, assignment: Mapping[TopicPartition, tuple[int, ...]]

@@ -171,7 +171,7 @@ class ProduceHandler:
         def expire() -> Any:
             for outcome in outcomes:
                 if outcome.error is None:
-                    outcome.error = ErrorCode.REQUEST_TIMED_OUT
+                    outcome.error = self._replicas.rules.after_timeout()
             return _response(outcomes)
 
         def check() -> Any | None:

@@ -71,7 +71,7 @@ class ReplicaManager:
         self._disk = disk
         self._turns = Turns()  # order of the controller's messages
         self._about_to_lead: dict[TopicPartition, asyncio.Future[None]] = {}
-        self._rules = rules
+        self.rules = rules
         self._evidence = evidence
         self._metadata = metadata
         self._purgatory = purgatory
@@ -93,7 +93,7 @@ class ReplicaManager:
     # Controller messages
 
     def _fenced(self, message: Any) -> ErrorCode:
-        if message.controller_epoch < self.controller_epoch:
+        if self.rules.fences_controller(message.controller_epoch, self.controller_epoch):
             return ErrorCode.STALE_CONTROLLER_EPOCH
         # Before it is registered, whatever comes is meant for its last incarnation, whose log may have been longer.
         if self.broker_epoch < 0 or message.broker_epoch < self.broker_epoch:
@@ -298,7 +298,7 @@ class ReplicaManager:
             broker_id=self._config.broker_id,
             log=log,
             settings=self._settings(key.topic),
-            rules=self._rules,
+            rules=self.rules,
             evidence=self._evidence,
             checkpointed_high_watermark=self._checkpointed.get(key, 0),
         )

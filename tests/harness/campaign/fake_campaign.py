@@ -22,7 +22,7 @@ from tests.harness.campaign.test_campaign_outcome import judged
 ROOT = Path(__file__).parents[3]
 RUN = """#!{python}
 import pathlib, signal, subprocess, sys, time
-from harness.cluster.local.processes import die_with_parent
+from harness.host.parent import die_with_parent
 
 signal.signal(signal.SIGINT, lambda *_: sys.exit(130))
 given = dict(zip(sys.argv, sys.argv[1:]))

@@ -229,7 +229,7 @@ def test_what_was_reached_often_is_planned_less_and_the_same_counts_draw_the_sam
     assert [scenario.source for scenario in with_counts()] == [scenario.source for scenario in chosen]
 
 
-@pytest.mark.parametrize("name", profiles())
+@pytest.mark.parametrize("name", [name for name in profiles() if name != "requests"])
 def test_the_simulated_world_gets_the_same_schedules_and_what_it_can_do(name: str) -> None:
     of = profile(name)
     pairs = [
@@ -245,3 +245,16 @@ def test_the_simulated_world_gets_the_same_schedules_and_what_it_can_do(name: st
         assert simulated.workload.client == "aiokafka"
         assert simulated.workload.name == here.workload.name
         assert (simulated.faults, simulated.topics) == (here.faults, here.topics)
+
+
+def test_single_requests_are_held_where_nodes_are_simulated_and_a_fault_waits_for_one_of_them() -> None:
+    of = profile("requests")
+    simulated = [draw(of, system="reference", seed=5, number=number, world="simulated") for number in range(25)]
+    here = [draw(of, system="reference", seed=5, number=number) for number in range(25)]
+
+    held = {fault.options["request"] for each in simulated for fault in each.faults if fault.kind == "hold-requests"}
+    assert all(preflight(each, checks=False) == [] for each in (*simulated, *here))
+    assert {"AlterPartition", "LeaderAndIsr"} <= held
+    waited_for = [fault.when or "" for each in simulated for fault in each.faults]
+    assert any(f"then request({request})" in when for request in held for when in waited_for)
+    assert not {fault.kind for each in here for fault in each.faults} & {"hold-requests", "power-off", "kill-at-write"}

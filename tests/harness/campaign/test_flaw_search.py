@@ -15,7 +15,7 @@ from harness.campaign.shrinking.tries import Shown, Sought, Tries
 from harness.checks.findings import Finding
 from harness.cli.commands.flaws import table
 from harness.cli.main import app
-from harness.cluster.simulated.planted import planted_flaws
+from harness.cluster.simulated.planted import PlantedFlaw, planted_flaws
 from harness.errors import HarnessError, UsageError
 from harness.history.files_below import FilesBelow
 from harness.scenario.model import Scenario
@@ -43,13 +43,19 @@ def _answers(answer: Callable[[Scenario], Shown]) -> Answers:
     )
 
 
+async def _search(flaw: PlantedFlaw, answers: Answers, *, seeds: int, known: FlawFound | None = None) -> FlawFound:
+    found = {} if known is None else {flaw.name: known}
+    await search([flaw], found, answers, seeds=seeds)
+    return found[flaw.name]
+
+
 async def test_a_flaw_is_found_by_the_first_seed_whose_violation_is_the_flaws() -> None:
     def answer(scenario: Scenario) -> Shown:
         # Of seed 2 the sound cluster shows it, too.
         is_shown = scenario.seed == 2 or (scenario.seed == 5 and bool(scenario.cluster.flaws))
         return Shown(findings=(LOST,) if is_shown and scenario.faults else ())
 
-    found = await search(ACKNOWLEDGE, None, _answers(answer), seeds=20)
+    found = await _search(ACKNOWLEDGE, _answers(answer), seeds=20)
 
     assert (found.check, found.seed, found.faults_shrunk) == ("lost-write", 5, 1)
     assert found.faults_drawn == len(planted(profile("replication"), 5, ACKNOWLEDGE.name).faults) > 1
@@ -59,7 +65,7 @@ async def test_a_flaw_is_found_by_the_first_seed_whose_violation_is_the_flaws() 
 async def test_what_breaks_an_invariant_alone_is_searched_to_the_end() -> None:
     answers = _answers(lambda of: Shown(invariant="log-matching" if of.seed in (4, 6) else ""))
 
-    found = await search(ACKNOWLEDGE, None, answers, seeds=20)
+    found = await _search(ACKNOWLEDGE, answers, seeds=20)
 
     assert (found.check, found.invariant, found.invariant_seed, found.seeds) == ("", "log-matching", 4, 20)
     assert found.found_by == "invariant log-matching alone"
@@ -67,8 +73,8 @@ async def test_what_breaks_an_invariant_alone_is_searched_to_the_end() -> None:
 
 async def test_a_search_goes_on_behind_the_seeds_that_were_searched() -> None:
     answers = _answers(lambda of: Shown())
-    first = await search(ACKNOWLEDGE, None, answers, seeds=10)
-    found = await search(ACKNOWLEDGE, first, answers, seeds=12)
+    first = await _search(ACKNOWLEDGE, answers, seeds=10)
+    found = await _search(ACKNOWLEDGE, answers, seeds=12, known=first)
 
     assert (found.seeds, answers.runs, found.found_by) == (12, 12, "not found")
 
@@ -81,7 +87,7 @@ async def test_seeds_of_a_search_that_is_interrupted_do_not_count() -> None:
 
     answers = _answers(answer)
 
-    assert (await search(ACKNOWLEDGE, None, answers, seeds=40)).seeds == 8
+    assert (await _search(ACKNOWLEDGE, answers, seeds=40)).seeds == 8
 
 
 @pytest.mark.parametrize("flawed", [True, False])
@@ -96,7 +102,7 @@ async def test_what_an_interruption_left_open_is_said_or_searched_again(flawed: 
         return Shown(findings=(LOST,) if scenario.seed == 5 and scenario.cluster.flaws else ())
 
     answers, drawn = _answers(answer), len(planted(profile("replication"), 5, ACKNOWLEDGE.name).faults)
-    found = await search(ACKNOWLEDGE, None, answers, seeds=20)
+    found = await _search(ACKNOWLEDGE, answers, seeds=20)
 
     (line,) = table([ACKNOWLEDGE], {ACKNOWLEDGE.name: found})[1:]
     if flawed:
@@ -104,6 +110,38 @@ async def test_what_an_interruption_left_open_is_said_or_searched_again(flawed: 
         assert f"{drawn} -> at most {drawn}" in line
     else:
         assert (found.check, found.seeds) == ("", 0)
+
+
+async def test_flaws_are_searched_side_by_side_and_held_against_one_run_of_the_sound_cluster() -> None:
+    sound: list[int | None] = []
+
+    def answer(scenario: Scenario) -> Shown:
+        if not scenario.cluster.flaws:
+            sound.append(scenario.seed)
+        return Shown(findings=(LOST,) if scenario.seed == 2 and scenario.cluster.flaws else ())
+
+    found: dict[str, FlawFound] = {}
+    flaws = [ACKNOWLEDGE, FLAWS["truncate-to-high-watermark-at-start"]]
+    await search(flaws, found, _answers(answer), seeds=4)
+
+    assert [(each.check, each.seed, each.faults_shrunk) for each in found.values()] == [("lost-write", 2, 0)] * 2
+    assert sound == [2]
+
+
+async def test_a_schedule_that_was_not_shrunk_to_the_end_is_shrunk_by_the_next_search() -> None:
+    half = FlawFound(
+        name=ACKNOWLEDGE.name,
+        origin="",
+        profile="replication",
+        check="lost-write",
+        seed=5,
+        seeds=5,
+        ended_early=True,
+    )
+
+    found = await _search(ACKNOWLEDGE, _answers(lambda of: Shown(findings=(LOST,))), seeds=20, known=half)
+
+    assert (found.seeds, found.faults_shrunk, found.ended_early) == (5, 0, False)
 
 
 @pytest.mark.parametrize(("world", "seen"), [("local", 1), ("local", 2), ("simulated", 1), ("simulated", 0)])
@@ -125,7 +163,7 @@ async def test_where_no_seed_comes_again_half_of_the_runs_must_show_it(
 async def test_a_violation_is_nobodys_where_the_sound_run_could_not_be_made() -> None:
     answers = _answers(lambda of: Shown(findings=(LOST,)) if of.cluster.flaws else Shown(error="it was killed"))
 
-    assert (await search(ACKNOWLEDGE, None, answers, seeds=3)).check == ""
+    assert (await _search(ACKNOWLEDGE, answers, seeds=3)).check == ""
 
 
 @pytest.mark.parametrize(
@@ -134,6 +172,7 @@ async def test_a_violation_is_nobodys_where_the_sound_run_could_not_be_made() ->
         ("no-list-of-aborted", "transactions"),
         ("commit-of-anybody", "consumer_groups"),
         ("compaction-renumbers", "produce_and_poll"),
+        ("no-duplicate-detection", "produce_and_poll"),
     ],
 )
 async def test_a_flaw_is_searched_for_under_the_load_that_reaches_its_part(name: str, load: str) -> None:
@@ -143,7 +182,7 @@ async def test_a_flaw_is_searched_for_under_the_load_that_reaches_its_part(name:
         loads.append(scenario.workload.name)
         return Shown()
 
-    await search(FLAWS[name], None, _answers(answer), seeds=9)
+    await _search(FLAWS[name], _answers(answer), seeds=9)
 
     assert loads == [load] * 9
 
@@ -156,6 +195,7 @@ async def test_a_flaw_is_searched_for_under_the_load_that_reaches_its_part(name:
         ("offsets-before-their-marker", "transactions"),
         ("read-committed-to-high-watermark", "transactions"),
         ("old-epochs-go-on", "transactions"),
+        ("gaps-in-sequence", "producers"),
         ("compaction-renumbers", "compaction"),
     ],
 )
@@ -182,6 +222,15 @@ def test_what_was_found_is_kept_and_printed_without_a_search(tmp_path: Path) -> 
     assert ended.exit_code == 0, ended.output
     assert ended.output.splitlines()[:2] == table([ACKNOWLEDGE], {found.name: found})
     assert "check lost-write  3      13 -> 1" in ended.output
+
+
+def test_what_hides_a_flaw_is_said_where_it_was_not_found() -> None:
+    hidden = FLAWS["high-watermark-before-truncation"]
+    not_found = FlawFound(name=hidden.name, origin="M11", seeds=9)
+    seen = FlawFound(name=hidden.name, origin="M11", check="lost-write")
+
+    assert "not found: R21 hides it" in table([hidden], {hidden.name: not_found})[1]
+    assert "check lost-write  " in table([hidden], {hidden.name: seen})[1]
 
 
 def test_a_table_that_is_none_of_ours_is_refused_with_its_place(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Every condition has a name, a meaning and a counter, and an unknown one is refused with the nearest known."""
 
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,8 @@ from harness.verdict import (
     kinds_counted_by,
     unknown_coverage_name,
 )
-from tests.harness.checks.histories.build import History, tables
+from tests.harness.checks.histories.build import History, judge_all, tables
+from tests.harness.checks.twins.twins import nothing_happened
 
 
 def test_every_condition_that_a_scenario_may_name_can_be_counted() -> None:
@@ -73,3 +75,32 @@ def test_a_record_counts_as_acknowledged_during_a_fault_if_its_leader_answered_w
     calm.send(0, 0, at=5.5)
 
     assert acks_during_fault(tables(spark, tmp_path, [history, calm])) == {0: 3}
+
+
+@pytest.mark.parametrize(("generation", "seen"), [(None, 2), (7, 0)])
+def test_rebalances_of_members_that_tell_no_generations_are_those_of_their_coordinators_log(
+    spark: SparkSession, tmp_path: Path, generation: int | None, seen: int
+) -> None:
+    history = nothing_happened()
+    assert history.scenario is not None
+    history.scenario = dataclasses.replace(history.scenario, coverage={"rebalances": ">= 0"})
+    history.client(8, role="consumer", group="g", offset_reset="earliest")
+    history.group("assigned", at=1, process=8, generation=generation)
+    kept = [("g", 1, ["m8"]), ("g", 2, ["m8", "m9"]), ("g", 2, ["m8", "m9"]), ("g", 3, []), ("g", 4, ["m8"])]
+    for offset, (group, number, members) in enumerate([*kept, ("another", 5, ["x"])]):
+        history._add(
+            "consumer_offsets",
+            snapshots=[0],
+            partition=7,
+            offset=offset,
+            kind="group",
+            removed=False,
+            transactional=False,
+            group=group,
+            generation=number,
+            members=members,
+        )
+
+    [answer] = judge_all(spark, tmp_path, [history], with_evidence=False)
+
+    assert [row["seen"] for row in answer.coverage] == [seen]

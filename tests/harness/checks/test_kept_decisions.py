@@ -66,6 +66,22 @@ def test_of_two_clients_at_once_the_newer_ones_stands_above_with_a_greater_epoch
     assert replaced(fenced_at=None) == frozenset()
 
 
+def beside_one_of_unknown_outcome(*, epoch: int = 2, began: bool = True) -> dict[int, Decision]:
+    """The older client was never told what became of its transaction; the coordinator aborted the newer one's."""
+    clients = [client(0, OLDER, 1, 9, outcome=2), client(1, NEWER, 4, 6, outcome=1)]
+    kept = [decided("Ongoing", begun=1.5, at=1.6), decided("PrepareAbort", begun=4.5, at=6, epoch=epoch + 1)]
+    if began:
+        kept.append(decided("Ongoing", begun=4.5, at=4.6, epoch=epoch))
+    return dict(decisions_of(clients, kept))
+
+
+def test_whose_a_decision_is_the_epochs_tell_with_which_transactions_began() -> None:
+    found = beside_one_of_unknown_outcome()
+    assert (set(found), found[1].client) == ({1}, (7, 2))
+    assert not beside_one_of_unknown_outcome(epoch=0), "the epoch came again: it may be the older one's"
+    assert not beside_one_of_unknown_outcome(began=False), "its coordinator raised the epoch, or it began with that"
+
+
 def test_what_it_ends_had_begun_before_what_was_sent_later_to_a_partition_that_it_names() -> None:
     decision = Decision.of(decided("PrepareCommit", begun=4, at=6))
     written = Written(topic="t", partition=0, sent_ns=5 * SECOND)

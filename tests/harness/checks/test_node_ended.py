@@ -2,7 +2,7 @@
 what is said of the system; then the ruling beside a slow model over random faults and ends."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, get_args
 
 import pytest
@@ -19,18 +19,15 @@ from harness.history.schema.cluster_rows import EndReason, FaultRow, NodeEndRow
 from harness.history.schema.typed_rows import TypedRows
 from harness.scenario.model import Scenario
 from harness.verdict import Verdict
-from tests.harness.checks.histories.build import ISR, SECOND, History, judge_stories, scenario
+from tests.harness.checks.histories.build import ISR, SECOND, History, Stories, judge_stories, scenario
 from workloads.produce_and_poll import ProduceAndPollSettings
 
 KAFKA = "kafka:4.3.1"
 REFUSES = "kafka:2.0.1"  # the last line whose followers may halt rather than cut their log
 KILL = 9
-TWINS: dict[str, Callable[[], History]] = {}
-
-
-def twin(make: Callable[[], History]) -> Callable[[], History]:
-    TWINS[make.__name__] = make
-    return make
+SEEN, BAD, LAWFUL = "observation", "violation", "permitted"
+TWINS = Stories()
+twin, expecting = TWINS.story, TWINS.expecting
 
 
 def of_system(system: str, **more: Any) -> Scenario:
@@ -77,112 +74,91 @@ def struck(history: History, kind: str, nodes: Sequence[int], *, at: float, unti
     return history
 
 
-@twin
+@expecting(Verdict.INCONCLUSIVE, SEEN, "ended-by-a-signal")
 def by_a_signal_of_somebody() -> History:
     return ended(status=None, signal=KILL, reason="none", line="")
 
 
-@twin
+@expecting(Verdict.VIOLATION, BAD, "ended-untouched")
 def by_an_error_of_its_own() -> History:
     return ended()
 
 
-@twin
+@expecting(Verdict.VIOLATION, BAD, "ended-untouched")
 def by_an_error_after_a_fault_elsewhere() -> History:
     return struck(ended(), "kill", [3], at=2, until=3)
 
 
-@twin
+@expecting(Verdict.INCONCLUSIVE, SEEN, "ended-in-doubt")
 def by_an_error_after_a_fault_of_its_own() -> History:
     return struck(ended(), "pause", [1], at=2, until=3)
 
 
-@twin
+@expecting(Verdict.INCONCLUSIVE, SEEN, "ended-in-doubt")
 def by_an_error_after_a_fault_of_the_controller() -> History:
     return struck(ended(), "pause", [100], at=2, until=3)
 
 
-@twin
+@expecting(Verdict.VIOLATION, BAD, "ended-untouched")
 def by_an_error_before_a_fault_of_its_own() -> History:
     return struck(ended(), "pause", [1], at=6, until=7)
 
 
-@twin
+@expecting(Verdict.PASS, LAWFUL, "ended-by-a-fault")
 def for_a_full_disk_that_was_filled() -> History:
     return struck(ended(reason="disk-full"), "full", [1], at=4, until=6)
 
 
-@twin
+@expecting(Verdict.INCONCLUSIVE, SEEN, "ended-in-doubt")
 def for_a_full_disk_that_nobody_filled() -> History:
     return ended(reason="disk-full")
 
 
-@twin
+@expecting(Verdict.INCONCLUSIVE, SEEN, "ended-in-doubt")
 def for_a_full_disk_while_another_was_filled() -> History:
     return struck(ended(reason="disk-full"), "full", [2], at=4, until=6)
 
 
-@twin
+@expecting(Verdict.PASS, LAWFUL, "ended-by-a-fault")
 def for_a_wiped_controller() -> History:
     return struck(ended(reason="metadata-truncation-refused"), "wipe", [100], at=2, until=3)
 
 
-@twin
+@expecting(Verdict.INCONCLUSIVE, SEEN, "ended-by-a-signal")
 def for_a_wiped_controller_on_a_signal() -> History:
     wiped = ended(reason="metadata-truncation-refused", status=137, signal=KILL)
     return struck(wiped, "wipe", [100], at=2, until=3)
 
 
-@twin
+@expecting(Verdict.VIOLATION, BAD, "ended-untouched")
 def for_metadata_that_nobody_harmed() -> History:
     return ended(reason="metadata-truncation-refused")
 
 
-@twin
+@expecting(Verdict.INCONCLUSIVE, SEEN, "ended-in-doubt")
 def in_order_as_who_is_told_to_stop() -> History:
     return ended(status=0, reason="none", line="")
 
 
-@twin
+@expecting(Verdict.INCONCLUSIVE, SEEN, "ended-in-doubt")
 def in_a_way_that_nobody_saw() -> History:
     return ended(status=None, reason=None, line="", fresh=False)
 
 
-@twin
+@expecting(Verdict.INCONCLUSIVE, SEEN, "ended-in-doubt")
 def on_a_cluster_that_ran_before() -> History:
     return ended(fresh=False)
 
 
-@twin
+@expecting(Verdict.ERROR, SEEN, "ended-by-an-error-of-ours")
 def by_an_error_of_the_reference() -> History:
     return ended(system="reference")
 
 
-@twin
+@expecting(Verdict.PASS, LAWFUL, "ended-by-a-fault")
 def by_a_full_disk_of_the_reference() -> History:
     return struck(ended(system="reference", reason="disk-full"), "full", [1], at=4, until=6)
 
-
-SEEN, BAD, LAWFUL = "observation", "violation", "permitted"
-OUTCOMES: dict[str, tuple[Verdict, str, str]] = {
-    "by_a_signal_of_somebody": (Verdict.INCONCLUSIVE, SEEN, "ended-by-a-signal"),
-    "by_an_error_of_its_own": (Verdict.VIOLATION, BAD, "ended-untouched"),
-    "by_an_error_after_a_fault_elsewhere": (Verdict.VIOLATION, BAD, "ended-untouched"),
-    "by_an_error_after_a_fault_of_its_own": (Verdict.INCONCLUSIVE, SEEN, "ended-in-doubt"),
-    "by_an_error_after_a_fault_of_the_controller": (Verdict.INCONCLUSIVE, SEEN, "ended-in-doubt"),
-    "by_an_error_before_a_fault_of_its_own": (Verdict.VIOLATION, BAD, "ended-untouched"),
-    "for_a_full_disk_that_was_filled": (Verdict.PASS, LAWFUL, "ended-by-a-fault"),
-    "for_a_full_disk_that_nobody_filled": (Verdict.INCONCLUSIVE, SEEN, "ended-in-doubt"),
-    "for_a_full_disk_while_another_was_filled": (Verdict.INCONCLUSIVE, SEEN, "ended-in-doubt"),
-    "for_a_wiped_controller": (Verdict.PASS, LAWFUL, "ended-by-a-fault"),
-    "for_a_wiped_controller_on_a_signal": (Verdict.INCONCLUSIVE, SEEN, "ended-by-a-signal"),
-    "for_metadata_that_nobody_harmed": (Verdict.VIOLATION, BAD, "ended-untouched"),
-    "in_order_as_who_is_told_to_stop": (Verdict.INCONCLUSIVE, SEEN, "ended-in-doubt"),
-    "in_a_way_that_nobody_saw": (Verdict.INCONCLUSIVE, SEEN, "ended-in-doubt"),
-    "on_a_cluster_that_ran_before": (Verdict.INCONCLUSIVE, SEEN, "ended-in-doubt"),
-    "by_an_error_of_the_reference": (Verdict.ERROR, SEEN, "ended-by-an-error-of-ours"),
-    "by_a_full_disk_of_the_reference": (Verdict.PASS, LAWFUL, "ended-by-a-fault"),
-}
 
 STUCK = ProduceAndPollSettings(stuck_after_s=10.0)
 
@@ -213,15 +189,16 @@ def own(judgement: Judgement, check: str = node_ended.CHECK) -> list[Finding]:
     return [finding for _, finding in judgement.findings if finding.check == check]
 
 
-@pytest.mark.parametrize("name", OUTCOMES)
-def test_what_decides_is_what_was_done_before_and_how_it_ended(judged: dict[str, Judgement], name: str) -> None:
-    verdict, classification, code = OUTCOMES[name]
+@pytest.mark.parametrize(("name", "verdict", "classification", "code"), TWINS.cases())
+def test_what_decides_is_what_was_done_before_and_how_it_ended(
+    judged: dict[str, Judgement], name: str, verdict: Verdict, classification: str, code: str
+) -> None:
     [finding] = own(judged[name])
     assert finding.cause is not None
     assert (judged[name].verdict, finding.classification, finding.cause.codes[0]) == (verdict, classification, code)
 
 
-@pytest.mark.parametrize("name", OUTCOMES)
+@pytest.mark.parametrize("name", TWINS.expected)
 def test_every_verdict_is_stated_with_it(judged: dict[str, Judgement], name: str) -> None:
     assert "roker 1 " in judged[name].sentence
     assert "at 5.000 s" in judged[name].sentence

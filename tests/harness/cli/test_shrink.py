@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from harness.campaign.shrinking.tries import Sought
+from harness.cli.commands.shrink import not_shown
 from harness.cli.main import app
 from harness.errors import UsageError
 from harness.history.run_folder import RunFolder
@@ -60,6 +62,19 @@ def test_the_fault_that_is_needed_is_left(tmp_path: Path) -> None:
     checks = {row["check"] for row in RunFolder(made).table("findings").to_pylist()}
     assert "lost-write" in checks
     assert (made / "report.html").is_file()
+
+
+@pytest.mark.parametrize(("world", "is_by_chance"), [("local", True), ("simulated", False)])
+def test_what_the_last_run_does_not_show_is_said_with_a_remedy_where_it_is_chance(
+    tmp_path: Path, world: str, is_by_chance: bool
+) -> None:
+    file = tmp_path / "flawed.toml"
+    file.write_text(FLAWED.replace('world = "simulated"', f'world = "{world}"'), encoding="utf-8")
+
+    said = not_shown(Sought(check="lost-write", classification="violation"), load(str(file)))
+
+    assert said.startswith("violation lost-write did not come again in this run")
+    assert ("--repeats" in said) == is_by_chance
 
 
 def test_a_run_without_a_violation_has_nothing_to_shrink(tmp_path: Path) -> None:

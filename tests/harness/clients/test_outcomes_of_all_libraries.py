@@ -11,7 +11,7 @@ import kafka.errors
 import pytest
 
 from harness.clients import outcomes
-from harness.clients.outcomes import library_error_of, of_code, of_delivery, of_hand_over
+from harness.clients.outcomes import java_error_of, library_error_of, of_code, of_delivery, of_hand_over, of_java
 
 UNKNOWN_SERVER_ERROR = -1
 LIBRARIES = {"kafka-python": kafka.errors, "aiokafka": aiokafka.errors}
@@ -122,6 +122,48 @@ def test_every_name_of_the_tables_is_a_name_that_some_library_has() -> None:
     assert names >= outcomes.NEVER_SENT
     assert names >= outcomes.CODES_BY_NAME.keys()
     assert librdkafka_codes().keys() >= outcomes.NOT_SENT_THIS_TIME
+
+
+@pytest.mark.parametrize("name", sorted(outcomes.CODES_OF_JAVA))
+@pytest.mark.parametrize("retried", [True, False])
+def test_an_exception_of_java_is_classed_as_the_error_that_other_libraries_call_so(name: str, retried: bool) -> None:
+    told = java_error_of(f"class org.apache.kafka.common.errors.{name}")
+
+    assert told.name == name
+    others = {code for code, errors in BY_CODE.items() if told.code == code for _ in errors}
+    assert others == {told.code}
+    assert {_spelled(type(error).__name__) for error in BY_CODE[told.code or 0]} & {_spelled(name)}
+    assert of_java(told, retried=retried) == of_code(told.code or 0, retried=retried)
+
+
+def _spelled(name: str) -> str:
+    """kafka-python's names end otherwise, and some of them are of before the words that Kafka has now."""
+    bare = name.removesuffix("Exception").removesuffix("Error").removesuffix("Failed")
+    return {
+        "Unknown": "UnknownServer",
+        "MessageSizeTooLarge": "RecordTooLarge",
+        "RecordListTooLarge": "RecordBatchTooLarge",
+        "NotLeaderForPartition": "NotLeaderOrFollower",
+        "DuplicateSequenceNumber": "DuplicateSequence",
+        "OutOfOrderSequenceNumber": "OutOfOrderSequence",
+        "InvalidTransactionState": "InvalidTxnState",
+    }.get(bare, bare)
+
+
+@pytest.mark.parametrize(
+    ("name", "outcome"),
+    [
+        ("org.apache.kafka.common.errors.TimeoutException", "info"),
+        ("org.apache.kafka.common.KafkaException", "info"),
+        ("org.apache.kafka.common.errors.NetworkException", "info"),
+        ("java.lang.IllegalStateException", "fail"),
+        ("org.apache.kafka.clients.producer.BufferExhaustedException", "fail"),
+        ("org.apache.kafka.common.errors.OfTheFutureException", "info"),
+    ],
+)
+def test_what_java_raises_itself_is_definite_only_where_the_producer_took_nothing(name: str, outcome: str) -> None:
+    assert java_error_of(name).code is None
+    assert {of_java(java_error_of(name), retried=retried) for retried in (True, False)} == {outcome}
 
 
 @pytest.mark.parametrize(

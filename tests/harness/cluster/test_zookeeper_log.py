@@ -12,9 +12,9 @@ import pytest
 
 from harness.cluster.books.znode_history import EXACT, history_of
 from harness.cluster.books.zookeeper_log import ZnodeChange, read_changes
-from harness.cluster.local.processes import die_with_parent
 from harness.errors import HarnessError
 from harness.host.clock import Anchor
+from harness.host.parent import die_with_parent
 from harness.ports.cluster import NodeId
 
 pytestmark = pytest.mark.jvm

@@ -238,7 +238,7 @@ class TaskWorkers:
         self._until = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._progress: dict[str, ProgressReporter] = {}
-        self._hear: Callable[[str, ClientProgress], None] | None = None
+        self._on_progress: Callable[[str, ClientProgress], None] | None = None
 
     async def prepare(self, acks: Acknowledgements) -> None:
         self._acks = acks
@@ -263,11 +263,11 @@ class TaskWorkers:
             self._tasks.append(asyncio.create_task(work))
 
     def _progressed(self, name: str, progress: Mapping[str, Any]) -> None:
-        assert self._hear is not None, "nobody asked"
-        self._hear(name, msgspec.convert(progress, ClientProgress))
+        assert self._on_progress is not None, "nobody asked"
+        self._on_progress(name, msgspec.convert(progress, ClientProgress))
 
-    def ask(self, hear: Callable[[str, ClientProgress], None]) -> None:
-        self._hear = hear
+    def ask(self, on_progress: Callable[[str, ClientProgress], None]) -> None:
+        self._on_progress = on_progress
         for progress in self._progress.values():
             progress.ask()
 

@@ -173,6 +173,9 @@ class FaultyCluster(MemoryCluster):
     async def kill_at_write(self, node: NodeId, *, nth: int, torn: bool, within_s: float) -> Evidence:
         return await self._do(f"kill {node} at write {nth} {torn}")
 
+    async def fail_at_write(self, node: NodeId, *, nth: int, within_s: float) -> Evidence:
+        return await self._do(f"fail {node} at write {nth}")
+
     async def fill_disk(self, node: NodeId) -> Evidence:
         return await self._do(f"fill {node}")
 

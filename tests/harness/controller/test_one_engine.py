@@ -65,6 +65,7 @@ SAME: list[tuple[FaultSpec, dict[str, Any], dict[str, Any] | None]] = [
     (FaultSpec(kind="fill", target="2"), {"fill": 2}, {"free": 2}),
     (FaultSpec(kind="power-off", target="2"), {"power-off": 2}, {"start": 2}),
     (FaultSpec(kind="kill-at-write", target="2"), {"kill-at-write": 2}, {"start": 2}),
+    (FaultSpec(kind="fail-at-write", target="2"), {"fail-at-write": 2}, {"start": 2}),
     (FaultSpec(kind="preferred-election"), {"preferred-election": "all"}, None),
     (FaultSpec(kind="unclean-election"), {"unclean-election": "all"}, None),
     (

@@ -101,12 +101,12 @@ async def test_what_dead_brokers_said_last_is_not_taken_for_what_is(tmp_path: Pa
         await observer.poll_once()
         assert await Condition({"leader": 1}, world.context).ask() == (True, "leader 1")
         world.cluster.running.clear()
-        while not observer.hears_nobody:
+        while not observer.nobody_answers:
             await observer.next_round()
         for body in ({"leader": 1}, {"isr": [1, 2, 3]}, {"recovered": True}):
             assert await Condition(body, world.context).ask() == (False, "no broker answers")
         world.cluster.running.add(2)
-        while observer.hears_nobody:
+        while observer.nobody_answers:
             await observer.next_round()
         assert await Condition({"leader": 2}, world.context).ask() == (True, "leader 2")
 

@@ -179,11 +179,11 @@ LOADED = "[[topics]]\nname = 'orders'\n"
 
 @pytest.fixture
 def three_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def told_at(given: str, *_: Any, **__: Any) -> Any:
+    async def answers_at(given: str, *_: Any, **__: Any) -> Any:
         places = [(each.strip().partition(":")[0], 1) for each in given.split(",")]
         return [Answered(address=place, brokers={NodeId(111): place}) for place in places]
 
-    monkeypatch.setattr(fitting, "told_at", told_at)
+    monkeypatch.setattr(fitting, "answers_at", answers_at)
 
 
 @pytest.mark.usefixtures("three_ends")

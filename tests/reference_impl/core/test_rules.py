@@ -74,7 +74,7 @@ def changed(flaw: str) -> set[str]:
     """The rules that it replaces; those of a part of the system with the part's name."""
     flawed = with_flaws([flaw])
     found = {name for name, rule in vars(RULES).items() if getattr(flawed, name) is not rule}
-    for part in found & {"cleaning", "groups", "producers", "transactions"}:
+    for part in found & {"cleaning", "controller", "groups", "producers", "storage", "transactions"}:
         sound, of_part = getattr(RULES, part), getattr(flawed, part)
         found |= {name for name, rule in vars(sound).items() if getattr(of_part, name) is not rule}
     return found
@@ -86,6 +86,49 @@ def test_each_flaw_replaces_only_its_own_rules() -> None:
         "truncate-to-high-watermark-on-follow": {"follow_truncation", "fetch_epoch"},
         "truncate-to-high-watermark-at-start": {"startup_truncation"},
         "answer-end-as-of-election": {"latest"},
+        "read-to-log-end": {"readable_end"},
+        "acknowledge-after-term": {"after_term"},
+        "acknowledge-after-timeout": {"after_timeout"},
+        "truncate-to-high-watermark-on-lead": {"lead_truncation"},
+        "end-of-another-epoch": {"found_epoch"},
+        "fetches-of-any-epoch": {"fences_leader_epoch", "takes_answer"},
+        "answers-of-another-term": {"takes_answer"},
+        "epoch-with-first-record": {"notes_epoch"},
+        "no-reconciling-with-same-leader": {"reconciles"},
+        "diverging-fetch-is-progress": {"is_progress"},
+        "high-watermark-before-truncation": {"ignores_high_watermark"},
+        "records-of-unknown-epochs": {"refuses_epoch"},
+        "high-watermark-beyond-cut": {"lowers_high_watermark"},
+        "wipe-when-out-of-range": {"out_of_range"},
+        "delete-beyond-high-watermark": {"deletable_end"},
+        "commit-by-majority": {"high_watermark"},
+        "commit-without-who-joins": {"high_watermark"},
+        "shrink-before-it-is-committed": {"isr_in_force"},
+        "join-at-high-watermark": {"may_expand"},
+        "fetches-of-older-incarnations": {"fences_incarnation"},
+        "commit-below-min-isr": {"raises_high_watermark"},
+        "no-min-isr": {"admits_append", "raises_high_watermark"},
+        "no-look-at-new-isr": {"looks_again"},
+        "ineligible-hold-high-watermark": {"high_watermark"},
+        "isr-never-shrinks": {"must_shrink"},
+        "isr-by-records": {"must_shrink"},
+        "isr-of-any-epoch": {"controller", "is_current"},
+        "any-incarnation-joins": {"controller", "may_join"},
+        "restarts-unnoticed": {"controller", "is_renewed"},
+        "always-unclean": {"controller", "elects_unclean"},
+        "obey-deposed-controllers": {"fences_controller"},
+        "leaders-keep-the-epoch": {"controller", "next_epoch"},
+        "preferred-out-of-sync": {"controller", "may_be_preferred"},
+        "leaders-that-are-gone": {"controller", "may_lead"},
+        "no-duplicate-detection": {"producers", "looks_for_repeated", "follows"},
+        "new-leaders-know-no-producers": {"producers", "inherits"},
+        "one-batch-remembered": {"producers", "looks_for_repeated", "follows"},
+        "gaps-in-sequence": {"producers", "follows"},
+        "producers-outlive-their-cut": {"producers", "forgets_what_was_cut"},
+        "repeated-acknowledged-at-once": {"producers", "repeated_waits_for"},
+        "producers-expire-at-once": {"producers", "is_idle"},
+        "no-verification": {"producers", "verifies"},
+        "ends-of-any-epoch": {"transactions", "is_current"},
         "read-committed-to-high-watermark": {"stable_end"},
         "commit-before-replication": {"groups", "answers_commit"},
         "commit-of-anybody": {"groups", "admits_commit"},
@@ -106,10 +149,14 @@ def test_each_flaw_replaces_only_its_own_rules() -> None:
         "compaction-renumbers": {"cleaning", "offset_of"},
         "forget-producers-in-compaction": {"cleaning", "keeps_for_producer"},
         "sync-of-any-generation": {"groups", "takes_sync"},
+        "every-stop-is-clean": {"storage", "is_clean"},
+        "recovery-point-with-append": {"storage", "recovery_point_after_append"},
+        "damaged-batches-taken": {"storage", "verifies", "verifies_fetched"},
+        "flush-without-sync": {"storage", "syncs"},
     }
     assert with_flaws([]) == RULES
 
 
 def test_an_unknown_flaw_is_named_with_the_known_ones() -> None:
-    with pytest.raises(ValueError, match=r"unknown flaw 'nonsense'; known: acknowledge-before-replication, "):
+    with pytest.raises(ValueError, match=r"unknown flaw 'nonsense'; known: acknowledge-after-term, "):
         with_flaws(["nonsense"])

@@ -6,6 +6,7 @@ import pytest
 
 from reference_impl.runtime.config import BrokerConfig, ConfigurationError, Endpoint, broker_config, parse_properties
 from reference_impl.runtime.hosts import Hosts
+from reference_impl.runtime.topic_settings import partition_settings
 
 SMALLEST = {
     "broker.id": "3",
@@ -32,6 +33,17 @@ def test_the_smallest_file_gives_kafkas_defaults() -> None:
     assert found.unclean_leader_election_enable is False
     assert found.log_flush_interval_messages is None
     assert str(found.chaos_evidence_dir) == "/data/3/evidence"
+
+
+@pytest.mark.parametrize(
+    ("of_broker", "of_topic", "expected"),
+    [({}, {}, 1_048_588), ({"message_max_bytes": "700"}, {}, 700), ({}, {"max.message.bytes": "50"}, 50)],
+    ids=["neither", "broker", "topic"],
+)
+def test_the_largest_batch_is_what_the_topic_says_or_else_the_broker(
+    of_broker: dict[str, str], of_topic: dict[str, str], expected: int
+) -> None:
+    assert partition_settings(config(**of_broker), of_topic).max_message_bytes == expected
 
 
 @pytest.mark.parametrize(

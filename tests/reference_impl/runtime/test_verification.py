@@ -9,6 +9,7 @@ from aiokafka import TopicPartition
 
 from reference_impl.core.identifiers import ErrorCode
 from reference_impl.core.identifiers import TopicPartition as Key
+from reference_impl.core.transactions.transaction import TransactionState
 from reference_impl.runtime.in_process import InProcessCluster
 from reference_impl.wire.api_keys import ApiKey
 from reference_impl.wire.key_values import KeyValue, Producer, key_value_batch
@@ -19,7 +20,7 @@ from tests.reference_impl.raw_client import ask, produce_request
 from tests.reference_impl.runtime.conftest import running_cluster
 from tests.reference_impl.runtime.test_disk_work import create
 from tests.reference_impl.runtime.test_groups import create_topic
-from tests.reference_impl.runtime.test_transactions import GROUP, ID, SETTINGS, leader_of, read, writer
+from tests.reference_impl.runtime.test_transactions import GROUP, ID, SETTINGS, leader_of, read, state, writer
 
 pytestmark = pytest.mark.cluster
 
@@ -28,12 +29,14 @@ Topic = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic
 
 
 async def ended_transaction(cluster: InProcessCluster) -> Producer:
-    """Of a record in partition 0 and an offset of the group."""
+    """Of a record in partition 0 and an offset of the group, all of it over: until its coordinator has noted that every
+    marker is written, what is late is answered "not now"."""
     async with writer(cluster) as client:
         async with client.transaction():
             await client.send_and_wait("orders", b"0", partition=0)
             await client.send_offsets_to_transaction({TopicPartition("orders", 0): 5}, GROUP)
         manager: Any = client._txn_manager
+        await cluster.until(lambda: state(cluster) is TransactionState.COMPLETE_COMMIT)
         return Producer(manager.producer_id, manager.producer_epoch)
 
 

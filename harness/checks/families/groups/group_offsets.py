@@ -170,18 +170,22 @@ def find(context: RunContext) -> list[Finding]:
     for row in context.rows[ANSWER]:
         if row["kind"] == "foreign" and row["committed"] is None and not _all_are_known(context):
             continue
-        ruled: tuple[Class, Cause] = "observation", Cause(code="transaction-perhaps-pending")
-        if row["forgotten"] is not None:
-            ruled = row["forgotten"]
-        elif row["kind"] == OVERTAKEN:
-            ruled = "observation", _BY_WHICH_RECORD
-        elif row["kind"] != "pending":
-            ruled = _ruled(context, row)
+        ruled = _ruling(context, row)
         if ruled[1].code == EXPIRED:
             continue
         groups.setdefault((row["partition_id"], row["group"], row["kind"], *ruled), []).append(row)
     ordered = sorted(groups.items(), key=lambda group: group[0][:4])
     return [_finding(context, context.partition(key[0]), key[2], key[3:], rows) for key, rows in ordered]
+
+
+def _ruling(context: RunContext, row: WrongFetchRow) -> Ruled:
+    if row["forgotten"] is not None:
+        return row["forgotten"]
+    if row["kind"] == OVERTAKEN:
+        return "observation", _BY_WHICH_RECORD
+    if row["kind"] == "pending":
+        return "observation", Cause(code="transaction-perhaps-pending")
+    return _ruled(context, row)
 
 
 def _ruled(context: RunContext, row: WrongFetchRow) -> tuple[Class, Cause]:
@@ -196,28 +200,42 @@ def _ruled(context: RunContext, row: WrongFetchRow) -> tuple[Class, Cause]:
 
 
 class AnsweredOffsets:
-    """What the members of a group went by in a partition, as far as a replaced coordinator may have answered it."""
+    """What the members of a group went by in a partition, as far as that was a wrong answer."""
 
     def __init__(self, context: RunContext, group: str | None, partition: PartitionHistory) -> None:
-        self._by_a_deposed = {
+        self._context = context
+        self._wrong = {
             (row["process"], row["invoked_ns"]): row
             for row in context.rows[ANSWER]
-            if row["perhaps_deposed"] and (row["group"], row["partition_id"]) == (group, partition.partition_id)
+            if row["kind"] != UNSTORED and (row["group"], row["partition_id"]) == (group, partition.partition_id)
         }
-        self._own: dict[int, list[GroupEventRow]] = {process: [] for process, _ in self._by_a_deposed}
+        self._own: dict[int, list[GroupEventRow]] = {process: [] for process, _ in self._wrong}
         for event in sorted(context.tables[GROUP_EVENTS], key=_completed) if self._own else ():
             place = event["topic"], event["partition"]
             if place == (partition.topic, partition.partition) and event["event"] in ("fetched", "revoked", "lost"):
                 self._own.get(event["process"], []).append(event)
 
     def by_a_deposed(self, process: int | None, by_ns: int) -> WrongFetchRow | None:
-        """The answer by which the process had the partition then, if it may lawfully be such a coordinator's."""
+        """The answer by which the process had the partition then, if it may lawfully be a replaced coordinator's."""
+        answer = self._answer(process, by_ns)
+        return answer if answer is not None and answer["perhaps_deposed"] else None
+
+    def below_what_was_lost(self, process: int | None, by_ns: int, offset: int) -> Ruled | None:
+        """Why the group had lawfully forgotten that it had passed the offset, when the process was told to go on there
+        or below, which had the partition then by that answer."""
+        answer = self._answer(process, by_ns)
+        if answer is None or (answer["told"] or 0) > offset or (answer["committed"] or 0) <= offset:
+            return None
+        ruled = _ruling(self._context, answer)
+        return ruled if ruled[0] == "permitted" else None
+
+    def _answer(self, process: int | None, by_ns: int) -> WrongFetchRow | None:
         own = self._own.get(process, []) if process is not None else []
         count = bisect_right(own, by_ns, key=_completed)
         last = own[count - 1] if count else None
         if last is None or last["event"] != "fetched":
             return None
-        return self._by_a_deposed.get((last["process"], last["invoked_ns"]))
+        return self._wrong.get((last["process"], last["invoked_ns"]))
 
 
 def _completed(event: GroupEventRow) -> int:

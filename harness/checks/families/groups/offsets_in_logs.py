@@ -10,15 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from harness.checks.contract.coordinators_log import Stored, taken_from
+from harness.checks.contract.coordinators_log import keeps_all_since
 from harness.checks.contract.timelines import Timelines
-from harness.checks.families.groups.group_forgetting import CODES
 from harness.checks.families.groups.group_partition import place_of_group
 from harness.checks.judged_runs import JudgedRuns, PlacedEvent
 from harness.checks.model.kept_logs import LoggedOffset, OffsetKey, logged_offsets, paired
 from harness.checks.model.partition_history import PartitionHistory, heard_by
 from harness.history.facts.internal_topics import CLOCKS_APART_NS
-from harness.history.schema.column_types import END_OF_TIME_NS
 from harness.history.schema.internal_rows import CONSUMER_OFFSETS
 from harness.history.schema.schemas import STATUS_FAIL, STATUS_OK
 
@@ -91,11 +89,7 @@ class Traces:
         if since_ns is None:
             return None
         answered = [each for each in self._answered.get(_key_of(event), ()) if each != event]
-        own = [
-            each
-            for each in self._logged.get(_key_of(event), ())
-            if not any(_may_be_of(each, other) for other in answered)
-        ]
+        own = [each for each in self._since_asked(event) if not any(_may_be_of(each, other) for other in answered)]
         own = own if record is None else [record]
         aborted = bool(own) and since_ns <= event["invoked_ns"] and all(each.commits is False for each in own)
         return Trace(since_ns=since_ns, records=own, aborted=aborted)
@@ -106,9 +100,12 @@ class Traces:
         since_ns = self._since(event["run"], event["group"])
         if since_ns is None or since_ns > event["invoked_ns"]:
             return None
-        begin_ns = event["invoked_ns"] - CLOCKS_APART_NS
-        own = [each for each in self._logged.get(_key_of(event), ()) if each.time_ns >= begin_ns]
+        own = self._since_asked(event)
         return Trace(since_ns=since_ns, records=own) if any(_may_be_of(each, event) for each in own) else None
+
+    def _since_asked(self, event: PlacedEvent) -> Sequence[LoggedOffset]:
+        begin_ns = event["invoked_ns"] - CLOCKS_APART_NS
+        return [each for each in self._logged.get(_key_of(event), ()) if each.time_ns >= begin_ns]
 
     def _since(self, run: int, group: str) -> int | None:
         if (run, group) not in self._complete_since:
@@ -138,7 +135,6 @@ def _complete_since(place: PartitionHistory) -> int | None:
     taken = {loss.time_ns + 1 for loss in place.disk_losses}
     taken |= {heard_by(place.faults, place.replicas, time_ns) for time_ns in unclean}
     for since_ns in (0, *sorted(taken)):
-        stored = Stored(sent_ns=since_ns, stored_ns=since_ns, gone_ns=END_OF_TIME_NS)
-        if taken_from(place, timelines, stored, CODES) is None:
+        if keeps_all_since(place, timelines, since_ns):
             return since_ns
     return None

@@ -79,7 +79,7 @@ def query(runs: JudgedRuns) -> list[JumpedRow]:
         return []
     place = ("run", "partition_id")
     flagged = sf.broadcast(runs.frame((*place, "value", "offset"), wanted))
-    before = Window.partitionBy("run", "partition_id", "process").orderBy("operation", "position")
+    before = Window.partitionBy("run", "partition_id", "process", "assignment").orderBy("operation", "position")
     jumps = (
         runs.tables.records.where("kind = 1")
         .join(sf.broadcast(flagged.select(*place).distinct()), [*place], "left_semi")

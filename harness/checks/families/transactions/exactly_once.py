@@ -17,6 +17,7 @@ from typing import TypedDict
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
+from harness.checks.contract.coordinators_log import Ruled
 from harness.checks.contract.rulings import NOTHING_PERMITS_IT, Cause, CauseCode, Class, Doubt
 from harness.checks.explaining.rewinds import Rewind, Rewinds
 from harness.checks.families.evidence.missing import cut_journals
@@ -283,7 +284,7 @@ def find(context: RunContext) -> list[Finding]:
 def _twice_or_uncommitted(context: RunContext, row: ProcessedRow) -> list[Finding]:
     place = context.partition(row["partition_id"])
     kept = Kept(group=row["group"], partition=place, sent_ns=0, stored_ns=0, gone_ns=END_OF_TIME_NS)
-    ruled = _or_what_explains_it(context, row, forgetting_ruled(context, kept))
+    ruled = _told_to_go_back(context, row) or _or_what_explains_it(context, row, forgetting_ruled(context, kept))
     by_a_deposed, others = _answered_by_a_deposed(context, row) if ruled[0] == "violation" else ([], [])
     if not by_a_deposed:
         return [_finding(context, row, *ruled)]
@@ -358,6 +359,19 @@ def _or_what_explains_it(context: RunContext, row: ProcessedRow, ruled: tuple[Cl
     own = [each for each in context.tables[TRANSACTIONS] if each["group"] == row["group"]]
     forgotten = (forgetting.ruled(each, END_OF_TIME_NS) for each in own)
     return next((each for each in forgotten if each is not None), ruled)
+
+
+def _told_to_go_back(context: RunContext, row: ProcessedRow) -> Ruled | None:
+    """Why the members that read all these inputs again had lawfully been told an offset that does not pass them."""
+    by = AnsweredOffsets(context, row["group"], context.partition(row["partition_id"]))
+    found: list[Ruled] = []
+    for each in row["doubled"]:
+        told = (by.below_what_was_lost(one["process"], one["completed_ns"], each["offset"]) for one in each["readings"])
+        ruled = next((one for one in told if one is not None), None)
+        if ruled is None:
+            return None
+        found.append(ruled)
+    return found[0] if found else None
 
 
 def _answered_by_a_deposed(context: RunContext, row: ProcessedRow) -> tuple[list[DoubledRow], list[DoubledRow]]:

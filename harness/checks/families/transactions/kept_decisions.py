@@ -6,7 +6,7 @@ told apart by the greater epoch, above a decision of the older one's.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.history.facts.internal_topics import CLOCKS_APART_NS
@@ -19,6 +19,7 @@ _STATES_OF_OUTCOME: Mapping[int, Sequence[str]] = {
     STATUS_OK: ("PrepareCommit", "CompleteCommit"),
     STATUS_FAIL: ("PrepareAbort", "CompleteAbort"),
 }
+_BEGUN = "Ongoing"
 COMPLETE = ("CompleteCommit", "CompleteAbort")  # once every marker was written
 
 
@@ -33,20 +34,24 @@ class Written:
 
 @dataclass(frozen=True, kw_only=True)
 class Decision:
-    """time_ns: it was certainly written by then. begun_ns: what it ends had certainly not begun by then."""
+    """time_ns: it was certainly written by then. begun_ns: what it ends had certainly not begun by then. client: the
+    epoch of the client that is at it, if the log has its begin; that of the record may be a greater one, raised to end
+    what a client left open, or for the next transaction (KIP-890)."""
 
     time_ns: int
     begun_ns: int
     producer: tuple[int | None, int | None]
     partitions: frozenset[tuple[str, int]]
+    client: tuple[int | None, int | None] = (None, None)
 
     @staticmethod
-    def of(row: TransactionStateRow) -> "Decision":
+    def of(row: TransactionStateRow, client: tuple[int | None, int | None] = (None, None)) -> "Decision":
         return Decision(
             time_ns=(row["time_ns"] or 0) + CLOCKS_APART_NS,
             begun_ns=_begun(row) - CLOCKS_APART_NS,
             producer=(row["producer_id"], row["producer_epoch"]),
             partitions=frozenset((place["topic"], place["partition"]) for place in row["partitions"] or ()),
+            client=client,
         )
 
     def had_begun_before(self, written: Written) -> bool:
@@ -66,31 +71,57 @@ class Decision:
 def decisions_of(transactions: Sequence[TransactionRow], kept: Sequence[TransactionStateRow]) -> Mapping[int, Decision]:
     """Of each transaction of an id the earliest decision, where it is certain which is its own. kept: what the log has
     of that id to the end."""
+    begins = {(row["producer_id"], row["begun_ns"]): _beginning(row) for row in kept if row["state"] == _BEGUN}
+    found: dict[int, Decision] = {}
+    shared = []
+    for row, its in _with_owners(transactions, kept):
+        begin = begins.get((row["producer_id"], row["begun_ns"]))
+        if len(its) == 1:
+            _add(found, row, its[0], begin)
+        else:
+            shared.append((row, its, begin))
+    of_one_alone, began_with = dict(found), beginnings_of(transactions, kept)
+    for row, its, begin in shared:
+        decision = Decision.of(row)
+        left = []
+        for each in its:
+            end, other = of_one_alone.get(each["transaction"]), began_with.get(each["transaction"])
+            is_over = end is not None and end.is_before(decision.producer, decision.time_ns)
+            is_older = other is not None and begin is not None and other.is_before(begin.producer, begin.time_ns)
+            if not is_over and not is_older:
+                left.append(each)
+        if len(left) == 1:
+            _add(found, row, left[0], begin)
+    return found
+
+
+def beginnings_of(
+    transactions: Sequence[TransactionRow], kept: Sequence[TransactionStateRow]
+) -> Mapping[int, Decision]:
+    """Of each transaction of an id what the log has of its begin, where it can be of no other: with the epoch of the
+    client that is at it."""
+    return {
+        its[0]["transaction"]: _beginning(row)
+        for row, its in _with_owners(transactions, kept)
+        if len(its) == 1 and row["state"] == _BEGUN
+    }
+
+
+def _beginning(row: TransactionStateRow) -> Decision:
+    return Decision.of(row, client=(row["producer_id"], row["producer_epoch"]))
+
+
+def _with_owners(
+    transactions: Sequence[TransactionRow], kept: Sequence[TransactionStateRow]
+) -> Iterator[tuple[TransactionStateRow, Sequence[TransactionRow]]]:
+    """The records that say when what they are of began, and the transactions that were under way then."""
     begun = sorted((row for row in kept if row["begun_ns"] is not None and row["time_ns"] is not None), key=_begun)
     owners: list[list[TransactionRow]] = [[] for _ in begun]
     for own in transactions:
         first = bisect_left(begun, own["invoked_ns"] - CLOCKS_APART_NS, key=_begun)
         for place in range(first, bisect_right(begun, own["completed_ns"] + CLOCKS_APART_NS, key=_begun)):
             owners[place].append(own)
-    found: dict[int, Decision] = {}
-    shared = []
-    for row, its in zip(begun, owners, strict=True):
-        if len(its) == 1:
-            _add(found, row, its[0])
-        else:
-            shared.append((row, its))
-    of_one_alone = dict(found)
-    for row, its in shared:
-        producer, time_ns = (row["producer_id"], row["producer_epoch"]), (row["time_ns"] or 0) + CLOCKS_APART_NS
-        over = (of_one_alone.get(each["transaction"]) for each in its)
-        left = [
-            each
-            for each, its_end in zip(its, over, strict=True)
-            if not (its_end and its_end.is_before(producer, time_ns))
-        ]
-        if len(left) == 1:
-            _add(found, row, left[0])
-    return found
+    return zip(begun, owners, strict=True)
 
 
 def is_repeated(own: TransactionRow, decision: Decision, row: TransactionStateRow) -> bool:
@@ -109,9 +140,9 @@ def may_be_decided(own: TransactionRow, rows: Iterable[TransactionStateRow]) -> 
     )
 
 
-def _add(found: dict[int, Decision], row: TransactionStateRow, own: TransactionRow) -> None:
+def _add(found: dict[int, Decision], row: TransactionStateRow, own: TransactionRow, begin: Decision | None) -> None:
     if row["state"] in _STATES_OF_OUTCOME.get(own["outcome"], ()):
-        number, decision = own["transaction"], Decision.of(row)
+        number, decision = own["transaction"], Decision.of(row, (None, None) if begin is None else begin.client)
         found[number] = min(found.get(number, decision), decision, key=lambda each: each.time_ns)
 
 

@@ -7,6 +7,7 @@ logs hold counts; what is not there may have been compacted, or not have been ke
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 from harness.checks.contract.coordinators_log import Ruled, Stored, perhaps_taken, taken_by, taken_from
@@ -14,7 +15,8 @@ from harness.checks.contract.rulings import NOTHING_PERMITS_IT, Cause, Class
 from harness.checks.contract.timelines import Timelines
 from harness.checks.families.groups import offsets_in_logs
 from harness.checks.families.groups.group_forgetting import CODES
-from harness.checks.families.groups.group_partition import partition_of_group
+from harness.checks.families.groups.group_partition import Kept, partition_of_group
+from harness.checks.families.groups.stored_records import offset_of
 from harness.checks.families.transactions import transaction_forgetting, transactions_in_logs
 from harness.checks.families.transactions.transaction_forgetting import TransactionForgetting
 from harness.checks.families.transactions.transactions_in_logs import Key, key_of
@@ -125,8 +127,24 @@ class _Lawful:
         stored = Stored(sent_ns=since_ns, stored_ns=since_ns, gone_ns=until_ns)
         if place is None:
             return perhaps_taken(history, None, stored, CODES)
+        stored = replace(stored, offset=self._place_of_its_marker(row, place, until_ns))
         taken = taken_from(place, Timelines(place), stored, CODES, partial(self._is_spared, row, place))
         return perhaps_taken(history, place, stored, CODES) if taken is None and not place.exact else taken
+
+    def _place_of_its_marker(self, row: ToldOtherwiseRow, place: PartitionHistory, until_ns: int) -> int | None:
+        """Where a log had the marker that its client was told of, if that was read."""
+        of = [each for each in self._context.history.partitions.values() if _is_at(each, row)]
+        if row["outcome"] != STATUS_OK or not of:
+            return None
+        kept = Kept(
+            group=row["group"] or "",
+            partition=of[0],
+            sent_ns=row["invoked_ns"],
+            stored_ns=row["completed_ns"],
+            gone_ns=until_ns,
+            offset=row["offset"],
+        )
+        return offset_of(self._context, place, kept)
 
     def _is_spared(self, row: ToldOtherwiseRow, place: PartitionHistory, election: Election) -> bool:
         """Whether all is known that an election took of that log, and no marker of its producer is in it."""
@@ -140,6 +158,10 @@ class _Lawful:
             for each in rows
             if each["partition"] == place.partition and each["offset"] >= taken.start
         )
+
+
+def _is_at(partition: PartitionHistory, row: ToldOtherwiseRow) -> bool:
+    return (partition.topic, partition.partition) == (row["topic"], row["partition"])
 
 
 def _is_its_offset(row: ToldOtherwiseRow, place: PartitionHistory, record: ConsumerOffsetsRow) -> bool:

@@ -37,6 +37,7 @@ from harness.checks.families.transactions.kept_decisions import (
     COMPLETE,
     Decision,
     Written,
+    beginnings_of,
     decisions_of,
     is_repeated,
     may_be_decided,
@@ -158,10 +159,24 @@ class TransactionForgetting:
         """By transaction. With its decision stayed all that stood before, so what took something from that log
         afterwards took nothing of this transaction."""
         found: dict[int, Decision] = {}
-        for name, rows in self._states_of.items():
-            kept = [row for row in rows if self._ends(row["partition"]) <= set(row["snapshots"])]
-            found |= decisions_of(self._transactions_of.get(name, ()), kept)
+        for name, rows in self._kept_states.items():
+            found |= decisions_of(self._transactions_of.get(name, ()), rows)
         return found
+
+    @cached_property
+    def _kept_beginnings(self) -> Mapping[int, Decision]:
+        found: dict[int, Decision] = {}
+        for name, rows in self._kept_states.items():
+            found |= beginnings_of(self._transactions_of.get(name, ()), rows)
+        return found
+
+    @cached_property
+    def _kept_states(self) -> Mapping[str, Sequence[TransactionStateRow]]:
+        """By id, what all logs have to the end."""
+        return {
+            name: [row for row in rows if self._ends(row["partition"]) <= set(row["snapshots"])]
+            for name, rows in self._states_of.items()
+        }
 
     @cached_property
     def _states_of(self) -> Mapping[str, Sequence[TransactionStateRow]]:
@@ -195,6 +210,7 @@ class TransactionForgetting:
             max(begin, self._known_by(own, process))
             for process, (begin, end) in producers.items()
             if process != own["process"] and begin <= own["completed_ns"] and end >= own["invoked_ns"]
+            if not self._is_replaced(own, process)
         ]
         since_ns = min([begun_ns, *begins])
         emptied_ns = self._emptied(own, since_ns, producers[own["process"]][0])
@@ -205,6 +221,20 @@ class TransactionForgetting:
         one than the producers before, and nothing older is left to be gone on from."""
         places = self._places(own["transactional_id"] or "") if since_ns < until_ns else []
         return emptied(places[0], Timelines(places[0]), since_ns, until_ns) if len(places) == 1 else None
+
+    def _is_replaced(self, own: TransactionRow, process: int) -> bool:
+        """Whether all that the producer may have been at since then is of a smaller epoch, for good: it is refused, and
+        whatever the coordinator forgot before, its epoch comes again for none that is at work now."""
+        decision = self._kept_decisions.get(own["transaction"])
+        theirs = (
+            each["transaction"]
+            for each in self._transactions_of.get(own["transactional_id"] or "", ())
+            if each["process"] == process and each["completed_ns"] >= own["invoked_ns"]
+        )
+        begins = [self._kept_beginnings.get(each) for each in theirs]
+        return decision is not None and all(
+            begin is not None and begin.is_before(decision.client, decision.time_ns) for begin in begins
+        )
 
     def _known_by(self, own: TransactionRow, process: int) -> int:
         """When that producer's epoch was certainly kept, for good, before a transaction of a later one."""

@@ -15,8 +15,9 @@ from harness.verdict import Verdict
 from tests.harness.checks.histories.build import ISR, History, Stories, judge_stories, scenario
 from workloads.produce_and_poll import ProduceAndPollSettings
 
+VIOLATION, PASS, UNDECIDED = Verdict.VIOLATION, Verdict.PASS, Verdict.INCONCLUSIVE
 STORIES = Stories()
-story = STORIES.story
+expecting = STORIES.expecting
 TELLS: Mapping[str, Any] = {"idempotent": False, "tells_attempts": True}
 DOUBLED = [(0, 0), (1, 1), (2, 2), (3, 2)]  # value 2 was sent at 1.2 s
 SWAPPED = [(0, 0), (1, 2), (2, 1)]
@@ -36,12 +37,12 @@ def _sent(log: list[tuple[int, int]], *, client: Mapping[str, Any] | None = None
 # ---- duplicates -----------------------------------------------------------------------------------------------------
 
 
-@story
+@expecting(PASS, "permitted")
 def doubled_after_an_attempt_of_which_nobody_knows() -> History:
     return _sent(DOUBLED, client=TELLS).failed_attempt(at=1.25)
 
 
-@story
+@expecting(PASS, "permitted")
 def doubled_both_after_one_attempt_of_which_nobody_knows() -> History:
     history = _sent([(0, 0), (1, 1), (2, 2), (3, 1), (4, 2)], client=TELLS)
     for row in history.rows["records"]:
@@ -50,66 +51,66 @@ def doubled_both_after_one_attempt_of_which_nobody_knows() -> History:
     return history.failed_attempt(at=1.25)
 
 
-@story
+@expecting(VIOLATION, "violation")
 def doubled_and_its_client_met_nothing() -> History:
     return _sent(DOUBLED, client=TELLS)
 
 
-@story
+@expecting(VIOLATION, "violation")
 def doubled_under_a_fault_that_its_client_did_not_meet() -> History:
     return _sent(DOUBLED, client=TELLS).fault("pause", [3], at=1, until=2)
 
 
-@story
+@expecting(VIOLATION, "violation")
 def doubled_after_an_attempt_that_was_refused_before_the_append() -> History:
     return _sent(DOUBLED, client=TELLS).failed_attempt(at=1.25, status=1, error="NotEnoughReplicasError 19")
 
 
-@story
+@expecting(VIOLATION, "violation")
 def doubled_and_an_attempt_had_failed_before_it_was_sent() -> History:
     return _sent(DOUBLED, client=TELLS).failed_attempt(at=1.1)
 
 
-@story
+@expecting(VIOLATION, "violation")
 def doubled_and_another_clients_attempt_failed() -> History:
     return _sent(DOUBLED, client=TELLS).failed_attempt(at=1.25, process=2)
 
 
-@story
+@expecting(VIOLATION, "violation")
 def doubled_and_an_attempt_at_another_partition_failed() -> History:
     return _sent(DOUBLED, client=TELLS).second_partition().failed_attempt(at=1.25, partition_id=1)
 
 
-@story
+@expecting(VIOLATION, "violation")
 def doubled_by_an_idempotent_producer_that_sent_it_again() -> History:
     return _sent(DOUBLED, client={**TELLS, "idempotent": True}, idempotence=True).failed_attempt(at=1.25)
 
 
-@story
+@expecting(PASS, "permitted")
 def doubled_by_a_producer_that_was_asked_to_be_idempotent_with_acks_1() -> History:
     """No library is idempotent then, whatever the workload says of it."""
     return _sent(DOUBLED, idempotence=True, acks="1").fault("pause", [1], at=1, until=2)
 
 
-@story
+@expecting(VIOLATION, "violation")
 def doubled_by_a_producer_without_retries() -> History:
     return _sent(DOUBLED, retries=0).fault("pause", [1], at=1, until=2)
 
 
-@story
+@expecting(PASS, "permitted")
 def doubled_by_a_library_that_sends_again_without_retries() -> History:
     history = _sent(DOUBLED, client=TELLS, retries=0)
     history.rows["processes"][0]["library"] = "confluent-kafka"
     return history.failed_attempt(at=1.25)
 
 
-@story
+@expecting(PASS, "permitted")
 def doubled_and_the_leader_had_changed_just_before_the_send() -> History:
     """The client tells nothing; it may still have asked the leader that was deposed 20 ms before."""
     return _sent(DOUBLED).state(2, 1, (2, 3), at=1.18, start=2)
 
 
-@story
+@expecting(UNDECIDED, "observation")
 def doubled_and_the_leader_had_changed_long_before_the_send() -> History:
     history = _sent(DOUBLED)
     history.rows["records"] = [
@@ -124,22 +125,22 @@ def doubled_and_the_leader_had_changed_long_before_the_send() -> History:
 # ---- order ----------------------------------------------------------------------------------------------------------
 
 
-@story
+@expecting(PASS, "permitted")
 def overtaken_by_a_record_while_it_was_sent_again() -> History:
     return _sent(SWAPPED, client=TELLS).failed_attempt(at=1.15)
 
 
-@story
+@expecting(VIOLATION, "violation")
 def overtaken_though_nothing_was_sent_again() -> History:
     return _sent(SWAPPED, client=TELLS)
 
 
-@story
+@expecting(PASS, "permitted")
 def overtaken_in_flight_and_nobody_knows_what_the_client_met() -> History:
     return _sent(SWAPPED)
 
 
-@story
+@expecting(VIOLATION, "violation")
 def overtaken_in_the_order_of_an_idempotent_producer() -> History:
     return _sent(SWAPPED, client={**TELLS, "idempotent": True}, idempotence=True).failed_attempt(at=1.15)
 
@@ -149,37 +150,14 @@ def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dic
     return judge_stories(spark, tmp_path_factory.mktemp("attempts"), STORIES, with_evidence=False)
 
 
-VIOLATION, PASS, UNDECIDED = Verdict.VIOLATION, Verdict.PASS, Verdict.INCONCLUSIVE
-OUTCOMES = {
-    "doubled_after_an_attempt_of_which_nobody_knows": (PASS, "permitted"),
-    "doubled_both_after_one_attempt_of_which_nobody_knows": (PASS, "permitted"),
-    "doubled_and_its_client_met_nothing": (VIOLATION, "violation"),
-    "doubled_under_a_fault_that_its_client_did_not_meet": (VIOLATION, "violation"),
-    "doubled_after_an_attempt_that_was_refused_before_the_append": (VIOLATION, "violation"),
-    "doubled_and_an_attempt_had_failed_before_it_was_sent": (VIOLATION, "violation"),
-    "doubled_and_another_clients_attempt_failed": (VIOLATION, "violation"),
-    "doubled_and_an_attempt_at_another_partition_failed": (VIOLATION, "violation"),
-    "doubled_by_an_idempotent_producer_that_sent_it_again": (VIOLATION, "violation"),
-    "doubled_by_a_producer_that_was_asked_to_be_idempotent_with_acks_1": (PASS, "permitted"),
-    "doubled_by_a_producer_without_retries": (VIOLATION, "violation"),
-    "doubled_by_a_library_that_sends_again_without_retries": (PASS, "permitted"),
-    "doubled_and_the_leader_had_changed_just_before_the_send": (PASS, "permitted"),
-    "doubled_and_the_leader_had_changed_long_before_the_send": (UNDECIDED, "observation"),
-    "overtaken_by_a_record_while_it_was_sent_again": (PASS, "permitted"),
-    "overtaken_though_nothing_was_sent_again": (VIOLATION, "violation"),
-    "overtaken_in_flight_and_nobody_knows_what_the_client_met": (PASS, "permitted"),
-    "overtaken_in_the_order_of_an_idempotent_producer": (VIOLATION, "violation"),
-}
-
-
-@pytest.mark.parametrize("name", STORIES)
+@pytest.mark.parametrize(("name", "verdict", "classification"), STORIES.cases())
 def test_a_record_that_is_there_twice_or_out_of_order_is_judged_by_what_its_client_met(
-    judged: dict[str, Judgement], name: str
+    judged: dict[str, Judgement], name: str, verdict: Verdict, classification: str
 ) -> None:
     check = "duplicate" if name.startswith("doubled") else "reordering"
     findings = [(finding.check, finding.classification) for _, finding in judged[name].findings]
 
-    assert (judged[name].verdict, findings) == (OUTCOMES[name][0], [(check, OUTCOMES[name][1])]), judged[name].sentence
+    assert (judged[name].verdict, findings) == (verdict, [(check, classification)]), judged[name].sentence
 
 
 @pytest.mark.parametrize("many", ["after_an", "both_after_one"])

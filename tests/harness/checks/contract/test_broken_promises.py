@@ -12,13 +12,13 @@ from harness.verdict import Verdict
 from tests.harness.checks.histories.build import ISR, SECOND, History, Stories, judge_stories
 from tests.harness.checks.twins.twins import acknowledged, failed_over, nothing_happened
 
+VIOLATION, PASS, OPEN = Verdict.VIOLATION, Verdict.PASS, Verdict.INCONCLUSIVE
 STORIES = Stories()
-story = STORIES.story
+expecting = STORIES.expecting
 THROWN_BACK = {
     (check, "permitted")
     for check in ("lost-write", "unclean-election", "dirty-read", "inconsistent-offsets", "acknowledged-regression")
 }
-VIOLATION, PASS, OPEN = Verdict.VIOLATION, Verdict.PASS, Verdict.INCONCLUSIVE
 
 
 def alone(*, sent_at: float, knows_at: float | None = 5.1, least: str = "2", again_at: float | None = None) -> History:
@@ -50,32 +50,32 @@ def alone(*, sent_at: float, knows_at: float | None = 5.1, least: str = "2", aga
     return history.final([(0, 0), (1, 1)])
 
 
-@story
+@expecting(VIOLATION, {("acknowledged-below-min-isr", "violation")})
 def acknowledged_by_a_leader_that_knew_it_was_alone() -> History:
     return alone(sent_at=6)
 
 
-@story
+@expecting(PASS, set())
 def acknowledged_where_one_copy_is_enough() -> History:
     return alone(sent_at=6, least="1")
 
 
-@story
+@expecting(PASS, set())
 def sent_before_the_leader_knew() -> History:
     return alone(sent_at=4.95, knows_at=8)
 
 
-@story
+@expecting(OPEN, {("acknowledged-below-min-isr", "observation")})
 def sent_after_the_shrink_and_answered_after_the_leader_is_seen_to_know() -> History:
     return alone(sent_at=5.1, knows_at=5.15)
 
 
-@story
+@expecting(OPEN, {("acknowledged-below-min-isr", "observation")})
 def acknowledged_by_a_leader_of_which_nobody_knows_what_it_knew() -> History:
     return alone(sent_at=6, knows_at=None)
 
 
-@story
+@expecting(PASS, set())
 def acknowledged_while_an_expansion_may_have_been_asked_for() -> History:
     return alone(sent_at=6, again_at=6.15)
 
@@ -88,36 +88,36 @@ def refused(*, asked_by: int, in_epoch: int = 0, sent_at: float = 5.35) -> Histo
     return history
 
 
-@story
+@expecting(PASS, set())
 def acknowledged_while_an_expansion_is_asked_for_and_refused() -> History:
     return refused(asked_by=1)
 
 
-@story
+@expecting(PASS, set())
 def acknowledged_after_the_leader_asked_for_another_member() -> History:
     history = refused(asked_by=1, sent_at=5.45)
     history.rows["broker_events"][-1]["event"] = "isr_expand_asked"
     return history
 
 
-@story
+@expecting(OPEN, {("acknowledged-below-min-isr", "observation")})
 def acknowledged_before_the_leader_asked_for_another_member() -> History:
     history = refused(asked_by=1, sent_at=5.15)
     history.rows["broker_events"][-1]["event"] = "isr_expand_asked"
     return history
 
 
-@story
+@expecting(OPEN, {("acknowledged-below-min-isr", "observation")})
 def acknowledged_before_an_expansion_is_refused() -> History:
     return refused(asked_by=1, sent_at=5.1)
 
 
-@story
+@expecting(OPEN, {("acknowledged-below-min-isr", "observation")})
 def acknowledged_while_another_leader_is_refused() -> History:
     return refused(asked_by=2)
 
 
-@story
+@expecting(OPEN, {("acknowledged-below-min-isr", "observation")})
 def acknowledged_while_an_expansion_of_another_epoch_is_refused() -> History:
     return refused(asked_by=1, in_epoch=1)
 
@@ -136,47 +136,54 @@ def learned(*, at: float, offset: int, in_epoch: int = 0, version: int = 1, enou
     return history
 
 
-@story
+@expecting(PASS, set())
 def answered_before_the_leader_learned_of_the_shrink() -> History:
     return learned(at=8, offset=1)
 
 
-@story
+@expecting(PASS, set())
 def committed_before_the_leader_learned_of_the_shrink() -> History:
     return learned(at=5.5, offset=2)
 
 
-@story
+@expecting(PASS, set())
 def committed_before_the_leader_learned_of_a_later_change() -> History:
     return learned(at=5.5, offset=2, version=2)
 
 
-@story
+@expecting(OPEN, {("acknowledged-below-min-isr", "observation")})
 def answered_after_the_leader_learned_of_the_shrink() -> History:
     return learned(at=5.5, offset=1)
 
 
-@story
+@expecting(OPEN, {("acknowledged-below-min-isr", "observation")})
 def answered_before_the_leader_learned_of_an_earlier_change() -> History:
     return learned(at=8, offset=2, version=0)
 
 
-@story
+@expecting(OPEN, {("acknowledged-below-min-isr", "observation")})
 def answered_before_a_leader_of_another_epoch_learned_of_a_shrink() -> History:
     return learned(at=8, offset=2, in_epoch=1)
 
 
-@story
+@expecting(OPEN, {("acknowledged-below-min-isr", "observation")})
 def answered_with_too_few_before_the_leader_learned_of_the_shrink() -> History:
     return learned(at=8, offset=2, enough_before=False)
 
 
-@story
+@expecting(VIOLATION, {("acknowledged-below-min-isr", "violation")})
 def acknowledged_long_before_the_expansion() -> History:
     return alone(sent_at=6, again_at=9)
 
 
-@story
+@expecting(
+    VIOLATION,
+    {
+        ("acknowledged-below-min-isr", "violation"),
+        ("lost-write", "violation"),
+        ("unclean-election", "permitted"),
+    },
+)
 def lost_to_an_allowed_election_after_it_was_acknowledged_below_the_minimum() -> History:
     history = alone(sent_at=6).unclean_config("true")
     history.fault("kill", [1], at=8, until=30)
@@ -205,42 +212,42 @@ def handed_over(*, epoch: int, seen_by: str, said: bool = True) -> History:
     return history
 
 
-@story
+@expecting(PASS, set())
 def acknowledged_while_its_leader_handed_over_to_one_that_is_alone() -> History:
     return handed_over(epoch=0, seen_by="disk")
 
 
-@story
+@expecting(PASS, set())
 def acknowledged_while_its_leader_handed_over_as_a_reader_shows() -> History:
     return handed_over(epoch=0, seen_by="reader", said=False)
 
 
-@story
+@expecting(VIOLATION, {("acknowledged-below-min-isr", "violation")})
 def acknowledged_by_the_one_that_took_over_and_is_alone() -> History:
     return handed_over(epoch=1, seen_by="disk")
 
 
-@story
+@expecting(VIOLATION, {("acknowledged-below-min-isr", "violation")})
 def acknowledged_by_the_one_that_took_over_as_a_reader_shows() -> History:
     return handed_over(epoch=1, seen_by="reader")
 
 
-@story
+@expecting(OPEN, {("acknowledged-below-min-isr", "observation")})
 def acknowledged_at_a_hand_over_and_nothing_shows_by_whom() -> History:
     return handed_over(epoch=0, seen_by="nobody", said=False)
 
 
-@story
+@expecting(VIOLATION, {("two-leaders", "violation")})
 def two_leaders_by_the_books() -> History:
     return nothing_happened().state(2, 0, ISR, at=50)
 
 
-@story
+@expecting(VIOLATION, {("two-leaders", "violation")})
 def two_leaders_by_their_own_word() -> History:
     return nothing_happened().broker_event(3, "leadership_start", at=50, leader_epoch=0)
 
 
-@story
+@expecting(PASS, set())
 def one_leader_after_the_other() -> History:
     return nothing_happened().state(2, 1, ISR, at=50, start=10)
 
@@ -260,12 +267,12 @@ def thrown_back(*, late: bool) -> History:
     return history.final([*((offset, offset) for offset in range(7)), *new], at=500)
 
 
-@story
+@expecting(PASS, {*THROWN_BACK, ("nonmonotonic-read", "permitted")})
 def a_poll_goes_back_under_an_allowed_election() -> History:
     return thrown_back(late=False)
 
 
-@story
+@expecting(VIOLATION, {*THROWN_BACK, ("nonmonotonic-read", "permitted"), ("nonmonotonic-read", "violation")})
 def a_poll_goes_back_long_after_an_allowed_election() -> History:
     return thrown_back(late=True)
 
@@ -277,84 +284,7 @@ def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dic
 
 @pytest.mark.parametrize(
     ("name", "verdict", "expected"),
-    [
-        ("acknowledged_by_a_leader_that_knew_it_was_alone", VIOLATION, {("acknowledged-below-min-isr", "violation")}),
-        ("acknowledged_where_one_copy_is_enough", PASS, set()),
-        ("sent_before_the_leader_knew", PASS, set()),
-        (
-            "sent_after_the_shrink_and_answered_after_the_leader_is_seen_to_know",
-            OPEN,
-            {("acknowledged-below-min-isr", "observation")},
-        ),
-        (
-            "acknowledged_by_a_leader_of_which_nobody_knows_what_it_knew",
-            OPEN,
-            {("acknowledged-below-min-isr", "observation")},
-        ),
-        ("answered_before_the_leader_learned_of_the_shrink", PASS, set()),
-        ("committed_before_the_leader_learned_of_the_shrink", PASS, set()),
-        ("committed_before_the_leader_learned_of_a_later_change", PASS, set()),
-        *(
-            (name, OPEN, {("acknowledged-below-min-isr", "observation")})
-            for name in (
-                "answered_after_the_leader_learned_of_the_shrink",
-                "answered_before_the_leader_learned_of_an_earlier_change",
-                "answered_before_a_leader_of_another_epoch_learned_of_a_shrink",
-                "answered_with_too_few_before_the_leader_learned_of_the_shrink",
-            )
-        ),
-        ("acknowledged_while_an_expansion_may_have_been_asked_for", PASS, set()),
-        ("acknowledged_while_an_expansion_is_asked_for_and_refused", PASS, set()),
-        ("acknowledged_after_the_leader_asked_for_another_member", PASS, set()),
-        (
-            "acknowledged_before_the_leader_asked_for_another_member",
-            OPEN,
-            {("acknowledged-below-min-isr", "observation")},
-        ),
-        ("acknowledged_before_an_expansion_is_refused", OPEN, {("acknowledged-below-min-isr", "observation")}),
-        ("acknowledged_while_another_leader_is_refused", OPEN, {("acknowledged-below-min-isr", "observation")}),
-        (
-            "acknowledged_while_an_expansion_of_another_epoch_is_refused",
-            OPEN,
-            {("acknowledged-below-min-isr", "observation")},
-        ),
-        ("acknowledged_long_before_the_expansion", VIOLATION, {("acknowledged-below-min-isr", "violation")}),
-        (
-            "lost_to_an_allowed_election_after_it_was_acknowledged_below_the_minimum",
-            VIOLATION,
-            {
-                ("acknowledged-below-min-isr", "violation"),
-                ("lost-write", "violation"),
-                ("unclean-election", "permitted"),
-            },
-        ),
-        ("acknowledged_while_its_leader_handed_over_to_one_that_is_alone", PASS, set()),
-        ("acknowledged_while_its_leader_handed_over_as_a_reader_shows", PASS, set()),
-        (
-            "acknowledged_by_the_one_that_took_over_and_is_alone",
-            VIOLATION,
-            {("acknowledged-below-min-isr", "violation")},
-        ),
-        (
-            "acknowledged_by_the_one_that_took_over_as_a_reader_shows",
-            VIOLATION,
-            {("acknowledged-below-min-isr", "violation")},
-        ),
-        (
-            "acknowledged_at_a_hand_over_and_nothing_shows_by_whom",
-            OPEN,
-            {("acknowledged-below-min-isr", "observation")},
-        ),
-        ("two_leaders_by_the_books", VIOLATION, {("two-leaders", "violation")}),
-        ("two_leaders_by_their_own_word", VIOLATION, {("two-leaders", "violation")}),
-        ("one_leader_after_the_other", PASS, set()),
-        ("a_poll_goes_back_under_an_allowed_election", PASS, {*THROWN_BACK, ("nonmonotonic-read", "permitted")}),
-        (
-            "a_poll_goes_back_long_after_an_allowed_election",
-            VIOLATION,
-            {*THROWN_BACK, ("nonmonotonic-read", "permitted"), ("nonmonotonic-read", "violation")},
-        ),
-    ],
+    STORIES.cases(),
 )
 def test_a_broken_promise_is_found_where_nothing_is_lost(
     judged: dict[str, Judgement], name: str, verdict: Verdict, expected: set[tuple[str, str]]

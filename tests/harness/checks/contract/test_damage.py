@@ -8,11 +8,12 @@ from harness.verdict import Verdict
 from tests.harness.checks.histories.build import ISR, SECOND, History, Stories, judge_stories, scenario
 from tests.harness.checks.twins.twins import acknowledged, nothing_happened
 
+VIOLATION, PASS, OPEN = Verdict.VIOLATION, Verdict.PASS, Verdict.INCONCLUSIVE
 STORIES = Stories()
-story = STORIES.story
+expecting = STORIES.expecting
 
 
-@story
+@expecting(PASS, {("lost-write", "permitted"): 6})
 def every_in_sync_copy_damaged() -> History:
     history = acknowledged().state(1, 0, (1,), at=3)
     history.damage(1, 4, 6, at=5)
@@ -21,7 +22,7 @@ def every_in_sync_copy_damaged() -> History:
     return history.final([(offset, offset) for offset in range(4)])
 
 
-@story
+@expecting(VIOLATION, {("lost-write", "violation"): 4, ("lost-write", "permitted"): 2})
 def a_damage_beyond_the_lost_records() -> History:
     history = acknowledged().state(1, 0, (1,), at=3)
     history.damage(1, 8, 10, at=5)
@@ -39,22 +40,26 @@ def _elected_over(*, cut_at: float, uncertainty_s: int = 0) -> History:
     return history.final([(offset, offset) for offset in range(4)])
 
 
-@story
+@expecting(VIOLATION, {("unclean-election", "violation"): 1, ("lost-write", "permitted"): 6})
 def cut_for_a_damaged_batch_before_another_was_elected() -> History:
     return _elected_over(cut_at=7)
 
 
-@story
+@expecting(
+    VIOLATION, {("unclean-election", "violation"): 6, ("lost-write", "permitted"): 1, ("lost-write", "observation"): 5}
+)
 def cut_for_a_damaged_batch_after_another_was_elected() -> History:
     return _elected_over(cut_at=9)
 
 
-@story
+@expecting(
+    VIOLATION, {("unclean-election", "violation"): 6, ("lost-write", "permitted"): 1, ("lost-write", "observation"): 5}
+)
 def cut_for_a_damaged_batch_before_or_after_another_was_elected() -> History:
     return _elected_over(cut_at=9, uncertainty_s=2)
 
 
-@story
+@expecting(OPEN, {("lost-write", "observation"): 6})
 def a_damage_of_which_nobody_recorded_the_place() -> History:
     history = acknowledged().state(1, 0, (1,), at=3)
     history.fault("damage", [1], at=5)
@@ -62,7 +67,7 @@ def a_damage_of_which_nobody_recorded_the_place() -> History:
     return history.final([(offset, offset) for offset in range(4)])
 
 
-@story
+@expecting(VIOLATION, {("lost-write", "violation"): 6})
 def one_of_two_in_sync_copies_damaged() -> History:
     """It was cut at its start, led all the same, and the others cut theirs after it."""
     history = acknowledged().state(1, 0, (1, 2), at=3)
@@ -71,7 +76,7 @@ def one_of_two_in_sync_copies_damaged() -> History:
     return history.final([(offset, offset) for offset in range(4)])
 
 
-@story
+@expecting(VIOLATION, {("lost-write", "violation"): 6})
 def a_full_disk_excuses_no_loss() -> History:
     history = acknowledged().state(1, 0, (1,), at=3)
     history.fault("full", [1], at=5)
@@ -80,14 +85,16 @@ def a_full_disk_excuses_no_loss() -> History:
     return history.final([(offset, offset) for offset in range(4)])
 
 
-@story
+@expecting(
+    VIOLATION, {("phantom", "violation"): 1, ("lost-write", "violation"): 1, ("inconsistent-offsets", "violation"): 1}
+)
 def a_damaged_record_was_served() -> History:
     """Its value is one that nobody sent, at an offset whose own value is gone."""
     history = acknowledged().fault("damage", [1], at=5)
     return history.final([(offset, 999 if offset == 3 else offset) for offset in range(10)])
 
 
-@story
+@expecting(VIOLATION, {("replica-divergence", "violation"): 1})
 def a_damaged_record_was_copied_over_a_good_one() -> History:
     history = acknowledged().fault("damage", [1], at=5)
     for node in ISR:
@@ -97,7 +104,7 @@ def a_damaged_record_was_copied_over_a_good_one() -> History:
     return history.final([(offset, offset) for offset in range(10)])
 
 
-@story
+@expecting(VIOLATION, {("corrupt-record", "violation"): 2})
 def a_damaged_batch_was_served_and_refused() -> History:
     """The leader's log is damaged, and it serves what it reads, although its follower's log is sound."""
     history = nothing_happened().fault("damage", [1], at=5)
@@ -105,14 +112,14 @@ def a_damaged_batch_was_served_and_refused() -> History:
     return history.refused_read(at=7, f="final_poll")
 
 
-@story
+@expecting(PASS, {("corrupt-record", "permitted"): 1})
 def the_only_copy_was_damaged_and_served() -> History:
     history = nothing_happened().state(1, 0, (1,), at=4)
     history.fault("damage", [1], at=5)
     return history.refused_read(at=6)
 
 
-@story
+@expecting(PASS, {})
 def a_read_failed_for_another_reason() -> History:
     return nothing_happened().fault("damage", [1], at=5).refused_read(at=6, error="KafkaTimeoutError")
 
@@ -126,39 +133,39 @@ def _unread_behind(damaged: int, *, faulty: int) -> History:
     return history.final([(offset, offset) for offset in range(10)])
 
 
-@story
+@expecting(PASS, {("replica-divergence", "permitted"): 6})
 def a_damaged_copy_that_nobody_had_to_read() -> History:
     return _unread_behind(2, faulty=2)
 
 
-@story
+@expecting(VIOLATION, {("replica-divergence", "violation"): 6, ("evidence", "observation"): 2})
 def a_copy_that_cannot_be_read_though_another_was_damaged() -> History:
     return _unread_behind(2, faulty=3)
 
 
-@story
+@expecting(VIOLATION, {("replica-divergence", "violation"): 6})
 def a_damaged_copy_that_was_not_cut_at_a_start_after_a_crash() -> History:
     return _unread_behind(2, faulty=2).started(2, at=6)
 
 
-@story
+@expecting(PASS, {("replica-divergence", "permitted"): 6})
 def a_damaged_copy_of_a_broker_that_started_before_it_was_damaged() -> History:
     return _unread_behind(2, faulty=2).started(2, at=4)
 
 
-@story
+@expecting(PASS, {("replica-divergence", "permitted"): 6})
 def a_damaged_copy_of_a_broker_that_was_stopped_cleanly_and_started() -> History:
     return _unread_behind(2, faulty=2).fault("stop", [2], at=5.5, until=6).started(2, at=6)
 
 
-@story
+@expecting(PASS, {("replica-divergence", "permitted"): 6})
 def a_damaged_copy_in_segments_that_may_have_been_full() -> History:
     history = _unread_behind(2, faulty=2)
     history.scenario = scenario(settings={"log.segment.bytes": "1000"})
     return history.started(2, at=6)
 
 
-@story
+@expecting(VIOLATION, {("corrupt-record", "permitted"): 1, ("corrupt-record", "violation"): 1})
 def the_only_copy_was_damaged_and_served_after_a_crash() -> History:
     """Before, it had not had to read it."""
     return the_only_copy_was_damaged_and_served().started(1, at=7).refused_read(at=8)
@@ -183,12 +190,12 @@ def _back_with_an_empty_log(*, leads: bool) -> History:
     return history
 
 
-@story
+@expecting(VIOLATION, {("lost-write", "violation"): 10})
 def a_broker_that_came_back_fast_with_an_empty_log_leads() -> History:
     return _back_with_an_empty_log(leads=True)
 
 
-@story
+@expecting(PASS, {})
 def a_broker_that_came_back_fast_with_an_empty_log_leads_no_more() -> History:
     return _back_with_an_empty_log(leads=False)
 
@@ -198,75 +205,9 @@ def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dic
     return judge_stories(spark, tmp_path_factory.mktemp("damage"), STORIES, with_evidence=False)
 
 
-VIOLATION, PASS, OPEN = Verdict.VIOLATION, Verdict.PASS, Verdict.INCONCLUSIVE
-
-
 @pytest.mark.parametrize(
     ("name", "verdict", "expected"),
-    [
-        ("every_in_sync_copy_damaged", PASS, {("lost-write", "permitted"): 6}),
-        (
-            "a_damage_beyond_the_lost_records",
-            VIOLATION,
-            {("lost-write", "violation"): 4, ("lost-write", "permitted"): 2},
-        ),
-        (
-            "cut_for_a_damaged_batch_before_another_was_elected",
-            VIOLATION,
-            {("unclean-election", "violation"): 1, ("lost-write", "permitted"): 6},
-        ),
-        (
-            "cut_for_a_damaged_batch_after_another_was_elected",
-            VIOLATION,
-            {("unclean-election", "violation"): 6, ("lost-write", "permitted"): 1, ("lost-write", "observation"): 5},
-        ),
-        (
-            "cut_for_a_damaged_batch_before_or_after_another_was_elected",
-            VIOLATION,
-            {("unclean-election", "violation"): 6, ("lost-write", "permitted"): 1, ("lost-write", "observation"): 5},
-        ),
-        ("a_damage_of_which_nobody_recorded_the_place", OPEN, {("lost-write", "observation"): 6}),
-        ("one_of_two_in_sync_copies_damaged", VIOLATION, {("lost-write", "violation"): 6}),
-        ("a_full_disk_excuses_no_loss", VIOLATION, {("lost-write", "violation"): 6}),
-        (
-            "a_damaged_record_was_served",
-            VIOLATION,
-            {("phantom", "violation"): 1, ("lost-write", "violation"): 1, ("inconsistent-offsets", "violation"): 1},
-        ),
-        ("a_damaged_record_was_copied_over_a_good_one", VIOLATION, {("replica-divergence", "violation"): 1}),
-        ("a_damaged_batch_was_served_and_refused", VIOLATION, {("corrupt-record", "violation"): 2}),
-        ("the_only_copy_was_damaged_and_served", PASS, {("corrupt-record", "permitted"): 1}),
-        ("a_read_failed_for_another_reason", PASS, {}),
-        ("a_damaged_copy_that_nobody_had_to_read", PASS, {("replica-divergence", "permitted"): 6}),
-        (
-            "a_damaged_copy_that_was_not_cut_at_a_start_after_a_crash",
-            VIOLATION,
-            {("replica-divergence", "violation"): 6},
-        ),
-        (
-            "a_damaged_copy_of_a_broker_that_started_before_it_was_damaged",
-            PASS,
-            {("replica-divergence", "permitted"): 6},
-        ),
-        (
-            "a_damaged_copy_of_a_broker_that_was_stopped_cleanly_and_started",
-            PASS,
-            {("replica-divergence", "permitted"): 6},
-        ),
-        ("a_damaged_copy_in_segments_that_may_have_been_full", PASS, {("replica-divergence", "permitted"): 6}),
-        (
-            "the_only_copy_was_damaged_and_served_after_a_crash",
-            VIOLATION,
-            {("corrupt-record", "permitted"): 1, ("corrupt-record", "violation"): 1},
-        ),
-        ("a_broker_that_came_back_fast_with_an_empty_log_leads", VIOLATION, {("lost-write", "violation"): 10}),
-        ("a_broker_that_came_back_fast_with_an_empty_log_leads_no_more", PASS, {}),
-        (
-            "a_copy_that_cannot_be_read_though_another_was_damaged",
-            VIOLATION,
-            {("replica-divergence", "violation"): 6, ("evidence", "observation"): 2},
-        ),
-    ],
+    STORIES.cases(),
 )
 def test_the_verdict_follows_the_evidence(
     judged: dict[str, Judgement], name: str, verdict: Verdict, expected: dict[tuple[str, str], int]

@@ -10,7 +10,7 @@ from harness.verdict import Verdict
 from tests.harness.checks.histories.build import ISR, History, Stories, judge_stories
 
 STORIES = Stories()
-story = STORIES.story
+expecting = STORIES.expecting
 SENT = 10
 
 
@@ -57,33 +57,33 @@ def _never_led_again(*, held: int) -> ElrHistory:
     return history
 
 
-@story
+@expecting(Verdict.PASS, {})
 def elected_from_the_elr() -> History:
     return _led_by_2(_leaderless(elr=(1, 2)), kept=SENT)
 
 
-@story
+@expecting(Verdict.VIOLATION, {("unclean-election", "violation"): 1})
 def elected_outside_the_elr() -> History:
     return _led_by_2(_leaderless(elr=(1,)), kept=SENT)
 
 
-@story
+@expecting(Verdict.VIOLATION, {("lost-write", "violation"): 3})
 def lost_by_an_election_from_the_elr() -> History:
     return _led_by_2(_leaderless(elr=(1, 2), unclean_allowed=True), kept=7)
 
 
-@story
+@expecting(Verdict.PASS, {("lost-write", "permitted"): 3, ("unclean-election", "permitted"): 3})
 def lost_by_an_election_outside_the_elr() -> History:
     return _led_by_2(_leaderless(elr=(1,), unclean_allowed=True), kept=7)
 
 
-@story
+@expecting(Verdict.VIOLATION, {("lost-write", "violation"): 3})
 def the_last_isr_member_lost_its_disk_and_an_eligible_one_did_not() -> History:
     history = _leaderless(elr=(1, 2)).fault("disk-loss", [1], at=7.5, until=8)
     return _led_by_2(history, kept=7)
 
 
-@story
+@expecting(Verdict.PASS, {("lost-write", "permitted"): 3})
 def the_last_isr_member_and_the_eligible_one_lost_their_disks() -> History:
     history = _leaderless(elr=(1, 2))
     history.fault("disk-loss", [1], at=7.5, until=8)
@@ -91,12 +91,12 @@ def the_last_isr_member_and_the_eligible_one_lost_their_disks() -> History:
     return _led_by_2(history, kept=7)
 
 
-@story
+@expecting(Verdict.INCONCLUSIVE, {("unreadable", "observation"): 10})
 def waits_for_a_leader_and_the_eligible_ones_hold_all() -> History:
     return _never_led_again(held=SENT)
 
 
-@story
+@expecting(Verdict.VIOLATION, {("lost-write", "violation"): 3, ("unreadable", "observation"): 7})
 def waits_for_a_leader_and_the_eligible_ones_lack_three() -> History:
     return _never_led_again(held=7)
 
@@ -109,32 +109,7 @@ def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dic
 
 @pytest.mark.parametrize(
     ("name", "verdict", "expected"),
-    [
-        ("elected_from_the_elr", Verdict.PASS, {}),
-        ("elected_outside_the_elr", Verdict.VIOLATION, {("unclean-election", "violation"): 1}),
-        ("lost_by_an_election_from_the_elr", Verdict.VIOLATION, {("lost-write", "violation"): 3}),
-        (
-            "lost_by_an_election_outside_the_elr",
-            Verdict.PASS,
-            {("lost-write", "permitted"): 3, ("unclean-election", "permitted"): 3},
-        ),
-        (
-            "the_last_isr_member_lost_its_disk_and_an_eligible_one_did_not",
-            Verdict.VIOLATION,
-            {("lost-write", "violation"): 3},
-        ),
-        ("the_last_isr_member_and_the_eligible_one_lost_their_disks", Verdict.PASS, {("lost-write", "permitted"): 3}),
-        (
-            "waits_for_a_leader_and_the_eligible_ones_hold_all",
-            Verdict.INCONCLUSIVE,
-            {("unreadable", "observation"): 10},
-        ),
-        (
-            "waits_for_a_leader_and_the_eligible_ones_lack_three",
-            Verdict.VIOLATION,
-            {("lost-write", "violation"): 3, ("unreadable", "observation"): 7},
-        ),
-    ],
+    STORIES.cases(),
 )
 def test_verdicts_and_what_was_found(
     judged: dict[str, Judgement], name: str, verdict: Verdict, expected: dict[tuple[str, str], int]

@@ -13,7 +13,7 @@ from harness.verdict import Verdict
 from tests.harness.checks.histories.build import ISR, History, Stories, judge_stories
 
 STORIES = Stories()
-story = STORIES.story
+expecting = STORIES.expecting
 SENT, KEPT = 10, 7
 
 
@@ -45,57 +45,57 @@ class Polled(History):
         return self
 
 
-@story
+@expecting(Verdict.VIOLATION, "violation")
 def strict_and_a_clean_election() -> History:
     return Polled().judged(led_next=[(2, 1, (2, 3))])
 
 
-@story
+@expecting(Verdict.VIOLATION, "violation")
 def strict_and_an_election_that_looks_unclean() -> History:
     return Polled().judged(led_next=[(1, 0, (1,)), (2, 1, (2,))])
 
 
-@story
+@expecting(Verdict.VIOLATION, "violation")
 def strict_and_no_election() -> History:
     return Polled().judged()
 
 
-@story
+@expecting(Verdict.INCONCLUSIVE, "observation")
 def unclean_allowed_and_an_election_that_looks_clean() -> History:
     return Polled().judged(unclean=True, led_next=[(2, 1, (2, 3))])
 
 
-@story
+@expecting(Verdict.VIOLATION, "violation")
 def unclean_allowed_and_no_election() -> History:
     return Polled().judged(unclean=True)
 
 
-@story
+@expecting(Verdict.INCONCLUSIVE, "observation")
 def unclean_allowed_and_one_seen() -> History:
     return Polled().judged(unclean=True, led_next=[(1, 0, (1,)), (2, 1, (2,))])
 
 
-@story
+@expecting(Verdict.INCONCLUSIVE, "observation")
 def unclean_seen_and_the_records_were_read() -> History:
     return Polled().judged(unclean=True, led_next=[(1, 0, (1,)), (2, 1, (2,))], read=True)
 
 
-@story
+@expecting(Verdict.INCONCLUSIVE, "observation")
 def acks_1_and_another_leader() -> History:
     return Polled().judged(acks=1, led_next=[(2, 1, (2, 3))])
 
 
-@story
+@expecting(Verdict.INCONCLUSIVE, "observation")
 def acks_1_and_the_same_leader_in_a_later_epoch() -> History:
     return Polled().judged(acks=1, led_next=[(1, 2, ISR)])
 
 
-@story
+@expecting(Verdict.VIOLATION, "violation")
 def acks_1_and_no_election() -> History:
     return Polled().judged(acks=1)
 
 
-@story
+@expecting(Verdict.INCONCLUSIVE, "observation")
 def acks_1_and_no_epochs_told() -> History:
     return Polled().judged(acks=1, epochs=False)
 
@@ -107,19 +107,7 @@ def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dic
 
 @pytest.mark.parametrize(
     ("name", "verdict", "classification"),
-    [
-        ("strict_and_a_clean_election", Verdict.VIOLATION, "violation"),
-        ("strict_and_an_election_that_looks_unclean", Verdict.VIOLATION, "violation"),
-        ("strict_and_no_election", Verdict.VIOLATION, "violation"),
-        ("unclean_allowed_and_an_election_that_looks_clean", Verdict.INCONCLUSIVE, "observation"),
-        ("unclean_allowed_and_no_election", Verdict.VIOLATION, "violation"),
-        ("unclean_allowed_and_one_seen", Verdict.INCONCLUSIVE, "observation"),
-        ("unclean_seen_and_the_records_were_read", Verdict.INCONCLUSIVE, "observation"),
-        ("acks_1_and_another_leader", Verdict.INCONCLUSIVE, "observation"),
-        ("acks_1_and_the_same_leader_in_a_later_epoch", Verdict.INCONCLUSIVE, "observation"),
-        ("acks_1_and_no_election", Verdict.VIOLATION, "violation"),
-        ("acks_1_and_no_epochs_told", Verdict.INCONCLUSIVE, "observation"),
-    ],
+    STORIES.cases(),
 )
 def test_a_loss_is_a_violation_only_if_nothing_unseen_could_have_permitted_it(
     judged: dict[str, Judgement], name: str, verdict: Verdict, classification: str

@@ -97,7 +97,7 @@ class History:
         partition_id: int = 0,
         **columns: Any,
     ) -> Self:
-        self.sends(
+        return self.sends(
             [(value, offset, status)],
             at=at,
             elapsed_s=elapsed_s,
@@ -106,7 +106,6 @@ class History:
             partition_id=partition_id,
             **columns,
         )
-        return self
 
     def sends(
         self,
@@ -312,36 +311,11 @@ class History:
 
     def refused_read(self, *, at: float, f: str = "poll", error: str = "CorruptRecordError") -> Self:
         """A poll that the client library did not believe."""
-        self._add(
-            "operations",
-            operation=self._operation,
-            process=9,
-            client="consumer-1",
-            function=f,
-            status=1,
-            invoked_ns=int(at * SECOND),
-            completed_ns=int((at + 0.1) * SECOND),
-            count=0,
-            error=error,
-        )
-        self._operation += 1
-        return self
+        return self._operated(f, 9, begin=at, end=at + 0.1, status=1, client="consumer-1", error=error)
 
     def empty_poll(self, process: int, *, at: float, elapsed_s: float) -> Self:
         """A poll that returned nothing at second `at`."""
-        self._add(
-            "operations",
-            operation=self._operation,
-            process=process,
-            client=f"client-{process}",
-            function="poll",
-            status=0,
-            invoked_ns=int((at - elapsed_s) * SECOND),
-            completed_ns=int(at * SECOND),
-            count=0,
-        )
-        self._operation += 1
-        return self
+        return self._operated("poll", process, begin=at - elapsed_s, end=at, status=0)
 
     def final_read(self, event: str, *, at: float, elapsed_s: float, **columns: Any) -> Self:
         """What the final reader was told of t-0; columns: such as from_offset, to_offset, node."""
@@ -359,16 +333,20 @@ class History:
 
     def crash(self, process: int, *, at: float) -> Self:
         """The client ended without leaving its group."""
+        return self._operated("crash", process, begin=at, end=at, status=2)
+
+    def _operated(self, function: str, process: int, *, begin: float, end: float, status: int, **columns: Any) -> Self:
+        """An operation that got no records."""
         self._add(
             "operations",
             operation=self._operation,
             process=process,
-            client=f"client-{process}",
-            function="crash",
-            status=2,
-            invoked_ns=int(at * SECOND),
-            completed_ns=int(at * SECOND),
+            function=function,
+            status=status,
+            invoked_ns=int(begin * SECOND),
+            completed_ns=int(end * SECOND),
             count=0,
+            **{"client": f"client-{process}", **columns},
         )
         self._operation += 1
         return self
@@ -377,29 +355,43 @@ class History:
 
     def state(self, leader: int, epoch: int, isr: Sequence[int], *, at: float, start: int | None = None) -> Self:
         """A state of the partition; `start`: the leader's journal entry of its log end when the epoch began."""
-        before = self._isr
-        elected = leader >= 0 and epoch > self._epoch and before is not None
+        before = None if self._leader is None or self._isr is None else (self._leader, self._isr)
+        unclean = before is not None and leader >= 0 and epoch > self._epoch and leader not in before[1]
+        self._exact_state(("t", 0), leader, epoch, isr, at=at, before=before, unclean=unclean)
+        if start is not None:
+            self.broker_event(leader, "leadership_start", at=at, leader_epoch=epoch, from_offset=start)
+        self._isr, self._leader, self._epoch = tuple(isr), leader, epoch
+        return self
+
+    def _exact_state(
+        self,
+        place: Place,
+        leader: int,
+        epoch: int,
+        isr: Sequence[int],
+        *,
+        at: float,
+        before: tuple[int, Sequence[int]] | None,
+        table: str = "partition_states",
+        **columns: Any,
+    ) -> None:
+        """A state in the cluster's own books; before: leader and ISR of the state before."""
+        topic, partition = place
         self._add(
-            "partition_states",
-            topic="t",
-            partition=0,
+            table,
+            topic=topic,
+            partition=partition,
             time_ns=int(at * SECOND),
             uncertainty_ns=0,
             exact=True,
             observer=-1,
             leader=leader,
             leader_epoch=epoch,
-            partition_epoch=len(self.rows["partition_states"]),
             isr=list(isr),
-            isr_before=None if before is None else list(before),
-            leader_before=self._leader,
-            unclean=bool(elected and before is not None and leader not in before),
-            replicas=list(ISR),
+            isr_before=before and list(before[1]),
+            leader_before=before and before[0],
+            **{"partition_epoch": len(self.rows[table]), "replicas": list(ISR), **columns},
         )
-        if start is not None:
-            self.broker_event(leader, "leadership_start", at=at, leader_epoch=epoch, from_offset=start)
-        self._isr, self._leader, self._epoch = tuple(isr), leader, epoch
-        return self
 
     def broker_event(self, node: int, event: str, *, at: float, place: Place = ("t", 0), **columns: Any) -> Self:
         """What the broker's own journal says of the partition; columns: such as leader_epoch and to_offset."""
@@ -410,18 +402,11 @@ class History:
 
     def wrote_down(self, node: int, mark: int, *, at: float) -> Self:
         """The broker checkpointed this high watermark."""
-        self.broker_event(node, "high_watermark_checkpoint", at=at, to_offset=mark)
-        return self
+        return self.broker_event(node, "high_watermark_checkpoint", at=at, to_offset=mark)
 
     def truncation(self, node: int, first: int, end: int, *, epoch: int | None, at: float) -> Self:
-        cut: dict[str, Any] = {
-            "leader_epoch": epoch,
-            "from_offset": end,
-            "to_offset": first,
-            "reason_text": "diverging epoch",
-        }
-        self.broker_event(node, "truncation", at=at, **cut)
-        return self
+        cut: dict[str, Any] = {"from_offset": end, "to_offset": first, "reason_text": "diverging epoch"}
+        return self.broker_event(node, "truncation", at=at, leader_epoch=epoch, **cut)
 
     def started(self, node: int, *, at: float) -> Self:
         self._add("broker_events", node=node, time_ns=int(at * SECOND), event="broker_start")
@@ -445,8 +430,7 @@ class History:
     def damage(self, node: int, first: int, end: int, *, at: float) -> Self:
         """Bits of the batch with offsets first to end - 1 are flipped under a broker that was killed for it."""
         self.fault("damage", [node], at=at)
-        self.disk_event(node, "batch", first, end, at=at)
-        return self
+        return self.disk_event(node, "batch", first, end, at=at)
 
     def disk_event(
         self,
@@ -494,30 +478,27 @@ class History:
         reason: str = "end",
         high_watermark: int | None = None,
         epochs: str = "",
+        place: Place = ("t", 0),
+        partition_id: int = 0,
     ) -> Self:
-        """records: (offset, epoch, value) as they lie in the replica's log."""
-        log_end = max((offset for offset, _, _ in records), default=-1) + 1
+        """records: (offset, epoch, value) as they lie in the replica's log of the partition."""
+        topic, partition = place
+        of_replica = {"snapshot": self._snapshot, "node": node, "topic": topic, "partition": partition}
         self._add(
             "replica_snapshots",
-            snapshot=self._snapshot,
-            node=node,
+            **of_replica,
             time_ns=int(at * SECOND),
             reason=reason,
-            topic="t",
-            partition=0,
             log_start_offset=0,
             high_watermark=high_watermark,
-            log_end_offset=log_end,
+            log_end_offset=max((offset for offset, _, _ in records), default=-1) + 1,
             leader_epochs=epochs,
         )
         for offset, epoch, value in records:
             self._add(
                 "replica_log",
-                snapshot=self._snapshot,
-                node=node,
-                topic="t",
-                partition=0,
-                partition_id=0,
+                **of_replica,
+                partition_id=partition_id,
                 offset=offset,
                 leader_epoch=epoch,
                 value=value,
@@ -542,11 +523,26 @@ class History:
 
 
 class Stories(dict[str, Callable[[], History]]):
-    """Histories by the names of the functions that tell them."""
+    """Histories by the names of the functions that tell them, with what is expected of them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.expected: dict[str, tuple[Any, ...]] = {}
 
     def story(self, make: Callable[[], History]) -> Callable[[], History]:
         self[make.__name__] = make
         return make
+
+    def expecting(self, *expected: Any) -> Callable[[Callable[[], History]], Callable[[], History]]:
+        def kept(make: Callable[[], History]) -> Callable[[], History]:
+            self.expected[make.__name__] = expected
+            return self.story(make)
+
+        return kept
+
+    def cases(self) -> list[tuple[Any, ...]]:
+        """(name, *what is expected of it), for the stories of which something is."""
+        return [(name, *expected) for name, expected in self.expected.items()]
 
 
 def arrow_of(histories: Sequence[History]) -> dict[str, pa.Table]:
@@ -571,11 +567,7 @@ def judge_stories(
     spark: SparkSession, folder: Path, stories: Mapping[str, Callable[[], History]], *, with_evidence: bool = True
 ) -> dict[str, Judgement]:
     """All of them judged as one job, each history a run of its own."""
-    histories = []
-    for run, make in enumerate(stories.values()):
-        history = make()
-        history.as_run(run)
-        histories.append(history)
+    histories = [make().as_run(run) for run, make in enumerate(stories.values())]
     return dict(zip(stories, judge_all(spark, folder, histories, with_evidence=with_evidence), strict=True))
 
 

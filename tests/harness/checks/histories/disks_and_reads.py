@@ -1,10 +1,13 @@
 """Histories whose disks contradict what was read, each beside a lawful one (test_contradictions.py judges them)."""
 
+from harness.verdict import Verdict
 from tests.harness.checks.histories.build import ISR, History, Stories
 from tests.harness.checks.twins.twins import acknowledged
 
+VIOLATION, PASS, OPEN = Verdict.VIOLATION, Verdict.PASS, Verdict.INCONCLUSIVE
+NOTED, BAD = "observation", "violation"
 STORIES = Stories()
-story = STORIES.story
+expecting = STORIES.expecting
 ALL = [(offset, 0, offset) for offset in range(10)]
 
 
@@ -32,57 +35,57 @@ def with_another(offset: int) -> list[tuple[int, int, int]]:
 # ---- disks against reads
 
 
-@story
+@expecting(PASS, set())
 def disks_hold_what_was_read() -> History:
     return read_then_collected(dict.fromkeys(ISR, ALL))
 
 
-@story
+@expecting(VIOLATION, {("reads-another-record", BAD)})
 def disks_hold_another_value_than_was_read() -> History:
     return read_then_collected(dict.fromkeys(ISR, with_another(5)))
 
 
-@story
+@expecting(OPEN, {("reads-another-record", NOTED)})
 def disks_hold_another_value_and_nothing_tells_of_elections() -> History:
     return read_then_collected(dict.fromkeys(ISR, with_another(5)), exact=False)
 
 
-@story
+@expecting(OPEN, {("reads-another-record", NOTED)})
 def disks_that_were_read_before_the_reader_hold_another_value_than_was_acknowledged() -> History:
     return read_then_collected(dict.fromkeys(ISR, with_another(5)), at=90)
 
 
-@story
+@expecting(OPEN, {("reads-another-record", NOTED)})
 def only_a_followers_disk_was_read() -> History:
     return read_then_collected({2: with_another(5)})
 
 
-@story
+@expecting(OPEN, {("reads-another-record", NOTED)})
 def only_the_leaders_disk_was_read() -> History:
     return read_then_collected({1: with_another(5)})
 
 
-@story
+@expecting(PASS, set())
 def a_new_leader_wrote_another_value_there_before_the_disks_were_read() -> History:
     log = [(offset, int(offset >= 5), value) for offset, _, value in with_another(5)]
     return read_then_collected(dict.fromkeys(ISR, log)).state(2, 1, (2,), at=105, start=5)
 
 
-@story
+@expecting(VIOLATION, {("reads-no-record", BAD)})
 def disks_lack_a_record_that_was_read() -> History:
     return read_then_collected(
         {key: [each for each in ALL if each[0] != 5] for key in ISR}, marks=dict.fromkeys(ISR, 10)
     )
 
 
-@story
+@expecting(PASS, set())
 def disks_lack_a_record_of_a_compacted_topic() -> History:
     history = disks_lack_a_record_that_was_read()
     history.partition["cleanup_policy"] = "compact"
     return history
 
 
-@story
+@expecting(PASS, set())
 def a_record_was_removed_from_the_head_after_it_was_read() -> History:
     history = read_then_collected(dict.fromkeys(ISR, ALL[3:]), marks=dict.fromkeys(ISR, 10))
     for row in history.rows["replica_snapshots"]:
@@ -90,12 +93,12 @@ def a_record_was_removed_from_the_head_after_it_was_read() -> History:
     return history
 
 
-@story
+@expecting(OPEN, {("reads-beyond-the-logs", NOTED), ("high-watermark-told-to-readers", NOTED)})
 def logs_end_before_what_was_read() -> History:
     return read_then_collected(dict.fromkeys(ISR, ALL[:8]))
 
 
-@story
+@expecting(PASS, set())
 def logs_end_before_what_was_read_since_power_was_lost() -> History:
     history = read_then_collected(dict.fromkeys(ISR, ALL[:8]))
     for node in ISR:
@@ -103,14 +106,14 @@ def logs_end_before_what_was_read_since_power_was_lost() -> History:
     return history
 
 
-@story
+@expecting(OPEN, {("final-read-stops", NOTED)})
 def the_final_read_stops_before_its_end() -> History:
     history = read_then_collected(dict.fromkeys(ISR, ALL))
     history.rows["records"] = [row for row in history.rows["records"] if row["kind"] != 2 or row["offset"] < 7]
     return history
 
 
-@story
+@expecting(VIOLATION, set())
 def the_final_read_leaves_one_out() -> History:
     history = read_then_collected(dict.fromkeys(ISR, ALL))
     history.rows["records"] = [row for row in history.rows["records"] if row["kind"] != 2 or row["offset"] != 7]

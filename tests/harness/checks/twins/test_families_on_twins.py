@@ -24,9 +24,16 @@ from tests.harness.checks.twins.twins_of_clients import STORIES
 
 Judged = dict[str, Judgement]
 Expected = dict[tuple[str, str, str], int]
-assert twins_of_groups.__doc__, "imported, so that its stories are among STORIES"
-assert twins_of_removal.__doc__, "imported, so that its stories are among STORIES"
-assert twins_of_transactions.__doc__, "imported, so that its stories are among STORIES"
+# Imported, so that their stories are among STORIES.
+THEMES = (
+    twins_of_flows,
+    twins_of_groups,
+    twins_of_outputs,
+    twins_of_removal,
+    twins_of_rules,
+    twins_of_told_ends,
+    twins_of_transactions,
+)
 
 pytestmark = pytest.mark.timeout(900)  # the whole job is the first test's
 VIOLATION, PASS = Verdict.VIOLATION, Verdict.PASS
@@ -49,60 +56,6 @@ def found(judgement: Judgement) -> Expected:
 
 
 OUTCOMES: dict[str, tuple[Verdict, Expected]] = {
-    # where a consumer begins
-    "first_poll_skips_the_head": (VIOLATION, {("head-skip", "first-poll", BAD): 2}),
-    "first_poll_skips_the_head_after_an_assignment_from_the_beginning": (
-        VIOLATION,
-        {("head-skip", "first-poll", BAD): 2},
-    ),
-    "first_poll_begins_at_the_head": (PASS, {}),
-    "first_poll_of_a_consumer_that_starts_at_the_end": (PASS, {}),
-    "first_poll_begins_above_a_hole": (PASS, {}),
-    "first_poll_where_it_had_sought_to": (PASS, {}),
-    "first_poll_beyond_where_it_had_sought_to": (VIOLATION, {("head-skip", "first-poll", BAD): 2}),
-    "read_again_after_a_seek": (PASS, {}),
-    "skipped_after_a_rebalance": (PASS, {}),
-    "skipped_without_a_rebalance": (VIOLATION, {("skipped-read", "external", BAD): 1}),
-    # what there is to judge
-    "nothing_at_all": (VACUOUS, {}),
-    "all_sends_failed": (VACUOUS, {}),
-    "nothing_was_read": (INCONCLUSIVE, {("unseen-tail", "unseen", NOTED): 2}),
-    "an_empty_poll_says_nothing": (PASS, {}),
-    "only_the_last_read_saw_an_unknown_send": (PASS, {}),
-    "acknowledged_without_an_offset_and_read": (PASS, {}),
-    "acknowledged_without_an_offset_and_gone": (VIOLATION, {("lost-write", "lost", BAD): 1}),
-    "the_tail_is_gone_though_the_log_was_read_to_its_end": (VIOLATION, {("lost-write", "lost", BAD): 2}),
-    "seen_only_by_a_poll_that_failed": (
-        VIOLATION,
-        {("lost-write", "lost", BAD): 1, ("dirty-read", "vanished", BAD): 1},
-    ),
-    "read_by_a_poll_that_failed_and_there": (PASS, {}),
-    "refused_and_read_by_a_poll_that_failed": (
-        VIOLATION,
-        {("aborted-read", "failed-send", BAD): 1, ("dirty-read", "vanished", BAD): 1},
-    ),
-    "offsets_far_apart": (PASS, {}),
-    # timestamps
-    "stamped_as_it_was_sent": (PASS, {}),
-    "stamped_otherwise_than_it_was_sent": (VIOLATION, {("timestamps", "changed", BAD): 1}),
-    "stamped_by_the_broker_in_order": (PASS, {}),
-    "stamped_by_one_leader_backwards": (VIOLATION, {("timestamps", "backwards", BAD): 1}),
-    "stamped_backwards_by_the_next_leader": (PASS, {("timestamps", "backwards-across-leaders", NOTED): 1}),
-    "answered_with_the_last_timestamp_of_its_batch": (PASS, {}),
-    "answered_in_nanoseconds": (VIOLATION, {("timestamps", "answered", BAD): 1}),
-    "answered_a_little_before_its_send": (VIOLATION, {("timestamps", "answered", BAD): 1}),
-    "stamped_before_its_send": (VIOLATION, {("timestamps", "changed", BAD): 1}),
-    "stamped_by_the_broker_while_it_was_sent": (PASS, {}),
-    "stamped_by_the_broker_out_of_time": (VIOLATION, {("timestamps", "out-of-time", BAD): 1}),
-    # retention and compaction
-    "removed_by_retention_time": (PASS, {("removed-by-configuration", "retention", NOTED): 4}),
-    "removed_before_its_retention_time": (VIOLATION, {("lost-write", "lost", BAD): 4}),
-    "removed_above_the_log_start": (
-        VIOLATION,
-        {("removed-by-configuration", "retention", NOTED): 4, ("lost-write", "lost", BAD): 1},
-    ),
-    "removed_by_retention_size": (PASS, {("removed-by-configuration", "retention", NOTED): 4}),
-    "removed_beyond_its_retention_size": (VIOLATION, {("lost-write", "lost", BAD): 4}),
     "removed_by_nobody_knows_whom_in_somebody_elses_cluster": (
         INCONCLUSIVE,
         {("lost-write", "undecided", NOTED): 4},
@@ -202,129 +155,7 @@ OUTCOMES: dict[str, tuple[Verdict, Expected]] = {
         {("removed-by-configuration", "compaction", NOTED): 6, ("compacted-away", "last-of-its-key", BAD): 1},
     ),
     "stamped_out_of_time_by_a_machine_whose_clock_nobody_knows": (PASS, {}),
-    "removed_by_compaction": (PASS, {("removed-by-configuration", "compaction", NOTED): 6}),
-    "the_last_of_a_key_was_compacted_away": (
-        VIOLATION,
-        {("removed-by-configuration", "compaction", NOTED): 6, ("compacted-away", "last-of-its-key", BAD): 1},
-    ),
-    "the_last_of_a_key_was_compacted_away_for_an_aborted_one": (
-        VIOLATION,
-        {("removed-by-configuration", "compaction", NOTED): 6, ("compacted-away", "last-of-its-key", BAD): 1},
-    ),
-    "polled_over_what_was_compacted": (PASS, {("removed-by-configuration", "compaction", NOTED): 6}),
-    # groups
-    "group_handed_over": (PASS, {}),
-    "group_read_again_what_was_not_committed": (PASS, {("group-redelivery", "at-least-once", NOTED): 5}),
-    "group_read_again_what_may_have_been_committed": (PASS, {("group-redelivery", "at-least-once", NOTED): 5}),
-    "group_read_again_what_was_committed": (
-        VIOLATION,
-        {("group-redelivery", "after-commit", BAD): 2, ("group-redelivery", "at-least-once", NOTED): 2},
-    ),
-    "group_read_again_what_a_member_sought": (PASS, {("group-redelivery", "at-least-once", NOTED): 2}),
-    "group_read_on_under_an_assignment_from_before_the_commit": (
-        PASS,
-        {("group-redelivery", "at-least-once", NOTED): 10},
-    ),
-    "group_skipped_what_nobody_read": (VIOLATION, {("group-skip", "skipped", BAD): 2}),
-    "group_skipped_after_its_commit": (
-        VIOLATION,
-        {("group-skip", "skipped", BAD): 2, ("head-skip", "first-poll", BAD): 2},
-    ),
-    "group_committed_ahead_of_its_reading": (VIOLATION, {("group-skip", "ahead", BAD): 2}),
-    "group_committed_over_a_hole": (PASS, {}),
-    "group_offset_told_as_committed": (PASS, {}),
-    "group_offset_told_while_it_was_committed": (PASS, {}),
-    "group_offset_lost": (VIOLATION, {("lost-group-offset", "lost", BAD): 1}),
-    "group_offset_regressed": (VIOLATION, {("lost-group-offset", "regressed", BAD): 1}),
-    "group_offset_nobody_committed": (VIOLATION, {("lost-group-offset", "foreign", BAD): 1}),
-    "group_offset_none_before_any_commit": (PASS, {}),
-    "group_offset_of_unknown_outcome_told_at_last": (PASS, {}),
-    "group_offset_of_unknown_outcome_told_and_taken_back": (VIOLATION, {("lost-group-offset", "regressed", BAD): 1}),
-    "group_offset_of_unknown_outcome_not_there": (PASS, {("group-redelivery", "at-least-once", NOTED): 5}),
-    "group_offset_of_unknown_outcome_told_and_lost": (
-        VIOLATION,
-        {("lost-group-offset", "lost", BAD): 1, ("group-redelivery", "at-least-once", NOTED): 5},
-    ),
-    "group_offset_lost_with_a_disk": (INCONCLUSIVE, {("lost-group-offset", "lost", NOTED): 1}),
-    "two_owners_in_one_generation": (VIOLATION, {("two-owners", "same-generation", BAD): 1}),
-    "group_offset_lost_with_the_tail_of_a_log_of_offsets": (INCONCLUSIVE, {("lost-group-offset", "lost", NOTED): 1}),
-    "group_offset_lost_beside_the_tail_of_another_log": (VIOLATION, {("lost-group-offset", "lost", BAD): 1}),
-    "committed_late_by_one_that_was_in_the_later_generation": (PASS, {}),
-    "committed_late_by_one_that_was_told_the_number_when_it_came_again": (
-        VIOLATION,
-        {("two-owners", "same-generation", BAD): 1, ("zombie-commit", "old-generation", BAD): 1},
-    ),
-    "two_owners_of_two_generations": (PASS, {}),
-    "given_up_and_taken_under_one_number": (PASS, {}),
-    # transactions
-    "transaction_committed_as_a_whole": (PASS, {}),
-    "transaction_aborted_as_a_whole": (PASS, {}),
-    "offset_of_an_aborted_record_given_anew_after_every_disk_in_sync_was_lost": (
-        PASS,
-        {("inconsistent-offsets", "two-values", LAWFUL): 1},
-    ),
-    "offset_of_an_aborted_record_given_anew_though_a_disk_in_sync_had_it": (
-        VIOLATION,
-        {("inconsistent-offsets", "two-values", BAD): 1},
-    ),
-    "aborted_record_that_was_written_again_after_a_permitted_loss": (
-        PASS,
-        {("unclean-election", "election", "observation"): 1, ("duplicate", "moved", LAWFUL): 1},
-    ),
-    "each_transactional_id_has_a_producer_id_of_its_own": (PASS, {}),
-    "a_transactional_id_goes_on_with_the_next_producer_id": (PASS, {}),
-    "two_transactional_ids_have_one_producer_id": (
-        VIOLATION,
-        {("shared-producer-id", "two-transactional-ids", BAD): 2},
-    ),
-    "two_transactional_ids_have_one_producer_id_after_a_broker_was_wiped": (
-        VIOLATION,
-        {("shared-producer-id", "two-transactional-ids", BAD): 2},
-    ),
-    "two_transactional_ids_have_one_producer_id_after_a_controller_was_wiped": (
-        INCONCLUSIVE,
-        {("shared-producer-id", "two-transactional-ids", NOTED): 2},
-    ),
-    "transactions_interleaved_in_two_partitions": (PASS, {("cycle", "G0", LAWFUL): 1}),
-    "transaction_of_unknown_outcome_as_a_whole": (PASS, {}),
-    "transaction_of_unknown_outcome_not_at_all": (PASS, {}),
-    "transaction_of_unknown_outcome_torn": (VIOLATION, {("torn-transaction", "torn", BAD): 1}),
-    "transaction_of_unknown_outcome_seen_in_part_by_a_read_uncommitted_reader": (PASS, {}),
-    "transaction_committed_and_torn": (
-        VIOLATION,
-        {("torn-transaction", "torn", BAD): 1, ("lost-write", "lost", BAD): 1},
-    ),
-    "transaction_of_unknown_outcome_and_a_partition_not_read": (
-        INCONCLUSIVE,
-        {("torn-transaction", "candidate", NOTED): 1},
-    ),
-    "aborted_record_read_by_a_read_committed_reader": (
-        VIOLATION,
-        {("aborted-read", "aborted-transaction", BAD): 1},
-    ),
-    "aborted_record_read_by_a_read_uncommitted_reader": (PASS, {}),
-    "unknown_record_read_by_a_read_uncommitted_reader_and_gone": (PASS, {}),
-    "unknown_record_read_by_a_read_committed_reader_and_gone": (VIOLATION, {("dirty-read", "vanished", BAD): 1}),
-    "stable_offset_passed": (VIOLATION, {("last-stable-offset", "passed", BAD): 1}),
-    "stable_offset_passed_by_a_read_uncommitted_reader": (PASS, {}),
-    "stable_offset_reached_after_the_end": (PASS, {}),
-    "stable_offset_passed_where_a_coordinator_may_have_ended_the_transaction_already": (PASS, {}),
-    "stable_offset_passed_where_a_fenced_producer_wrote_on": (VIOLATION, {("last-stable-offset", "passed", BAD): 1}),
-    "open_transaction_read_by_a_read_committed_reader": (VIOLATION, {("last-stable-offset", "passed", BAD): 1}),
-    "fenced_producer_committed": (VIOLATION, {("zombie-transaction", "fenced", BAD): 1}),
-    "fenced_producer_was_refused": (PASS, {}),
-    "processed_exactly_once": (PASS, {}),
-    "processed_in_two_sends": (PASS, {}),
-    "transactions_refused_for_four_seconds": (PASS, {("availability", "gap", NOTED): 1}),
-    "transactions_aborted_for_four_seconds": (PASS, {}),
-    "processed_twice": (VIOLATION, {("read-process-write", "twice", BAD): 1}),
-    "processed_and_no_output": (VIOLATION, {("read-process-write", "missing", BAD): 1}),
-    "processed_without_its_offset": (VIOLATION, {("read-process-write", "uncommitted", BAD): 1}),
-    "processed_in_a_transaction_of_unknown_outcome": (PASS, {}),
-    **twins_of_rules.OUTCOMES,
-    **twins_of_outputs.OUTCOMES,
-    **twins_of_flows.OUTCOMES,
-    **twins_of_told_ends.OUTCOMES,
+    **STORIES.expected,
 }
 
 

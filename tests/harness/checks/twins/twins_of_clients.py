@@ -3,11 +3,15 @@
 from collections.abc import Mapping
 
 from harness.scenario.model import TopicSpec
+from harness.verdict import Verdict
 from tests.harness.checks.histories.build import SECOND, History, Stories, scenario
 from tests.harness.checks.twins.twins import acknowledged
 
 STORIES = Stories()
-story = STORIES.story
+story, expecting = STORIES.story, STORIES.expecting
+VIOLATION, PASS = Verdict.VIOLATION, Verdict.PASS
+INCONCLUSIVE, VACUOUS = Verdict.INCONCLUSIVE, Verdict.VACUOUS
+BAD, LAWFUL, NOTED = "violation", "permitted", "observation"
 
 
 LOG = [(offset, offset) for offset in range(10)]
@@ -21,27 +25,27 @@ def _began_at(first: int, **client: str) -> History:
     return history.final(LOG)
 
 
-@story
+@expecting(VIOLATION, {("head-skip", "first-poll", BAD): 2})
 def first_poll_skips_the_head() -> History:
     return _began_at(2, offset_reset="earliest")
 
 
-@story
+@expecting(VIOLATION, {("head-skip", "first-poll", BAD): 2})
 def first_poll_skips_the_head_after_an_assignment_from_the_beginning() -> History:
     return _began_at(2, offset_reset="none")
 
 
-@story
+@expecting(PASS, {})
 def first_poll_begins_at_the_head() -> History:
     return _began_at(0, offset_reset="earliest")
 
 
-@story
+@expecting(PASS, {})
 def first_poll_of_a_consumer_that_starts_at_the_end() -> History:
     return _began_at(2, offset_reset="latest")
 
 
-@story
+@expecting(PASS, {})
 def first_poll_begins_above_a_hole() -> History:
     """Offsets 0 and 1 hold transaction markers, say: nothing in the final log lies there."""
     history = History().state(1, 0, (1, 2, 3), at=0, start=0)
@@ -52,23 +56,23 @@ def first_poll_begins_above_a_hole() -> History:
     return history.final(LOG[2:])
 
 
-@story
+@expecting(PASS, {})
 def first_poll_where_it_had_sought_to() -> History:
     return _began_at(4, offset_reset="earliest").group("seek", at=2.5, process=9, offset=4, name=None)
 
 
-@story
+@expecting(VIOLATION, {("head-skip", "first-poll", BAD): 2})
 def first_poll_beyond_where_it_had_sought_to() -> History:
     return _began_at(6, offset_reset="earliest").group("seek", at=2.5, process=9, offset=4, name=None)
 
 
-@story
+@expecting(PASS, {})
 def read_again_after_a_seek() -> History:
     history = _began_at(0, offset_reset="earliest").group("seek", at=3.5, process=9, offset=0, name=None)
     return history.poll(LOG, at=4, assignment=1)
 
 
-@story
+@expecting(PASS, {})
 def skipped_after_a_rebalance() -> History:
     """Partition 0 went to another consumer meanwhile, and came back at a later position."""
     history = acknowledged()
@@ -78,7 +82,7 @@ def skipped_after_a_rebalance() -> History:
     return history.final(LOG)
 
 
-@story
+@expecting(VIOLATION, {("skipped-read", "external", BAD): 1})
 def skipped_without_a_rebalance() -> History:
     history = acknowledged()
     history.poll(LOG[:3], at=3, process=8)
@@ -89,12 +93,12 @@ def skipped_without_a_rebalance() -> History:
 # ---- what there is to judge -----------------------------------------------------------------------------------------
 
 
-@story
+@expecting(VACUOUS, {})
 def nothing_at_all() -> History:
     return History()
 
 
-@story
+@expecting(VACUOUS, {})
 def all_sends_failed() -> History:
     history = History()
     for value in range(3):
@@ -102,14 +106,14 @@ def all_sends_failed() -> History:
     return history.final([])
 
 
-@story
+@expecting(INCONCLUSIVE, {("unseen-tail", "unseen", NOTED): 2})
 def nothing_was_read() -> History:
     history = acknowledged(2)
     history.rows["partitions"].clear()
     return history
 
 
-@story
+@expecting(PASS, {})
 def an_empty_poll_says_nothing() -> History:
     history = acknowledged()
     history._add(
@@ -126,44 +130,44 @@ def an_empty_poll_says_nothing() -> History:
     return history.final(LOG)
 
 
-@story
+@expecting(PASS, {})
 def only_the_last_read_saw_an_unknown_send() -> History:
     return acknowledged().send(50, at=2.5, status=2).final([*LOG, (10, 50)])
 
 
-@story
+@expecting(PASS, {})
 def acknowledged_without_an_offset_and_read() -> History:
     return acknowledged(9).send(9, None, at=2.5).final(LOG)
 
 
-@story
+@expecting(VIOLATION, {("lost-write", "lost", BAD): 1})
 def acknowledged_without_an_offset_and_gone() -> History:
     return acknowledged(9).send(9, None, at=2.5).final(LOG[:9])
 
 
-@story
+@expecting(VIOLATION, {("lost-write", "lost", BAD): 2})
 def the_tail_is_gone_though_the_log_was_read_to_its_end() -> History:
     return acknowledged().final(LOG[:8])
 
 
-@story
+@expecting(VIOLATION, {("lost-write", "lost", BAD): 1, ("dirty-read", "vanished", BAD): 1})
 def seen_only_by_a_poll_that_failed() -> History:
     return acknowledged().poll(LOG[:4], at=3, status=1).final(LOG[:3] + LOG[4:])
 
 
-@story
+@expecting(PASS, {})
 def read_by_a_poll_that_failed_and_there() -> History:
     return acknowledged().poll(LOG[:4], at=3, status=1).final(LOG)
 
 
-@story
+@expecting(VIOLATION, {("aborted-read", "failed-send", BAD): 1, ("dirty-read", "vanished", BAD): 1})
 def refused_and_read_by_a_poll_that_failed() -> History:
     history = acknowledged(3).send(50, at=1.8, status=1)
     history.poll([(3, 50)], at=3, status=1)
     return history.final(LOG[:3])
 
 
-@story
+@expecting(PASS, {})
 def offsets_far_apart() -> History:
     """Two records with thirty million offsets between them, as after a compaction."""
     history = acknowledged(1).send(50, 30_000_000, at=2)
@@ -193,27 +197,27 @@ def _stamped(final_ms: Mapping[int, int], *, log_append: bool, epochs: Mapping[i
     return history
 
 
-@story
+@expecting(PASS, {})
 def stamped_as_it_was_sent() -> History:
     return _stamped({0: 1000, 1: 1001, 2: 1002}, log_append=False)
 
 
-@story
+@expecting(VIOLATION, {("timestamps", "changed", BAD): 1})
 def stamped_otherwise_than_it_was_sent() -> History:
     return _stamped({0: 1000, 1: 1005, 2: 1002}, log_append=False)
 
 
-@story
+@expecting(PASS, {})
 def stamped_by_the_broker_in_order() -> History:
     return _stamped({0: 1000, 1: 1000, 2: 1002}, log_append=True)
 
 
-@story
+@expecting(VIOLATION, {("timestamps", "backwards", BAD): 1})
 def stamped_by_one_leader_backwards() -> History:
     return _stamped({0: 1000, 1: 1003, 2: 1002}, log_append=True)
 
 
-@story
+@expecting(PASS, {("timestamps", "backwards-across-leaders", NOTED): 1})
 def stamped_backwards_by_the_next_leader() -> History:
     return _stamped({0: 1000, 1: 1003, 2: 1002}, log_append=True, epochs={2: 1})
 
@@ -227,32 +231,32 @@ def _clocked(answered_ms: int, read_ms: int, *, log_append: bool) -> History:
     return history.final([(0, 0)], timestamp_ms=read_ms, log_append=log_append)
 
 
-@story
+@expecting(PASS, {})
 def answered_with_the_last_timestamp_of_its_batch() -> History:
     return _clocked(1050, 1001, log_append=False)
 
 
-@story
+@expecting(VIOLATION, {("timestamps", "answered", BAD): 1})
 def answered_in_nanoseconds() -> History:
     return _clocked(1_050_000_000, 1050, log_append=False)
 
 
-@story
+@expecting(VIOLATION, {("timestamps", "answered", BAD): 1})
 def answered_a_little_before_its_send() -> History:
     return _clocked(900, 1050, log_append=False)
 
 
-@story
+@expecting(VIOLATION, {("timestamps", "changed", BAD): 1})
 def stamped_before_its_send() -> History:
     return _clocked(1050, 900, log_append=False)
 
 
-@story
+@expecting(PASS, {})
 def stamped_by_the_broker_while_it_was_sent() -> History:
     return _clocked(1050, 1050, log_append=True)
 
 
-@story
+@expecting(VIOLATION, {("timestamps", "out-of-time", BAD): 1})
 def stamped_by_the_broker_out_of_time() -> History:
     return _clocked(5000, 5000, log_append=True)
 
@@ -277,32 +281,32 @@ def _with_topic(settings: Mapping[str, str]):  # type: ignore[no-untyped-def]  #
     return dataclasses.replace(scenario(), topics=(TopicSpec(name="t", settings=settings),))
 
 
-@story
+@expecting(PASS, {("removed-by-configuration", "retention", NOTED): 4})
 def removed_by_retention_time() -> History:
     return _kept_from(4, {"retention.ms": "60000"}).poll(LOG, at=3).final(LOG[4:])
 
 
-@story
+@expecting(VIOLATION, {("lost-write", "lost", BAD): 4})
 def removed_before_its_retention_time() -> History:
     return _kept_from(4, {"retention.ms": "600000"}).final(LOG[4:])
 
 
-@story
+@expecting(VIOLATION, {("removed-by-configuration", "retention", NOTED): 4, ("lost-write", "lost", BAD): 1})
 def removed_above_the_log_start() -> History:
     return _kept_from(4, {"retention.ms": "60000"}).final([*LOG[4:6], *LOG[7:]])
 
 
-@story
+@expecting(PASS, {("removed-by-configuration", "retention", NOTED): 4})
 def removed_by_retention_size() -> History:
     return _kept_from(4, {"retention.bytes": "500"}).final(LOG[4:])
 
 
-@story
+@expecting(VIOLATION, {("lost-write", "lost", BAD): 4})
 def removed_beyond_its_retention_size() -> History:
     return _kept_from(4, {"retention.bytes": "1000000"}).final(LOG[4:])
 
 
-@story
+@expecting(PASS, {("removed-by-configuration", "compaction", NOTED): 6})
 def removed_by_compaction() -> History:
     """Values 0 to 9 have keys 0 to 2 in turn: the last of each key are 7, 8 and 9."""
     history = _kept_from(0, {"cleanup.policy": "compact"}, keys={value: value % 3 for value in range(10)})
@@ -311,14 +315,18 @@ def removed_by_compaction() -> History:
     return history.final([(1, 1), *LOG[7:]])
 
 
-@story
+@expecting(
+    VIOLATION, {("removed-by-configuration", "compaction", NOTED): 6, ("compacted-away", "last-of-its-key", BAD): 1}
+)
 def the_last_of_a_key_was_compacted_away() -> History:
     history = removed_by_compaction()
     history.rows["records"] = [r for r in history.rows["records"] if not (r["kind"] == 2 and r["value"] == 8)]
     return history
 
 
-@story
+@expecting(
+    VIOLATION, {("removed-by-configuration", "compaction", NOTED): 6, ("compacted-away", "last-of-its-key", BAD): 1}
+)
 def the_last_of_a_key_was_compacted_away_for_an_aborted_one() -> History:
     """Value 10 came after 8 with its key and was aborted, though read: compaction leaves what was committed last."""
     history = the_last_of_a_key_was_compacted_away().client(1, transactional_id="id", acks=-1, idempotent=True)
@@ -328,6 +336,6 @@ def the_last_of_a_key_was_compacted_away_for_an_aborted_one() -> History:
     return history.poll([(9, 9), (10, 10)], at=2.4, process=7)
 
 
-@story
+@expecting(PASS, {("removed-by-configuration", "compaction", NOTED): 6})
 def polled_over_what_was_compacted() -> History:
     return removed_by_compaction().poll([(1, 1), *LOG[7:]], at=50, process=7)

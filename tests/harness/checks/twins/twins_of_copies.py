@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 from harness.ports.load import WorkloadSpec
 from harness.scenario.model import TopicSpec
+from harness.verdict import Verdict
 from tests.harness.checks.histories.build import ISR, History, scenario
-from tests.harness.checks.twins.twins import story
+from tests.harness.checks.twins.twins import PASS, VIOLATION, expecting, story
 from workloads.produce_and_poll import ProduceAndPollSettings
 
 LOG = [(offset, offset) for offset in range(10)]
@@ -35,12 +36,21 @@ def _polled_books(*, unclean: bool) -> History:
     return _written_again(history)
 
 
-@story
+@expecting(
+    Verdict.INCONCLUSIVE,
+    {
+        ("lost-write", "observation"): 2,
+        ("duplicate", "observation"): 1,
+        ("inconsistent-offsets", "observation"): 1,
+    },
+)
 def moved_by_a_loss_of_which_nobody_knows_whether_it_was_permitted() -> History:
     return _polled_books(unclean=True)
 
 
-@story
+@expecting(
+    VIOLATION, {("lost-write", "violation"): 2, ("duplicate", "violation"): 1, ("inconsistent-offsets", "violation"): 1}
+)
 def moved_by_a_loss_that_nothing_unseen_could_have_permitted() -> History:
     return _polled_books(unclean=False)
 
@@ -67,14 +77,18 @@ def read_above_a_loss_that_nothing_unseen_could_have_permitted() -> History:
     return _read_before_it_was_cut(unclean=False)
 
 
-@story
+@expecting(
+    PASS, {("lost-write", "permitted"): 2, ("duplicate", "permitted"): 1, ("inconsistent-offsets", "permitted"): 1}
+)
 def moved_by_a_permitted_loss_and_read_where_it_went() -> History:
     """The place that was lost had been acknowledged by its leader alone; only the other one was read."""
     history = _led(acks=1).state(2, 1, (2, 3), at=5, start=7)
     return _written_again(history, polled=[7])
 
 
-@story
+@expecting(
+    VIOLATION, {("lost-write", "permitted"): 2, ("duplicate", "violation"): 1, ("inconsistent-offsets", "permitted"): 1}
+)
 def moved_by_a_fail_over_though_it_had_been_read_where_it_was() -> History:
     history = _led(acks=1).poll([(9, 9)], at=3)
     history.state(2, 1, (2, 3), at=5, start=7)
@@ -93,11 +107,11 @@ def _first_copy_removed(*, retention_ms: int, idempotence: bool) -> History:
     return history.final([(3, 2)])
 
 
-@story
+@expecting(PASS, {("removed-by-configuration", "observation"): 2, ("duplicate", "permitted"): 1})
 def repeated_by_a_retry_and_its_first_copy_removed_by_retention() -> History:
     return _first_copy_removed(retention_ms=60_000, idempotence=False)
 
 
-@story
+@expecting(VIOLATION, {("removed-by-configuration", "observation"): 2, ("duplicate", "violation"): 1})
 def repeated_by_an_idempotent_producer_and_its_first_copy_removed_by_retention() -> History:
     return _first_copy_removed(retention_ms=60_000, idempotence=True)

@@ -6,13 +6,20 @@ from harness.ports.load import WorkloadSpec
 from harness.verdict import Verdict
 from tests.harness.checks.histories.build import ISR, SECOND, History, scenario
 from tests.harness.checks.twins.twins import failed_over
-from tests.harness.checks.twins.twins_of_clients import story
+from tests.harness.checks.twins.twins_of_clients import expecting
 
 BAD, LAWFUL, NOTED = "violation", "permitted", "observation"
 SOURCE, READER, WRITER = 1, 41, 2
 COMMITTED, ABORTED, UNKNOWN = 0, 1, 2
 OUTPUT = 100  # outputs that are told their inputs have these values and more
 ALL = (0, 1, 2)
+
+
+NAME = "application-flow"
+_LOST = (Verdict.VIOLATION, {(NAME, "lost", BAD): 1})
+_UNKNOWN = (Verdict.INCONCLUSIVE, {(NAME, "lost", NOTED): 1})
+_UNDECIDED = (Verdict.INCONCLUSIVE, {(NAME, "undecided", NOTED): 1})
+_PASS: tuple[Verdict, dict[tuple[str, str, str], int]] = (Verdict.PASS, {})
 
 
 def _application(
@@ -76,7 +83,7 @@ def _writes(history: History, values: Sequence[int], *, kept: Sequence[int] | No
     history.final([(offset, value) for offset, value in enumerate(values) if kept is None or value in kept])
 
 
-@story
+@expecting(*_PASS)
 def every_committed_input_came_out() -> History:
     history = _application()
     _writes(history, ALL)
@@ -84,7 +91,7 @@ def every_committed_input_came_out() -> History:
     return history
 
 
-@story
+@expecting(*_LOST)
 def committed_before_an_output_was_sent() -> History:
     history = _application()
     _writes(history, (0, 1))
@@ -92,7 +99,7 @@ def committed_before_an_output_was_sent() -> History:
     return history
 
 
-@story
+@expecting(*_PASS)
 def not_sent_and_not_committed() -> History:
     history = _application()
     _writes(history, (0, 1))
@@ -100,7 +107,7 @@ def not_sent_and_not_committed() -> History:
     return history
 
 
-@story
+@expecting(*_PASS)
 def committed_only_after_the_check_was_asked_for() -> History:
     history = _application()
     _writes(history, (0, 1))
@@ -109,7 +116,7 @@ def committed_only_after_the_check_was_asked_for() -> History:
     return history
 
 
-@story
+@expecting(*_PASS)
 def committed_and_gone_back() -> History:
     """It will be given the input again."""
     history = _application()
@@ -128,22 +135,22 @@ def _commits_in_a_transaction(history: History, *, commits: bool | None) -> Hist
     return history
 
 
-@story
+@expecting(*_LOST)
 def committed_in_a_transaction_and_not_sent() -> History:
     return _commits_in_a_transaction(_application(), commits=True)
 
 
-@story
+@expecting(*_PASS)
 def committed_in_a_transaction_that_was_aborted() -> History:
     return _commits_in_a_transaction(_application(), commits=False)
 
 
-@story
+@expecting(*_PASS)
 def committed_in_a_transaction_that_never_ended() -> History:
     return _commits_in_a_transaction(_application(), commits=None)
 
 
-@story
+@expecting(*_LOST)
 def committed_though_its_output_was_refused() -> History:
     history = _application()
     _writes(history, (0, 1))
@@ -152,7 +159,7 @@ def committed_though_its_output_was_refused() -> History:
     return history
 
 
-@story
+@expecting(*_LOST)
 def committed_though_nobody_acknowledged_its_output() -> History:
     history = _application()
     _writes(history, (0, 1))
@@ -161,7 +168,7 @@ def committed_though_nobody_acknowledged_its_output() -> History:
     return history
 
 
-@story
+@expecting(*_PASS)
 def unacknowledged_output_that_is_there() -> History:
     history = _application()
     for value in (0, 1):
@@ -172,7 +179,7 @@ def unacknowledged_output_that_is_there() -> History:
     return history
 
 
-@story
+@expecting(Verdict.PASS, {("lost-write", "lost", LAWFUL): 1, (NAME, "lost", LAWFUL): 1})
 def acknowledged_output_that_a_fail_over_took() -> History:
     history = _application(given=(0,))
     for value in range(10):
@@ -197,17 +204,19 @@ def _lost_beside_a_fail_over(*, cut: bool) -> History:
     return history
 
 
-@story
+@expecting(Verdict.VIOLATION, {("lost-write", "lost", LAWFUL): 1, (NAME, "lost", LAWFUL): 1, (NAME, "lost", BAD): 1})
 def never_sent_and_another_output_is_lost() -> History:
     return _lost_beside_a_fail_over(cut=False)
 
 
-@story
+@expecting(
+    Verdict.INCONCLUSIVE, {("lost-write", "lost", LAWFUL): 1, (NAME, "lost", LAWFUL): 1, (NAME, "lost", NOTED): 1}
+)
 def never_sent_as_far_as_a_journal_without_its_end_tells_and_another_output_is_lost() -> History:
     return _lost_beside_a_fail_over(cut=True)
 
 
-@story
+@expecting(Verdict.INCONCLUSIVE, {(NAME, "lost", NOTED): 3})
 def nobody_who_was_recorded_wrote() -> History:
     history = _application()
     history.rows["processes"] = [row for row in history.rows["processes"] if row["process"] != WRITER]
@@ -216,14 +225,14 @@ def nobody_who_was_recorded_wrote() -> History:
     return history
 
 
-@story
+@expecting(Verdict.VIOLATION, {(NAME, "lost", BAD): 3})
 def a_recorded_producer_never_wrote() -> History:
     history = _application().final([])
     _commits(history, 3)
     return history
 
 
-@story
+@expecting(Verdict.VIOLATION, {("phantom", "nobody-sent-it", BAD): 1, (NAME, "lost", NOTED): 1})
 def somebody_who_was_not_recorded_wrote_too() -> History:
     history = _application().send(1, 0, at=2, elapsed_s=0.01, process=WRITER)
     history.final([(0, 1), (1, 0)])
@@ -241,14 +250,14 @@ def _in_an_open_transaction(history: History) -> History:
     return history
 
 
-@story
+@expecting(*_UNKNOWN)
 def committed_though_its_output_may_be_aborted() -> History:
     history = _in_an_open_transaction(_application())
     _commits(history, 3)
     return history
 
 
-@story
+@expecting(*_PASS)
 def committed_with_its_output_as_a_whole() -> History:
     history = _in_an_open_transaction(_application())
     _commits(history, 3, transactional=True, producer_id=4)
@@ -256,7 +265,7 @@ def committed_with_its_output_as_a_whole() -> History:
     return history
 
 
-@story
+@expecting(*_PASS)
 def never_given_to_the_application() -> History:
     """Its group had begun at the end of the log."""
     history = _application(given=(1, 2))
@@ -265,7 +274,7 @@ def never_given_to_the_application() -> History:
     return history
 
 
-@story
+@expecting(*_UNKNOWN)
 def given_to_somebody_of_whom_nobody_told_the_group() -> History:
     history = _application(reads_for=None)
     _writes(history, (0, 1))
@@ -273,7 +282,7 @@ def given_to_somebody_of_whom_nobody_told_the_group() -> History:
     return history
 
 
-@story
+@expecting(*_PASS)
 def given_to_somebody_who_is_in_no_group() -> History:
     history = _application(reads_for="")
     _writes(history, (0, 1))
@@ -281,7 +290,7 @@ def given_to_somebody_who_is_in_no_group() -> History:
     return history
 
 
-@story
+@expecting(*_UNDECIDED)
 def two_groups_and_nobody_told_which_is_the_applications() -> History:
     history = _application(reads_for=None)
     _writes(history, (0, 1))
@@ -290,7 +299,7 @@ def two_groups_and_nobody_told_which_is_the_applications() -> History:
     return history
 
 
-@story
+@expecting(*_LOST)
 def two_groups_of_which_one_reads_for_the_application() -> History:
     history = _application()
     _writes(history, (0, 1))
@@ -299,14 +308,14 @@ def two_groups_of_which_one_reads_for_the_application() -> History:
     return history
 
 
-@story
+@expecting(*_UNDECIDED)
 def nobody_committed_anything() -> History:
     history = _application()
     _writes(history, (0, 1))
     return history
 
 
-@story
+@expecting(*_UNKNOWN)
 def output_topic_not_read_to_its_end() -> History:
     history = committed_before_an_output_was_sent()
     history.partition["read_to_end"] = False
@@ -327,28 +336,28 @@ def _writes_told(history: History, origins: Sequence[int | None], *, unnamed: Se
             history._add("value_origins", topic="t", value=value, origin=origin)
 
 
-@story
+@expecting(*_PASS)
 def outputs_that_were_told_their_inputs() -> History:
     history = _with_origins()
     _writes_told(history, [2, 0, None, 1])
     return history
 
 
-@story
+@expecting(*_LOST)
 def outputs_that_were_told_their_inputs_and_one_lacks() -> History:
     history = _with_origins()
     _writes_told(history, [2, 0, None])
     return history
 
 
-@story
+@expecting(*_UNKNOWN)
 def an_output_that_was_not_told_its_input() -> History:
     history = _with_origins()
     _writes_told(history, [2, 0, 1], unnamed=[2])
     return history
 
 
-@story
+@expecting(Verdict.INCONCLUSIVE, {(NAME, "lost", NOTED): 3})
 def outputs_of_inputs_that_nobody_knows() -> History:
     """Whoever asked forgot to say which output is of which input."""
     history = _application()
@@ -357,7 +366,7 @@ def outputs_of_inputs_that_nobody_knows() -> History:
     return history
 
 
-@story
+@expecting(*_PASS)
 def an_input_that_needs_no_output() -> History:
     history = _with_origins()
     _writes_told(history, [0, 1])
@@ -365,14 +374,14 @@ def an_input_that_needs_no_output() -> History:
     return history
 
 
-@story
+@expecting(*_PASS)
 def sent_twice_at_least_once() -> History:
     history = _with_origins()
     _writes_told(history, [0, 1, 2, 2])
     return history
 
 
-@story
+@expecting(Verdict.VIOLATION, {(NAME, "doubled", BAD): 1})
 def sent_twice_exactly_once() -> History:
     history = _with_origins(exactly_once=True)
     _writes_told(history, [0, 1, 2, 2])
@@ -388,22 +397,22 @@ def _sent_twice_by_whom_nobody_recorded_reading(**of_the_input: object) -> Histo
     return history
 
 
-@story
+@expecting(Verdict.VIOLATION, {(NAME, "doubled", BAD): 1})
 def sent_twice_by_whom_nobody_recorded_reading() -> History:
     return _sent_twice_by_whom_nobody_recorded_reading(log_start_offset=0)
 
 
-@story
+@expecting(Verdict.INCONCLUSIVE, {(NAME, "doubled", NOTED): 1})
 def sent_twice_and_the_input_is_not_read_to_its_end() -> History:
     return _sent_twice_by_whom_nobody_recorded_reading(log_start_offset=0, read_to_end=False)
 
 
-@story
+@expecting(Verdict.INCONCLUSIVE, {(NAME, "doubled", NOTED): 1})
 def sent_twice_and_the_first_inputs_are_there_no_more() -> History:
     return _sent_twice_by_whom_nobody_recorded_reading(log_start_offset=1)
 
 
-@story
+@expecting(Verdict.PASS, {("lost-write", "lost", LAWFUL): 1, (NAME, "doubled", LAWFUL): 1})
 def sent_twice_after_its_inputs_were_lawfully_lost_and_they_are_not_read_to_their_end() -> History:
     """From t to in: a fail-over takes the last input, which nobody had in sync."""
     history = _with_origins(exactly_once=True, reads_for="", given=())
@@ -420,14 +429,14 @@ def sent_twice_after_its_inputs_were_lawfully_lost_and_they_are_not_read_to_thei
     return history.final([(value, 200 + value) for value in range(9)])
 
 
-@story
+@expecting(*_PASS)
 def sent_once_exactly_once() -> History:
     history = _with_origins(exactly_once=True)
     _writes_told(history, [0, 1, 2])
     return history
 
 
-@story
+@expecting(*_PASS)
 def sent_twice_and_once_in_an_aborted_transaction() -> History:
     history = _with_origins(exactly_once=True)
     _writes_told(history, [0, 1, 2])
@@ -439,7 +448,7 @@ def sent_twice_and_once_in_an_aborted_transaction() -> History:
     return history
 
 
-@story
+@expecting(*_PASS)
 def sent_once_for_each_of_two_inputs_of_one_id() -> History:
     history = _with_origins(exactly_once=True)
     _writes_told(history, [0, 1, 1])
@@ -447,77 +456,9 @@ def sent_once_for_each_of_two_inputs_of_one_id() -> History:
     return history
 
 
-@story
+@expecting(Verdict.INCONCLUSIVE, {("lost-write", "undecided", NOTED): 1, (NAME, "doubled", NOTED): 1})
 def sent_twice_after_its_inputs_were_lost() -> History:
     """Who commits to a log that was cut reads another record, or the same again."""
     history = _with_origins(exactly_once=True)
     _writes_told(history, [0, 1, 2, 2])
     return history.send(50, 3, at=5, acks=1, process=SOURCE, partition_id=1)
-
-
-NAME = "application-flow"
-_LOST = (Verdict.VIOLATION, {(NAME, "lost", BAD): 1})
-_UNKNOWN = (Verdict.INCONCLUSIVE, {(NAME, "lost", NOTED): 1})
-_UNDECIDED = (Verdict.INCONCLUSIVE, {(NAME, "undecided", NOTED): 1})
-_PASS: tuple[Verdict, dict[tuple[str, str, str], int]] = (Verdict.PASS, {})
-OUTCOMES = {
-    "every_committed_input_came_out": _PASS,
-    "committed_before_an_output_was_sent": _LOST,
-    "not_sent_and_not_committed": _PASS,
-    "committed_only_after_the_check_was_asked_for": _PASS,
-    "committed_and_gone_back": _PASS,
-    "committed_in_a_transaction_and_not_sent": _LOST,
-    "committed_in_a_transaction_that_was_aborted": _PASS,
-    "committed_in_a_transaction_that_never_ended": _PASS,
-    "committed_though_its_output_was_refused": _LOST,
-    "committed_though_nobody_acknowledged_its_output": _LOST,
-    "unacknowledged_output_that_is_there": _PASS,
-    "acknowledged_output_that_a_fail_over_took": (
-        Verdict.PASS,
-        {("lost-write", "lost", LAWFUL): 1, (NAME, "lost", LAWFUL): 1},
-    ),
-    "never_sent_and_another_output_is_lost": (
-        Verdict.VIOLATION,
-        {("lost-write", "lost", LAWFUL): 1, (NAME, "lost", LAWFUL): 1, (NAME, "lost", BAD): 1},
-    ),
-    "never_sent_as_far_as_a_journal_without_its_end_tells_and_another_output_is_lost": (
-        Verdict.INCONCLUSIVE,
-        {("lost-write", "lost", LAWFUL): 1, (NAME, "lost", LAWFUL): 1, (NAME, "lost", NOTED): 1},
-    ),
-    "nobody_who_was_recorded_wrote": (Verdict.INCONCLUSIVE, {(NAME, "lost", NOTED): 3}),
-    "a_recorded_producer_never_wrote": (Verdict.VIOLATION, {(NAME, "lost", BAD): 3}),
-    "somebody_who_was_not_recorded_wrote_too": (
-        Verdict.VIOLATION,
-        {("phantom", "nobody-sent-it", BAD): 1, (NAME, "lost", NOTED): 1},
-    ),
-    "committed_though_its_output_may_be_aborted": _UNKNOWN,
-    "committed_with_its_output_as_a_whole": _PASS,
-    "never_given_to_the_application": _PASS,
-    "given_to_somebody_of_whom_nobody_told_the_group": _UNKNOWN,
-    "given_to_somebody_who_is_in_no_group": _PASS,
-    "two_groups_and_nobody_told_which_is_the_applications": _UNDECIDED,
-    "two_groups_of_which_one_reads_for_the_application": _LOST,
-    "nobody_committed_anything": _UNDECIDED,
-    "output_topic_not_read_to_its_end": _UNKNOWN,
-    "outputs_that_were_told_their_inputs": _PASS,
-    "outputs_that_were_told_their_inputs_and_one_lacks": _LOST,
-    "an_output_that_was_not_told_its_input": _UNKNOWN,
-    "outputs_of_inputs_that_nobody_knows": (Verdict.INCONCLUSIVE, {(NAME, "lost", NOTED): 3}),
-    "an_input_that_needs_no_output": _PASS,
-    "sent_twice_at_least_once": _PASS,
-    "sent_twice_exactly_once": (Verdict.VIOLATION, {(NAME, "doubled", BAD): 1}),
-    "sent_twice_by_whom_nobody_recorded_reading": (Verdict.VIOLATION, {(NAME, "doubled", BAD): 1}),
-    "sent_twice_and_the_input_is_not_read_to_its_end": (Verdict.INCONCLUSIVE, {(NAME, "doubled", NOTED): 1}),
-    "sent_twice_and_the_first_inputs_are_there_no_more": (Verdict.INCONCLUSIVE, {(NAME, "doubled", NOTED): 1}),
-    "sent_twice_after_its_inputs_were_lawfully_lost_and_they_are_not_read_to_their_end": (
-        Verdict.PASS,
-        {("lost-write", "lost", LAWFUL): 1, (NAME, "doubled", LAWFUL): 1},
-    ),
-    "sent_once_exactly_once": _PASS,
-    "sent_twice_and_once_in_an_aborted_transaction": _PASS,
-    "sent_once_for_each_of_two_inputs_of_one_id": _PASS,
-    "sent_twice_after_its_inputs_were_lost": (
-        Verdict.INCONCLUSIVE,
-        {("lost-write", "undecided", NOTED): 1, (NAME, "doubled", NOTED): 1},
-    ),
-}

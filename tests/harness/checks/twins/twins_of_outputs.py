@@ -6,11 +6,20 @@ from harness.scenario.model import TopicSpec
 from harness.verdict import Verdict
 from tests.harness.checks.histories.build import ISR, History, scenario
 from tests.harness.checks.twins.twins import failed_over
-from tests.harness.checks.twins.twins_of_clients import story
+from tests.harness.checks.twins.twins_of_clients import expecting
 
 BAD, LAWFUL, NOTED = "violation", "permitted", "observation"
 COMMITTED, ABORTED, UNKNOWN = 0, 1, 2
 NAMED, PROCESSOR, FINAL = 1 << 62, 41, 99
+
+
+_ONCE = "read-process-write"
+_LOST = {
+    ("lost-write", "lost", LAWFUL): 3,
+    ("unclean-election", "election", LAWFUL): 3,
+    ("torn-transaction", "torn", LAWFUL): 1,
+    (_ONCE, "missing", LAWFUL): 3,
+}
 
 
 def _inputs(count: int, *, final_isolation: str = "read_committed") -> History:
@@ -70,29 +79,29 @@ def _tried_twice(first: int, *, final_isolation: str = "read_uncommitted") -> Hi
     return history.final(log if final_isolation == "read_uncommitted" else log[2:])
 
 
-@story
+@expecting(Verdict.PASS, {})
 def outputs_of_an_aborted_attempt_are_read_uncommitted() -> History:
     return _tried_twice(ABORTED)
 
 
-@story
+@expecting(Verdict.PASS, {})
 def outputs_of_an_attempt_of_unknown_outcome_are_read_uncommitted() -> History:
     return _tried_twice(UNKNOWN)
 
 
-@story
+@expecting(Verdict.VIOLATION, {(_ONCE, "twice", BAD): 2})
 def outputs_of_two_committed_attempts_are_read_uncommitted() -> History:
     return _tried_twice(COMMITTED)
 
 
-@story
+@expecting(Verdict.VIOLATION, {(_ONCE, "twice", BAD): 2})
 def outputs_of_an_attempt_of_unknown_outcome_are_read_committed_with_those_of_the_next() -> History:
     history = _tried_twice(UNKNOWN)
     history.rows["processes"][-1]["isolation"] = "read_committed"
     return history
 
 
-@story
+@expecting(Verdict.VIOLATION, {(_ONCE, "missing", BAD): 1})
 def only_output_of_an_input_was_aborted() -> History:
     """The group's offset is past input 1, whose only output is read uncommitted and was aborted."""
     history = _inputs(2, final_isolation="read_uncommitted")
@@ -103,7 +112,7 @@ def only_output_of_an_input_was_aborted() -> History:
     return history.final(log)
 
 
-@story
+@expecting(Verdict.PASS, {})
 def aborted_output_lies_beyond_the_groups_offset() -> History:
     history = _inputs(2, final_isolation="read_uncommitted")
     log = [(0, _output(history, 0, 0, transaction=0))]
@@ -132,22 +141,22 @@ def _cut(*, without_output_of: int | None = None, allowed: str = "true") -> Hist
     return history.final(kept)
 
 
-@story
+@expecting(Verdict.PASS, _LOST)
 def outputs_were_lost_by_an_allowed_unclean_election() -> History:
     return _cut()
 
 
-@story
+@expecting(Verdict.VIOLATION, {(check, kind, BAD): count for (check, kind, _), count in _LOST.items()})
 def outputs_were_lost_by_a_forbidden_unclean_election() -> History:
     return _cut(allowed="false")
 
 
-@story
+@expecting(Verdict.VIOLATION, _LOST | {(_ONCE, "missing", BAD): 1, ("cycle", "G0", LAWFUL): 1})
 def output_never_sent_though_others_were_lost_with_permission() -> History:
     return _cut(without_output_of=3)
 
 
-@story
+@expecting(Verdict.PASS, {("removed-by-configuration", "retention", NOTED): 2})
 def outputs_were_removed_by_retention() -> History:
     history = _inputs(2)
     history.scenario = dataclasses.replace(
@@ -177,22 +186,22 @@ def _reads_past_an_aborted_record(*, outcome: int, isolation: str | None) -> His
     return history.final([(0, 0), (1, 1), (3, 2)])
 
 
-@story
+@expecting(Verdict.PASS, {})
 def read_committed_past_an_aborted_record() -> History:
     return _reads_past_an_aborted_record(outcome=ABORTED, isolation="read_committed")
 
 
-@story
+@expecting(Verdict.PASS, {})
 def read_committed_past_a_record_of_unknown_outcome() -> History:
     return _reads_past_an_aborted_record(outcome=UNKNOWN, isolation="read_committed")
 
 
-@story
+@expecting(Verdict.VIOLATION, {("skipped-read", "internal", BAD): 1, ("group-skip", "skipped", BAD): 1})
 def read_committed_past_a_committed_record() -> History:
     return _reads_past_an_aborted_record(outcome=COMMITTED, isolation="read_committed")
 
 
-@story
+@expecting(Verdict.VIOLATION, {("skipped-read", "internal", BAD): 1})
 def read_uncommitted_past_an_aborted_record() -> History:
     return _reads_past_an_aborted_record(outcome=ABORTED, isolation="read_uncommitted")
 
@@ -205,12 +214,12 @@ def _reader_that_does_not_tell(*, outcome: int) -> History:
     return history
 
 
-@story
+@expecting(Verdict.PASS, {})
 def untold_isolation_past_an_aborted_record() -> History:
     return _reader_that_does_not_tell(outcome=ABORTED)
 
 
-@story
+@expecting(Verdict.VIOLATION, {("skipped-read", "internal", BAD): 1})
 def untold_isolation_past_a_committed_record() -> History:
     return _reader_that_does_not_tell(outcome=COMMITTED)
 
@@ -228,67 +237,21 @@ def _begins_behind_a_transaction(*, outcome: int, isolation: str | None) -> Hist
     return history.final([(0, 1), (2, 2)])
 
 
-@story
+@expecting(Verdict.PASS, {})
 def read_committed_begins_behind_an_aborted_record() -> History:
     return _begins_behind_a_transaction(outcome=ABORTED, isolation="read_committed")
 
 
-@story
+@expecting(Verdict.PASS, {})
 def untold_isolation_begins_behind_an_aborted_record() -> History:
     return _begins_behind_a_transaction(outcome=ABORTED, isolation=None)
 
 
-@story
+@expecting(Verdict.VIOLATION, {("head-skip", "first-poll", BAD): 1})
 def read_uncommitted_begins_behind_an_aborted_record() -> History:
     return _begins_behind_a_transaction(outcome=ABORTED, isolation="read_uncommitted")
 
 
-@story
+@expecting(Verdict.VIOLATION, {("head-skip", "first-poll", BAD): 1})
 def read_committed_begins_behind_a_committed_record() -> History:
     return _begins_behind_a_transaction(outcome=COMMITTED, isolation="read_committed")
-
-
-_ONCE = "read-process-write"
-_LOST = {
-    ("lost-write", "lost", LAWFUL): 3,
-    ("unclean-election", "election", LAWFUL): 3,
-    ("torn-transaction", "torn", LAWFUL): 1,
-    (_ONCE, "missing", LAWFUL): 3,
-}
-OUTCOMES = {
-    "outputs_of_an_aborted_attempt_are_read_uncommitted": (Verdict.PASS, {}),
-    "outputs_of_an_attempt_of_unknown_outcome_are_read_uncommitted": (Verdict.PASS, {}),
-    "outputs_of_two_committed_attempts_are_read_uncommitted": (Verdict.VIOLATION, {(_ONCE, "twice", BAD): 2}),
-    "outputs_of_an_attempt_of_unknown_outcome_are_read_committed_with_those_of_the_next": (
-        Verdict.VIOLATION,
-        {(_ONCE, "twice", BAD): 2},
-    ),
-    "only_output_of_an_input_was_aborted": (Verdict.VIOLATION, {(_ONCE, "missing", BAD): 1}),
-    "aborted_output_lies_beyond_the_groups_offset": (Verdict.PASS, {}),
-    "outputs_were_lost_by_an_allowed_unclean_election": (Verdict.PASS, _LOST),
-    "outputs_were_lost_by_a_forbidden_unclean_election": (
-        Verdict.VIOLATION,
-        {(check, kind, BAD): count for (check, kind, _), count in _LOST.items()},
-    ),
-    "output_never_sent_though_others_were_lost_with_permission": (
-        Verdict.VIOLATION,
-        _LOST | {(_ONCE, "missing", BAD): 1, ("cycle", "G0", LAWFUL): 1},
-    ),
-    "outputs_were_removed_by_retention": (Verdict.PASS, {("removed-by-configuration", "retention", NOTED): 2}),
-    "untold_isolation_past_an_aborted_record": (Verdict.PASS, {}),
-    "untold_isolation_past_a_committed_record": (Verdict.VIOLATION, {("skipped-read", "internal", BAD): 1}),
-    "read_committed_begins_behind_an_aborted_record": (Verdict.PASS, {}),
-    "untold_isolation_begins_behind_an_aborted_record": (Verdict.PASS, {}),
-    "read_uncommitted_begins_behind_an_aborted_record": (Verdict.VIOLATION, {("head-skip", "first-poll", BAD): 1}),
-    "read_committed_begins_behind_a_committed_record": (Verdict.VIOLATION, {("head-skip", "first-poll", BAD): 1}),
-    "read_committed_past_an_aborted_record": (Verdict.PASS, {}),
-    "read_committed_past_a_record_of_unknown_outcome": (Verdict.PASS, {}),
-    "read_committed_past_a_committed_record": (
-        Verdict.VIOLATION,
-        {("skipped-read", "internal", BAD): 1, ("group-skip", "skipped", BAD): 1},
-    ),
-    "read_uncommitted_past_an_aborted_record": (
-        Verdict.VIOLATION,
-        {("skipped-read", "internal", BAD): 1},
-    ),
-}

@@ -3,7 +3,7 @@
 from harness.verdict import Verdict
 from tests.harness.checks.histories.build import ISR, SECOND, History
 from tests.harness.checks.twins.twins import acknowledged
-from tests.harness.checks.twins.twins_of_clients import LOG, story
+from tests.harness.checks.twins.twins_of_clients import LOG, expecting
 
 COMMITTED, ABORTED, UNKNOWN = 0, 1, 2
 ONE, TWO = 21, 22
@@ -14,6 +14,9 @@ NAMED = 1 << 62
 # ---- groups ---------------------------------------------------------------------------------------------------------
 
 
+BAD, NOTED = "violation", "observation"
+
+
 def _group(*, reset: str = "earliest") -> History:
     history = acknowledged()
     for process in (ONE, TWO):
@@ -21,7 +24,7 @@ def _group(*, reset: str = "earliest") -> History:
     return history
 
 
-@story
+@expecting(Verdict.VIOLATION, {("two-owners", "same-generation", BAD): 1})
 def two_owners_of_whom_one_was_told_anew() -> History:
     """Member 1 is told of the partition in generations 2 and 3; member 2 hears late that generation 2 gave it that."""
     history = _group()
@@ -31,7 +34,7 @@ def two_owners_of_whom_one_was_told_anew() -> History:
     return history.final(LOG)
 
 
-@story
+@expecting(Verdict.PASS, {})
 def one_owner_under_two_member_ids() -> History:
     """A client that joins again is another member, and no second owner."""
     history = _group()
@@ -41,7 +44,9 @@ def one_owner_under_two_member_ids() -> History:
     return history.final(LOG)
 
 
-@story
+@expecting(
+    Verdict.VIOLATION, {("group-redelivery", "after-commit", BAD): 2, ("group-redelivery", "at-least-once", NOTED): 2}
+)
 def group_whose_members_tell_no_assignment_read_again_what_was_committed() -> History:
     history = _group().poll(LOG[:5], at=3, process=ONE)
     history.group("committed", at=3.5, process=ONE, offset=5)
@@ -60,17 +65,17 @@ def _began_at_the_end(*, status: int) -> History:
     return history.final(LOG)
 
 
-@story
+@expecting(Verdict.PASS, {})
 def group_began_at_the_end_where_nobody_knows_of_a_commit() -> History:
     return _began_at_the_end(status=UNKNOWN)
 
 
-@story
+@expecting(Verdict.VIOLATION, {("head-skip", "first-poll", BAD): 2})
 def group_began_at_the_end_although_there_was_a_commit() -> History:
     return _began_at_the_end(status=COMMITTED)
 
 
-@story
+@expecting(Verdict.VIOLATION, {("group-skip", "ahead", BAD): 2})
 def group_that_was_told_of_offset_0_committed_ahead() -> History:
     """It says where it begins, so that auto.offset.reset does not matter."""
     history = _group(reset="latest")
@@ -91,24 +96,24 @@ def _producers(*transactions: tuple[int, float, float, int]) -> History:
     return history.final(LOG)
 
 
-@story
+@expecting(Verdict.PASS, {})
 def producer_went_on_since_its_successor_got_no_epoch() -> History:
     return _producers((1, 2, 3, COMMITTED), (2, 4, 5, ABORTED), (1, 6, 7, COMMITTED))
 
 
-@story
+@expecting(Verdict.PASS, {})
 def producer_committed_while_its_successor_asked_for_its_epoch() -> History:
     """Process 2 may have been given its epoch at 5.9 s only."""
     return _producers((1, 2, 3, COMMITTED), (2, 4, 6, COMMITTED), (1, 5, 5.5, COMMITTED))
 
 
-@story
+@expecting(Verdict.PASS, {})
 def producer_whose_begin_took_long_is_the_newer() -> History:
     """Process 1 asked first and was answered last: process 2 was fenced, and commits no more."""
     return _producers((1, 2, 5, COMMITTED), (2, 2.5, 3, COMMITTED), (2, 3.5, 4, COMMITTED), (1, 6, 7, COMMITTED))
 
 
-@story
+@expecting(Verdict.VIOLATION, {("zombie-transaction", "fenced", BAD): 1})
 def producers_of_one_id_committed_by_turns() -> History:
     """Whichever of the two got its epoch first, one commit was a fenced producer's."""
     return _producers((1, 2, 4, COMMITTED), (2, 3, 5, COMMITTED), (1, 6, 7, COMMITTED), (2, 8, 9, COMMITTED))
@@ -136,7 +141,7 @@ def _processed(*outputs: int, committed: int = 2, status: int = COMMITTED, unrea
     return history.final([(place, NAMED + place) for place in range(len(outputs))], partition_id=1)
 
 
-@story
+@expecting(Verdict.PASS, {})
 def processed_once_and_read_by_two_final_readers() -> History:
     """The final read failed half-way, and a fresh reader began anew."""
     history = _processed(0, 1)
@@ -148,45 +153,17 @@ def processed_once_and_read_by_two_final_readers() -> History:
     return history.client(98, isolation="read_committed")
 
 
-@story
+@expecting(Verdict.VIOLATION, {("read-process-write", "twice", BAD): 1, ("read-process-write", "uncommitted", BAD): 1})
 def processed_twice_and_its_offset_never_committed() -> History:
     return _processed(0, 1, 2, 2)
 
 
-@story
+@expecting(Verdict.VIOLATION, {("read-process-write", "uncommitted", BAD): 2})
 def processed_and_its_offsets_refused() -> History:
     """All offsets that were ever sent to a transaction were refused; their outputs were committed all the same."""
     return _processed(0, 1, status=ABORTED)
 
 
-@story
+@expecting(Verdict.INCONCLUSIVE, {("read-process-write", "missing", NOTED): 1})
 def processed_and_its_output_may_lie_in_what_was_not_read() -> History:
     return _processed(0, unread=True)
-
-
-BAD, NOTED = "violation", "observation"
-OUTCOMES: dict[str, tuple[Verdict, dict[tuple[str, str, str], int]]] = {
-    "two_owners_of_whom_one_was_told_anew": (Verdict.VIOLATION, {("two-owners", "same-generation", BAD): 1}),
-    "one_owner_under_two_member_ids": (Verdict.PASS, {}),
-    "group_whose_members_tell_no_assignment_read_again_what_was_committed": (
-        Verdict.VIOLATION,
-        {("group-redelivery", "after-commit", BAD): 2, ("group-redelivery", "at-least-once", NOTED): 2},
-    ),
-    "group_began_at_the_end_where_nobody_knows_of_a_commit": (Verdict.PASS, {}),
-    "group_began_at_the_end_although_there_was_a_commit": (Verdict.VIOLATION, {("head-skip", "first-poll", BAD): 2}),
-    "group_that_was_told_of_offset_0_committed_ahead": (Verdict.VIOLATION, {("group-skip", "ahead", BAD): 2}),
-    "producer_went_on_since_its_successor_got_no_epoch": (Verdict.PASS, {}),
-    "producer_committed_while_its_successor_asked_for_its_epoch": (Verdict.PASS, {}),
-    "producer_whose_begin_took_long_is_the_newer": (Verdict.PASS, {}),
-    "producers_of_one_id_committed_by_turns": (Verdict.VIOLATION, {("zombie-transaction", "fenced", BAD): 1}),
-    "processed_once_and_read_by_two_final_readers": (Verdict.PASS, {}),
-    "processed_twice_and_its_offset_never_committed": (
-        Verdict.VIOLATION,
-        {("read-process-write", "twice", BAD): 1, ("read-process-write", "uncommitted", BAD): 1},
-    ),
-    "processed_and_its_offsets_refused": (Verdict.VIOLATION, {("read-process-write", "uncommitted", BAD): 2}),
-    "processed_and_its_output_may_lie_in_what_was_not_read": (
-        Verdict.INCONCLUSIVE,
-        {("read-process-write", "missing", NOTED): 1},
-    ),
-}

@@ -3,9 +3,13 @@
 from collections.abc import Mapping, Sequence
 
 from harness.scenario.model import ExpectSpec, FindingPattern
+from harness.verdict import Verdict
 from tests.harness.checks.histories.build import ISR, History, scenario
 from tests.harness.checks.twins.twins import (
+    PASS,
+    VIOLATION,
     acknowledged,
+    expecting,
     failed_over,
     nothing_happened,
     story,
@@ -13,18 +17,18 @@ from tests.harness.checks.twins.twins import (
 )
 
 
-@story
+@expecting(VIOLATION, {("expectation", "violation"): 1})
 def an_expectation_failed() -> History:
     history = nothing_happened().step("act", "kill broker 1", "ok")
     return history.step("expect", "the leader is broker 2", "failed", seen="broker 3")
 
 
-@story
+@expecting(Verdict.INCONCLUSIVE, {})
 def a_wait_ran_out() -> History:
     return nothing_happened().step("wait", "the ISR is [0, 1]", "timeout", seen="[0, 1, 2]")
 
 
-@story
+@expecting(Verdict.VACUOUS, {})
 def coverage_was_not_met() -> History:
     history = nothing_happened()
     history.scenario = scenario(coverage={"elections": "1", "acks": "5", "isr_changes": "= 0"})
@@ -37,12 +41,12 @@ def _silent(bounds: Mapping[str, float]) -> History:
     return history.final([(0, 0), (1, 1), (2, 2), (3, 50)])
 
 
-@story
+@expecting(PASS, {("availability", "observation"): 1, ("recovery", "observation"): 1})
 def silent_for_five_seconds() -> History:
     return _silent({})
 
 
-@story
+@expecting(VIOLATION, {("availability", "violation"): 1, ("recovery", "observation"): 1})
 def silent_for_longer_than_the_bound() -> History:
     return _silent({"availability_gap_s": 3.0})
 
@@ -79,12 +83,26 @@ def _below_what_was_acknowledged(*, elected_at: float) -> History:
     return history.final([(offset, offset) for offset in range(15)])
 
 
-@story
+@expecting(
+    PASS,
+    {
+        ("lost-write", "permitted"): 1,
+        ("inconsistent-offsets", "permitted"): 1,
+        ("acknowledged-regression", "permitted"): 1,
+    },
+)
 def zombie_leader_acknowledged_below_its_successor() -> History:
     return _below_what_was_acknowledged(elected_at=5)
 
 
-@story
+@expecting(
+    VIOLATION,
+    {
+        ("lost-write", "permitted"): 1,
+        ("inconsistent-offsets", "permitted"): 1,
+        ("acknowledged-regression", "violation"): 1,
+    },
+)
 def acknowledged_below_by_the_only_leader_there_was_and_lost_later() -> History:
     return _below_what_was_acknowledged(elected_at=7)
 
@@ -106,12 +124,19 @@ def _acknowledged_above_its_successor_and_cut(*, cut_by: int = 1, acks: int = 1,
     return history.final([(offset, offset) for offset in range(end)])
 
 
-@story
+@expecting(
+    PASS,
+    {
+        ("lost-write", "permitted"): 1,
+        ("inconsistent-offsets", "permitted"): 1,
+        ("acknowledged-regression", "permitted"): 2,
+    },
+)
 def zombie_leader_acknowledged_what_nobody_read_before_it_was_cut() -> History:
     return _acknowledged_above_its_successor_and_cut()
 
 
-@story
+@expecting(Verdict.INCONCLUSIVE, {("lost-write", "observation"): 1})
 def zombie_leader_or_its_successor_acknowledged_what_nobody_read() -> History:
     return _acknowledged_above_its_successor_and_cut(taken=False)
 
@@ -125,12 +150,12 @@ def _of_a_producer_that_knew(*leaders: tuple[float, int], acks: int = 1, library
     return history
 
 
-@story
+@expecting(PASS, {("lost-write", "permitted"): 1})
 def zombie_leader_acknowledged_what_a_producer_sent_that_knew_only_it() -> History:
     return _of_a_producer_that_knew((1, 1), (6.2, 2))
 
 
-@story
+@expecting(VIOLATION, {("lost-write", "violation"): 1})
 def zombie_leader_acknowledged_with_acks_all_what_a_producer_sent_that_knew_only_it() -> History:
     return _of_a_producer_that_knew((1, 1), (6.2, 2), acks=-1)
 
@@ -155,22 +180,36 @@ def zombie_leader_or_its_successor_acknowledged_to_a_producer_that_says_it_late(
     return _of_a_producer_that_knew((1, 1), (6.2, 2), library="confluent-kafka")
 
 
-@story
+@expecting(Verdict.INCONCLUSIVE, {("lost-write", "observation"): 1})
 def acknowledged_to_a_producer_that_knew_only_the_successor() -> History:
     return _of_a_producer_that_knew((1, 1), (5.5, 2))
 
 
-@story
+@expecting(
+    VIOLATION,
+    {
+        ("lost-write", "violation"): 1,
+        ("inconsistent-offsets", "violation"): 1,
+        ("acknowledged-regression", "violation"): 2,
+    },
+)
 def zombie_leader_acknowledged_with_acks_all_what_it_cut() -> History:
     return _acknowledged_above_its_successor_and_cut(acks=-1)
 
 
-@story
+@expecting(VIOLATION, {("lost-write", "violation"): 1})
 def cut_by_a_broker_that_never_led_and_acknowledged_by_the_leader() -> History:
     return _acknowledged_above_its_successor_and_cut(cut_by=3, taken=False)
 
 
-@story
+@expecting(
+    VIOLATION,
+    {
+        ("lost-write", "permitted"): 3,
+        ("unclean-election", "permitted"): 3,
+        ("replica-divergence", "violation"): 1,
+    },
+)
 def replicas_of_the_isr_disagree_and_one_outside_it_does_too() -> History:
     """An allowed unclean election parted broker 3 from the others; it excuses nothing between members of the ISR."""
     history = unclean_election_lost_three().state(2, 1, (1, 2), at=11)
@@ -193,17 +232,17 @@ def _one_replica_lacks_a_record(
     return history
 
 
-@story
+@expecting(VIOLATION, {("replica-divergence", "violation"): 1})
 def a_replica_of_the_isr_lacks_a_record() -> History:
     return _one_replica_lacks_a_record("delete")
 
 
-@story
+@expecting(PASS, {("replica-divergence", "observation"): 1})
 def a_replica_of_the_isr_has_compacted_further_than_another() -> History:
     return _one_replica_lacks_a_record("compact")
 
 
-@story
+@expecting(PASS, {("replica-divergence", "observation"): 1})
 def a_replica_of_the_isr_has_compacted_what_was_overwritten() -> History:
     return _one_replica_lacks_a_record("compact", {value: value % 3 for value in range(10)})
 
@@ -214,28 +253,28 @@ def _damaged_and_cut(history: History) -> History:
     return history.started(3, at=6)
 
 
-@story
+@expecting(PASS, {("replica-divergence", "observation"): 1})
 def a_damaged_replica_of_the_isr_has_compacted_what_was_overwritten() -> History:
     return _damaged_and_cut(a_replica_of_the_isr_has_compacted_what_was_overwritten())
 
 
-@story
+@expecting(VIOLATION, {("replica-divergence", "violation"): 1})
 def a_damaged_replica_of_the_isr_lacks_the_last_record_of_a_key() -> History:
     return _damaged_and_cut(a_replica_of_the_isr_lacks_the_last_record_of_a_key())
 
 
-@story
+@expecting(VIOLATION, {("replica-divergence", "violation"): 1})
 def a_replica_of_the_isr_lacks_the_last_record_of_a_key() -> History:
     return _one_replica_lacks_a_record("compact", {value: 4 if value == 4 else 0 for value in range(10)})
 
 
-@story
+@expecting(VIOLATION, {("replica-divergence", "violation"): 1, ("replica-divergence", "observation"): 2})
 def a_replica_of_the_isr_lacks_the_last_record_of_a_key_and_overwritten_ones() -> History:
     keys = {value: 4 if value == 4 else 0 for value in range(10)}
     return _one_replica_lacks_a_record("compact", keys, lacking=(3, 4, 5))
 
 
-@story
+@expecting(PASS, {("replica-divergence", "observation"): 1})
 def a_replica_of_the_isr_lacks_a_record_that_was_aborted() -> History:
     """Value 4 is the last of its key in the log, and no reader was ever given it."""
     history = a_replica_of_the_isr_lacks_the_last_record_of_a_key()
@@ -257,18 +296,18 @@ def _aborted(history: History, value: int) -> History:
     return history
 
 
-@story
+@expecting(PASS, {("replica-divergence", "observation"): 1})
 def a_replica_of_the_isr_lacks_a_record_that_was_aborted_and_read() -> History:
     return _aborted(a_replica_of_the_isr_lacks_the_last_record_of_a_key(), 4)
 
 
-@story
+@expecting(VIOLATION, {("replica-divergence", "violation"): 1})
 def a_replica_of_the_isr_lacks_the_last_record_of_a_key_but_for_an_aborted_one() -> History:
     keys = {value: 4 if value in (4, 9) else 0 for value in range(10)}
     return _aborted(_one_replica_lacks_a_record("compact", keys), 9)
 
 
-@story
+@expecting(PASS, {("replica-divergence", "observation"): 1})
 def a_replica_of_the_isr_has_no_tombstone_any_more() -> History:
     history = a_replica_of_the_isr_lacks_the_last_record_of_a_key()
     for row in history.rows["records"]:

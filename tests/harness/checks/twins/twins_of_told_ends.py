@@ -1,12 +1,11 @@
 """Tiny histories of a final read that was told where the log ends: too low, or lawfully less than somebody knows."""
 
 import dataclasses
-from collections.abc import Mapping
 
 from harness.scenario.model import ClusterSpec
 from harness.verdict import Verdict
 from tests.harness.checks.histories.build import ISR, SECOND, History
-from tests.harness.checks.twins.twins_of_clients import LOG, story
+from tests.harness.checks.twins.twins_of_clients import LOG, expecting
 
 BAD, LAWFUL, NOTED = "violation", "permitted", "observation"
 CHECK = "end-told-too-low"
@@ -59,44 +58,44 @@ def _read_on(history: History, *, at: float = ASKED, node: int | None = 1, epoch
 # ---- not read, as in runs that were sealed before the answers were recorded
 
 
-@story
+@expecting(Verdict.VIOLATION, {(CHECK, "not-read", BAD): 2, UNREADABLE: 2})
 def end_below_what_acks_all_was_answered_for() -> History:
     return _not_read(high_watermark=10)
 
 
-@story
+@expecting(Verdict.PASS, {(CHECK, "not-read", NOTED): 2, UNREADABLE: 2})
 def end_below_what_acks_all_was_answered_for_before_kip_207() -> History:
     return _not_read(high_watermark=10, system="kafka:1.1.1")
 
 
-@story
+@expecting(Verdict.VIOLATION, {(CHECK, "not-read", BAD): 2, UNREADABLE: 2})
 def end_below_what_acks_all_was_answered_for_on_the_reference() -> History:
     return _not_read(high_watermark=10, system="reference")
 
 
-@story
+@expecting(Verdict.INCONCLUSIVE, {(CHECK, "not-read", NOTED): 2, UNREADABLE: 2})
 def end_below_what_acks_all_was_answered_for_by_an_unknown_release() -> History:
     return _not_read(high_watermark=10, system="attached")
 
 
-@story
+@expecting(Verdict.PASS, {UNREADABLE: 2})
 def end_below_what_acks_1_was_answered_for_and_no_mark_above() -> History:
     return _not_read(high_watermark=8, acks=1)
 
 
-@story
+@expecting(Verdict.INCONCLUSIVE, {(CHECK, "not-read", NOTED): 2, UNREADABLE: 2})
 def end_below_a_mark_that_may_have_risen_later() -> History:
     return _not_read(high_watermark=10, acks=1)
 
 
-@story
+@expecting(Verdict.VIOLATION, {(CHECK, "not-read", BAD): 2, UNREADABLE: 2})
 def end_below_what_a_consumer_had_been_given() -> History:
     history = _log(acks=1).poll(LOG, at=3, epoch=0)
     history.final(LOG[:8], epoch=0)
     return _disks(history, high_watermark=10)
 
 
-@story
+@expecting(Verdict.INCONCLUSIVE, {(CHECK, "not-read", NOTED): 2, UNREADABLE: 2})
 def end_that_may_be_the_last_stable_offset() -> History:
     """A transaction may hold read_committed back there; then the log's own end is nowhere recorded."""
     history = _not_read(high_watermark=10)
@@ -104,14 +103,14 @@ def end_that_may_be_the_last_stable_offset() -> History:
     return history
 
 
-@story
+@expecting(Verdict.VIOLATION, {(CHECK, "not-read", BAD): 2, UNREADABLE: 2})
 def end_above_the_last_stable_offset_and_below_the_committed_end() -> History:
     history = _not_read(high_watermark=10)
     history.partition["last_stable_offset"] = 7
     return history
 
 
-@story
+@expecting(Verdict.PASS, {("lost-write", "lost", LAWFUL): 2})
 def end_below_what_a_dead_leader_alone_had_acknowledged() -> History:
     """acks=1, a fail-over to a log that ends at 8: nothing survives above the told end."""
     history = _log(acks=1).fault("kill", [1], at=50, until=60)
@@ -128,12 +127,12 @@ def end_below_what_a_dead_leader_alone_had_acknowledged() -> History:
 # ---- read on
 
 
-@story
+@expecting(Verdict.VIOLATION, {(CHECK, "read-on", BAD): 2})
 def end_told_too_low_and_read_past() -> History:
     return _read_on(_log())
 
 
-@story
+@expecting(Verdict.VIOLATION, {(CHECK, "read-on", BAD): 2})
 def end_told_right_the_second_time() -> History:
     history = _log()
     _answered(history, 8, came_to=8)
@@ -142,7 +141,7 @@ def end_told_right_the_second_time() -> History:
     return _disks(history, high_watermark=10)
 
 
-@story
+@expecting(Verdict.PASS, {})
 def end_told_right_the_first_time() -> History:
     history = _log()
     _answered(history, 10, came_to=10)
@@ -150,12 +149,12 @@ def end_told_right_the_first_time() -> History:
     return _disks(history, high_watermark=10)
 
 
-@story
+@expecting(Verdict.PASS, {(CHECK, "read-on", NOTED): 2})
 def end_told_before_acks_1_was_replicated() -> History:
     return _read_on(_log(acks=1))
 
 
-@story
+@expecting(Verdict.VIOLATION, {(CHECK, "read-on", BAD): 2})
 def end_told_below_the_start_of_the_leaders_own_epoch() -> History:
     """acks=1, and the new leader has them: they are below the start of its epoch, so it has to know."""
     history = _log(acks=1).fault("kill", [1], at=50, until=60)
@@ -164,19 +163,19 @@ def end_told_below_the_start_of_the_leaders_own_epoch() -> History:
     return _read_on(history, node=2)
 
 
-@story
+@expecting(Verdict.PASS, {(CHECK, "read-on", NOTED): 2})
 def end_told_by_a_leader_that_was_deposed() -> History:
     history = _log().state(2, 1, ISR, at=50, start=10)
     return _read_on(history, node=1)
 
 
-@story
+@expecting(Verdict.INCONCLUSIVE, {(CHECK, "read-on", NOTED): 2})
 def end_told_while_the_leadership_changed() -> History:
     history = _log().state(2, 1, ISR, at=ASKED, start=10)
     return _read_on(history, node=None)
 
 
-@story
+@expecting(Verdict.PASS, {})
 def end_told_before_they_were_sent() -> History:
     history = _log()
     _answered(history, 10, at=99, came_to=12)
@@ -187,7 +186,7 @@ def end_told_before_they_were_sent() -> History:
     return history
 
 
-@story
+@expecting(Verdict.PASS, {})
 def committed_end_held_back_by_an_open_transaction() -> History:
     """read_committed ends at the last stable offset: that is no end of the log."""
     history = _log()
@@ -200,7 +199,7 @@ def committed_end_held_back_by_an_open_transaction() -> History:
 # ---- late
 
 
-@story
+@expecting(Verdict.PASS, {("late-record", "read-again", NOTED): 2})
 def readable_half_a_minute_later() -> History:
     history = _log()
     _answered(history, 10, came_to=10)
@@ -210,7 +209,7 @@ def readable_half_a_minute_later() -> History:
     return _disks(history, high_watermark=10, at=140)
 
 
-@story
+@expecting(Verdict.VIOLATION, {("lost-write", "lost", BAD): 2})
 def not_there_half_a_minute_later_either() -> History:
     history = _log()
     _answered(history, 8, came_to=8)
@@ -220,49 +219,3 @@ def not_there_half_a_minute_later_either() -> History:
         records = [(offset, 0, value) for offset, value in LOG[:8]]
         history.snapshot(node, records, high_watermark=8, epochs="0:0", at=140)
     return history
-
-
-OUTCOMES: Mapping[str, tuple[Verdict, dict[tuple[str, str, str], int]]] = {
-    "end_below_what_acks_all_was_answered_for": (
-        Verdict.VIOLATION,
-        {(CHECK, "not-read", BAD): 2, UNREADABLE: 2},
-    ),
-    "end_below_what_acks_all_was_answered_for_before_kip_207": (
-        Verdict.PASS,
-        {(CHECK, "not-read", NOTED): 2, UNREADABLE: 2},
-    ),
-    "end_below_what_acks_all_was_answered_for_on_the_reference": (
-        Verdict.VIOLATION,
-        {(CHECK, "not-read", BAD): 2, UNREADABLE: 2},
-    ),
-    "end_below_what_acks_all_was_answered_for_by_an_unknown_release": (
-        Verdict.INCONCLUSIVE,
-        {(CHECK, "not-read", NOTED): 2, UNREADABLE: 2},
-    ),
-    "end_below_what_acks_1_was_answered_for_and_no_mark_above": (Verdict.PASS, {UNREADABLE: 2}),
-    "end_below_a_mark_that_may_have_risen_later": (
-        Verdict.INCONCLUSIVE,
-        {(CHECK, "not-read", NOTED): 2, UNREADABLE: 2},
-    ),
-    "end_below_what_a_consumer_had_been_given": (Verdict.VIOLATION, {(CHECK, "not-read", BAD): 2, UNREADABLE: 2}),
-    "end_that_may_be_the_last_stable_offset": (
-        Verdict.INCONCLUSIVE,
-        {(CHECK, "not-read", NOTED): 2, UNREADABLE: 2},
-    ),
-    "end_above_the_last_stable_offset_and_below_the_committed_end": (
-        Verdict.VIOLATION,
-        {(CHECK, "not-read", BAD): 2, UNREADABLE: 2},
-    ),
-    "end_below_what_a_dead_leader_alone_had_acknowledged": (Verdict.PASS, {("lost-write", "lost", LAWFUL): 2}),
-    "end_told_too_low_and_read_past": (Verdict.VIOLATION, {(CHECK, "read-on", BAD): 2}),
-    "end_told_right_the_second_time": (Verdict.VIOLATION, {(CHECK, "read-on", BAD): 2}),
-    "end_told_right_the_first_time": (Verdict.PASS, {}),
-    "end_told_before_acks_1_was_replicated": (Verdict.PASS, {(CHECK, "read-on", NOTED): 2}),
-    "end_told_below_the_start_of_the_leaders_own_epoch": (Verdict.VIOLATION, {(CHECK, "read-on", BAD): 2}),
-    "end_told_by_a_leader_that_was_deposed": (Verdict.PASS, {(CHECK, "read-on", NOTED): 2}),
-    "end_told_while_the_leadership_changed": (Verdict.INCONCLUSIVE, {(CHECK, "read-on", NOTED): 2}),
-    "end_told_before_they_were_sent": (Verdict.PASS, {}),
-    "committed_end_held_back_by_an_open_transaction": (Verdict.PASS, {}),
-    "readable_half_a_minute_later": (Verdict.PASS, {("late-record", "read-again", NOTED): 2}),
-    "not_there_half_a_minute_later_either": (Verdict.VIOLATION, {("lost-write", "lost", BAD): 2}),
-}

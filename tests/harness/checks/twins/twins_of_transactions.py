@@ -1,7 +1,15 @@
 """Tiny histories of transactions over two partitions: t-0 and t-1, written by transactional producers."""
 
 from tests.harness.checks.histories.build import ISR, SECOND, History
-from tests.harness.checks.twins.twins_of_clients import story
+from tests.harness.checks.twins.twins_of_clients import (
+    BAD,
+    INCONCLUSIVE,
+    LAWFUL,
+    NOTED,
+    PASS,
+    VIOLATION,
+    expecting,
+)
 
 COMMITTED, ABORTED, UNKNOWN = 0, 1, 2
 SOMETHING = 77
@@ -37,12 +45,12 @@ def _finally(history: History, *tps: int) -> History:
     return history
 
 
-@story
+@expecting(PASS, {})
 def transaction_committed_as_a_whole() -> History:
     return _finally(_two_sent(_history(), COMMITTED), 0, 1)
 
 
-@story
+@expecting(PASS, {})
 def transaction_aborted_as_a_whole() -> History:
     return _finally(_with_something(_two_sent(_history(), ABORTED)))
 
@@ -63,17 +71,17 @@ def _offset_given_anew(*, in_sync: tuple[int, ...]) -> History:
     return _finally(history)
 
 
-@story
+@expecting(PASS, {("inconsistent-offsets", "two-values", LAWFUL): 1})
 def offset_of_an_aborted_record_given_anew_after_every_disk_in_sync_was_lost() -> History:
     return _offset_given_anew(in_sync=(1,))
 
 
-@story
+@expecting(VIOLATION, {("inconsistent-offsets", "two-values", BAD): 1})
 def offset_of_an_aborted_record_given_anew_though_a_disk_in_sync_had_it() -> History:
     return _offset_given_anew(in_sync=(1, 2))
 
 
-@story
+@expecting(PASS, {("unclean-election", "election", "observation"): 1, ("duplicate", "moved", LAWFUL): 1})
 def aborted_record_that_was_written_again_after_a_permitted_loss() -> History:
     """Offset 3 of t-0 is cut off before it is answered; the same record is acknowledged at offset 0, and aborted. All
     logs have it there, and the final reader is not given it."""
@@ -92,7 +100,7 @@ def aborted_record_that_was_written_again_after_a_permitted_loss() -> History:
     return _finally(history)
 
 
-@story
+@expecting(PASS, {("cycle", "G0", LAWFUL): 1})
 def transactions_interleaved_in_two_partitions() -> History:
     """Of t-0 transaction 7 has offset 0 and transaction 8 offset 1; of t-1 it is the other way round."""
     history = _history().client(2, transactional_id="other", acks=-1, idempotent=True)
@@ -108,32 +116,32 @@ def transactions_interleaved_in_two_partitions() -> History:
     return history.final([(0, 21), (1, 11)], partition_id=1)
 
 
-@story
+@expecting(PASS, {})
 def transaction_of_unknown_outcome_as_a_whole() -> History:
     return _finally(_with_something(_two_sent(_history(), UNKNOWN)), 0, 1)
 
 
-@story
+@expecting(PASS, {})
 def transaction_of_unknown_outcome_not_at_all() -> History:
     return _finally(_with_something(_two_sent(_history(), UNKNOWN)))
 
 
-@story
+@expecting(VIOLATION, {("torn-transaction", "torn", BAD): 1})
 def transaction_of_unknown_outcome_torn() -> History:
     return _finally(_with_something(_two_sent(_history(), UNKNOWN)), 0)
 
 
-@story
+@expecting(PASS, {})
 def transaction_of_unknown_outcome_seen_in_part_by_a_read_uncommitted_reader() -> History:
     return _finally(_with_something(_two_sent(_history(final_isolation="read_uncommitted"), UNKNOWN)), 0)
 
 
-@story
+@expecting(VIOLATION, {("torn-transaction", "torn", BAD): 1, ("lost-write", "lost", BAD): 1})
 def transaction_committed_and_torn() -> History:
     return _finally(_two_sent(_history(), COMMITTED), 0)
 
 
-@story
+@expecting(INCONCLUSIVE, {("torn-transaction", "candidate", NOTED): 1})
 def transaction_of_unknown_outcome_and_a_partition_not_read() -> History:
     return _with_something(_two_sent(_history(read_to_end=False), UNKNOWN)).final([(0, 10), (3, SOMETHING)])
 
@@ -146,22 +154,22 @@ def _read_by(process: int, outcome: int, *tps: int) -> History:
     return _finally(history, *tps)
 
 
-@story
+@expecting(VIOLATION, {("aborted-read", "aborted-transaction", BAD): 1})
 def aborted_record_read_by_a_read_committed_reader() -> History:
     return _read_by(STRICT, ABORTED)
 
 
-@story
+@expecting(PASS, {})
 def aborted_record_read_by_a_read_uncommitted_reader() -> History:
     return _read_by(LOOSE, ABORTED)
 
 
-@story
+@expecting(PASS, {})
 def unknown_record_read_by_a_read_uncommitted_reader_and_gone() -> History:
     return _read_by(LOOSE, UNKNOWN)
 
 
-@story
+@expecting(VIOLATION, {("dirty-read", "vanished", BAD): 1})
 def unknown_record_read_by_a_read_committed_reader_and_gone() -> History:
     return _read_by(STRICT, UNKNOWN)
 
@@ -182,22 +190,22 @@ def _passed(process: int, *, at: float, offset: int = 1) -> History:
     return history.final([(0, 11)], partition_id=1)
 
 
-@story
+@expecting(VIOLATION, {("last-stable-offset", "passed", BAD): 1})
 def stable_offset_passed() -> History:
     return _passed(STRICT, at=4)
 
 
-@story
+@expecting(PASS, {})
 def stable_offset_passed_by_a_read_uncommitted_reader() -> History:
     return _passed(LOOSE, at=4)
 
 
-@story
+@expecting(PASS, {})
 def stable_offset_reached_after_the_end() -> History:
     return _passed(STRICT, at=7)
 
 
-@story
+@expecting(VIOLATION, {("last-stable-offset", "passed", BAD): 1})
 def open_transaction_read_by_a_read_committed_reader() -> History:
     return _passed(STRICT, at=4, offset=0)
 
@@ -216,12 +224,12 @@ def _passed_of_a_fenced_producer(*, partition_id: int) -> History:
     return history.final([], partition_id=1)
 
 
-@story
+@expecting(PASS, {})
 def stable_offset_passed_where_a_coordinator_may_have_ended_the_transaction_already() -> History:
     return _passed_of_a_fenced_producer(partition_id=1)
 
 
-@story
+@expecting(VIOLATION, {("last-stable-offset", "passed", BAD): 1})
 def stable_offset_passed_where_a_fenced_producer_wrote_on() -> History:
     return _passed_of_a_fenced_producer(partition_id=0)
 
@@ -237,12 +245,12 @@ def _successor(outcome: int) -> History:
     return _finally(history, 0, 1)
 
 
-@story
+@expecting(VIOLATION, {("zombie-transaction", "fenced", BAD): 1})
 def fenced_producer_committed() -> History:
     return _successor(COMMITTED)
 
 
-@story
+@expecting(PASS, {})
 def fenced_producer_was_refused() -> History:
     return _successor(ABORTED)
 
@@ -272,12 +280,12 @@ def _processed(outputs: dict[int, int], *, committed: int = 2, outcome: int = CO
     return history.final([(place, NAMED + place) for place in range(len(names))], partition_id=1)
 
 
-@story
+@expecting(PASS, {})
 def processed_exactly_once() -> History:
     return _processed({0: 1, 1: 1})
 
 
-@story
+@expecting(PASS, {})
 def processed_in_two_sends() -> History:
     """What a processor sends itself is no read: it is answered while its own transaction is open."""
     history = _processed({0: 1, 1: 1})
@@ -286,7 +294,7 @@ def processed_in_two_sends() -> History:
     return history
 
 
-@story
+@expecting(PASS, {("availability", "gap", NOTED): 1})
 def transactions_refused_for_four_seconds() -> History:
     """Only what has an offset was taken, whatever became of its transaction."""
     history = _two_sent(_history(), COMMITTED)
@@ -298,7 +306,7 @@ def transactions_refused_for_four_seconds() -> History:
     return history.final([(0, 11)], partition_id=1)
 
 
-@story
+@expecting(PASS, {})
 def transactions_aborted_for_four_seconds() -> History:
     history = transactions_refused_for_four_seconds()
     for row in history.rows["records"]:
@@ -307,22 +315,22 @@ def transactions_aborted_for_four_seconds() -> History:
     return history
 
 
-@story
+@expecting(VIOLATION, {("read-process-write", "twice", BAD): 1})
 def processed_twice() -> History:
     return _processed({0: 2, 1: 1})
 
 
-@story
+@expecting(VIOLATION, {("read-process-write", "missing", BAD): 1})
 def processed_and_no_output() -> History:
     return _processed({0: 1})
 
 
-@story
+@expecting(VIOLATION, {("read-process-write", "uncommitted", BAD): 1})
 def processed_without_its_offset() -> History:
     return _processed({0: 1, 1: 1, 2: 1})
 
 
-@story
+@expecting(PASS, {})
 def processed_in_a_transaction_of_unknown_outcome() -> History:
     """Either all of it is there, as here, or nothing."""
     return _processed({0: 1, 1: 1}, outcome=UNKNOWN)
@@ -347,26 +355,26 @@ def _given(*ids: tuple[str, int], wiped: int | None = None) -> History:
     return history
 
 
-@story
+@expecting(PASS, {})
 def each_transactional_id_has_a_producer_id_of_its_own() -> History:
     return _given(("orders", 1000), ("bills", 1001), ("orders", 1000))
 
 
-@story
+@expecting(VIOLATION, {("shared-producer-id", "two-transactional-ids", BAD): 2})
 def two_transactional_ids_have_one_producer_id() -> History:
     return _given(("orders", 1000), ("bills", 1000))
 
 
-@story
+@expecting(PASS, {})
 def a_transactional_id_goes_on_with_the_next_producer_id() -> History:
     return _given(("orders", 1000), ("bills", 1001), ("orders", 2000))
 
 
-@story
+@expecting(VIOLATION, {("shared-producer-id", "two-transactional-ids", BAD): 2})
 def two_transactional_ids_have_one_producer_id_after_a_broker_was_wiped() -> History:
     return _given(("orders", 1000), ("bills", 1000), wiped=3)
 
 
-@story
+@expecting(INCONCLUSIVE, {("shared-producer-id", "two-transactional-ids", NOTED): 2})
 def two_transactional_ids_have_one_producer_id_after_a_controller_was_wiped() -> History:
     return _given(("orders", 1000), ("bills", 1000), wiped=100)

@@ -27,7 +27,7 @@ def answering(brokers_by_port: dict[int, list[int]]) -> Any:
 
 
 async def brokers_by(bootstrap: Sequence[tuple[str, int]], connect: Any) -> Mapping[NodeId, tuple[str, int]]:
-    return administration.told_brokers(await administration.answers_of(bootstrap, connect=connect))
+    return administration.brokers_in(await administration.answers_of(bootstrap, connect=connect))
 
 
 async def test_a_broker_that_has_just_started_and_knows_of_none_is_not_taken_at_its_word() -> None:

@@ -22,13 +22,13 @@ async def test_a_command_gets_its_subject_and_its_last_line_is_kept(tmp_path: Pa
     ran = await runner(tmp_path, kill="echo first; echo killed {node} at {host}:{port}").run("kill", "broker 2", NODE)
 
     assert "the kill command ended with 0" in ran.sentence
-    assert ran.said == "killed 2 at kafka2.example:9092"
+    assert ran.output == "killed 2 at kafka2.example:9092"
 
 
 async def test_what_is_filled_in_is_one_word_to_the_shell(tmp_path: Path) -> None:
     ran = await runner(tmp_path, cut="printf '[%s]' {links}").run("cut", "2>1 3>1", {"links": "2>1 3>1; rm -r x"})
 
-    assert ran.said == "[2>1 3>1; rm -r x]"
+    assert ran.output == "[2>1 3>1; rm -r x]"
 
 
 async def test_a_command_that_fails_names_what_it_said_and_where_the_rest_is(tmp_path: Path) -> None:
@@ -47,7 +47,7 @@ async def test_a_broker_left_in_the_background_does_not_hold_its_command_up(tmp_
     pid_file = tmp_path / "pid"
     ran = await runner(tmp_path, start=f"sleep 5 & echo $! > {pid_file}; echo up").run("start", "broker 2", NODE)
 
-    assert ran.said == "up"
+    assert ran.output == "up"
     assert Path(f"/proc/{pid_file.read_text().strip()}").exists()
     await runner(tmp_path, stop=f"kill $(cat {pid_file})").run("stop", "broker 2", NODE)
 
@@ -76,7 +76,7 @@ async def test_a_command_that_nobody_waits_for_any_more_is_not_run_again_while_i
     assert begun.read_text().split() == ["start", "kill"], "one for another broker waits for nothing"
 
     go_on.touch()
-    assert (await again).said == "up"
+    assert (await again).output == "up"
     await another
     assert begun.read_text().split() == ["start", "kill", "kill"]
 

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from harness.cluster.simulated.disk_watch import DiskWatch
-from harness.cluster.simulated.disks import CrashPoint, NodeDisk
+from harness.cluster.simulated.disks import CrashPoint, Failure, NodeDisk
 from harness.cluster.simulated.machines import Machine, context_on
 
 
@@ -110,6 +110,22 @@ def test_a_full_disk_refuses_what_takes_room_and_nothing_else(disk: NodeDisk) ->
 
     on_its_machine(disk, work)
     assert list(disk.top.iterdir()) == []
+
+
+def test_a_disk_that_fails_refuses_its_nth_change_and_each_after_it(disk: NodeDisk) -> None:
+    struck: list[int] = []
+    disk.failure = Failure(nth=3, strike=lambda: struck.append(1))
+
+    def work(top: Path) -> None:
+        append(top / "log", b"12")  # a new file, and a write
+        with pytest.raises(OSError, match="Input/output error"):
+            append(top / "log", b"34")
+        with pytest.raises(OSError, match="Input/output error"):
+            (top / "old").unlink()
+
+    on_its_machine(disk, work)
+    assert {path.name: path.read_bytes() for path in disk.top.iterdir()} == {"old": b"old", "log": b"12"}
+    assert len(struck) == 2
 
 
 def test_a_log_outside_of_the_disk_is_written_though_it_is_full(disk: NodeDisk) -> None:

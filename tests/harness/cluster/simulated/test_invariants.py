@@ -35,6 +35,7 @@ def _simulated(tmp_path: Path, scenario: str, *overrides: str, seed: int = 3) ->
     [
         ("leader-crash-acks-all", "acknowledge-before-replication", invariants.ACKNOWLEDGED),
         ("leader-crash-acks-all", "truncate-to-high-watermark-on-follow", invariants.COMMITTED),
+        ("leader-crash-acks-all", "commit-by-majority", invariants.COMMITTED),
     ],
 )
 def test_a_planted_flaw_breaks_the_invariant_that_it_is_against(
@@ -50,7 +51,8 @@ def test_a_planted_flaw_breaks_the_invariant_that_it_is_against(
 
 
 @pytest.mark.parametrize(
-    "scenario", ["leader-crash-acks-all", "disk-loss-all-in-sync", "unclean-election", "topic-anew"]
+    "scenario",
+    ["leader-crash-acks-all", "disk-loss-all-in-sync", "unclean-election", "topic-anew", "transactions-leader-crash"],
 )
 def test_the_sound_reference_breaks_none(tmp_path: Path, scenario: str) -> None:
     assert "broken_invariant" not in _simulated(tmp_path, scenario)

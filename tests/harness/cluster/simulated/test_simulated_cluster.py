@@ -217,6 +217,26 @@ def test_a_kill_at_a_write_strikes_no_life_that_ended_before_and_none_that_came_
     in_a_cluster(tmp_path, work)
 
 
+def test_a_broker_ends_when_its_disk_fails_and_has_what_was_acknowledged_when_it_is_back(tmp_path: Path) -> None:
+    async def work(cluster: SimulatedCluster, clock: Clock) -> None:
+        await cluster.create_topics([_topic_made(cluster)])
+        await _leads(cluster)
+        await _written(cluster, 5)
+        failing = asyncio.create_task(cluster.fail_at_write(BROKER, nth=1, within_s=10))
+        await asyncio.sleep(0)
+        record = Send(topic="orders", partition=0, value=b"refused")
+        with pytest.raises((OSError, TimeoutError)):
+            await cluster.questions().produce(BROKER, [record], acks="all", timeout_s=2)
+        assert "refused a write (EIO), and it ended" in (await failing).sentence
+        assert not cluster.is_running(BROKER)
+        await cluster.start_node(BROKER)
+        await _leads(cluster)
+        assert cluster.log_end(BROKER, "orders", 0) == 5
+        await _written(cluster, 1)
+
+    in_a_cluster(tmp_path, work)
+
+
 def test_a_broker_halts_on_a_full_disk_and_goes_on_when_there_is_room(tmp_path: Path) -> None:
     async def work(cluster: SimulatedCluster, clock: Clock) -> None:
         await cluster.create_topics([_topic_made(cluster)])

@@ -1,5 +1,7 @@
 """What a planted flaw of transactions does, where the sound coordinator and the sound log do not."""
 
+from dataclasses import replace
+
 import pytest
 
 from reference_impl.core.flaws import with_flaws
@@ -83,6 +85,12 @@ def test_a_leader_takes_a_marker_of_a_coordinator_that_has_a_successor(is_flawed
     known.update(ended, Marker(True, 5))
     expected = ErrorCode.NONE if is_flawed else ErrorCode.TRANSACTION_COORDINATOR_FENCED
     assert known.check_marker(7, 0, Marker(False, 4)) is expected
+
+
+def test_a_leader_appends_without_asking_whether_the_transaction_is_open(is_flawed: bool) -> None:
+    made = Replicas(rules=with_flaws(["no-verification"] if is_flawed else []))
+    made.leader.update_settings(replace(made.settings, verifies_transactions=True))
+    assert made.leader.needs_verification(Producer(7, 0), adds=False) is not is_flawed
 
 
 def test_a_reader_is_told_of_no_aborted_transaction(is_flawed: bool) -> None:
