@@ -58,9 +58,7 @@ class Lost:
     was_answered: bool  # acknowledged by its leader alone, but below a high watermark that was told
     read: bool  # acknowledged by its leader alone, but read
     shown_by: Set[str] = frozenset()  # what alone shows that it was gone before an election that everybody saw
-    in_no_log_with_a_later_one: bool = (
-        False  # of its key: that none replaced it only logs and the time of the election show
-    )
+    in_no_log_with_a_later_one: bool = False  # of its key: only logs and the time of the election show it
 
     @property
     def answered_only(self) -> bool:
