@@ -21,7 +21,7 @@ from tests.world.histories import History
 from tests.world.processing import OUTPUT
 from tests.world.promises import broken_promises
 from tests.world.truth import Lost, Verdict, lost_before_removal, lost_records
-from tests.world.visibility import Visibility
+from tests.world.visibility import BLUR_NS, Visibility
 from tests.world.world import MS, Setup, Topic
 from workloads.consumer_groups import ConsumerGroupsSettings
 from workloads.produce_and_poll import ProduceAndPollSettings
@@ -101,8 +101,8 @@ def _seen(lost: Lost, visibility: Visibility) -> Lost:
     shows = {"journals": visibility.truncations, "disks": visibility.snapshots > {"end"}}
     if lost.verdict is Verdict.VIOLATION and lost.shown_by and not any(shows[each] for each in lost.shown_by):
         return replace(lost, verdict=Verdict.UNSAID)
-    lines = visibility.epochs and visibility.reads and visibility.snapshots > {"end"}
-    if lost.in_no_log_with_a_later_one and not (lines and (visibility.books or visibility.polled)):
+    logs = visibility.epochs and visibility.reads and visibility.snapshots > {"end"}
+    if lost.in_no_log_with_a_later_one and not (logs and visibility.books and visibility.blur_ns <= BLUR_NS):
         return replace(lost, verdict=Verdict.UNSAID)
     known = (lost.was_answered and visibility.journals) or (lost.read and visibility.reads)
     untold = (lost.was_answered or lost.read) and not known

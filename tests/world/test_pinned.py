@@ -85,6 +85,7 @@ PINNED = {
         (41002351, "no books"),
         (44000030, "full"),  # the next one of its key was sent when one without it led already
         (44000030, "no journals"),
+        (44000166, "full"),
     ),
     PROCESSING: (
         (32002113, "full"),  # whoever replaced its member was told a position above the end of a log that had been cut

@@ -33,6 +33,7 @@ from tests.world.chronicle import (
 )
 from tests.world.clients import OK
 from tests.world.compaction import compacted, ever_compacts, last_of_keys, sends_by_key, with_a_later_one
+from tests.world.visibility import BLUR_NS
 
 
 class Verdict(Enum):
@@ -57,7 +58,7 @@ class Lost:
     was_answered: bool  # acknowledged by its leader alone, but below a high watermark that was told
     read: bool  # acknowledged by its leader alone, but read
     shown_by: Set[str] = frozenset()  # what alone shows that it was gone before an election that everybody saw
-    in_no_log_with_a_later_one: bool = False  # of its key: that none replaced it only the epochs of logs show
+    in_no_log_with_a_later_one: bool = False  # of its key: only logs and the time of the election show it
 
     @property
     def answered_only(self) -> bool:
@@ -155,7 +156,7 @@ def _perhaps_replaced_in_a_log(chronicle: Chronicle, partition: Partition, lost:
         (each.offset, each.value)
         for each in lost
         for offset, sent_ns in begun.get(chronicle.keys.get(each.value, -1), ())
-        if offset > each.offset and sent_ns <= each.time_ns
+        if offset > each.offset and sent_ns <= each.time_ns + 2 * BLUR_NS
     }
     return [
         replace(each, in_no_log_with_a_later_one=True)

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 
+BLUR_NS = 1_000_000  # of a run of our own
 ALL_SNAPSHOTS = frozenset({"kill", "heal", "truncation", "end"})
 
 
@@ -22,7 +23,7 @@ class Visibility:
     truncations: bool = True
     snapshots: frozenset[str] = ALL_SNAPSHOTS
     epochs: bool = True
-    blur_ns: int = 1_000_000
+    blur_ns: int = BLUR_NS
     reads: bool = True
     ordered: bool = True
     returned: bool = True

@@ -170,12 +170,10 @@ class Removal:
     def _why(self, known: GoneRow, above: _Above) -> Cause | None:
         history, offset = self._context.partition(known["partition_id"]), known["offset"]
         below = offset is not None and offset < (history.log_start or 0)
-        lacked_ns = self._lacked_ns(known)  # what came after that did not remove it
-        by_ns = min(self._gone_ns(known), lacked_ns)
-        if below and _was_deleted_on_request(history, offset, by_ns, offset, known["invoked_ns"]):
+        if below and _was_deleted_on_request(history, offset, self._gone_ns(known), offset, known["invoked_ns"]):
             return _ON_REQUEST
         why = partial(self._why_by, history=history, known=known, above=above)
-        return self._by_settings(history, known, why, lacked_ns)
+        return self._by_settings(history, known, why, self._lacked_ns(known))
 
     def _by_settings(
         self,
