@@ -86,6 +86,7 @@ PINNED = {
         (44000030, "full"),  # the next one of its key was sent when one without it led already
         (44000030, "no journals"),
         (44000166, "full"),
+        (44021134, "no books, no journals"),  # sent again, it stood at its place in the next epoch, too
     ),
     PROCESSING: (
         (32002113, "full"),  # whoever replaced its member was told a position above the end of a log that had been cut

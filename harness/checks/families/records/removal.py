@@ -410,7 +410,10 @@ class Removal:
         ruling = self._context.ruling(history, row)
         if ruling.election is None or ruling.undecided or not ruling.election.ends_at_or_below(row.offset):
             return END_OF_TIME_NS
-        return ruling.election.latest_t
+        # It may have been written again at its place in the next epoch, and have been read, or answered, there.
+        epochs = (row.epoch, row.read_epoch, ruling.epoch)
+        again = any(epoch is not None and epoch >= ruling.election.epoch for epoch in epochs)
+        return ruling.election.latest_t if history.exact and not again else END_OF_TIME_NS
 
     def _age_ms(
         self, history: PartitionHistory, stamp_ms: int | None, sent_ns: int | None, time_ns: int
