@@ -13,10 +13,14 @@ PATIENCE_S = 60.0
 _LOOK_S = 0.05
 
 
-def until(condition: Callable[[], Any], what: str = "the condition", *, timeout_s: float = PATIENCE_S) -> None:
+def until(
+    condition: Callable[[], Any], what: str | Callable[[], str] = "the condition", *, timeout_s: float = PATIENCE_S
+) -> None:
+    """what: a function where it tells what was seen at last."""
     deadline = time.monotonic() + timeout_s
     while not condition():
-        assert time.monotonic() < deadline, f"not seen within {timeout_s:g} s: {what}"
+        if time.monotonic() >= deadline:
+            raise AssertionError(f"not seen within {timeout_s:g} s: {what if isinstance(what, str) else what()}")
         time.sleep(_LOOK_S)
 
 
