@@ -242,7 +242,7 @@ def test_a_target_alone_is_looked_at_by_the_same_way(tmp_path: Path, monkeypatch
 MISTAKEN_SETTINGS = f"""{TOPIC}settings = {{ "min.insync.replica" = 1, "retention.ms" = "an hour" }}
 {TEN_SECONDS}
 [cluster]
-flaws = ["truncate-to-high-watermark"]
+flaws = ["truncate-to-high-watermark-at-stat"]
 [cluster.settings]
 "log.dirs" = "/a,/b"
 "broker.id" = 7
@@ -260,7 +260,7 @@ def test_settings_that_no_kafka_has_or_that_are_the_harness_s_own_are_told_with_
         "s.toml:4: topic 'orders', setting 'min.insync.replica': no Kafka has such a topic's setting; did you mean "
         "'min.insync.replicas'?",
         "s.toml:4: topic 'orders', setting 'retention.ms': a whole number is needed (long), not 'an hour'",
-        "s.toml:9: [cluster] flaws: the reference has no flaw 'truncate-to-high-watermark'; did you mean "
+        "s.toml:9: [cluster] flaws: the reference has no flaw 'truncate-to-high-watermark-at-stat'; did you mean "
         "'truncate-to-high-watermark-at-start'?",
         "s.toml:11: [cluster] settings, 'log.dirs': the harness gives every node its own; leave it out: a broker has "
         "one log directory here, on the disk that faults act on",
