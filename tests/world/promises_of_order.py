@@ -72,12 +72,14 @@ def _verdict(
     there: Mapping[tuple[Partition, int], set[int]],
 ) -> Verdict:
     fates = [lost[send.values[0]].verdict if send.values[0] in lost else None for send in (earlier, later)]
-    if any(fates):
-        if history.setup.in_flight is None:
-            return Verdict.UNSAID  # whoever waits for each answer has no order but the log's own
-        return Verdict.PERMITTED if set(fates) <= {None, Verdict.PERMITTED} else Verdict.UNSAID
-    both = all(send.base in there.get((send.partition, send.values[0]), ()) for send in (earlier, later))
-    if not both:
+    if any(fates) and history.setup.in_flight is None:
+        return Verdict.UNSAID  # whoever waits for each answer has no order but the log's own
+    as_promised = set(fates) <= {None, Verdict.PERMITTED}
+    stood = _stood_in_one_log(earlier, later) and "drop-while-leading" not in history.setup.flaws
+    if any(fates) and not (as_promised and stood):
+        return Verdict.PERMITTED if as_promised else Verdict.UNSAID
+    stand = [send.base in there.get((send.partition, send.values[0]), ()) for send in (earlier, later)]
+    if not all(fate or stands for fate, stands in zip(fates, stand, strict=True)):
         return Verdict.UNSAID  # one of them was moved, or nobody knows
     if earlier.idempotent or earlier.completed_ns <= later.invoked_ns:
         return Verdict.VIOLATION
@@ -86,6 +88,11 @@ def _verdict(
     around = (earlier.invoked_ns - 2 * DELIVERY_NS, later.completed_ns + 2 * DELIVERY_NS)
     again = any(around[0] <= failed.time_ns <= around[1] for send in lane for failed in send.failed)
     return Verdict.UNSAID if again else Verdict.VIOLATION
+
+
+def _stood_in_one_log(one: Send, other: Send) -> bool:
+    """Whether a leader has told both places in one epoch: what cut its log afterwards did not put them there."""
+    return one.acknowledged_in is not None and one.acknowledged_in == other.acknowledged_in
 
 
 def _places(history: History) -> dict[tuple[Partition, int], set[int]]:

@@ -139,6 +139,7 @@ PINNED = {
         (42000604, "full"),  # the record of an aborted commit is that of none that was asked for a second later
     ),
     IN_FLIGHT: (
+        (45000452, "full"),  # an election cost all three, and put none of them below the other
         (70, "full"),  # below one that was cut, and below one that it overtook
         (71, "full"),
         (85, "full"),
