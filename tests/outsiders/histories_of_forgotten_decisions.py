@@ -116,3 +116,27 @@ def decision_lost_with_what_was_not_kept() -> HistoryBuilder:
 )
 def decision_not_among_what_an_election_took() -> HistoryBuilder:
     return _elected_without_the_newest(kept_from=40)
+
+
+def _decision_dropped(*, in_sync_of_offsets: Sequence[int]) -> HistoryBuilder:
+    """Of three in sync one is elected leader of the coordinator's log, and that has nothing of the id at the end. The
+    leader of the offsets' log goes, too, and another broker leads that."""
+    history = _processed(replicas=(3, 1, 2), settings={UNCLEAN: "true"})
+    history.kept_state(OFFSETS, 1, 0, in_sync_of_offsets, at=6).fault("kill", [1, 3], at=8.2, until=20)
+    history.kept_state(STATE, 2, 1, (2,), at=9).kept_state(OFFSETS, 2, 1, (2,), at=9)
+    return _asked(history.kept_log(STATE, 2, 45))
+
+
+@case(
+    "the next leader of its coordinator's log dropped it, and an allowed unclean election took the offset's record",
+    PASS,
+    LAWFUL,
+    why="without that record no coordinator could have told it, whatever it knew of its transaction",
+)
+def decision_dropped_and_its_offset_lawfully_lost() -> HistoryBuilder:
+    return _decision_dropped(in_sync_of_offsets=(1,))
+
+
+@case("the same, and who leads the offsets' log was in sync", VIOLATION, MISSED, why="no loss of the offset is lawful")
+def decision_dropped() -> HistoryBuilder:
+    return _decision_dropped(in_sync_of_offsets=(1, 2, 3))

@@ -6,7 +6,7 @@ certain that the markers were applied: a later transaction of the id has committ
 the coordinator's log says that it is complete. What was aborted no fetch may answer.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tests.world.broken import Broken
@@ -87,12 +87,8 @@ def _answer(
         if (each.counts and _is_seen(history, fetch, each))
         or (each.counts is not False and each.source in answered_before)
     ]
-    last = max(certain, key=lambda each: each.order, default=None)
-    since = -1 if last is None else last.order
-    # Whatever came later may have been answered, if it may count; and what came before, if it was known to nobody.
     there = [each for each in records if each.time_ns < fetch.completed_ns]
-    may = {each.offset for each in there if each.order > since and each.counts is not False}
-    may |= {-1} if last is None else {last.offset}
+    may = _may_be_told(there, certain)
     behind = by_order.get(fetch.source or -1, -1) < max(
         (each.order for each in records if each.counts and each.told_ns < fetch.completed_ns), default=-1
     )
@@ -106,14 +102,31 @@ def _answer(
     since_ns = min((each.time_ns for each in concerned), default=0)
     before = [each for each in lost if each.time_ns <= fetch.completed_ns and not _is_older(each, since_ns)]
     fates = {each.verdict for each in before if _concerns(each, identities) or each.entry.value in newer}
+    # Whose record was lawfully lost no coordinator could have told, whatever befell its decision besides.
+    gone = {each.entry.value for each in before if each.verdict is Verdict.PERMITTED}
+    if fetch.offset in _may_be_told(there, [each for each in certain if each.source not in gone]):
+        return Verdict.PERMITTED, answer, behind
     # What would not have counted, as its decision was lawfully lost, may be lost against the promise besides.
     if newer and all(_is_excused(each.transaction, before) for each in certain if each.source in newer):
         fates = {Verdict.UNSAID if each is Verdict.VIOLATION else each for each in fates}
     # What took an earlier one excuses nothing where the last one had to be seen, and nothing took that.
+    last = _last(certain)
     if fates and not (last is not None and last.source in newer and not _may_be_gone(last, lost, fetch)):
         return next(each for each in _WORST if each in fates), answer, behind
     unknown = fetch.deposed or OFFSETS not in history.chronicle.last_logs
     return (Verdict.UNSAID if unknown else Verdict.VIOLATION), answer, behind
+
+
+def _last(records: Iterable[_Record]) -> _Record | None:
+    return max(records, key=lambda each: each.order, default=None)
+
+
+def _may_be_told(there: Iterable[_Record], seen: Iterable[_Record]) -> set[int]:
+    """seen: those that had to be. What came after them may have been answered, if it may count."""
+    last = _last(seen)
+    since = -1 if last is None else last.order
+    may = {each.offset for each in there if each.order > since and each.counts is not False}
+    return may | {-1 if last is None else last.offset}
 
 
 def _may_be_gone(record: _Record, lost: Sequence[LostWrite], fetch: GroupEvent) -> bool:

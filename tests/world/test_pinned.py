@@ -137,6 +137,7 @@ PINNED = {
         ),  # hidden, for what was written of it was dropped: markers of other partitions excuse nothing
         (43000520, "full"),  # its member went back under a cut log, and to the same offset again after an abort
         (42000604, "full"),  # the record of an aborted commit is that of none that was asked for a second later
+        (45003381, "full"),  # its record was lawfully lost, and its decision against the promise
     ),
     IN_FLIGHT: (
         (45000452, "full"),  # an election cost all three, and put none of them below the other
