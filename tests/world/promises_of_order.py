@@ -162,13 +162,17 @@ def _copies_lost(
         if not final.read_to_end:
             continue
         cut = fates(chronicle, partition, moved, set(), final.log_start or 0)
-        for lost in perhaps_replaced(chronicle, partition, cut, missing=missing):
+        gone = list(perhaps_replaced(chronicle, partition, cut, missing=missing))
+        broken = {lost.value for lost in gone if lost.verdict is Verdict.VIOLATION}
+        for lost in gone:
+            # What tells of a value's loss tells all the places where it stood.
+            beside = lost.verdict is Verdict.PERMITTED and lost.value in broken
             yield Broken(
                 kind="copy lost",
                 checks=frozenset({"duplicate", "inconsistent-offsets"}),
                 partition=partition,
                 value=lost.value,
                 offset=lost.offset,
-                verdict=lost.verdict,
+                verdict=Verdict.UNSAID if beside else lost.verdict,
                 story=f"it stood at {lost.offset} too: {lost.fate}: {lost.story}",
             )

@@ -140,6 +140,7 @@ PINNED = {
         (45003381, "full"),  # its record was lawfully lost, and its decision against the promise
     ),
     IN_FLIGHT: (
+        (46002213, "full"),  # lost from two places, from one of them lawfully
         (45000452, "full"),  # an election cost all three, and put none of them below the other
         (70, "full"),  # below one that was cut, and below one that it overtook
         (71, "full"),
