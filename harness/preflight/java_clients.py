@@ -10,6 +10,7 @@ from harness.cluster.brokers.kafka_versions import resolve_version
 from harness.errors import HarnessError, Problem
 from harness.host.java import java_home
 from harness.ports.security import BY_TOKEN
+from harness.preflight.refusals import compacts
 from harness.scenario.model import Scenario
 
 _LOADS = ("produce_and_poll", "consumer_groups")
@@ -56,7 +57,7 @@ def _beyond(scenario: Scenario) -> Iterator[tuple[str, str]]:
         yield f"a producer writes to one topic, and {len(written)} are to be written", "give as many producers"
     if facts.group and len(written) > 1:
         yield f"a member of a group reads one topic, and {len(written)} are to be read", "name one in [workload] topics"
-    compacted = [topic.name for topic in written if "compact" in str(topic.settings.get("cleanup.policy", ""))]
+    compacted = [topic.name for topic in written if compacts(scenario, topic)]
     if compacted:
         yield f"its keys are not recorded, and {compacted[0]!r} is compacted by keys", another
     security = scenario.cluster.attached.security

@@ -46,7 +46,7 @@ def _of_records(scenario: Scenario, workload: ProducerSettings) -> Iterator[Prob
         if workload.topics and topic.name not in workload.topics:
             continue
         results = isinstance(workload, TransactionsSettings) and topic.name == workload.output
-        if "compact" in (_of_topic(scenario, topic, _POLICY) or "") and (results or not workload.keys):
+        if compacts(scenario, topic) and (results or not workload.keys):
             what, remedy = "the load's records have no keys", "give [workload] keys = 20"
             if results:
                 what, remedy = "a processor's results have no keys", "let another topic be the output"
@@ -63,6 +63,11 @@ def _of_records(scenario: Scenario, workload: ProducerSettings) -> Iterator[Prob
                 f"{workload.value_bytes}",
                 remedy=f"give [workload] value_bytes below {largest}",
             )
+
+
+def compacts(scenario: Scenario, topic: TopicSpec) -> bool:
+    """By its own setting, or else the brokers' as the scenario gives it."""
+    return "compact" in [each.strip() for each in (_of_topic(scenario, topic, _POLICY) or "").split(",")]
 
 
 def _of_sessions(scenario: Scenario, workload: GroupSettings, traits: Traits) -> Iterator[Problem]:

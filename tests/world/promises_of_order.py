@@ -75,8 +75,7 @@ def _verdict(
     if any(fates) and history.setup.in_flight is None:
         return Verdict.UNSAID  # whoever waits for each answer has no order but the log's own
     as_promised = set(fates) <= {None, Verdict.PERMITTED}
-    stood = _stood_in_one_log(earlier, later) and "drop-while-leading" not in history.setup.flaws
-    if any(fates) and not (as_promised and stood):
+    if any(fates) and not (as_promised and _stood_in_one_log(history, earlier, later)):
         return Verdict.PERMITTED if as_promised else Verdict.UNSAID
     stand = [send.base in there.get((send.partition, send.values[0]), ()) for send in (earlier, later)]
     if not all(fate or stands for fate, stands in zip(fates, stand, strict=True)):
@@ -90,8 +89,11 @@ def _verdict(
     return Verdict.UNSAID if again else Verdict.VIOLATION
 
 
-def _stood_in_one_log(one: Send, other: Send) -> bool:
-    """Whether a leader has told both places in one epoch: what cut its log afterwards did not put them there."""
+def _stood_in_one_log(history: History, one: Send, other: Send) -> bool:
+    """Whether a leader that cuts nothing while it leads has told both places in one epoch: what cut its log afterwards
+    did not put them there."""
+    if "drop-while-leading" in history.setup.flaws:
+        return False
     return one.acknowledged_in is not None and one.acknowledged_in == other.acknowledged_in
 
 

@@ -126,15 +126,9 @@ PINNED = {
         (41004549, "full"),  # told too little before an allowed unclean election took its decision, and after that
         (41003989, "full"),  # an allowed unclean election took nothing: its record and its marker stand in the logs
         (41004469, "full"),  # its client committed again at the time at which it was answered, and the log is lost
-        (
-            42000157,
-            "full",
-        ),  # a producer of unknown outcome was replaced: what was forgotten of its epoch harms no later
+        (42000157, "full"),  # what was forgotten of a replaced producer's epoch harms no later one
         (42000376, "full"),  # the same, of the id's only producers
-        (
-            43000329,
-            "full",
-        ),  # hidden, for what was written of it was dropped: markers of other partitions excuse nothing
+        (43000329, "full"),  # hidden: lost markers of other partitions excuse nothing
         (43000520, "full"),  # its member went back under a cut log, and to the same offset again after an abort
         (42000604, "full"),  # the record of an aborted commit is that of none that was asked for a second later
         (45003381, "full"),  # its record was lawfully lost, and its decision against the promise

@@ -18,7 +18,7 @@ Part = Literal["replication", "requests", "producers", "groups", "transactions",
 @dataclass(frozen=True, kw_only=True)
 class Flaw:
     """part: whose load reaches it. origin: a row of a longer list of historical bugs, and where it happened. hidden_by:
-    rules that repair what it does before anybody sees it; "": none is known."""
+    rules that should repair what it does before anybody sees it, by reasoning; "": none is known."""
 
     name: str
     part: Part

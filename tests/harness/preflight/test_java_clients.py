@@ -51,6 +51,7 @@ def test_other_clients_need_none_of_it_nor_does_a_load_without_any() -> None:
         ("producers = 1\n", (TOPIC, OTHER), (), "a producer writes to one topic, and 2 are to be written"),
         (GROUP, (TOPIC, OTHER), (), "a member of a group reads one topic, and 2 are to be read"),
         ("", ('[[topics]]\nname = "t"\nsettings = { "cleanup.policy" = "compact" }\n',), (), "compacted by keys"),
+        ("", (TOPIC, '[cluster.settings]\n"log.cleanup.policy" = "delete, compact"\n'), (), "compacted by keys"),
         ("", (TOPIC,), (1, 1, 1), "speak to no brokers older than 2.1"),
         (
             'name = "transactions"\ngroup = "g"\nprocessors = 1\noutput = "u"\n',
